@@ -53,7 +53,7 @@ from airflow_streaming.model.records.epoch import (
     near_launcher,
 )
 from airflow_streaming.model.records.policy import Blackout, Budget, RestartPolicy
-from airflow_streaming.model.records.upgrade import SoakTerms
+from airflow_streaming.model.records.upgrade import SinkFacts, SoakTerms
 from airflow_streaming.model.spark.conf import SHIPPED, check_conf_key, conf_text, redact
 from airflow_streaming.model.spark.secrets import REDACTED, mask_uri
 from airflow_streaming.model.uris import check_uri
@@ -177,16 +177,20 @@ class StreamSpec:
         return {**shown, **conf, **({"env": dict.fromkeys(self.env, REDACTED)} if is_env else {})}
 
     def configuration(
-        self, spark_version: str, carried_on: Mapping[str, str] | None = None
+        self,
+        spark_version: str,
+        carried_on: Mapping[str, str] | None = None,
+        sinks: Sequence[SinkFacts] = (),
     ) -> tuple[ConfValue, ...]:
         """
         Return the configuration for one Spark version, each value with where it came from.
 
         :param carried_on: Conf of the deployment whose checkpoint is continued; ``None`` for a new
             one.
+        :param sinks: What the stream's drivers have recorded of its queries.
         :raises SpecError: not a Spark version.
         """
-        return resolve(self.profile, spark_version, self.conf, carried_on=carried_on)
+        return resolve(self.profile, spark_version, self.conf, carried_on=carried_on, sinks=sinks)
 
     @property
     def has_fair_pools(self) -> bool:

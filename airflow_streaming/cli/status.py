@@ -112,7 +112,7 @@ def view_stream(
         status=status,
         events=tuple(home.events(events)),
         has_lanes=_has_lanes(streams, home.name),
-        change=_change(home, status.change),
+        change="" if status.unread else _change(home, status.change),
         standby=_standby(home, probe, status.seen),
     )
 

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from datetime import datetime
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from airflow_streaming.exceptions import RecordError
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.observation import Observation
 from airflow_streaming.model.records.epoch import Epoch
-from airflow_streaming.model.records.policy import RestartDecision, RestartPolicy
+from airflow_streaming.model.records.policy import RestartDecision
 from airflow_streaming.supervision.alerts.alerting import open_incidents
 from airflow_streaming.supervision.open_change import change_in_progress
 from airflow_streaming.supervision.restart import Progress
 from airflow_streaming.supervision.stream_status import StreamStatus
 
+log: Final = logging.getLogger(__name__)
 T = TypeVar("T")
 Look = Callable[[Epoch, HealthRules], Observation]
 """Looks at the driver of an epoch, and holds the rules against its figures."""
@@ -47,15 +49,14 @@ def read_status(
             unread.append(str(err))
             return None
 
-    watched_by, epoch = tried(home.supervision), home.newest_epoch()
-    rules = watched_by.health if watched_by else HealthRules()
-    seen = None if epoch is None else look(epoch, rules)
+    watched_by, epoch = home.supervision(), home.newest_epoch()
+    seen = None if epoch is None else look(epoch, watched_by.health)
     failures = None if epoch is None else tried(lambda: _failures(home, epoch, with_history))
     decisions, progress = failures or ((), ())
     return StreamStatus(
         stream=home.name,
-        rules=rules,
-        policy=watched_by.restart if watched_by else RestartPolicy(),
+        rules=watched_by.health,
+        policy=watched_by.restart,
         seen=seen,
         desired=home.desired(),
         circuit=home.circuit(),
@@ -73,11 +74,14 @@ def read_status(
 def _failures(
     home: StreamHome, epoch: Epoch, with_history: bool
 ) -> tuple[tuple[RestartDecision, ...], tuple[Progress, ...]]:
+    newest = home.restart_decision(epoch.number)
+    alone = ((newest,) if newest is not None else ()), ()
     if not with_history:
-        decision = home.restart_decision(epoch.number)
-        return ((decision,) if decision is not None else ()), ()
-    decisions = home.earlier_decisions(epoch.number + 1)
-    if not decisions:
-        return (), ()
-    progress = home.statuses_between(decisions[-1].epoch, epoch.number + 1)
-    return tuple(decisions), tuple(progress)
+        return alone
+    try:
+        decisions = home.earlier_decisions(epoch.number + 1)
+        last = decisions[-1].epoch if decisions else epoch.number
+        return tuple(decisions), tuple(home.statuses_between(last, epoch.number + 1))
+    except RecordError as err:
+        log.warning("Failures of stream %r before epoch %d: %s", home.name, epoch.number, err)
+        return alone

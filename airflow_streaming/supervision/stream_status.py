@@ -29,7 +29,12 @@ from airflow_streaming.model.records.control import (
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.policy import RestartAction, RestartDecision, RestartPolicy
 from airflow_streaming.supervision.health import judge
-from airflow_streaming.supervision.restart import Progress, failures_in_a_row
+from airflow_streaming.supervision.restart import (
+    Progress,
+    fails_alike,
+    failures_in_a_row,
+    remedy_of,
+)
 
 RESTART_OVERDUE: Final = timedelta(minutes=5)
 """After a restart was due, its task has had this long to start a driver."""
@@ -205,6 +210,13 @@ class StreamStatus:
         return failures_in_a_row(self.decisions, self.progress, self.policy)
 
     @property
+    def same_copy_would_fail(self) -> bool:
+        """Tell whether a start would launch the copy that was given up."""
+        if not self.circuit_is_open or self.seen is None or self.deployment is None:
+            return False
+        return fails_alike(self.decision, self.seen.epoch.deployment, self.deployment.number)
+
+    @property
     def restarts(self) -> int:
         """Return the restarts decided since a user last closed the circuit."""
         return sum(one.action is RestartAction.RESTART for one in self.decisions)
@@ -250,13 +262,14 @@ def _off(reason: str, since: datetime | None = None) -> StreamStanding:
 
 
 def _gave_up(s: StreamStatus, circuit: Circuit) -> StreamStanding:
+    is_decided = s.decision is not None and s.decision.action is RestartAction.GIVE_UP
     told = next((one.remedy for one in reversed(s.incidents) if one.remedy), "")
     return StreamStanding(
         word=Standing.GAVE_UP,
         level=Level.DOWN,
         reason=circuit.reason,
         since=circuit.at,
-        remedy=(s.decision.remedy if s.decision else "") or told,
+        remedy=remedy_of(s.decision, s.stream) if s.decision and is_decided else told,
     )
 
 

@@ -14,12 +14,10 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from airflow_streaming.home.live_lane import SELDOM, LiveLaneCache, live_lane
-from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.records.epoch import LaunchCause
-from airflow_streaming.model.records.policy import RestartPolicy
 from airflow_streaming.supervision.decide import Action, Step, decide
 from airflow_streaming.supervision.observer import Observer
-from airflow_streaming.triggers.home import HomeTrigger, autoscale_from, policy_from, rules_from
+from airflow_streaming.triggers.home import HomeTrigger, autoscale_from
 
 RELOOK: Final = timedelta(minutes=5)
 """How often a blocked stream is shown to a worker again; the worker may see what we cannot."""
@@ -43,8 +41,6 @@ class StreamTrigger(HomeTrigger):
     :param watched: The epoch that the task watches.
     :param run_started_at: Start of the dag run, ISO 8601.
     :param rollover_seconds: Age of the dag run at which the task ends; ``None`` for never.
-    :param rules: ``HealthRules`` as JSON; default: what the home records of the stream.
-    :param policy: ``RestartPolicy`` as JSON; the same.
     :param blocked: The task could not do what the step asks, and need not be woken for it at once.
     :param unable_to: The action that it could not do.
     :param undelivered: An alert could not be delivered; a worker tries again after a while.
@@ -66,8 +62,6 @@ class StreamTrigger(HomeTrigger):
         watched: int | None = None,
         run_started_at: str | None = None,
         rollover_seconds: float | None = None,
-        rules: dict[str, Any] | None = None,
-        policy: dict[str, Any] | None = None,
         blocked: bool = False,
         unable_to: str = Action.BLOCKED.value,
         undelivered: bool = False,
@@ -87,7 +81,6 @@ class StreamTrigger(HomeTrigger):
         self.watched = watched
         self.run_started_at = run_started_at
         self.rollover_seconds = rollover_seconds
-        self.judged_by, self.policy = rules, policy
         self.blocked, self.unable_to, self.undelivered = blocked, unable_to, undelivered
         self.due_in_seconds = due_in_seconds
         self._shown: Step | None = None
@@ -104,8 +97,6 @@ class StreamTrigger(HomeTrigger):
             "watched": self.watched,
             "run_started_at": self.run_started_at,
             "rollover_seconds": self.rollover_seconds,
-            "rules": self.judged_by,
-            "policy": self.policy,
             "blocked": self.blocked,
             "unable_to": self.unable_to,
             "undelivered": self.undelivered,
@@ -115,9 +106,6 @@ class StreamTrigger(HomeTrigger):
             "standby": self.standby,
             "autoscale": self.autoscale,
         }
-
-    def rules(self) -> tuple[HealthRules | None, RestartPolicy | None]:
-        return rules_from(self.judged_by), policy_from(self.policy)
 
     def lane(self, live: LiveLaneCache) -> str:
         # Not the live one: which that is, is part of what is looked at, and the task's to act on.

@@ -21,6 +21,7 @@ from airflow_streaming.model.records.policy import RestartDecision
 from airflow_streaming.operators.common.run_values import RunValuesTask, is_authors
 from airflow_streaming.spec import StreamSpec
 from airflow_streaming.supervision.decide import Step
+from airflow_streaming.supervision.restart import remedy_of
 
 if TYPE_CHECKING:
     import jinja2
@@ -64,8 +65,7 @@ def gave_up(stream: str, decision: RestartDecision) -> AirflowFailException:
     """Return the error of a task whose stream is down and not started again."""
     cause = StreamFailed(
         f"Stream {stream!r} is down and stays down: {decision.reason} The circuit is open. "
-        f"{decision.remedy or 'Fix the cause.'} Then start it again with StartStreamOperator or "
-        f"'airflow-streaming close-circuit {stream}'."
+        f"{remedy_of(decision, stream)}"
     )
     error = AirflowFailException(str(cause))
     error.__cause__ = cause

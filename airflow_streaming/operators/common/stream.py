@@ -202,8 +202,6 @@ class TriggerFactory:
             watched=watched or None,
             run_started_at=run_started_at.isoformat() if run_started_at else None,
             rollover_seconds=rollover.total_seconds() if rollover else None,
-            rules=self.spec.health.to_dict(),
-            policy=self.spec.restart.to_dict(),
             blocked=unable_to is not None,
             unable_to=(unable_to or Action.BLOCKED).value,
             undelivered=has_undelivered,

@@ -24,6 +24,7 @@ const MARKS = {
   alert_gave_up: ["!", "c5", "alert"],
   alert_recovered: ["✓", "c2", "recovered"],
   checkpoint_changed: ["B", "c7", "restored"],
+  sink_repaired: ["B", "c7", "sink repaired"],
   backup: ["B", "c7", "backup"],
 };
 

@@ -86,7 +86,14 @@ from airflow_streaming.model.records.epoch import (
     StandbyOrder,
 )
 from airflow_streaming.model.records.owner import Owner
-from airflow_streaming.model.records.policy import Blackout, RestartPolicy, Supervision
+from airflow_streaming.model.records.policy import Blackout, RestartPolicy
+from airflow_streaming.model.records.repair import (
+    RepairOutcome,
+    SinkRepair,
+    SinkRepairEnd,
+    SinkRepairUndo,
+)
+from airflow_streaming.model.records.supervision import Supervision
 from airflow_streaming.model.records.upgrade import (
     RollbackMethod,
     RollbackPlan,
@@ -163,6 +170,23 @@ EXAMPLES: Final[tuple[Record, ...]] = (
         by="dag run scheduled__1",
         at=NOW,
     ),
+    SinkRepair(
+        number=1,
+        stream="orders",
+        epoch=18,
+        deployment=3,
+        query="counts",
+        checkpoint="/ck/counts",
+        output="/out",
+        batch=7,
+        by="dag run scheduled__1",
+        at=NOW,
+        planned_at=NOW,
+    ),
+    SinkRepairEnd(
+        number=1, outcome=RepairOutcome.DONE, files=2, size=84, by="dag run scheduled__1", at=NOW
+    ),
+    SinkRepairUndo(number=1, by="kim", reason="Readers have the old files.", at=NOW),
     RemovalEnd(number=1, files=420, size=1_048_576, by="dag run scheduled__1", at=NOW),
     CheckResult(
         change=4,

@@ -31,8 +31,8 @@ from tests.unit.world import World
     ("kind", "kwargs"),
     [
         (StreamTrigger, {"watched": 7, "rollover_seconds": 60.0, "blocked": True}),
-        (StreamTrigger, {"run_started_at": LONG_AGO, "rules": {"hang_after": 30.0}}),
-        (StreamTrigger, {"policy": {"half_open_after": 5.0}, "until_parked": True}),
+        (StreamTrigger, {"run_started_at": LONG_AGO, "due_in_seconds": 30.0}),
+        (StreamTrigger, {"standby": True, "until_parked": True}),
         (GateTrigger, {"condition": {}, "rules": {"hang_after": 30.0}}),
     ],
 )
