@@ -45,7 +45,8 @@ class OneLook:
         if folder not in self._names:
             above, _, name = folder.rpartition("/")
             # Names with a dot in front are in no listing, and are asked for.
-            is_missing = not name.startswith(".") and name not in self._above(above)
+            is_root = not folder
+            is_missing = not is_root and not name.startswith(".") and name not in self._above(above)
             self._names[folder] = [] if is_missing else self._store.names(folder)
         return self._names[folder]
 

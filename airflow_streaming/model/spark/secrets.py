@@ -55,7 +55,6 @@ _KEYS: Final = frozenset(
             "kms",
             "opsgenie",
             "unseal",
-            "licence",
             "license",
             "master",
             "pem",
