@@ -29,6 +29,7 @@ from airflow_streaming.model.records.control import (
     DesiredState,
     Event,
 )
+from airflow_streaming.model.records.deployment import Deviation, Override
 from airflow_streaming.model.records.owner import Actor, Owner, claimed, refusal
 from airflow_streaming.model.records.supervision import DEFAULTS, Supervision
 from airflow_streaming.model.wire import decode, parse_json
@@ -142,6 +143,24 @@ class Control(Shared):
             return None
         # Or another task says what its DAG asks.
         return changes if shared._create(replace(asked, number=number + 1)) else None
+
+    def deviation(self) -> Deviation | None:
+        """Return the newest record of what the DAG names beside the live deployment, if any."""
+        return self._newest(Deviation)
+
+    def record_deviation(
+        self, deployment: int, values: Sequence[Override], *, by: str, now: datetime
+    ) -> None:
+        """Record how the deployment that the DAG names differs from a live one, unless that is known."""
+        told = tuple(values)
+
+        def change(newest: Deviation | None, number: int) -> Deviation | None:
+            known = None if newest is None else (newest.deployment, newest.values)
+            if known == (deployment, told) or (newest is None and not told):
+                return None
+            return Deviation(number=number, deployment=deployment, values=told, by=by, at=now)
+
+        self._append(Deviation, change)
 
     def size_numbers(self) -> list[int]:
         """Return the numbers of the changes of the stream's size, the newest last."""

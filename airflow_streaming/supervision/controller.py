@@ -124,12 +124,13 @@ class StreamController(StreamActions):
             py_files_sha256=py_files_sha256,
         )
 
-    def deploy(self, deployment: Deployment, source: bytes) -> bool:
+    def deploy(self, deployment: Deployment, source: bytes, *, undoes: str = "") -> bool:
         """
         Make a proposed deployment the current one; the running driver is replaced by steering.
 
         While an upgrade or a cutover is in progress nothing else is deployed.
 
+        :param undoes: Difference to the live deployment, as a sentence for the timeline.
         :returns: Whether it was made.
         """
         # Looked at after the deployment was numbered: an upgrade begun since then takes the same
@@ -148,7 +149,8 @@ class StreamController(StreamActions):
         except AlreadyExists:
             log.info("Another task created deployment %d first.", deployment.number)
             return False
-        self.tell(EventKind.DEPLOYED, f"Deployment {deployment.number} is now the current one.")
+        told = f"Deployment {deployment.number} is now the current one. {undoes}".rstrip()
+        self.tell(EventKind.DEPLOYED, told)
         return True
 
     def check_can_launch(self, deployment: Deployment) -> None:

@@ -26,7 +26,7 @@ from airflow_streaming.model.records.control import (
     Desired,
     DesiredState,
 )
-from airflow_streaming.model.records.deployment import Deployment
+from airflow_streaming.model.records.deployment import Deployment, Deviation, difference_to_dag
 from airflow_streaming.model.records.policy import RestartAction, RestartDecision, RestartPolicy
 from airflow_streaming.supervision.health import judge
 from airflow_streaming.supervision.restart import (
@@ -150,6 +150,7 @@ class StreamStatus:
     :param progress: Of every driver since the newest of them.
     :param incidents: Alerts that are not over, oldest first.
     :param is_live: Consumers read this lane.
+    :param deviation: The newest record of how the DAG differs from a live deployment.
     :param unread: What could not be read.
     """
 
@@ -167,6 +168,12 @@ class StreamStatus:
     change: ChangeInProgress | None = None
     is_live: bool = True
     unread: tuple[str, ...] = ()
+    deviation: Deviation | None = None
+
+    @property
+    def dag_differs(self) -> str:
+        """Return how the DAG differs from the live deployment, as a sentence; empty where it does not."""
+        return "" if self.deployment is None else difference_to_dag(self.deployment, self.deviation)
 
     @cached_property
     def verdict(self) -> Verdict | None:

@@ -77,6 +77,7 @@ from airflow_streaming.model.records.cutover_table import (
     CutoverState,
     CutoverTransition,
 )
+from airflow_streaming.model.records.deployment import Deviation, Override
 from airflow_streaming.model.records.epoch import (
     Barrier,
     KeptLog,
@@ -559,5 +560,12 @@ EXAMPLES: Final[tuple[Record, ...]] = (
         reason="the dag was renamed",
         at=NOW,
         shared_with=("orders_upgrade",),
+    ),
+    Deviation(
+        number=2,
+        deployment=5,
+        values=(Override(what="runtime", value="spark-4.3", dag="spark-4.2"),),
+        by="kim",
+        at=NOW,
     ),
 )
