@@ -13,6 +13,7 @@ from airflow_streaming.reports.report import (
     Block,
     Finding,
     Heading,
+    Paragraph,
     Report,
     Tone,
     Verdict,
@@ -28,6 +29,14 @@ from airflow_streaming.reports.terminal import clock
 
 _LONGEST: Final = 60
 """Characters of an offset; a topic of a thousand partitions fills no screen."""
+
+
+_FORMAT_2: Final = (
+    "State has checkpoint format 2. With a sink that skips a batch it has (a file sink, a Delta table, a "
+    "function that returns early), a driver that dies between the sink's write and the commit leaves a "
+    "checkpoint on which Spark fails at every start (CheckpointInfo length: 0). A launch by this provider "
+    "puts a file sink back first."
+)
 
 
 def checkpoint_report(found: Checkpoint) -> Report:
@@ -51,6 +60,8 @@ def _blocks(found: Checkpoint) -> Iterator[Block]:
             (row for operator in found.operators for row in _stores(operator)),
             "operator, partitions, version, files, size",
         )
+    if found.is_stateful and found.state_format == 2:
+        yield Paragraph(_FORMAT_2)
     yield from _findings("Problems", "problem", Tone.BAD, found.problems)
     yield from _findings("Remarks", "remark", Tone.NEUTRAL, found.remarks)
 
