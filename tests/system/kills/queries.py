@@ -36,6 +36,8 @@ def main(warehouse, jar=""):
             .config(CATALOG, "org.apache.iceberg.spark.SparkCatalog")
             .config(f"{CATALOG}.type", "hadoop")
             .config(f"{CATALOG}.warehouse", warehouse)
+            # A table that is cached is at a later version than a cut.
+            .config(f"{CATALOG}.cache-enabled", "false")
         )
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
