@@ -7,7 +7,8 @@ Every error this package raises, grouped by who must act.
     ├── SpecError              the dag author: the stream as written cannot run
     │   ├── RuntimeNotFound        no Spark installation of that name, or it is broken
     │   ├── ApplicationNotFound    the script cannot be read
-    │   └── NotTheOwner            the stream belongs to another dag
+    │   ├── NotTheOwner            the stream belongs to another dag
+    │   └── StreamRemoved          the stream was removed, and its name was not freed
     ├── RecordError            a file in the home is not what it should be
     ├── HomeError              the home cannot be used
     │   ├── HomeUnavailable        it cannot be reached now; looking again may help
@@ -27,6 +28,7 @@ Every error this package raises, grouped by who must act.
     ├── CutoverRefused         the same of a cutover
     │   └── PointerRefused         what consumers follow is not ours to move, or not any more
     ├── PointerFailed          what consumers follow could not be moved; trying again may help
+    ├── RemovalRefused         the stream cannot be removed now
     ├── LaunchError            the driver process could not be started
     ├── StreamFailed           on-call: the stream is down and stays down
     └── DriverRefusal          inside the driver: the script asks for what we do not allow
@@ -58,6 +60,14 @@ class ApplicationNotFound(SpecError):
 
 class NotTheOwner(SpecError):
     """The stream belongs to another dag, which has not handed it over."""
+
+
+class StreamRemoved(SpecError):
+    """The stream was removed, and no user has freed its name."""
+
+
+class RemovalRefused(StreamingError):
+    """A stream cannot be removed now, or its name not be freed."""
 
 
 class RecordError(StreamingError, ValueError):

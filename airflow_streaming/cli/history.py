@@ -119,7 +119,7 @@ def show_log(stream: StreamHome, arguments: argparse.Namespace, launcher: Launch
     if launch is None:
         complain(f"No driver of epoch {number} of {stream.name} is recorded.")
         return PROBLEM
-    log = end_of_log(launcher, epoch, launch)
+    log = end_of_log(launcher, stream, epoch, launch)
     try:
         text = shown_log(log, stream.driver_log(number) if log.tail is None else None)
     except LookupError as err:
@@ -197,7 +197,7 @@ class FollowedLog:
         epoch, launch = self._stream.epoch(self._number), self._stream.launch(self._number)
         if launch is None:
             return
-        log = end_of_log(self._launcher, epoch, launch)
+        log = end_of_log(self._launcher, self._stream, epoch, launch)
         if log.tail is None:
             yield from self._kept(log)
             return

@@ -15,6 +15,7 @@ from datetime import timedelta
 from typing import Final
 
 from airflow_streaming.cli import status
+from airflow_streaming.cli.clusters import listed_launcher
 from airflow_streaming.cli.common import (
     OK,
     PROBLEM,
@@ -31,7 +32,6 @@ from airflow_streaming.cli.output import complain, notice, show_lines
 from airflow_streaming.cli.status import POLL_SECONDS, list_streams, observe, show_status
 from airflow_streaming.exceptions import StreamingError
 from airflow_streaming.home.home import Home, StreamHome
-from airflow_streaming.launch.registry import open_launcher
 from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.observation import Observation, ProcessState
@@ -219,14 +219,12 @@ def run(arguments: argparse.Namespace, probe: Probe | None) -> int:
     :raises SpecError: wrong use.
     :raises StreamingError: there is no such stream, or it could not be read or steered.
     """
-    return _run(open_known(arguments.home), arguments, probe or open_launcher().probe)
+    return _run(open_known(arguments.home), arguments, probe or listed_launcher().probe)
 
 
 def _run(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
-    if arguments.command == "list":
-        return list_streams(home, probe, as_json=arguments.json)
-    if arguments.command == "top":
-        return _show_top(home, arguments, probe)
+    if arguments.command in _OF_HOME:
+        return _OF_HOME[arguments.command](home, arguments, probe)
     if arguments.command in {"live", "cutover"}:
         from airflow_streaming.cli import cutover  # see _COMMANDS
 
@@ -253,6 +251,16 @@ def _run(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
 
         return advice.show_advice(home, stream, cores=arguments.cores, as_json=arguments.json)
     return _COMMANDS[arguments.command](stream, arguments, probe)
+
+
+def _remove(home: Home, arguments: argparse.Namespace, _: Probe) -> int:
+    from airflow_streaming.cli import remove  # the others do without
+
+    if not getattr(arguments, "dry_run", False):
+        ensure_exclusive(home.store)
+    if arguments.command == "reuse":
+        return remove.reuse(home, arguments, person_of(arguments))
+    return remove.run(home, arguments, person_of(arguments), listed_launcher())
 
 
 def _show_top(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
@@ -290,7 +298,7 @@ def _show_conf(stream: StreamHome, arguments: argparse.Namespace) -> int:
 def _show_log(stream: StreamHome, arguments: argparse.Namespace) -> int:
     from airflow_streaming.cli import history  # the others do without
 
-    return history.show_log(stream, arguments, open_launcher())
+    return history.show_log(stream, arguments, listed_launcher())
 
 
 def _upgrade(stream: StreamHome, arguments: argparse.Namespace) -> int:
@@ -309,6 +317,15 @@ def _prune(stream: StreamHome, arguments: argparse.Namespace) -> int:
     from airflow_streaming.cli import prune  # the others do without
 
     return prune.run(Home(stream.store), stream, arguments, person_of(arguments))
+
+
+# They name no stream, or one that need not be there.
+_OF_HOME: Final[dict[str, Callable[[Home, argparse.Namespace, Probe], int]]] = {
+    "list": lambda home, a, probe: list_streams(home, probe, as_json=a.json),
+    "top": _show_top,
+    "remove": _remove,
+    "reuse": _remove,
+}
 
 
 # The engine of changes is half of what would be imported; commands that make none do without.

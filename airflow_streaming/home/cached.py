@@ -94,11 +94,11 @@ class CachedStream(StreamHome):
             )
         return names
 
-    def _read(self, cls: type[R], path: str, **expected: object) -> R | None:
+    def _read(self, cls: type[R], path: str, **fields: int | str) -> R | None:
         known = self._records.get(path)
         if known is not None:
             return cast("R", known)
-        record = super()._read(cls, path, **expected)
+        record = super()._read(cls, path, **fields)
         # A status is the one record that is written again and again.
         if record is not None and not isinstance(record, Status):
             if len(self._records) >= MOST_RECORDS:

@@ -196,7 +196,7 @@ class Timeline(StreamFolder):
         last = f"{datetime.now(UTC) + timedelta(days=1):{_EVENT_TIME}}"
         names = [n for n in self.store.names(folder) if _EVENT_FILE.fullmatch(n) and n >= first]
         names.sort(key=lambda name: (name <= last, name))
-        found = (self._event(f"{folder}/{name}") for name in names[-max(limit, 1) :])
+        found = (self._event(name.removesuffix(".json")) for name in names[-max(limit, 1) :])
         return [event for event in found if event is not None]
 
     def read_progress(self, epoch: int, limit: int = 500) -> list[BatchProgress]:
@@ -232,9 +232,9 @@ class Timeline(StreamFolder):
             return [], skip
         return [*self._rows(lines, path, skip)], len(lines)
 
-    def _event(self, path: str) -> Event | None:
+    def _event(self, file: str) -> Event | None:
         try:
-            return self._read(Event, path)
+            return self._get(Event, file=file)
         except RecordError as err:
             log.info("Left out of the timeline: %s", err)
             return None

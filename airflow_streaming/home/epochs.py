@@ -24,7 +24,6 @@ from airflow_streaming.model.records.epoch import (
     Exit,
     KeptLog,
     Launch,
-    QueryClaim,
     StandbyAnswer,
     StandbyOrder,
     StopRequest,
@@ -277,30 +276,3 @@ class Standby(StreamFolder):
     def answer(self, epoch: int, number: int) -> StandbyAnswer | None:
         """Return what became of an order, ``None`` before it was answered."""
         return self._get(StandbyAnswer, epoch=epoch, number=number)
-
-    def batch_shift(self, query_id: str) -> int:
-        """
-        Return what is added to the batch ids of a query of this stream, 0 when nothing is.
-
-        It belongs to the query's id, which is in the checkpoint: a copy restored elsewhere counts
-        on from the same numbers.
-        """
-        claim = self.claim_of(query_id)
-        return claim.batch_shift if claim else 0
-
-    def claim_of(self, query_id: str) -> QueryClaim | None:
-        """Return the newest claim of a query of this stream, whatever checkpoint it is on."""
-        folder = self._layout.folder("queries")
-        claims = [
-            claim
-            for deployment in self.store.names(folder)
-            for claim in self._claims_in(f"{folder}/{deployment}")
-            if claim.query_id == query_id
-        ]
-        return claims[-1] if claims else None
-
-    def _claims_in(self, folder: str) -> Iterator[QueryClaim]:
-        for name in self.store.names(folder):
-            claim = self._read(QueryClaim, f"{folder}/{name}")
-            if claim is not None:
-                yield claim

@@ -105,10 +105,10 @@ class StreamSnapshotReader:
         self._begin()
 
     def _begin(self) -> None:
-        from airflow_streaming.launch.registry import open_launcher
+        from airflow_streaming.hooks.launchers import task_launcher
 
         self._home: StreamHome = self._live.home(self._lane)
-        self._observer = Observer(self._home, open_launcher(), rules=self._rules)
+        self._observer = Observer(self._home, task_launcher(self._home), rules=self._rules)
         self._of_epoch: int | None = None
         self._earlier: Status | None = None
 

@@ -18,6 +18,7 @@ from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.home.live_lane import live_lane
 from airflow_streaming.hooks.clusters import Target, application_for, target_of
 from airflow_streaming.hooks.home import StreamHomeHook, access_options, store_access
+from airflow_streaming.hooks.launchers import task_policy
 from airflow_streaming.hooks.snapshot import for_lane
 from airflow_streaming.launch.conf_rules import check_conf, join_shipped
 from airflow_streaming.launch.environment import (
@@ -182,8 +183,11 @@ class SparkStreamHook(BaseHook):
     @cached_property
     def launcher(self) -> Launcher:
         """Who starts the next driver, and sees those that were started."""
-        folder = read_settings().driver_folder
-        return open_launcher(self.target.launcher, folder=folder, cluster=self.target.cluster)
+        folder = read_settings().driver_logs(self.streams.store.uri)
+        cluster = self.target.cluster
+        return open_launcher(
+            *(self.target.launcher,), folder=folder, cluster=cluster, policy=task_policy(cluster)
+        )
 
     @cached_property
     def keeper(self) -> StreamController:
@@ -296,6 +300,10 @@ class SparkStreamHook(BaseHook):
         shipped: dict[str, Any] = dict(lists)
         return replace(submission, conf=conf, deployment=replace(deployment, **shipped))
 
+    def _driver_log(self, epoch: Epoch) -> Path:
+        home = self.streams.store.uri
+        return read_settings().driver_log(home, epoch.stream, epoch.number)
+
     def _driver_arguments(self, epoch: Epoch) -> tuple[str, ...]:
         return (
             *("--home", self.asked.home, "--stream", epoch.stream),
@@ -307,7 +315,7 @@ class SparkStreamHook(BaseHook):
 
         epoch, deployment = submission.epoch, submission.deployment
         settings = read_settings()
-        output = settings.driver_log(epoch.stream, epoch.number)
+        output = self._driver_log(epoch)
         package = build_driver_package(settings.driver_folder)
         properties, _, options = private_files = secret_files(output.parent, epoch)[:3]
         environment = driver_environment(os.environ, runtime, self.asked.env)
@@ -373,7 +381,7 @@ class SparkStreamHook(BaseHook):
             epoch=epoch,
             command=(str(runtime.spark_submit),),
             environment=environment,
-            log=settings.driver_log(epoch.stream, epoch.number),
+            log=self._driver_log(epoch),
             application=application,
         )
         return self._by_connection(request, application, runtime) if is_yarn else request

@@ -243,11 +243,10 @@ class LocalLauncher:
             time.sleep(_POLL)
 
     def clean_up(self, epoch: Epoch, launch: Launch | None = None) -> None:
-        folders = [self._folder / epoch.stream] if self._folder is not None else []
-        if launch is not None and launch.log:
-            folders.append(Path(launch.log).parent)
-        for file in (file for folder in folders for file in secret_files(folder, epoch)):
-            delete_secret(file)
+        # Never in a folder that the launch record names: every writer of the home can write that record.
+        if self._folder is not None:
+            for file in secret_files(self._folder / epoch.stream, epoch):
+                delete_secret(file)
 
     def logs(self, epoch: Epoch, launch: Launch, file: Path | None, most: int) -> DriverLog:
         if file is None and self._folder is not None:

@@ -156,11 +156,11 @@ class StopStreamOperator(StreamSwitch):
     def _attend(
         self, context: Context, records: StreamHome, memory: dict[str, Any] | None
     ) -> tuple[StreamActions, Observer]:
-        from airflow_streaming.launch.registry import open_launcher
+        from airflow_streaming.hooks.launchers import task_launcher
         from airflow_streaming.supervision.actions import StreamActions  # not at dag parse
         from airflow_streaming.supervision.observer import Observer
 
-        launcher = open_launcher()
+        launcher = task_launcher(records)
         observer = Observer(records, launcher, memory=memory)
         return StreamActions(records, launcher, by=who(context)), observer
 

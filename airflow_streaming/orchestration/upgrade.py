@@ -186,6 +186,9 @@ class Path(Chain):
             UpgradeApprovalOperator(
                 task_id="approve",
                 preflight_task_id=self._preflight.task_id,
+                home=wishes.stream.home,
+                stream=wishes.stream.name,
+                home_conn_id=wishes.home_conn_id,
                 subject="Upgrade stream " + wishes.stream.name + "?",
                 body="".join(self._pages),
                 is_dry_run=wishes.dry_run,

@@ -114,7 +114,12 @@ def _command(
         raise UpgradeRefused(
             f"Cutover {number} with command {command!r} is not the one that is there: reload the page."
         )
-    changes.command_cutover(led, led_number, CutoverCommand(command), by=by, reason=reason)
+    changes.command_cutover(
+        *(led, led_number, CutoverCommand(command)),
+        by=by,
+        reason=reason,
+        launcher=PageDrivers(kept).launcher,
+    )
     return f"Recorded {command!r} for cutover {led_number}; its task follows."
 
 

@@ -19,20 +19,20 @@ from airflow_streaming.checkpoints.vault.store import BackupStore
 from airflow_streaming.exceptions import StreamingError
 from airflow_streaming.home.history import HistoryReader, PartCache, sparkline
 from airflow_streaming.home.home import StreamHome
-from airflow_streaming.launch.registry import open_launcher
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.durations import age_of
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.names import color_of
 from airflow_streaming.model.observation import ENDED, Observation, Process, VerdictState
 from airflow_streaming.model.progress import BatchProgress
-from airflow_streaming.model.records.control import ChangeInProgress
+from airflow_streaming.model.records.control import ChangeInProgress, StreamRemoval
 from airflow_streaming.model.records.cutover import CutoverStanding
 from airflow_streaming.model.records.cutover_table import CutoverState
 from airflow_streaming.model.records.epoch import Epoch, LaunchCause
 from airflow_streaming.model.records.upgrade import OpenUpgrade
 from airflow_streaming.model.records.upgrade_table import Stage
 from airflow_streaming.model.status import QueryStatus, Status
+from airflow_streaming.plugins.access.drivers import in_time
 from airflow_streaming.plugins.changes import acts_of
 from airflow_streaming.plugins.lists import backup_view
 from airflow_streaming.plugins.texts import cut, told, tried
@@ -62,7 +62,7 @@ class StreamWatch:
 
     :param home: Its records, which keep what they have read.
     :param parts: What was read of histories, shared by all streams.
-    :param probe: Looks at its driver's processes; asks whatever cluster its record names when not given.
+    :param probe: Looks at the processes of its drivers and standbys.
     :param open_backups: Opens the store of its backups; ``None`` when the page may not open it.
     :param live: Returns the live lane of the stream; default: it has one lane.
     :param clock: Monotonic seconds.
@@ -70,8 +70,8 @@ class StreamWatch:
 
     home: StreamHome
     parts: PartCache
+    probe: Probe
     open_backups: Callable[[], BackupStore] | None = None
-    probe: Probe | None = None
     live: Callable[[], str] | None = None
     clock: Callable[[], float] = time.monotonic
     _seldom: dict[str, Any] = field(default_factory=dict)
@@ -90,6 +90,10 @@ class StreamWatch:
 
     def whole(self, now: datetime) -> dict[str, Any]:
         """Return what its own page shows of it, without history and timeline."""
+        with in_time():
+            return self._whole(now)
+
+    def _whole(self, now: datetime) -> dict[str, Any]:
         look = self._look(now, is_close=True)
         status = look.seen.status if look.seen else None
         return {
@@ -118,7 +122,7 @@ class StreamWatch:
         self, epoch: Epoch, rules: HealthRules, now: datetime, *, is_close: bool
     ) -> Observation:
         home, number = self.home, epoch.number
-        probe = (self.probe or open_launcher().probe) if is_close else _not_probed
+        probe = self.probe if is_close else _not_probed
         seen = look_once(home, epoch, probe, lambda: now)
         status = seen.status
         if not is_close or status is None or not rules.rules:
@@ -132,8 +136,9 @@ class StreamWatch:
             return age_of(status.at, look.now) if status else timedelta(0)
 
         live = look.seen.epoch if look.seen is not None else None
-        standbys, probe = self.home.standbys(), open_launcher().probe
-        return tried(lambda: summary(view_standby(standbys, probe, live, silence), look.now)) or ""
+        standbys = self.home.standbys()
+        view = partial(view_standby, standbys, self.probe, live, silence)
+        return tried(lambda: summary(view(), look.now)) or ""
 
     def _head(self, look: StreamStatus) -> dict[str, Any]:
         seen, stands = look.seen, look.standing
@@ -332,6 +337,9 @@ def _driver(look: StreamStatus) -> dict[str, Any] | None:
     }
 
 
+_CHANGES: Final = {OpenUpgrade: "upgrade", StreamRemoval: "removal"}
+
+
 def change_view(change: ChangeInProgress | None, now: datetime) -> dict[str, Any] | None:
     """Return the change that is open, in short."""
     if change is None:
@@ -347,7 +355,7 @@ def change_view(change: ChangeInProgress | None, now: datetime) -> dict[str, Any
     # A change is overdue some time after its state needed to end: its task may only be slow.
     lasts = lasts or (change.patience if is_overdue else lasts)
     return {
-        "kind": "upgrade" if isinstance(change, OpenUpgrade) else "cutover",
+        "kind": _CHANGES.get(type(change), "cutover"),
         "state": at.value if at is not None else "",
         "text": cut(str(change), 300),
         "since": told(change.since),

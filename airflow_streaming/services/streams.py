@@ -292,7 +292,7 @@ def declare_dead(
         )
     if alive := _sign_of_life(home, epoch, probe):
         raise DeclarationRefused(
-            f"The driver of epoch {number} of {home.name} is not dead: {alive}"
+            f"The driver of epoch {number} of {home.name} was not declared dead: {alive}"
         )
     declared = TerminationProof(
         epoch=number, evidence=reason, by=by, override=True, declared_at=_now()
@@ -307,6 +307,8 @@ def declare_dead(
 def _sign_of_life(home: StreamHome, epoch: Epoch, probe: Probe) -> str | None:
     launch = home.launch(epoch.number)
     process = probe(epoch, launch, partial(home.heartbeat, epoch.number))
+    if not process.was_asked:
+        return closed(process.detail)
     if process.state in (ProcessState.RUNNING, ProcessState.SUSPENDED):
         return f"{closed(process.detail)} Kill it first; two drivers on one checkpoint write rows twice."
     if launch is None and age_of(epoch.created_at, _now()) < spawn_grace(epoch):

@@ -20,6 +20,7 @@ from airflow_streaming.model.names import numbered
 from airflow_streaming.model.records.epoch import Epoch, KeptLog, Launch
 from airflow_streaming.model.spark.conf import REDACTED
 from airflow_streaming.model.spark.failures import mask_secrets
+from airflow_streaming.model.uris import digest_of
 
 MOST: Final = 256 * 1024
 """Bytes that are kept of a failed driver's output."""
@@ -88,21 +89,22 @@ def _fitting(text: str) -> str:
     return plain
 
 
-def named_log(epoch: Epoch, launch: Launch) -> Path | None:
+def named_log(home: StreamHome, epoch: Epoch, launch: Launch) -> Path | None:
     """
     Return the file that a launch record names, where its name is that of this driver's log.
 
     A record may have been forged, so no other file is opened for it.
     """
     started, named = epoch.as_launched, PurePosixPath(launch.log)
-    is_own = named.parts[-2:] == (started.stream, f"{numbered(started.number)}.log")
+    own = (digest_of(home.store.uri), started.stream, f"{numbered(started.number)}.log")
+    is_own = named.parts[-3:] == own
     is_plain = named.is_absolute() and ".." not in named.parts
     return Path(named) if is_own and is_plain and str(named) == launch.log else None
 
 
-def end_of_log(launcher: Launcher, epoch: Epoch, launch: Launch) -> DriverLog:
+def end_of_log(launcher: Launcher, home: StreamHome, epoch: Epoch, launch: Launch) -> DriverLog:
     """Return the end of a driver's output for a user of this host, who may read the file anyway."""
-    return launcher.logs(epoch, launch, named_log(epoch, launch), MOST)
+    return launcher.logs(epoch, launch, named_log(home, epoch, launch), MOST)
 
 
 def added(before: DriverLog | None, now: DriverLog) -> bytes:

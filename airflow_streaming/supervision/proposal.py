@@ -52,7 +52,7 @@ def propose(
     :param py_files_sha256: Digests of the spec's Python files, as of ``Deployment``.
     """
     current = home.newest_deployment()
-    number = current.number + 1 if current else 1
+    number = home.next_deployment()
     checkpoint, output = _places(home, spec, number, None if fresh else current, fresh=fresh)
     goes_on = current if current and not fresh and current.checkpoint == checkpoint else None
     values = spec.configuration(

@@ -11,8 +11,8 @@ from airflow_streaming.exceptions import RecordError
 from airflow_streaming.home.home import Home
 from airflow_streaming.home.live_lane import LiveLaneCache
 from airflow_streaming.hooks.home import StreamHomeHook
+from airflow_streaming.hooks.launchers import task_launcher
 from airflow_streaming.launch.driver_end import DriverEnd
-from airflow_streaming.launch.registry import open_launcher
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.observation import VerdictState
 from airflow_streaming.model.records.autoscale import Autoscale
@@ -121,8 +121,9 @@ class HomeTrigger(PollingTrigger):
 
     def _observer(self, live: LiveLaneCache, lane: str) -> Observer:
         rules, policy = self.rules()
+        home = live.home(lane)
         return Observer(
-            *(live.home(lane), open_launcher()),
+            *(home, task_launcher(home)),
             rules=rules,
             policy=policy,
             # What was learned of one lane says nothing of the other.

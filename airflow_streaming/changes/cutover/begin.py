@@ -426,8 +426,7 @@ class Beginning:
 
     def _check_green(self, pair: Pair, way: SwitchMethod) -> None:
         hands = self._lanes.green(pair)
-        newest = hands.home.newest_deployment()
-        expected = newest.number + 1 if newest else 1
+        expected = hands.home.next_deployment()
         if pair.shadow.number != expected:
             raise self._refused(
                 f"{pair.green} has {expected - 1} deployments, and the next one is not "

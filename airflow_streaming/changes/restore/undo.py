@@ -234,6 +234,11 @@ def abandon(
             f"Change {change.number} of stream {home.name!r} is an upgrade in progress. Give it up "
             f"with 'airflow-streaming upgrade abort {home.name}', or 'roll-back' once it is made."
         )
+    if change.what is ChangeKind.REMOVE:
+        raise RestoreRefused(
+            f"Stream {home.name!r} was removed (change {change.number}). To use its name again: "
+            f"airflow-streaming reuse {home.name}."
+        )
     if change.what is ChangeKind.CUTOVER:
         raise RestoreRefused(
             f"Change {change.number} of stream {home.name!r} is a cutover in progress. Give it up "

@@ -95,7 +95,7 @@ def restore_of_home(stream: StreamHome, arguments: Namespace, person: Person) ->
     # Not at the top: a restore of a checkpoint does without a home.
     from airflow_streaming.changes.restore.stream_restore import RestoreRequest
     from airflow_streaming.changes.restore.undo import plan_switch
-    from airflow_streaming.launch.registry import open_launcher
+    from airflow_streaming.cli.clusters import listed_launcher
     from airflow_streaming.services.changes import restore_stream
 
     store = open_backup_store(arguments.store)
@@ -109,10 +109,15 @@ def restore_of_home(stream: StreamHome, arguments: Namespace, person: Person) ->
             progress=told,
         )
         if arguments.dry_run:
-            plan = plan_switch(stream, open_launcher(), store, backup_id, asked)
+            plan = plan_switch(stream, listed_launcher(), store, backup_id, asked)
         else:
             by, reason = person.name, person.reason
-            switched = restore_stream(stream, store, backup_id, asked, by=by, reason=reason)
+            switched = restore_stream(
+                *(stream, store, backup_id, asked),
+                launcher=listed_launcher(),
+                by=by,
+                reason=reason,
+            )
     return _show_plan(arguments, plan) if arguments.dry_run else _show(switched, arguments)
 
 
@@ -124,12 +129,12 @@ def _show_plan(arguments: Namespace, plan: RestorePlan) -> int:
 def undo_restore(stream: StreamHome, arguments: Namespace, person: Person) -> int:
     """Continue a stream from the checkpoint it had before a restore."""
     from airflow_streaming.changes.restore.undo import undo, undo_repair
-    from airflow_streaming.launch.registry import open_launcher
+    from airflow_streaming.cli.clusters import listed_launcher
 
     by, reason, accept = person.name, person.reason, arguments.accept
     if arguments.repair:
-        return _show_repair(undo_repair(stream, open_launcher(), by=by, reason=reason), arguments)
-    return _show(undo(stream, open_launcher(), by=by, reason=reason, accept=accept), arguments)
+        return _show_repair(undo_repair(stream, listed_launcher(), by=by, reason=reason), arguments)
+    return _show(undo(stream, listed_launcher(), by=by, reason=reason, accept=accept), arguments)
 
 
 def _show_repair(repair: SinkRepair, arguments: Namespace) -> int:

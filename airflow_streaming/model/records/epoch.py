@@ -157,6 +157,8 @@ class Epoch(Record):
     def __post_init__(self) -> None:
         if self.lease_seconds is not None:
             check_lease(timedelta(seconds=self.lease_seconds))
+        if self.serves and self.stream != standby_of(self.serves):
+            raise ValueError(f"{self.stream!r:.80} has no standbys of {self.serves!r:.80}.")
 
     @property
     def lease(self) -> timedelta | None:

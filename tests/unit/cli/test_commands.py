@@ -289,7 +289,7 @@ class TestDeclareDead:
         code, out, err = run("declare-dead", "orders", "--epoch", "1", "--reason", "sure")
 
         assert (code, out) == (1, "")
-        assert "is not dead: pid 4711 is there. Kill it first" in err
+        assert "was not declared dead: pid 4711 is there. Kill it first" in err
         assert stream.death(1) is None
 
     def test_a_driver_that_is_only_being_started_is_not_dead(

@@ -16,6 +16,7 @@ from airflow_streaming.launch.local import LocalLauncher
 from airflow_streaming.launch.port import DriverLog
 from airflow_streaming.model.host import this_host
 from airflow_streaming.model.records.epoch import Epoch, KeptLog, Launch
+from airflow_streaming.model.uris import digest_of
 from airflow_streaming.supervision.driver_logs import added, named_log
 from tests.unit.cli.host import Run
 from tests.unit.home.make import NOON, make_epoch, make_launch
@@ -25,7 +26,7 @@ def launched(
     stream: StreamHome, folder: Path, number: int = 1, text: str | None = "line 1\n"
 ) -> Launch:
     """Record a driver of this host with its log in a folder; return the launch."""
-    log = folder / stream.name / f"{number:06d}.log"
+    log = folder / digest_of(stream.store.uri) / stream.name / f"{number:06d}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     if text is not None:
         log.write_text(text)
@@ -47,7 +48,7 @@ def test_a_log_on_this_host_is_shown(run: Run, stream: StreamHome, tmp_path: Pat
 def test_the_log_of_another_host_is_read_on_a_shared_file_system(
     run: Run, stream: StreamHome, tmp_path: Path
 ) -> None:
-    log = tmp_path / "drivers" / "orders" / "000001.log"
+    log = tmp_path / digest_of(stream.store.uri) / "orders" / "000001.log"
     log.parent.mkdir(parents=True)
     log.write_text("line 1\n")
     stream.create_epoch(make_epoch())
@@ -77,27 +78,31 @@ def test_a_newest_epoch_without_a_driver_leaves_the_log_before_it(
     "path",
     [
         "/etc/passwd",
-        "/logs/payments/000001.log",
-        "/logs/orders/000002.log",
-        "logs/orders/000001.log",
-        "/logs/../orders/000001.log",
-        "/logs//orders/000001.log",
-        "s3://logs/orders/000001.log",
+        "/logs/orders/000001.log",
+        "/logs/home-0123456789abcdef/orders/000001.log",
+        "/logs/HOME/payments/000001.log",
+        "/logs/HOME/orders/000002.log",
+        "logs/HOME/orders/000001.log",
+        "/logs/../HOME/orders/000001.log",
+        "/logs/HOME//orders/000001.log",
+        "s3://logs/HOME/orders/000001.log",
         "",
     ],
 )
-def test_a_file_with_another_name_is_not_opened(path: str) -> None:
-    epoch, launch = make_epoch(), make_launch(log=path)
+def test_a_file_with_another_name_is_not_opened(stream: StreamHome, path: str) -> None:
+    home = digest_of(stream.store.uri)
+    epoch, launch = make_epoch(), make_launch(log=path.replace("HOME", home))
 
-    assert named_log(epoch, launch) is None
-    assert named_log(epoch, replace(launch, log="/logs/orders/000001.log")) is not None
+    assert named_log(stream, epoch, launch) is None
+    own = replace(launch, log=f"/logs/{home}/orders/000001.log")
+    assert named_log(stream, epoch, own) is not None
 
 
-def test_a_promoted_standby_keeps_its_log() -> None:
+def test_a_promoted_standby_keeps_its_log(stream: StreamHome) -> None:
     epoch = make_epoch(5, promotes=2)
-    log = "/logs/orders.standby/000002.log"
+    log = f"/logs/{digest_of(stream.store.uri)}/orders.standby/000002.log"
 
-    assert named_log(epoch, make_launch(5, log=log)) == Path(log)
+    assert named_log(stream, epoch, make_launch(5, log=log)) == Path(log)
 
 
 @pytest.mark.parametrize(

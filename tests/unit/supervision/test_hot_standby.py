@@ -250,7 +250,9 @@ class Keeping:
         from airflow_streaming.model.names import Layout
 
         epoch = home.epoch(number)
-        status = a_status(epoch=number, token=epoch.token, host=FAKE_HOST, **changes)
+        status = a_status(
+            stream=home.name, epoch=number, token=epoch.token, host=FAKE_HOST, **changes
+        )
         path = Layout(home.name).epoch(number, "status.json")
         home.store.replace(path, status.to_bytes())
 
