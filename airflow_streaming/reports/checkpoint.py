@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from airflow_streaming.checkpoints.read.report import Checkpoint, Operator, SourcePosition
 from airflow_streaming.checkpoints.read.report import Finding as CheckpointFinding
+from airflow_streaming.model.spark.logs import NamedSink
 from airflow_streaming.reports.report import (
     Block,
     Finding,
@@ -88,6 +89,8 @@ def _facts(found: Checkpoint) -> Iterator[tuple[Words, Words]]:
     yield "planned batch", _batch(found.last_planned_batch)
     yield "can go back to", _ranges(found.rollback_batches)
     yield "watermark", _watermark(found.watermark_ms)
+    if found.sinks:
+        yield "sinks", value(", ".join(map(_sink, found.sinks)))
     yield "state", _state(found)
     yield "files", f"{found.files:,}, {byte_text(found.size)}"
 
@@ -97,6 +100,11 @@ def _writer(found: Checkpoint) -> str:
     logs += f"commit log v{found.commit_log_version or '?'}"
     oldest = found.spark_at_least
     return f"Spark {oldest} or later; {logs}" if oldest else f"unknown Spark; {logs}"
+
+
+def _sink(sink: NamedSink) -> str:
+    provider = sink.provider.rpartition(".")[2]
+    return f"{sink.name} ({provider}, {'active' if sink.is_active else 'earlier'})"
 
 
 def _state(found: Checkpoint) -> str:
