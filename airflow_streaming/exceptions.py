@@ -175,6 +175,10 @@ class CircuitReopened(StreamingError):
     """A circuit was closed and is open all the same."""
 
 
+class SameCopyRefused(StreamingError):
+    """A start would launch the copy of a stream that was given up; nothing was changed."""
+
+
 class DeclarationRefused(StreamingError):
     """A driver cannot be declared dead: it lives, or another one is the newest."""
 

@@ -1,8 +1,8 @@
 """
-An existing application and its checkpoints: what its script must change to become a stream.
+Decide which edits turn an existing application into a stream, and where copies of its checkpoints belong.
 
-The script is read, never run. A plan of it, where a Spark made one, says what only a run can know: the place of
-a checkpoint that the script computes. Nothing is done here.
+The script is parsed, never run. A plan by Spark, if there is one, shows a checkpoint location that the script
+computes. Nothing is done here.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _DEEPEST: Final = 100
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartSite:
     """
-    One place where the script starts a query.
+    A call that starts a query.
 
-    :param name: Its name; empty when there is none, or where the script computes it.
+    :param name: Its name; empty without one, or if the script computes it.
     :param is_named: The script gives it a name.
     :param location: The text of its checkpoint's location; empty when the script gives none.
     :param is_literal: The location is a literal text.
@@ -46,7 +46,7 @@ class StartSite:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
     """
-    What the text of a script tells.
+    The starts of queries in a script.
 
     :param session_location: The line on which the session gets a location for all checkpoints.
     """
@@ -75,7 +75,7 @@ class OldCheckpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Continued:
-    """A query, the checkpoint that it continues, and where in the home its copy goes."""
+    """A query, the checkpoint that it continues, and the place of the copy in the home."""
 
     query: str
     checkpoint: OldCheckpoint
@@ -85,10 +85,10 @@ class Continued:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adoption:
     """
-    How an application becomes a stream.
+    The way of an application to a stream.
 
-    :param edits: What the script must change, a text each, with its line.
-    :param problems: What else is in the way.
+    :param edits: Edits of the script, a text each, with its line.
+    :param problems: Other obstacles.
     """
 
     queries: tuple[Continued, ...]
@@ -103,7 +103,7 @@ class Adoption:
 
 def read_script(source: str | bytes) -> Script:
     """
-    Return where a script starts queries.
+    Find the calls that start queries in a script.
 
     :raises SyntaxError: it is not Python.
     """
@@ -119,9 +119,12 @@ def read_script(source: str | bytes) -> Script:
 
 
 def _assigned(tree: ast.AST) -> Mapping[str, ast.expr]:
-    """Return the value of every variable that is assigned once."""
+    """Return the value of every variable that is assigned once, and of every function with one ``return``."""
     found: dict[str, list[ast.expr]] = {}
     for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            returns = (one for one in ast.walk(node) if isinstance(one, ast.Return))
+            found.setdefault(node.name, []).extend(one.value for one in returns if one.value)
         targets = node.targets if isinstance(node, ast.Assign) else []
         for target in targets:
             if isinstance(target, ast.Name) and isinstance(node, ast.Assign):
@@ -206,7 +209,7 @@ def adoption(
     script: Script, planned: ScriptPlan | None, found: Sequence[OldCheckpoint], target: str
 ) -> Adoption:
     """
-    Return how an application becomes a stream.
+    Return edits, obstacles and places for an application.
 
     :param planned: The plan of the script; ``None`` where none was made.
     :param found: The checkpoints that it continues.

@@ -1,9 +1,9 @@
 """
-Whether a stream may be removed, and what of its folders goes; nothing is done here.
+Decide whether a stream may be removed, and which paths a removal deletes; nothing is done here.
 
-The records that fence stay: the newest epoch of each folder, which is a fence, and the changes, wishes and
-moves of the live pointer. So numbers never go back, and an old driver or task finds what ended it. The
-timeline and the removal itself tell what was there.
+The newest epoch of each folder is a fence and stays. The changes, desired states and moves of the live pointer stay
+too. So numbers never decrease, and an old driver or task finds its fence. The timeline names the user, the reason and
+the backup.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _GOES: Final = (
     *("alerts", "checkpoints", "queries", "sizes", "supervision", "owners", "repairs"),
     *(OUTPUT, "deployments"),
 )
-"""Folders of a lane that go whole, in their order: as long as deployments are there, it is listed."""
+"""Folders of a lane that are deleted whole, in their order. A lane with deployments is listed, so these are last."""
 _STAYS: Final = frozenset({"changes", "circuit", "desired", "events", "live", "removals", EPOCHS})
 ENDED: Final = frozenset({DriverLiveness.NONE, DriverLiveness.DEAD})
 
@@ -32,11 +32,11 @@ ENDED: Final = frozenset({DriverLiveness.NONE, DriverLiveness.DEAD})
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneFolder:
     """
-    One folder of the stream: of a lane, or of the standby drivers of a lane.
+    A folder of the stream: a lane, or the standby drivers of a lane.
 
-    :param fate: What is known of the newest driver, and ``evidence`` why.
-    :param newest: The number of the newest epoch; 0 when there is none.
-    :param names: What lies in the folder.
+    :param fate: State of the newest driver, with its ``evidence``.
+    :param newest: The number of the newest epoch; 0 before the first.
+    :param names: Names in the folder.
     :param epochs: Files and folders of its epochs.
     """
 
@@ -51,13 +51,13 @@ class LaneFolder:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemovalFacts:
     """
-    What decides whether a stream may be removed.
+    Facts on which a removal depends.
 
     :param is_stopped: The desired state of the live lane is "stopped".
-    :param change: The change of a lane that is open.
+    :param change: The open change of a lane.
     :param dag: The DAG that owns the stream; empty when it has no owner.
     :param has_released: The DAG no longer keeps the stream, by the word of the user or by Airflow.
-    :param places: URIs of what would go.
+    :param places: URIs that would be deleted.
     :param used: Checkpoints and outputs of other streams, and the store of the backup.
     :param unread: Why it is not known what other streams use, a sentence each.
     """
@@ -74,7 +74,7 @@ class RemovalFacts:
 
 
 def refusals(facts: RemovalFacts) -> Iterator[str]:
-    """Yield why the stream cannot be removed now and what to do, a text each."""
+    """Yield each reason against the removal, with the remedy."""
     name = facts.stream
     if facts.change is not None:
         yield (
@@ -107,13 +107,13 @@ def refusals(facts: RemovalFacts) -> Iterator[str]:
 
 def going(folder: LaneFolder, *, keep_output: bool) -> Sequence[str]:
     """
-    Return the paths below a folder that go, in their order.
+    Return the paths below a folder to delete, in their order.
 
-    What no record is known for, such as notes of a user, stays.
+    Files of other programs, such as notes of a user, stay.
     """
     whole = [one for one in _GOES if one in folder.names and not (keep_output and one == OUTPUT)]
     fence = numbered(folder.newest) if folder.newest else ""
-    # A record goes before its folder: what is left without a record is found by its folder.
+    # The record first: after a kill, the folder without a record is found by its name.
     old = sorted(
         (one for one in folder.epochs if one.partition(".")[0] != fence),
         key=lambda one: (one.partition(".")[0], not one.endswith(".json")),
@@ -122,5 +122,5 @@ def going(folder: LaneFolder, *, keep_output: bool) -> Sequence[str]:
 
 
 def strangers(folder: LaneFolder) -> list[str]:
-    """Return what lies in a folder and was not written by this provider."""
+    """Return the names in a folder that this provider does not write."""
     return sorted(set(folder.names) - set(_GOES) - _STAYS)

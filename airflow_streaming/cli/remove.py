@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``remove``."""
     parser.add_argument("stream", metavar="STREAM", help="name of the stream")
     parser.add_argument(
-        "--dry-run", action="store_true", help="show what would go and what is in the way"
+        "--dry-run", action="store_true", help="show the paths and the obstacles; write nothing"
     )
     parser.add_argument(
         "--keep-output", action="store_true", help="leave the outputs in the home where they are"

@@ -81,7 +81,7 @@ def view_stream(home: StreamHome, probe: Probe, *, patience: float, events: int 
         status=status,
         events=tuple(home.events(events)),
         has_lanes=_has_lanes(streams, home.name),
-        change=_change(home, status.change),
+        change="" if status.unread else _change(home, status.change),
         standby=_standby(home, probe, status.seen),
     )
 

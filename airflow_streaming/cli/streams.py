@@ -46,6 +46,11 @@ from airflow_streaming.supervision.health import judge
 def add_start_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``start`` and ``close-circuit``."""
     add_stream(parser)
+    parser.add_argument(
+        "--again",
+        action="store_true",
+        help="launch the same copy again, though it was given up (default: refuse)",
+    )
     add_person(parser)
 
 
@@ -90,9 +95,9 @@ def add_hand_over_arguments(parser: argparse.ArgumentParser) -> None:
     add_person(parser, must_say_why=True)
 
 
-def start(stream: StreamHome, person: Person) -> int:
+def start(stream: StreamHome, person: Person, *, again: bool) -> int:
     """Start a stream, and say what brings it up."""
-    done = streams.start(stream, by=person.name, reason=person.reason)
+    done = streams.start(stream, by=person.name, reason=person.reason, again=again)
     lines = [_desired(stream, done.wish, is_new=done.is_new)]
     if done.closed is not None:
         lines.append(f"Its circuit was open and is closed: {done.closed.reason}")
@@ -125,9 +130,9 @@ def stop(
     return OK if wait is None else _wait_until_down(stream, probe, wait)
 
 
-def close_circuit(stream: StreamHome, person: Person) -> int:
+def close_circuit(stream: StreamHome, person: Person, *, again: bool) -> int:
     """Let a stream that was given up run again."""
-    before = streams.close_circuit(stream, by=person.name, reason=person.reason)
+    before = streams.close_circuit(stream, by=person.name, reason=person.reason, again=again)
     if before is None:
         show_lines([f"The circuit of {stream.name} is not open. Nothing was changed."])
         return OK
@@ -331,14 +336,14 @@ _OF_HOME: Final[dict[str, Callable[[Home, argparse.Namespace, Probe], int]]] = {
 # The engine of changes is half of what would be imported; commands that make none do without.
 _COMMANDS: Final[dict[str, Callable[[StreamHome, argparse.Namespace, Probe], int]]] = {
     "status": lambda stream, a, probe: show_status(stream, probe, as_json=a.json),
-    "start": lambda stream, a, _: start(stream, person_of(a)),
+    "start": lambda stream, a, _: start(stream, person_of(a), again=a.again),
     "stop": lambda stream, a, probe: stop(stream, person_of(a), probe, grace=a.grace, wait=a.wait),
     "conf": lambda stream, a, _: _show_conf(stream, a),
     "log": lambda stream, a, _: _show_log(stream, a),
     "upgrade": lambda stream, a, _: _upgrade(stream, a),
     "cutover": lambda stream, a, _: _cutover(stream, a),
     "prune": lambda stream, a, _: _prune(stream, a),
-    "close-circuit": lambda stream, a, _: close_circuit(stream, person_of(a)),
+    "close-circuit": lambda stream, a, _: close_circuit(stream, person_of(a), again=a.again),
     "hand-over": lambda stream, a, _: hand_over(stream, person_of(a), dag_id=a.to),
     "declare-dead": lambda stream, a, probe: declare_dead(
         stream, person_of(a), probe, number=a.epoch

@@ -23,7 +23,7 @@ from airflow_streaming.model.names import numbered
 from airflow_streaming.model.records.control import Change
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.epoch import Epoch
-from airflow_streaming.model.records.policy import Supervision
+from airflow_streaming.model.records.supervision import Supervision
 from airflow_streaming.model.status import Status
 from airflow_streaming.model.storage import Store
 from airflow_streaming.model.wire import Record

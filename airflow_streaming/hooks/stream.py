@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from airflow.providers.common.compat.sdk import AirflowNotFoundException
 from airflow.sdk import BaseHook
 
+from airflow_streaming.advice.profile import ConfSource
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.home.live_lane import live_lane
 from airflow_streaming.hooks.clusters import Target, application_for, target_of
 from airflow_streaming.hooks.home import StreamHomeHook, access_options, store_access
 from airflow_streaming.hooks.launchers import task_policy
+from airflow_streaming.hooks.overrides import overrides_between, with_live
 from airflow_streaming.hooks.snapshot import for_lane
 from airflow_streaming.launch.conf_rules import check_conf, join_shipped
 from airflow_streaming.launch.environment import (
@@ -94,6 +96,7 @@ class SparkStreamHook(BaseHook):
         default: nothing.
     :param has_seen_home: The caller has seen the home before, and remembers its epochs: a home that is
         empty now has vanished and is no error.
+    :param dag: The stream as its DAG has it, where ``spec`` has the values of a form; default: ``spec``.
     :raises SpecError: the spec cannot be, or the lane is none of the stream's.
     """
 
@@ -113,6 +116,7 @@ class SparkStreamHook(BaseHook):
         lane: str | None = None,
         launch_conf: LaunchConf | None = None,
         has_seen_home: bool = False,
+        dag: StreamSpec | None = None,
     ) -> None:
         super().__init__()
         check_airflow()
@@ -122,6 +126,7 @@ class SparkStreamHook(BaseHook):
         self.asked, self.conn_id, self.home_conn_id = spec, conn_id, home_conn_id
         self.by, self.folders, self._given_lane = by, folders, lane
         self._launch_conf, self._has_seen_home = launch_conf, has_seen_home
+        self.dag = dag or spec
 
     def lane(self, lane: str) -> SparkStreamHook:
         """
@@ -131,16 +136,7 @@ class SparkStreamHook(BaseHook):
 
         :raises SpecError: it is no lane of this stream.
         """
-        return SparkStreamHook(
-            self.asked,
-            conn_id=self.conn_id,
-            home_conn_id=self.home_conn_id,
-            by=self.by,
-            folders=self.folders,
-            lane=lane,
-            launch_conf=self._launch_conf,
-            has_seen_home=self._has_seen_home,
-        )
+        return self._copy(self.asked, lane)
 
     @cached_property
     def streams(self) -> Home:
@@ -211,8 +207,6 @@ class SparkStreamHook(BaseHook):
         return Observer(
             self.home,
             self.launcher,
-            rules=self.asked.health,
-            policy=self.asked.restart,
             memory=memory,
             live=self.live_lane if follows else None,
         )
@@ -238,7 +232,31 @@ class SparkStreamHook(BaseHook):
             py_files_sha256=file_digests(self.asked.py_files),
         )
         self._check_conf(self._with_secrets(proposed.conf), runtime)
-        return proposed, source
+        return replace(proposed, overrides=overrides_between(self.dag, self.asked)), source
+
+    def profile_keys(self, deployment: Deployment) -> frozenset[str]:
+        """Return the settings that the stream's profile gives to a deployment on its Spark."""
+        known = self.asked.configuration(deployment.spark_version, deployment.conf)
+        return frozenset(one.key for one in known if one.source is not ConfSource.STREAM)
+
+    def with_live_values(self) -> SparkStreamHook:
+        """Return the hook of the stream with the values that forms have set on the live deployment."""
+        live = self.home.newest_deployment()
+        asked = with_live(self.dag, () if live is None else live.overrides)
+        return self._copy(asked, self._given_lane)
+
+    def _copy(self, asked: StreamSpec, lane: str | None) -> SparkStreamHook:
+        return SparkStreamHook(
+            asked,
+            conn_id=self.conn_id,
+            home_conn_id=self.home_conn_id,
+            by=self.by,
+            folders=self.folders,
+            lane=lane,
+            launch_conf=self._launch_conf,
+            has_seen_home=self._has_seen_home,
+            dag=self.dag,
+        )
 
     def _with_secrets(self, conf: Mapping[str, str]) -> dict[str, str]:
         """Return a recorded configuration with the secrets that the dag gives."""
@@ -271,7 +289,7 @@ class SparkStreamHook(BaseHook):
         conf, home = self._with_secrets(deployment.conf), self.asked.home
         program = program_of(deployment, source, home, conf)
         access = store_access(home, self.home_conn_id, program.conf)
-        return replace(program, conf={**access, **program.conf})
+        return replace(program, conf={**access, **program.conf}, env=dict(self.asked.env))
 
     def submit(self, submission: Submission) -> LaunchRequest:
         """

@@ -158,6 +158,7 @@ PLACES: Final[Mapping[str, str]] = {
     "cutover_transition": "changes/{change}/steps/{number}.json",
     "death": "epochs/{epoch}/death.json",
     "deployment": "deployments/{number}.json",
+    "deviation": "deviations/{number}.json",
     "desired": "desired/{number}.json",
     "driver_log": "epochs/{epoch}/log.json",
     "epoch": "epochs/{number}.json",

@@ -23,7 +23,7 @@ from airflow_streaming.model.records.alert import AlertKind
 from airflow_streaming.model.records.control import EventKind
 from airflow_streaming.model.records.owner import Actor
 from airflow_streaming.model.records.policy import RestartAction
-from airflow_streaming.notifications.alerts import Alerts, Notifiers
+from airflow_streaming.notifications.alerts import Alerts, Notifiers, notifier_names
 from airflow_streaming.operators.common.base import (
     SpecTask,
     actor_of,
@@ -151,7 +151,7 @@ class SparkStreamOperator(SpecTask):
             )
         self._deploy(hook, context)
         self._claim(hook, actor)
-        hook.keeper.supervise()
+        self._supervise(hook)
         if not self.stream.standby:
             hook.keeper.retire_standby("The dag asks for no standby.")
         return self._steer(hook, context, {})
@@ -168,6 +168,7 @@ class SparkStreamOperator(SpecTask):
         except (HomeUnavailable, RecordError) as err:
             # What runs is watched all the same; the next run looks again.
             self.log.warning("The owner of stream %r is not known: %s", self.stream.name, err)
+        self._supervise(hook)
         return self._steer(hook, context, event)
 
     def on_kill(self) -> None:
@@ -207,6 +208,16 @@ class SparkStreamOperator(SpecTask):
         )
         deploying.deploy(restart_asked=bool(context["params"].get("restart", False)))
 
+    def _supervise(self, hook: SparkStreamHook) -> None:
+        """Record what this DAG asks; task, trigger, command line, page and sensors judge by that."""
+        given = {
+            "on_unhealthy": self.on_unhealthy,
+            "on_restart": self.on_restart,
+            "on_gave_up": self.on_gave_up,
+            "on_recovered": self.on_recovered,
+        }
+        hook.keeper.supervise(notifier_names(given))
+
     def _steer(
         self, hook: SparkStreamHook, context: Context, event: dict[str, Any]
     ) -> dict[str, Any]:
@@ -240,7 +251,7 @@ class SparkStreamOperator(SpecTask):
         # It runs already, so there is nothing to deploy: what the dag asks for is proposed to it by
         # the next task, as an edited stream is.
         live = hook.lane(hook.live_lane())
-        live.keeper.supervise()
+        self._supervise(live)
         return self._steer(live, context, {"successor_waits": event.get("successor_waits")})
 
     def _look(

@@ -227,4 +227,5 @@ def _plan(options: CutoverOptions) -> dict[str, Any]:
         "keeps_blue_running": options.keeps_blue_running,
         "deadlines": dict(options.deadlines),
         "sink_habits": habits_of(options),
+        "accept": chosen(options.accept, form.ACCEPT_FROM_FORM),
     }

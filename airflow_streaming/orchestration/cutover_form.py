@@ -16,6 +16,7 @@ from airflow_streaming.model.records.cutover import SwitchMethod
 from airflow_streaming.model.records.upgrade import SoakTerms
 from airflow_streaming.options import Approval, GreenStart, plain
 from airflow_streaming.orchestration.form import (
+    accept_param,
     application_param,
     approvers_param,
     conf_param,
@@ -140,6 +141,7 @@ def cutover_params(
             description="An approval is always requested when the comparison is inconclusive.",
         ),
         "approvers": approvers_param(approvers),
+        "accept": accept_param(),
         **_times(soak or SoakTerms(), retain_blue),
     }
 

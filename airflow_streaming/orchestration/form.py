@@ -1,7 +1,7 @@
 """
 The form of an upgrade: choices of a user who triggers a run manually.
 
-Every field that is left as it is means what the dag says. The runtimes on offer are those of
+A field that is left empty keeps the live value. The runtimes on offer are those of
 ``[streaming] runtimes`` where the dags are parsed; where there are none, the field takes any name,
 and the preflight says whether the worker knows it.
 
@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from airflow.sdk import Param
 
+from airflow_streaming.changes.upgrade.steps_back import STEPS_BACK
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.arguments.fields import checked
 from airflow_streaming.model.arguments.form_policy import FormPolicy
@@ -27,6 +28,7 @@ from airflow_streaming.settings import read_settings
 from airflow_streaming.spec import StreamSpec
 
 __all__ = [
+    "accept_param",
     "application_param",
     "approvers_param",
     "conf_param",
@@ -39,10 +41,10 @@ __all__ = [
 ]
 
 _MINUTE: Final = timedelta(minutes=1)
-AS_IN_DAG: Final = "as in the dag"
-"""Choice of a runtime where the dag's own is a template; a form cannot show an empty choice."""
+AS_IT_IS: Final = "as it is live"
+"""Choice of the live runtime; a form cannot show an empty choice."""
 FROM_FORM: Final[Mapping[str, str]] = {
-    "runtime": "{{ (params.get('runtime') or '') | replace('" + AS_IN_DAG + "', '') }}",
+    "runtime": "{{ (params.get('runtime') or '') | replace('" + AS_IT_IS + "', '') }}",
     "application": "{{ params.get('application') or '' }}",
     "conf": "{{ (params.get('conf') or {}) | tojson }}",
 }
@@ -217,6 +219,7 @@ def _course(
         "dry_run": dry_run_param(),
         "need_approval": need_approval_param(is_bound=bool(approvers), default=need_approval),
         "approvers": approvers_param(approvers),
+        "accept": accept_param(),
         "prewarm": Param(
             prewarm,
             type="boolean",
@@ -245,9 +248,7 @@ def runtime_param(stream: StreamSpec) -> Param:
     }
     if not known:
         return Param(None, type=["string", "null"], **told)
-    if "{{" in stream.runtime:
-        return Param(AS_IN_DAG, enum=[AS_IN_DAG, *known], **told)
-    return Param(stream.runtime, enum=sorted({stream.runtime, *known}), **told)
+    return Param(AS_IT_IS, enum=[AS_IT_IS, *known], **told)
 
 
 def dry_run_param() -> Param:
@@ -257,6 +258,18 @@ def dry_run_param() -> Param:
         type="boolean",
         title="Dry run",
         description="Report only. Turn off to apply.",
+    )
+
+
+def accept_param() -> Param:
+    """Return the field for the steps back from the live deployment that a user accepts."""
+    return Param(
+        [],
+        type=["array", "null"],
+        items={"type": "string"},
+        examples=list(STEPS_BACK),
+        title="Accepted findings",
+        description="Codes of steps back in the dry run's report that you accept, one per line.",
     )
 
 
@@ -272,7 +285,7 @@ def application_param(policy: FormPolicy) -> Param:
         None,
         type=["string", "null"],
         title="Application",
-        description="Path or URI of the script to go to. Empty: the script of the DAG. Accepted "
+        description="Path or URI of the script to go to. Empty: the live one. Accepted "
         f"beside it: {accepted}.{_code(policy, 'application')}",
     )
 

@@ -289,6 +289,7 @@ def upgrade_in_place(
             rewind_sink=options.rewind_sink,
             preflight={
                 "sink_habits": habits_of(options),
+                "accept": chosen(options.accept, form.ACCEPT_FROM_FORM),
                 "accept_replay": options.accept_replay,
                 "needs_rollback": options.needs_rollback,
                 "prewarm": chosen(options.prewarm, form.PREWARM_FROM_FORM),
@@ -345,6 +346,7 @@ def rolling_restart(
                 "needs_rollback": False,
                 "repartitions": bool(size),
                 "prewarm": chosen(options.prewarm, form.PREWARM_FROM_FORM),
+                "accept": chosen(options.accept, form.ACCEPT_FROM_FORM),
                 "sink_habits": habits_of(options),
             },
             edits={"conf": conf, "size": dict(size or {})},

@@ -32,6 +32,7 @@ from airflow_streaming.exceptions import (
     HomeNotAllowed,
     LookRefused,
     NotTheOwner,
+    SameCopyRefused,
     StreamingError,
     UpgradeRefused,
 )
@@ -58,7 +59,7 @@ _HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
 }
-_REFUSED: Final = (UpgradeRefused, CutoverRefused, DeclarationRefused)
+_REFUSED: Final = (UpgradeRefused, CutoverRefused, DeclarationRefused, SameCopyRefused)
 
 
 def add_api(app: FastAPI) -> None:

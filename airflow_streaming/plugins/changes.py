@@ -20,6 +20,7 @@ from airflow_streaming.model.records.upgrade_table import UPGRADE, Stage, Upgrad
 from airflow_streaming.plugins.texts import cut, told, tried
 from airflow_streaming.services.streams import stop_grace
 from airflow_streaming.supervision.open_change import upgrade_in_progress
+from airflow_streaming.supervision.restart import remedy_of
 from airflow_streaming.supervision.stream_status import StreamStatus
 
 MOST: Final = 8
@@ -203,7 +204,15 @@ def _act(act: str, label: str, says: str, *, danger: bool = False, **more: Any) 
 def _stream_acts(home: StreamHome, status: StreamStatus) -> Iterator[dict[str, Any]]:
     seen, epoch = status.seen, status.epoch
     is_off, is_open = not status.wants_to_run, status.circuit_is_open
-    if is_off or is_open:
+    if status.same_copy_would_fail and seen is not None and status.decision is not None:
+        yield _act(
+            "start-again",
+            "Start the same copy",
+            f"Deployment {seen.epoch.deployment} failed in this way, and the same copy would start. "
+            f"{remedy_of(status.decision, status.stream)}",
+            danger=True,
+        )
+    elif is_off or is_open:
         yield _act(
             "start",
             "Start",
@@ -212,7 +221,7 @@ def _stream_acts(home: StreamHome, status: StreamStatus) -> Iterator[dict[str, A
             + ". The next driver resumes after the last committed batch: nothing is lost; a batch "
             "that was planned and not committed runs again with the same input.",
         )
-    if is_open:
+    if is_open and not status.same_copy_would_fail:
         yield _act(
             "close-circuit",
             "Close circuit",

@@ -108,6 +108,7 @@ class StreamWatch:
             "failures_in_a_row": look.failures_in_a_row,
             "driver": _driver(look),
             "standby": cut(self._standby(look), 200),
+            "dag_differs": cut(look.dag_differs, 600),
             "acts": acts_of(self.home, look),
         }
 

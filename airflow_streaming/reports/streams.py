@@ -86,6 +86,7 @@ class StreamView:
             "restarts": status.restarts,
             "next_attempt_at": _time(status.next_attempt_at),
             "unread": list(status.unread),
+            "dag_differs": status.dag_differs,
             **{
                 record.KIND: record.to_dict()
                 for record in (status.desired, status.circuit, status.deployment, *found)
@@ -163,6 +164,8 @@ def _facts(view: StreamView, status: StreamStatus) -> Iterator[tuple[Words, Word
         if deployment
         else "",
     )
+    if status.dag_differs:
+        yield "DAG", value(status.dag_differs)
     if status.seen is not None:
         yield from _driver(status.seen)
     if view.standby:

@@ -1,9 +1,9 @@
 """
-Takes an application that runs elsewhere into a home: its checkpoints are copied, and its first launch continues them.
+Copies the checkpoints of an existing application into a home, where the first launch of a stream continues them.
 
 A checkpoint is backed up, the backup is verified while it is restored into the place at which the first deployment
-looks for it, and the original is read only. A run that dies is repeated: the place belongs to no deployment yet, so
-what is there is written again.
+looks for it, and the original is read only. A run that dies is repeated: no deployment names the place yet, so
+the run writes the copies anew.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ WATCH: Final = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adopted:
-    """One checkpoint that was copied."""
+    """A copied checkpoint."""
 
     query: str
     to: str
@@ -53,7 +53,7 @@ def checkpoints_to_adopt(place: str, named: Mapping[str, str]) -> list[OldCheckp
     """
     Return the checkpoints that an application continues.
 
-    :param place: One checkpoint, or the folder above several; empty for none.
+    :param place: A checkpoint, or the folder above several; empty without one.
     :param named: URIs of further checkpoints by the name of the query.
     :raises CheckpointError: there is none, or one cannot be read.
     """
@@ -127,7 +127,7 @@ def adopt(
     Copy checkpoints to the place at which the first launch of a stream continues them.
 
     :param blobs: The files of the home, opened under its URI.
-    :param queries: What goes where; see ``place_in_home``.
+    :param queries: Checkpoints with their places; see ``place_in_home``.
     :raises RestoreRefused: the stream has a deployment, or an application still writes a checkpoint.
     :raises CheckpointError: a checkpoint cannot be copied, or its backup is not sound.
     """

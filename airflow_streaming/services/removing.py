@@ -4,7 +4,7 @@ Removes a whole stream: both lanes, their standby drivers, checkpoints and outpu
 The removal is a change of the stream that stays open. While it is open nothing can begin another change,
 deploy, take an epoch or want the stream running, so no task, trigger or command brings the stream back. A
 task that took an epoch at the same moment is seen: the removal takes the next epoch of every folder as a
-fence, and is given up when another driver has it. A run may be killed on any line, and the next one
+fence, and is given up when another driver has it. A run may be killed on any line; the next run
 continues.
 """
 
@@ -37,6 +37,7 @@ from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.home.live_lane import live_lane
 from airflow_streaming.launch.port import Launcher, driver_fate
 from airflow_streaming.model.names import base_of, folders_of, other_lane
+from airflow_streaming.model.observation import DriverLiveness
 from airflow_streaming.model.records.control import (
     Change,
     ChangeEnd,
@@ -58,7 +59,7 @@ log: Final = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemovalRequest:
     """
-    What is asked for.
+    Parameters of a removal.
 
     :param released_by: The DAG that no longer keeps the stream, by the word of the user.
     :param keep_output: Leave the outputs in the home where they are.
@@ -76,11 +77,11 @@ class RemovalRequest:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemovedStream:
     """
-    What came of a removal, or would.
+    Result of a removal, or of its dry run.
 
     :param change: The removal; ``None`` in a dry run.
     :param backups: Ids of the verified backups that were taken for it.
-    :param refusals: Of a dry run: why the stream would not be removed.
+    :param refusals: Of a dry run: reasons against the removal.
     :param removed: Paths in the home.
     :param kept: Outputs that were kept, places outside of the home, and files of other programs.
     """
@@ -109,7 +110,7 @@ def remove_stream(
     :param store: Takes the backup; ``None`` only in a dry run.
     :param launcher: How drivers can be seen from here.
     :raises RemovalRefused: it cannot be removed now; nothing was removed.
-    :raises SpecError: there is no such stream.
+    :raises SpecError: the home has no such stream.
     :raises CheckpointError: it could not be backed up, or the backup is not sound; nothing was removed.
     """
     work = _Work(home, blobs, base_of(name), launcher, request)
@@ -140,9 +141,7 @@ def free_name(home: Home, name: str, *, by: str, reason: str) -> Change:
     base = home.stream(base_of(name))
     change = base.removal()
     if change is None:
-        raise RemovalRefused(
-            f"Stream {base.name!r} was not removed, so its name is in use or free already."
-        )
+        raise RemovalRefused(f"Stream {base.name!r} was not removed, so its name is not blocked.")
     left = [one for one in folders_of(base.name) if "deployments" in home.store.names(one)]
     if left:
         raise RemovalRefused(
@@ -166,7 +165,7 @@ def free_name(home: Home, name: str, *, by: str, reason: str) -> Change:
 
 
 class _Work:
-    """One run of a removal."""
+    """A run of a removal."""
 
     def __init__(
         self, home: Home, blobs: Blobs, name: str, launcher: Launcher, request: RemovalRequest
@@ -202,7 +201,7 @@ class _Work:
         )
 
     def begin(self, store: BackupStore | None) -> Change:
-        """Back up what can be lost, and record the removal."""
+        """Back up the checkpoints, and record the removal."""
         if store is None:
             raise RemovalRefused("A removal needs a store for its backup. Nothing was removed.")
         before = self._newest()
@@ -281,7 +280,7 @@ class _Work:
             before = folder.newest_epoch()
             if before is not None and before.cause is LaunchCause.FENCE:
                 actions.finish_fence(before)
-            fate, evidence = driver_fate(folder, self._launcher)
+            fate, evidence = self._fate(folder)
             if fate in ENDED:
                 # A fence of an earlier change does not do: a task may be about to take the number after it.
                 actions.fence(
@@ -315,7 +314,7 @@ class _Work:
         return RemovalRefused(f"{reason} Nothing was removed. Stop the stream and try again.")
 
     def going(self) -> list[str]:
-        """Return the paths in the home that go."""
+        """Return the paths in the home to delete."""
         return [
             f"{folder.name}/{path}"
             for folder in self._folders()
@@ -323,7 +322,7 @@ class _Work:
         ]
 
     def delete(self) -> list[str]:
-        """Remove what goes; return the paths."""
+        """Delete the paths of the stream and return them."""
         removed = self.going()
         for path in removed:
             if path.endswith(".json"):
@@ -364,7 +363,7 @@ class _Work:
     def _folders(self) -> Iterator[LaneFolder]:
         for name in self._names():
             folder = self._home.stream(name)
-            fate, evidence = driver_fate(folder, self._launcher)
+            fate, evidence = self._fate(folder)
             names = self._blobs.entries(name)
             yield LaneFolder(
                 name=name,
@@ -374,6 +373,19 @@ class _Work:
                 names=tuple(one.name for one in names),
                 epochs=tuple(one.name for one in self._blobs.entries(f"{name}/{EPOCHS}")),
             )
+
+    def _fate(self, folder: StreamHome) -> tuple[DriverLiveness, str]:
+        """Return the state of the newest driver of a folder, of a promoted standby as the lane knows it."""
+        waiting = folder.newest_epoch()
+        if waiting is not None and waiting.serves:
+            lane = folder.beside(waiting.serves)
+            numbers = lane.epoch_numbers()
+            for number in reversed(numbers):
+                if lane.epoch(number).token == waiting.token:
+                    if number == numbers[-1]:
+                        return driver_fate(lane, self._launcher)
+                    return DriverLiveness.DEAD, "a later epoch was begun"
+        return driver_fate(folder, self._launcher)
 
     def _names(self) -> list[str]:
         return [one for one in folders_of(self.base.name) if self._home.store.names(one)]

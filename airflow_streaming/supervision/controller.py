@@ -36,6 +36,7 @@ from airflow_streaming.model.records.autoscale import (
 from airflow_streaming.model.records.control import EventKind
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.epoch import Epoch, Launch, LaunchCause, OrderAct, StandbyOrder
+from airflow_streaming.model.records.supervision import Supervision
 from airflow_streaming.model.spark.conf import REDACTED, conf_text, secret_values
 from airflow_streaming.spec import StreamSpec
 from airflow_streaming.supervision.actions import StreamActions
@@ -45,6 +46,8 @@ from airflow_streaming.supervision.proposal import propose
 from airflow_streaming.supervision.standby import StandbyView
 
 log: Final = logging.getLogger(__name__)
+MOST_CHANGES: Final = 12
+"""Changed values that one event names."""
 _SEEN_ALIVE: Final = (ProcessState.RUNNING, ProcessState.SUSPENDED)
 
 
@@ -120,12 +123,13 @@ class StreamController(StreamActions):
             py_files_sha256=py_files_sha256,
         )
 
-    def deploy(self, deployment: Deployment, source: bytes) -> bool:
+    def deploy(self, deployment: Deployment, source: bytes, *, undoes: str = "") -> bool:
         """
         Make a proposed deployment the current one; the running driver is replaced by steering.
 
         While an upgrade or a cutover is in progress nothing else is deployed.
 
+        :param undoes: Difference to the live deployment, as a sentence for the timeline.
         :returns: Whether it was made.
         """
         # Looked at after the deployment was numbered: an upgrade begun since then takes the same
@@ -144,7 +148,8 @@ class StreamController(StreamActions):
         except AlreadyExists:
             log.info("Another task created deployment %d first.", deployment.number)
             return False
-        self.tell(EventKind.DEPLOYED, f"Deployment {deployment.number} is now the current one.")
+        told = f"Deployment {deployment.number} is now the current one. {undoes}".rstrip()
+        self.tell(EventKind.DEPLOYED, told)
         return True
 
     def check_can_launch(self, deployment: Deployment) -> None:
@@ -158,19 +163,36 @@ class StreamController(StreamActions):
         conf = self._whole_conf(deployment)
         self._submit(Submission(epoch=epoch, deployment=deployment, conf=conf)).discard()
 
-    def supervise(self) -> None:
-        """Record by which rules and policy the dag has the stream watched, and its stop grace."""
+    def supervise(self, notifiers: Sequence[str] = ()) -> None:
+        """
+        Record the rules, the restart policy, the stop grace and the notifiers of the DAG.
+
+        :param notifiers: See ``Supervision``.
+        """
         spec = self._spec
+        asked = Supervision(
+            number=0,
+            by=self._by,
+            at=self._now(),
+            health=spec.health,
+            restart=spec.restart,
+            stop_grace=spec.stop_grace,
+            notifiers=tuple(notifiers),
+        )
         try:
-            self._home.supervise(
-                *(spec.health, spec.restart),
-                by=self._by,
-                now=self._now(),
-                stop_grace=spec.stop_grace,
-            )
+            if self._home.newest_deployment() is None:
+                return  # a home that is not mounted, in whose place nothing may be written
+            is_first, changes = self._home.supervision().number == 0, self._home.supervise(asked)
         except StreamingError as err:
-            # Others judge by older rules meanwhile; the stream itself is watched by the dag's.
-            log.warning("The rules of stream %s were not recorded: %s", spec.name, err)
+            log.warning(
+                "The rules of stream %s were not recorded, so the recorded ones stay in force: %s",
+                *(spec.name, err),
+            )
+            return
+        if changes and not is_first:
+            shown = "; ".join(changes[:MOST_CHANGES])
+            more = f"; {len(changes) - MOST_CHANGES} more" if len(changes) > MOST_CHANGES else ""
+            self.tell(EventKind.SUPERVISED, f"The DAG has changed {shown}{more}.")
 
     def begin(
         self,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Final, Protocol
 
 from airflow_streaming.model.durations import age_of, duration_text
 from airflow_streaming.model.health_rules import Severity
@@ -25,6 +25,16 @@ from airflow_streaming.model.records.policy import (
 )
 from airflow_streaming.model.spark.failure_signs import FailureClass, FailureKind
 from airflow_streaming.model.spark.failures import diagnose
+
+_APPLY: Final = (
+    "Then apply the corrected copy: trigger the DAG of {stream} with restart=True (on the page: Apply the "
+    "dag's edited spec), or run its upgrade DAG. If the cause was outside the copy, start the same copy: "
+    "airflow-streaming start {stream} --again --reason TEXT"
+)
+_CLOSE: Final = (
+    "Then close the circuit: airflow-streaming close-circuit {stream} --reason TEXT "
+    "(or StartStreamOperator)"
+)
 
 
 class Progress(Protocol):
@@ -105,7 +115,7 @@ def _obstacle(
     if not failure.retryable or failure.kind.needs_a_person:
         return "A restart would fail the same way."
     if failure.trial and not _recovered(failure, policy):
-        return "It was the one try of a half-open circuit."
+        return "It was the half-open trial, so the circuit stays open."
     failure_class = failure.kind.restart_class
     restarts = [
         made
@@ -138,6 +148,24 @@ def _spent_text(budget: Budget, failure_class: FailureClass) -> str:
 def _recovered(made: Progress, policy: RestartPolicy) -> bool:
     # Progress counts, not being alive: a driver can sit up for hours without committing a batch.
     return made.progressed_for >= policy.reset_after and made.batches >= policy.reset_batches
+
+
+def fails_alike(decision: RestartDecision | None, failed: int, deployment: int | None) -> bool:
+    """
+    Tell whether another driver would run the copy that has failed, and fail in the same way.
+
+    :param decision: About the newest epoch.
+    :param failed: The deployment of that epoch.
+    :param deployment: The deployment that the next driver would run.
+    """
+    return decision is not None and decision.failure_kind.is_in_copy and failed == deployment
+
+
+def remedy_of(decision: RestartDecision, stream: str) -> str:
+    """Return what a user should do about a stream that was given up, and the act that brings it back."""
+    remedy = decision.remedy or decision.failure_kind.remedy
+    act = _APPLY if decision.failure_kind.is_in_copy else _CLOSE
+    return f"{remedy} {act.format(stream=stream)}"
 
 
 def failure_of(seen: Observation, verdict: Verdict, stop: StopRequest | None = None) -> Failure:

@@ -26,10 +26,15 @@ from airflow_streaming.model.records.control import (
     Desired,
     DesiredState,
 )
-from airflow_streaming.model.records.deployment import Deployment
+from airflow_streaming.model.records.deployment import Deployment, Deviation, difference_to_dag
 from airflow_streaming.model.records.policy import RestartAction, RestartDecision, RestartPolicy
 from airflow_streaming.supervision.health import judge
-from airflow_streaming.supervision.restart import Progress, failures_in_a_row
+from airflow_streaming.supervision.restart import (
+    Progress,
+    fails_alike,
+    failures_in_a_row,
+    remedy_of,
+)
 
 RESTART_OVERDUE: Final = timedelta(minutes=5)
 """After a restart was due, its task has had this long to start a driver."""
@@ -145,6 +150,7 @@ class StreamStatus:
     :param progress: Of every driver since the newest of them.
     :param incidents: Alerts that are not over, oldest first.
     :param is_live: Consumers read this lane.
+    :param deviation: The newest record of how the DAG differs from a live deployment.
     :param unread: What could not be read.
     """
 
@@ -162,6 +168,12 @@ class StreamStatus:
     change: ChangeInProgress | None = None
     is_live: bool = True
     unread: tuple[str, ...] = ()
+    deviation: Deviation | None = None
+
+    @property
+    def dag_differs(self) -> str:
+        """Return how the DAG differs from the live deployment, as a sentence; empty where it does not."""
+        return "" if self.deployment is None else difference_to_dag(self.deployment, self.deviation)
 
     @cached_property
     def verdict(self) -> Verdict | None:
@@ -203,6 +215,13 @@ class StreamStatus:
     def failures_in_a_row(self) -> int:
         """Return the failures since a driver last made healthy progress."""
         return failures_in_a_row(self.decisions, self.progress, self.policy)
+
+    @property
+    def same_copy_would_fail(self) -> bool:
+        """Tell whether a start would launch the copy that was given up."""
+        if not self.circuit_is_open or self.seen is None or self.deployment is None:
+            return False
+        return fails_alike(self.decision, self.seen.epoch.deployment, self.deployment.number)
 
     @property
     def restarts(self) -> int:
@@ -250,13 +269,14 @@ def _off(reason: str, since: datetime | None = None) -> StreamStanding:
 
 
 def _gave_up(s: StreamStatus, circuit: Circuit) -> StreamStanding:
+    is_decided = s.decision is not None and s.decision.action is RestartAction.GIVE_UP
     told = next((one.remedy for one in reversed(s.incidents) if one.remedy), "")
     return StreamStanding(
         word=Standing.GAVE_UP,
         level=Level.DOWN,
         reason=circuit.reason,
         since=circuit.at,
-        remedy=(s.decision.remedy if s.decision else "") or told,
+        remedy=remedy_of(s.decision, s.stream) if s.decision and is_decided else told,
     )
 
 

@@ -18,9 +18,7 @@ from typing import Any
 from airflow_streaming.changes.cutover.lanes import LANES, STEP, StepSeen
 from airflow_streaming.home.cached import CachedStream
 from airflow_streaming.hooks.launchers import task_launcher
-from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.observation import VerdictState
-from airflow_streaming.model.records.policy import RestartPolicy
 from airflow_streaming.supervision.decide import ReconcileInput
 from airflow_streaming.supervision.health import judge
 from airflow_streaming.supervision.observer import Observer
@@ -50,9 +48,6 @@ class UpgradeTrigger(HomeTrigger):
     def serialize(self) -> tuple[str, dict[str, Any]]:
         path, kwargs = super().serialize()
         return path, {**kwargs, "wake_seconds": self.wake_seconds, "memory": self.learned_before}
-
-    def rules(self) -> tuple[HealthRules | None, RestartPolicy | None]:
-        return None, None
 
     def look(self, observer: Observer) -> dict[str, Any] | None:
         situation = observer.situation()
@@ -114,9 +109,6 @@ class CutoverTrigger(HomeTrigger):
             "memory": self.memory,
         }
 
-    def rules(self) -> tuple[HealthRules | None, RestartPolicy | None]:
-        return None, None
-
     def look_once(self) -> tuple[dict[str, Any] | None, VerdictState | None]:
         if self._records is None:
             store = self._home().store
@@ -148,8 +140,6 @@ class CutoverTrigger(HomeTrigger):
         home = CachedStream(store, lane)
         return Observer(
             *(home, task_launcher(home)),
-            rules=None,
-            policy=None,
             memory=self.memory.get(LANES, {}).get(lane),
         )
 

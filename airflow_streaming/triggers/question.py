@@ -22,10 +22,8 @@ from airflow_streaming.changes.answers import Running, Settled, command_settled,
 from airflow_streaming.home.cached import CachedStream
 from airflow_streaming.home.home import Home
 from airflow_streaming.home.live_lane import live_lane
-from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.observation import VerdictState
 from airflow_streaming.model.records.cutover_table import CutoverCommand
-from airflow_streaming.model.records.policy import RestartPolicy
 from airflow_streaming.supervision.observer import Observer
 from airflow_streaming.triggers.home import HomeTrigger
 
@@ -129,9 +127,6 @@ class QuestionTrigger(HomeTrigger):
     def damaged(self, reason: str) -> dict[str, Any] | None:
         # The task that works on the change fails with the cause; the question stays open.
         return None
-
-    def rules(self) -> tuple[HealthRules | None, RestartPolicy | None]:
-        return None, None
 
     def look(self, observer: Observer) -> dict[str, Any] | None:
         """Return nothing: no driver is looked at."""

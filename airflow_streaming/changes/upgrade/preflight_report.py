@@ -9,7 +9,7 @@ page stands below this one.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 from airflow_streaming.advice.sizing import SizeSource
@@ -21,7 +21,7 @@ from airflow_streaming.gates.findings import (
     report_of,
 )
 from airflow_streaming.model.codec import encode
-from airflow_streaming.model.records.deployment import Deployment
+from airflow_streaming.model.records.deployment import Deployment, Override
 from airflow_streaming.model.records.upgrade import RollbackMethod, RollbackPlan, SinkFacts
 from airflow_streaming.model.spark.conf import REDACTED, conf_text, is_secret_key, mask_password
 from airflow_streaming.model.spark.failures import mask_secrets
@@ -39,11 +39,13 @@ class Difference:
     One value in which the proposed deployment differs from the one that runs.
 
     :param what: Field of the deployment, or a key of its configuration.
+    :param origin: Where the new value comes from: ``form`` or ``DAG``.
     """
 
     what: str
     old: str
     new: str
+    origin: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +63,7 @@ class Preflight:
         empty when they are not known.
     :param partitions: State partitions that the checkpoints are given; 0 leaves them.
     :param prewarm: The new driver is warmed up before the old one is stopped.
+    :param kept: Values that stay live though the DAG names others.
     """
 
     stream: str
@@ -75,6 +78,7 @@ class Preflight:
     queries: tuple[str, ...] = ()
     partitions: int = 0
     prewarm: bool = False
+    kept: tuple[Override, ...] = ()
 
     @property
     def decision(self) -> GateDecision:
@@ -105,8 +109,21 @@ class Preflight:
 
 
 def differences(current: Deployment, proposed: Deployment) -> tuple[Difference, ...]:
-    """Return what a proposed deployment changes, configuration key by key."""
-    return tuple(_differences(current, proposed))
+    """Return what a proposed deployment changes, configuration key by key, with the origins."""
+    typed = {one.what.removeprefix("conf.") for one in proposed.overrides}
+    return tuple(
+        replace(one, origin="form" if _SET_BY.get(one.what, one.what) in typed else "DAG")
+        for one in _differences(current, proposed)
+    )
+
+
+_SET_BY: Final = {"spark_version": "runtime", "application_sha256": "application"}
+"""Fields that follow from another one."""
+
+
+def kept_live(current: Deployment, proposed: Deployment) -> tuple[Override, ...]:
+    """Return the values that stay live though the DAG names others."""
+    return tuple(one for one in proposed.overrides if one in current.overrides)
 
 
 def _differences(current: Deployment, proposed: Deployment) -> Iterator[Difference]:

@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=place,
         default=None,
         metavar="URI",
-        help="checkpoint of the query, or the folder above those of several",
+        help="checkpoint of the query, or the folder above several",
     )
     add_repeated(parser, "--of", "QUERY=URI", "checkpoint of one query; repeatable", pair)
     add_runtime(parser, "plans the script and will run it", required=False)

@@ -115,6 +115,8 @@ class EventKind(StrEnum):
     """An upgrade came to another stage, or ended."""
     CUTOVER = "cutover"
     """A cutover came to another state, or ended."""
+    SUPERVISED = "supervised"
+    """Rules, restart policy, stop grace or notifiers of the dag have changed."""
     OWNER = "owner"
     """The stream has been handed over to another dag."""
     PRUNED = "pruned"

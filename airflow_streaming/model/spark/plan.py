@@ -351,6 +351,8 @@ class PlanOrder(Record):
     :param seconds: Time it may take.
     :param application: Path of the script as its author knows it.
     :param source: Where its bytes lie now.
+    :param held: File that the ordering process keeps locked while it lives; empty: it is not watched.
+    :param scratch: Folder that is removed when that process is gone.
     """
 
     KIND: ClassVar[str] = "plan-order"
@@ -360,3 +362,5 @@ class PlanOrder(Record):
     application: str
     source: str
     arguments: tuple[str, ...] = ()
+    held: str = ""
+    scratch: str = ""

@@ -21,6 +21,7 @@ from airflow_streaming.model.records.policy import RestartDecision
 from airflow_streaming.operators.common.run_values import RunValuesTask, is_authors
 from airflow_streaming.spec import StreamSpec
 from airflow_streaming.supervision.decide import Step
+from airflow_streaming.supervision.restart import remedy_of
 
 if TYPE_CHECKING:
     import jinja2
@@ -64,8 +65,7 @@ def gave_up(stream: str, decision: RestartDecision) -> AirflowFailException:
     """Return the error of a task whose stream is down and not started again."""
     cause = StreamFailed(
         f"Stream {stream!r} is down and stays down: {decision.reason} The circuit is open. "
-        f"{decision.remedy or 'Fix the cause.'} Then start it again with StartStreamOperator or "
-        f"'airflow-streaming close-circuit {stream}'."
+        f"{remedy_of(decision, stream)}"
     )
     error = AirflowFailException(str(cause))
     error.__cause__ = cause
@@ -182,13 +182,37 @@ class SpecTask(RunValuesTask, BaseOperator):
         authors = (self.stream.application,) if self._has_authors_application else ()
         return authors if deployed is None else (*authors, deployed.application)
 
+    def open_edited_hook(
+        self, context: Context, stream: StreamSpec, **form: Any
+    ) -> SparkStreamHook:
+        """
+        Return the hook of a stream with the values of a form over those of the live deployment.
+
+        :param form: Arguments of ``edited``.
+        :raises SpecError: a value of the form is refused.
+        :raises AirflowFailException: the spec cannot run.
+        """
+        # Not at dag parse.
+        from airflow_streaming.operators.common.form_edits import edited
+
+        hook = self.open_hook(context, stream)
+        live = hook.home.newest_deployment()
+        asked = edited(stream, () if live is None else live.overrides, **form)
+        return self.open_hook(context, asked, dag=stream)
+
     def open_hook(
-        self, context: Context, spec: StreamSpec | None = None, *, has_seen_home: bool = False
+        self,
+        context: Context,
+        spec: StreamSpec | None = None,
+        *,
+        dag: StreamSpec | None = None,
+        has_seen_home: bool = False,
     ) -> SparkStreamHook:
         """
         Return the hook of the stream.
 
-        :param spec: The stream with what a form has changed; the task's own when not given.
+        :param spec: The stream with the values of a form; the task's own when not given.
+        :param dag: The stream without them; ``spec`` when not given.
         :param has_seen_home: The task is resumed and remembers what it saw in the home.
         :raises AirflowFailException: the spec cannot run.
         """
@@ -205,6 +229,7 @@ class SpecTask(RunValuesTask, BaseOperator):
                 folders=self.dag_folders(),
                 launch_conf=functools.partial(driver_lineage, context),
                 has_seen_home=has_seen_home,
+                dag=dag,
             )
 
     def dag_folders(self) -> tuple[Path, ...]:

@@ -23,6 +23,7 @@ from airflow_streaming.model.observation import Verdict, VerdictState
 from airflow_streaming.model.records.alert import BACKUP_KEY, RESTART_KEY, Alert, AlertKind, is_told
 from airflow_streaming.model.records.policy import RestartAction, RestartDecision
 from airflow_streaming.model.spark.failures import presentable
+from airflow_streaming.supervision.restart import remedy_of
 
 _ACTIONS: Final = {
     Severity.ALERT: "Nothing: the stream is left alone.",
@@ -212,8 +213,7 @@ def gave_up(*, stream: str, decision: RestartDecision, now: datetime) -> Alert:
         severity=Severity.STOP,
         action="The circuit is open: the stream is down and is not restarted automatically, "
         "unless its policy allows one more try.",
-        remedy=f"{decision.remedy or decision.failure_kind.remedy} Then close the circuit: "
-        f"airflow-streaming close-circuit {stream} --reason TEXT",
+        remedy=remedy_of(decision, stream),
     )
 
 

@@ -34,7 +34,7 @@ class Pause:
 
     :param lasts: Time since the stop, or since the end of a change that came later.
     :param change: The change in progress that explains it; empty without one.
-    :param grace: Time for which the stop is expected whatever the consumer tolerates.
+    :param grace: Time for which every consumer accepts the stop.
     """
 
     lasts: timedelta
@@ -64,7 +64,7 @@ def pause_of(
     now: datetime,
 ) -> Pause:
     """
-    Return what is known of a stop.
+    Return the pause of a stopped stream.
 
     :param wish: The desired state, which is "stopped".
     :param change: The newest change of the stream, and ``end`` its end where it is closed.
@@ -80,6 +80,8 @@ def pause_of(
 
 
 def _expected(change: Change, progress: ChangeInProgress | None, now: datetime) -> str:
+    if change.what is ChangeKind.REMOVE:
+        return ""
     if progress is not None:
         is_expected = progress.owns_stream and not progress.is_overdue(now)
         return str(progress) if is_expected else ""

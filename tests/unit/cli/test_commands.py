@@ -8,11 +8,10 @@ import pytest
 
 from airflow_streaming.exceptions import HomeUnavailable
 from airflow_streaming.home.home import StreamHome
-from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.observation import Process, ProcessState
 from airflow_streaming.model.records.control import CircuitState, DesiredState, EventKind
 from airflow_streaming.model.records.epoch import Outcome
-from airflow_streaming.model.records.policy import RestartPolicy
+from airflow_streaming.model.records.supervision import Supervision
 from tests.patience import PATIENCE
 from tests.unit.cli.host import GONE, UNSEEN, FakeHost, Run, begin, end
 from tests.unit.home.make import NOON, make_death, make_epoch, make_stop
@@ -98,10 +97,7 @@ class TestStop:
     def test_without_a_grace_the_dags_counts(self, run: Run, stream: StreamHome) -> None:
         begin(stream)
         stream.supervise(
-            *(HealthRules(), RestartPolicy()),
-            by="dag run",
-            now=NOON,
-            stop_grace=timedelta(minutes=7),
+            Supervision(number=0, by="dag run", at=NOON, stop_grace=timedelta(minutes=7))
         )
 
         run("stop", "orders")

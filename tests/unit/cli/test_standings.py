@@ -26,7 +26,7 @@ from tests.unit.home.make import NOON, make_decision, make_query, make_status
 NOW = datetime.now(UTC)
 AGO = NOW - timedelta(minutes=2)
 """The fleet asks for no process: it takes an exit record as the end once the driver is silent."""
-SOON = NOW + timedelta(seconds=30)
+SOON = NOW + timedelta(hours=3)
 
 
 def incident(stream: StreamHome) -> None:
@@ -93,7 +93,7 @@ def late_during_an_upgrade(stream: StreamHome) -> None:
 
 def with_an_unreadable_record(stream: StreamHome) -> None:
     begin(stream)
-    stream.store.create("orders/supervision/000001.json", b"junk")
+    stream.store.create("orders/changes/000001.json", b"junk")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,7 +194,10 @@ def test_all_views_show_one_standing(
     assert status["reason"].split(".")[0] in shown
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+READABLE = {name: case for name, case in CASES.items() if "cannot be read" not in name}
+
+
+@pytest.mark.parametrize("case", READABLE.values(), ids=READABLE.keys())
 def test_a_sensor_gives_up_where_only_a_user_can_start_the_stream(
     case: Case, stream: StreamHome, host: FakeHost
 ) -> None:

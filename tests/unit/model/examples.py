@@ -77,6 +77,7 @@ from airflow_streaming.model.records.cutover_table import (
     CutoverState,
     CutoverTransition,
 )
+from airflow_streaming.model.records.deployment import Deviation, Override
 from airflow_streaming.model.records.epoch import (
     Barrier,
     KeptLog,
@@ -86,13 +87,14 @@ from airflow_streaming.model.records.epoch import (
     StandbyOrder,
 )
 from airflow_streaming.model.records.owner import Owner
-from airflow_streaming.model.records.policy import Blackout, RestartPolicy, Supervision
+from airflow_streaming.model.records.policy import Blackout, RestartPolicy
 from airflow_streaming.model.records.repair import (
     RepairOutcome,
     SinkRepair,
     SinkRepairEnd,
     SinkRepairUndo,
 )
+from airflow_streaming.model.records.supervision import Supervision
 from airflow_streaming.model.records.upgrade import (
     RollbackMethod,
     RollbackPlan,
@@ -558,5 +560,12 @@ EXAMPLES: Final[tuple[Record, ...]] = (
         reason="the dag was renamed",
         at=NOW,
         shared_with=("orders_upgrade",),
+    ),
+    Deviation(
+        number=2,
+        deployment=5,
+        values=(Override(what="runtime", value="spark-4.3", dag="spark-4.2"),),
+        by="kim",
+        at=NOW,
     ),
 )

@@ -50,7 +50,7 @@ def test_a_form_says_what_it_accepts_and_which_right_means_code() -> None:
         assert listed in str(opened[name].description)
         assert code in str(opened[name].description)
     assert code in str(rescale_params(form_policy=policy)["conf"].description)
-    assert schema(opened["runtime"])["enum"] == ["spark-3.5", "spark-4.3"]
+    assert schema(opened["runtime"])["enum"] == ["as it is live", "spark-4.3"]
 
 
 def test_a_form_that_is_sent_as_it_is_only_looks() -> None:
@@ -61,14 +61,14 @@ def test_a_form_that_is_sent_as_it_is_only_looks() -> None:
 def test_the_runtimes_that_are_known_are_on_offer() -> None:
     runtime = upgrade_params(SPEC)["runtime"]
 
-    assert schema(runtime)["enum"] == ["spark-3.5", "spark-4.3"]
-    assert runtime.resolve() == "spark-3.5"
+    assert schema(runtime)["enum"] == ["as it is live", "spark-3.5", "spark-4.3"]
+    assert runtime.resolve() == "as it is live"
     with pytest.raises(ParamValidationError):
         runtime.resolve("spark-9")
 
 
-def test_a_runtime_that_is_a_template_can_be_left_as_it_is() -> None:
-    runtime = upgrade_params(replace(SPEC, runtime="{{ var.value.spark }}"))["runtime"]
+def test_a_runtime_that_is_left_as_it_is_names_none() -> None:
+    runtime = upgrade_params(SPEC)["runtime"]
 
     task = render(upgrade_in_place, "upgrade.back_up", {"runtime": runtime.resolve()})
 

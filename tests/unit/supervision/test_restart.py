@@ -275,7 +275,7 @@ def test_the_trial_of_a_half_open_circuit_has_one_try() -> None:
     decision = decided(a_failure(trial=True), policy=UNLIMITED)
 
     assert decision.action is RestartAction.GIVE_UP
-    assert decision.reason == "Killed. It was the one try of a half-open circuit."
+    assert decision.reason == "Killed. It was the half-open trial, so the circuit stays open."
 
 
 def test_a_trial_that_made_healthy_progress_has_earned_its_restarts_back() -> None:
