@@ -351,6 +351,7 @@ class PlanOrder(Record):
     :param seconds: Time it may take.
     :param application: Path of the script as its author knows it.
     :param source: Where its bytes lie now.
+    :param output: Place of the deployment that ``{output}`` stands for; ``checkpoint`` likewise.
     """
 
     KIND: ClassVar[str] = "plan-order"
@@ -360,3 +361,5 @@ class PlanOrder(Record):
     application: str
     source: str
     arguments: tuple[str, ...] = ()
+    output: str = ""
+    checkpoint: str = ""
