@@ -14,6 +14,7 @@ from airflow_streaming.advice.examined import Facts, OtherStream, pinned_conf
 from airflow_streaming.exceptions import StreamingError
 from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.model.progress import BatchProgress
+from airflow_streaming.model.spark.plan import QueryPlan
 from airflow_streaming.model.status import QueryStatus, Status
 from airflow_streaming.model.uris import to_fsspec
 from airflow_streaming.storage.fsspec_store import open_store
@@ -42,6 +43,7 @@ def gather(home: Home, stream: StreamHome, cores: int | None) -> Facts:
         history=_history(stream),
         pinned=dict(_pinned(queries, unread)),
         others=tuple(_others(home, stream.name, unread)),
+        plans=_plans(stream, unread),
         script=_script(stream, deployment.number, unread),
         cores=cores,
         unread=tuple(unread),
@@ -104,6 +106,14 @@ def _others(home: Home, own: str, unread: list[str]) -> Iterator[OtherStream]:
                 folder=deployment.checkpoint,
                 checkpoints=tuple(q.checkpoint for q in status.queries) if status else (),
             )
+
+
+def _plans(stream: StreamHome, unread: list[str]) -> tuple[QueryPlan, ...]:
+    try:
+        return tuple(stream.newest_plans(epochs=EPOCHS))
+    except StreamingError as err:
+        unread.append(f"The recorded plans cannot be read: {err}")
+        return ()
 
 
 def _script(stream: StreamHome, deployment: int, unread: list[str]) -> str | None:

@@ -119,9 +119,12 @@ def read_script(source: str | bytes) -> Script:
 
 
 def _assigned(tree: ast.AST) -> Mapping[str, ast.expr]:
-    """Return the value of every variable that is assigned once."""
+    """Return the value of every variable that is assigned once, and of every function with one ``return``."""
     found: dict[str, list[ast.expr]] = {}
     for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            returns = (one for one in ast.walk(node) if isinstance(one, ast.Return))
+            found.setdefault(node.name, []).extend(one.value for one in returns if one.value)
         targets = node.targets if isinstance(node, ast.Assign) else []
         for target in targets:
             if isinstance(target, ast.Name) and isinstance(node, ast.Assign):

@@ -289,7 +289,7 @@ class SparkStreamHook(BaseHook):
         conf, home = self._with_secrets(deployment.conf), self.asked.home
         program = program_of(deployment, source, home, conf)
         access = store_access(home, self.home_conn_id, program.conf)
-        return replace(program, conf={**access, **program.conf})
+        return replace(program, conf={**access, **program.conf}, env=dict(self.asked.env))
 
     def submit(self, submission: Submission) -> LaunchRequest:
         """

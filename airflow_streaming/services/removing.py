@@ -37,6 +37,7 @@ from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.home.live_lane import live_lane
 from airflow_streaming.launch.port import Launcher, driver_fate
 from airflow_streaming.model.names import base_of, folders_of, other_lane
+from airflow_streaming.model.observation import DriverLiveness
 from airflow_streaming.model.records.control import (
     Change,
     ChangeEnd,
@@ -279,7 +280,7 @@ class _Work:
             before = folder.newest_epoch()
             if before is not None and before.cause is LaunchCause.FENCE:
                 actions.finish_fence(before)
-            fate, evidence = driver_fate(folder, self._launcher)
+            fate, evidence = self._fate(folder)
             if fate in ENDED:
                 # A fence of an earlier change does not do: a task may be about to take the number after it.
                 actions.fence(
@@ -362,7 +363,7 @@ class _Work:
     def _folders(self) -> Iterator[LaneFolder]:
         for name in self._names():
             folder = self._home.stream(name)
-            fate, evidence = driver_fate(folder, self._launcher)
+            fate, evidence = self._fate(folder)
             names = self._blobs.entries(name)
             yield LaneFolder(
                 name=name,
@@ -372,6 +373,19 @@ class _Work:
                 names=tuple(one.name for one in names),
                 epochs=tuple(one.name for one in self._blobs.entries(f"{name}/{EPOCHS}")),
             )
+
+    def _fate(self, folder: StreamHome) -> tuple[DriverLiveness, str]:
+        """Return the state of the newest driver of a folder, of a promoted standby as the lane knows it."""
+        waiting = folder.newest_epoch()
+        if waiting is not None and waiting.serves:
+            lane = folder.beside(waiting.serves)
+            numbers = lane.epoch_numbers()
+            for number in reversed(numbers):
+                if lane.epoch(number).token == waiting.token:
+                    if number == numbers[-1]:
+                        return driver_fate(lane, self._launcher)
+                    return DriverLiveness.DEAD, "a later epoch was begun"
+        return driver_fate(folder, self._launcher)
 
     def _names(self) -> list[str]:
         return [one for one in folders_of(self.base.name) if self._home.store.names(one)]

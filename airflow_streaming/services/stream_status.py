@@ -51,7 +51,7 @@ def read_status(
 
     watched_by, epoch = home.supervision(), home.newest_epoch()
     seen = None if epoch is None else look(epoch, watched_by.health)
-    failures = None if epoch is None else tried(lambda: _failures(home, epoch, with_history))
+    failures = None if epoch is None else tried(lambda: _failures(home, epoch.number, with_history))
     decisions, progress = failures or ((), ())
     return StreamStatus(
         stream=home.name,
@@ -72,17 +72,26 @@ def read_status(
     )
 
 
-def _failures(
-    home: StreamHome, epoch: Epoch, with_history: bool
+def read_failures(
+    home: StreamHome, epoch: int
 ) -> tuple[tuple[RestartDecision, ...], tuple[Progress, ...]]:
-    newest = home.restart_decision(epoch.number)
-    alone = ((newest,) if newest is not None else ()), ()
-    if not with_history:
-        return alone
-    try:
-        decisions = home.earlier_decisions(epoch.number + 1)
-        last = decisions[-1].epoch if decisions else epoch.number
-        return tuple(decisions), tuple(home.statuses_between(last, epoch.number + 1))
-    except RecordError as err:
-        log.warning("Failures of stream %r before epoch %d: %s", home.name, epoch.number, err)
-        return alone
+    """
+    Return the decisions about failed epochs up to one, and the progress of drivers since the newest.
+
+    :raises RecordError: one of them is damaged.
+    """
+    decisions = home.earlier_decisions(epoch + 1)
+    last = decisions[-1].epoch if decisions else epoch
+    return tuple(decisions), tuple(home.statuses_between(last, epoch + 1))
+
+
+def _failures(
+    home: StreamHome, epoch: int, with_history: bool
+) -> tuple[tuple[RestartDecision, ...], tuple[Progress, ...]]:
+    newest = home.restart_decision(epoch)
+    if with_history:
+        try:
+            return read_failures(home, epoch)
+        except RecordError as err:
+            log.warning("Failures of stream %r before epoch %d: %s", home.name, epoch, err)
+    return ((newest,) if newest is not None else ()), ()

@@ -34,9 +34,9 @@ from airflow_streaming.spark_jobs.runner import (
     Task,
     await_end,
     last_words,
-    scratch_folder,
     started,
 )
+from airflow_streaming.spark_jobs.scratch import scratch_folder
 
 PREFIX: Final = "airflow-streaming-compare-"
 COMPARE_VARIABLE: Final = "AIRFLOW_STREAMING_COMPARE"

@@ -383,6 +383,11 @@ def batch_function_skips_what_it_has_done(stage: Stage) -> Any:
     )
 
 
+@scenario(FailureKind.USER_CODE, reason="Spark 4.1 and newer check it; older ones go on.")
+def batch_function_reads_nothing(stage: Stage) -> Any:
+    return stage.start(counts(stage.rows()), mode="update", batch=lambda frame, number: None)
+
+
 @scenario(SECOND_WRITER)
 def started_twice_in_one_application(stage: Stage) -> Any:
     checkpoint = stage.folder("checkpoint")

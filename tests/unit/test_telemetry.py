@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -105,3 +106,18 @@ def test_a_label_holds_no_sign_that_a_metrics_system_splits_at(emitted: list[Any
     telemetry.RuleGauges(stream="orders").tell({("too late, again", ""): True})
 
     assert emitted[0][3] == {"stream": "orders", "rule": "too_late__again", "query": "driver"}
+
+
+def test_statsd_with_tags_gets_each_rule_as_a_series_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from airflow.sdk._shared.observability.metrics.statsd_logger import SafeStatsdLogger
+
+    sent: list[tuple[str, float]] = []
+    client = SimpleNamespace(gauge=lambda name, value, *_: sent.append((name, value)))
+    logger = SafeStatsdLogger(client, influxdb_tags_enabled=True, statsd_influxdb_enabled=True)  # type: ignore[arg-type]
+    monkeypatch.setattr(stats, "gauge", logger.gauge)
+
+    telemetry.RuleGauges(stream="orders").tell({("late", "revenue"): True})
+
+    assert sent == [("streaming.rule_firing,stream=orders,rule=late,query=revenue", 1)]

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from airflow_streaming.driver.errors import log_to_stderr
 from airflow_streaming.driver.exit_status import ScriptState
+from airflow_streaming.driver.jobs.caller import leave_with_caller
 from airflow_streaming.driver.jobs.drill import later, leave_after
 from airflow_streaming.driver.jobs.scratch_patch import (
     Absent,
@@ -41,6 +42,7 @@ def run(arguments: Sequence[str]) -> int:
     """Do what the order says and end the process."""
     log_to_stderr()
     order = PlanOrder.from_bytes(Path(arguments[0]).read_bytes())
+    leave_with_caller(order.held, order.scratch)
     leave_after(order.seconds + _MARGIN, "Plan mode")
     Planning(order).run()
     return 0

@@ -236,6 +236,11 @@ _NO_STATE: Final = (
     "If the query kept state before, its files were deleted: restore the checkpoint from a backup. "
     "If the state is new in the script, give the changed query a new checkpoint."
 )
+_BATCH_NOT_READ: Final = (
+    "The function of foreachBatch did not execute the whole batch, so its state is incomplete (checked by "
+    "Spark 4.1 and newer). Let it write every batch it is given, also one that it has written before: "
+    "replace the rows of that batch id. Then start the stream again."
+)
 _NO_JVM: Final = (
     "Spark's Java process did not start. Its own words are in the driver's log; look for a setting "
     "it refused, a missing Java, or too little memory."
@@ -275,7 +280,15 @@ _DISTINCTIVE: Final = (
     # An assertion of StateStoreWriter: no task has reported an id of the new state.
     Sign(
         kind=FailureKind.SINK_AHEAD,
-        phrases=("CheckpointInfo length: 0, numPartitions:",),
+        phrases=(
+            "CheckpointInfo length: 0, numPartitions:",
+            "ChekpointInfo length: 0, numPartitions:",  # Spark 4.0
+        ),
+    ),
+    Sign(
+        kind=FailureKind.USER_CODE,
+        phrases=("[STATE_STORE_COMMIT_VALIDATION_FAILED",),
+        remedy=_BATCH_NOT_READ,
     ),
     Sign(
         kind=FailureKind.INCOMPATIBLE,

@@ -80,6 +80,8 @@ def pause_of(
 
 
 def _expected(change: Change, progress: ChangeInProgress | None, now: datetime) -> str:
+    if change.what is ChangeKind.REMOVE:
+        return ""
     if progress is not None:
         is_expected = progress.owns_stream and not progress.is_overdue(now)
         return str(progress) if is_expected else ""

@@ -75,6 +75,8 @@ class Folders:
     def cut(self, parts: frozenset[Part]) -> None:
         """Lay the folders as a kill leaves them that let the last batch write some parts."""
         shutil.rmtree(self.root, ignore_errors=True)
+        # The folder of a table of the lake is found by a link to here.
+        (self.root / "lake").mkdir(parents=True)
         self._take(self.before, lambda _: True)
         self._take(self.after, lambda path: part_of(path) in parts)
 

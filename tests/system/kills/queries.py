@@ -21,7 +21,7 @@ from pyspark.sql import functions as f
 CATALOG = "spark.sql.catalog.lake"
 
 
-def main(warehouse):
+def main(warehouse, jar=""):
     builder = (
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
@@ -29,15 +29,23 @@ def main(warehouse):
         .config("spark.sql.adaptive.enabled", "false")
         # The state of a run that has ended stays loaded for a while: it must not clean up a copy.
         .config("spark.sql.streaming.stateStore.maintenanceInterval", "1h")
-        .config(CATALOG, "org.apache.iceberg.spark.SparkCatalog")
-        .config(f"{CATALOG}.type", "hadoop")
-        .config(f"{CATALOG}.warehouse", warehouse)
     )
+    if jar:
+        builder = (
+            builder.config("spark.jars", jar)
+            .config(CATALOG, "org.apache.iceberg.spark.SparkCatalog")
+            .config(f"{CATALOG}.type", "hadoop")
+            .config(f"{CATALOG}.warehouse", warehouse)
+            # A table that is cached is at a later version than a cut.
+            .config(f"{CATALOG}.cache-enabled", "false")
+        )
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
+    if not spark.version.startswith("3."):
+        spark.dataSource.register(topic_source())
     tell(ready=spark.version)
     for line in sys.stdin:
-        tell(**run(spark.newSession(), json.loads(line)))
+        tell(**run(spark, json.loads(line)))
 
 
 def tell(**what):
@@ -45,8 +53,17 @@ def tell(**what):
 
 
 def run(spark, order):
+    # One session: a Python sink is looked up both in it and in the active one.
     for key, value in order["conf"].items():
         spark.conf.set(key, value)
+    try:
+        return answer(spark, order)
+    finally:
+        for key in order["conf"]:
+            spark.conf.unset(key)
+
+
+def answer(spark, order):
     query = None
     try:
         query = started(spark, order)
@@ -111,7 +128,6 @@ def memory_table(spark, rows, order):
 
 def topic(spark, rows, order):
     Path(order["output"]).mkdir(parents=True, exist_ok=True)
-    spark.dataSource.register(topic_source())
     rows = rows.dropDuplicates(["k"])
     return rows.writeStream.format("topic").option("path", order["output"])
 

@@ -62,6 +62,10 @@ def planned(*queries: tuple[str, str], problem: str = "") -> ScriptPlan:
             'writer = df.writeStream.queryName("a")\nw2 = writer.foreachBatch(f)\nw2.start()',
             StartSite(line=3, name="a", is_named=True, sink="foreachBatch"),
         ),
+        (
+            "def f(x):\n    return x.writeStream.format('delta')\nf(df).queryName('a').start()",
+            StartSite(line=3, name="a", is_named=True, sink="delta"),
+        ),
         ("df.writeStream.format(kind).start()", StartSite(line=1, sink="kind")),
         ("thread.start()", None),
         ("a = b\nb = a\na.start()", None),

@@ -227,6 +227,16 @@ def test_a_driver_that_starts_at_the_same_moment_wins(
     assert (Path(home.store.uri) / "orders/checkpoints/000001").exists()
 
 
+def test_a_promoted_standby_is_as_dead_as_the_lane_says(run: Run, orders: StreamHome) -> None:
+    standbys = orders.standbys()
+    standbys.create_epoch(make_epoch(8, stream="orders.standby", serves="orders", token="one"))
+    orders.create_epoch(make_epoch(4, promotes=8, token="one"))
+
+    assert "not proved dead" in run(*DONE)[2]
+    orders.declare_dead(make_death(4))
+    assert run(*DONE)[0] == 0
+
+
 def test_a_living_driver_is_in_the_way(run: Run, orders: StreamHome) -> None:
     orders.create_epoch(make_epoch(4))
 

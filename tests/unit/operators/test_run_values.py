@@ -200,6 +200,20 @@ def test_what_another_task_returns_and_a_mapping_are_judged() -> None:
     ]
 
 
+def test_a_mapped_task_is_judged_when_airflow_has_unmapped_it() -> None:
+    script = "/tmp/evil.py"
+    mapped = ChangeGateOperator.partial(task_id="t", stream=SPEC).expand(application=[script])
+    task: Any = mapped.unmap({"application": script})
+    with pytest.raises(AirflowFailException, match=r"from the mapping of the task"):
+        task._do_render_template_fields(
+            parent=task,
+            template_fields=mapped.template_fields,
+            context={},
+            jinja_env=task.get_template_env(),
+            seen_oids={id(script)},
+        )
+
+
 @pytest.mark.parametrize(
     ("template", "is_authors"),
     [

@@ -77,6 +77,7 @@ LONG = timedelta(days=2)
         (LONG, {"change": UPGRADE}, None, ""),
         (LONG, {"change": UPGRADE, "progress": Progress()}, None, "Upgrade 3 is stopping"),
         (LONG, {"change": UPGRADE, "progress": Progress(is_late=True)}, None, ""),
+        (LONG, {"change": change(ChangeKind.REMOVE), "progress": Progress()}, None, ""),
         (LONG, {"change": UPGRADE, "progress": Progress(owns_stream=False)}, None, ""),
         (
             LONG,
@@ -103,6 +104,7 @@ LONG = timedelta(days=2)
         "upgrade whose progress is unknown",
         "upgrade",
         "upgrade that nobody works on",
+        "removal",
         "cutover before it takes the stream",
         "just after a restore",
         "just after a restore, with a tolerance",
