@@ -33,7 +33,6 @@ OFF_VARIABLE: Final = "AIRFLOW_STREAMING_JOB_ISOLATION"
 _PROCESSES: Final = ("--pid", "--fork", "--kill-child", "--mount-proc")
 _FIRST: Final = ("sh", "-c", '"$@"; exit $?', "job")
 """The first process of a namespace, which no signal from inside ends; a JVM there could not kill itself."""
-_PR_GET_DUMPABLE: Final = 3
 _PR_SET_DUMPABLE: Final = 4
 _PROBE_SECONDS: Final = 10.0
 _NO_SHARED_FIGURES: Final = "-XX:-UsePerfData"
@@ -102,8 +101,3 @@ def _count(more: int) -> None:
 def _set_dumpable(is_readable: bool) -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, int(is_readable), 0, 0, 0)
-
-
-def is_readable() -> bool:
-    """Tell whether other processes of this user may read this one."""
-    return sys.platform != "linux" or bool(ctypes.CDLL(None).prctl(_PR_GET_DUMPABLE, 0, 0, 0, 0))

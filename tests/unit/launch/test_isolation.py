@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -13,7 +14,6 @@ import pytest
 from airflow_streaming.launch import isolation
 from airflow_streaming.launch.isolation import (
     OFF_VARIABLE,
-    is_readable,
     isolated,
     namespace_command,
     unreadable_memory,
@@ -37,6 +37,14 @@ run_attack(Path(sys.argv[1]))
 needs_namespace = pytest.mark.skipif(
     not namespace_command(), reason="This system gives this user no namespace of processes."
 )
+
+
+PR_GET_DUMPABLE: Final = 3
+
+
+def is_readable() -> bool:
+    """Tell whether other processes of this user may read this one."""
+    return bool(ctypes.CDLL(None).prctl(PR_GET_DUMPABLE))
 
 
 def runtime(folder: Path) -> Runtime:
