@@ -54,14 +54,8 @@ from airflow_streaming.model.records.epoch import (
 )
 from airflow_streaming.model.records.policy import Blackout, Budget, RestartPolicy
 from airflow_streaming.model.records.upgrade import SinkFacts, SoakTerms
-from airflow_streaming.model.spark.conf import (
-    REDACTED,
-    SHIPPED,
-    check_conf_key,
-    conf_text,
-    mask_uri,
-    redact,
-)
+from airflow_streaming.model.spark.conf import SHIPPED, check_conf_key, conf_text, redact
+from airflow_streaming.model.spark.secrets import REDACTED, mask_uri
 from airflow_streaming.model.uris import check_uri
 
 _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -123,7 +123,12 @@ COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
     (
         "Look",
         (
-            Command("list", "List the streams of the home", add_json),
+            Command(
+                "list",
+                "List the streams of the home",
+                _of("status", "add_list_arguments"),
+                examples=("list", "list --json --limit 500 --after orders_0499"),
+            ),
             Command(
                 "status",
                 "Show the state of one stream",

@@ -15,7 +15,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from airflow_streaming.cli.common import OK, PROBLEM, add_json
+from airflow_streaming.cli.common import OK, PROBLEM, add_json, positive
 from airflow_streaming.cli.output import answer, notice, show, show_json
 from airflow_streaming.exceptions import AccessDenied, RecordError, SpecError
 from airflow_streaming.home.consumers import LiveOutput, live
@@ -32,6 +32,7 @@ from airflow_streaming.model.status import Status
 from airflow_streaming.reports.streams import StreamView, live_report, stream_report, streams_report
 from airflow_streaming.services.stream_status import read_status
 from airflow_streaming.services.streams import Probe, look_once
+from airflow_streaming.storage.one_look import OneLook, look_at_each
 from airflow_streaming.supervision.epoch_figures import Figures
 from airflow_streaming.supervision.standby import summary
 from airflow_streaming.supervision.standby_observer import view_standby
@@ -41,19 +42,39 @@ WATCH_SECONDS: Final = 10.0
 """A living driver writes its heartbeat more often than this."""
 
 
-def list_streams(home: Home, probe: Probe, *, as_json: bool) -> int:
-    """Print every stream; one that cannot be read is a problem."""
-    views, unread = [], {}
-    for name in home.streams():
+def add_list_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``list``."""
+    parser.add_argument(
+        "--limit", type=positive, metavar="N", help="show at most N streams, by name"
+    )
+    parser.add_argument("--after", default="", metavar="STREAM", help="only those after this name")
+    add_json(parser)
+
+
+def list_streams(home: Home, probe: Probe, arguments: argparse.Namespace) -> int:
+    """Print the streams of a page; one that cannot be read is a problem."""
+    folders, as_json = home.store.names(""), arguments.json
+    names = [name for name in home.streams(folders) if name > arguments.after]
+    page = names[: arguments.limit]
+
+    def look(name: str) -> StreamView | str:
+        stream = StreamHome(OneLook(home.store, folders), name)
         try:
-            views.append(view_stream(home.stream(name), probe, patience=0, events=1))
+            return view_stream(stream, probe, patience=0, events=int(as_json), with_history=as_json)
         except (RecordError, SpecError, AccessDenied) as err:
-            unread[name] = str(err)
+            return str(err)
+
+    found = dict(zip(page, look_at_each(home.store, look, page), strict=True))
+    views = [one for one in found.values() if isinstance(one, StreamView)]
+    unread = {name: why for name, why in found.items() if isinstance(why, str)}
+    following = page[-1] if len(page) < len(names) else None
     if as_json:
         told = {"home": home.store.uri, "streams": [one.to_dict() for one in views]}
-        show_json({**told, "unreadable": unread}, sort_keys=True)
+        show_json({**told, "unreadable": unread, "after": following}, sort_keys=True)
     else:
         show(streams_report(views, home.store.uri, unread))
+        if following is not None:
+            notice(f"{len(names) - len(page)} more: airflow-streaming list --after {following}")
     return PROBLEM if unread else OK
 
 
@@ -64,11 +85,19 @@ def show_status(stream: StreamHome, probe: Probe, *, as_json: bool) -> int:
     return OK if found.status.is_all_right else PROBLEM
 
 
-def view_stream(home: StreamHome, probe: Probe, *, patience: float, events: int = 5) -> StreamView:
+def view_stream(
+    home: StreamHome,
+    probe: Probe,
+    *,
+    patience: float,
+    events: int = 5,
+    with_history: bool = True,
+) -> StreamView:
     """
     Look at a stream.
 
     :param patience: Seconds to watch for a sign of life from a driver that seems silent.
+    :param with_history: Count the restarts and failures of earlier epochs, too.
     """
     streams = Home(home.store)
 
@@ -76,7 +105,9 @@ def view_stream(home: StreamHome, probe: Probe, *, patience: float, events: int 
         return observe(home, epoch, probe, patience=patience, rules=rules)
 
     is_live = live_lane(streams, home.name) == home.name
-    status = read_status(home, watch, now=lambda: datetime.now(UTC), is_live=is_live)
+    status = read_status(
+        home, watch, now=lambda: datetime.now(UTC), is_live=is_live, with_history=with_history
+    )
     return StreamView(
         status=status,
         events=tuple(home.events(events)),

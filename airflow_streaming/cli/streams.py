@@ -326,7 +326,7 @@ def _prune(stream: StreamHome, arguments: argparse.Namespace) -> int:
 
 # They name no stream, or one that need not be there.
 _OF_HOME: Final[dict[str, Callable[[Home, argparse.Namespace, Probe], int]]] = {
-    "list": lambda home, a, probe: list_streams(home, probe, as_json=a.json),
+    "list": lambda home, a, probe: list_streams(home, probe, a),
     "top": _show_top,
     "remove": _remove,
     "reuse": _remove,

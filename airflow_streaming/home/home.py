@@ -133,13 +133,15 @@ class Home:
     def __init__(self, store: Store) -> None:
         self.store = store
 
-    def streams(self) -> list[str]:
+    def streams(self, folders: Sequence[str] | None = None) -> list[str]:
         """
         Return the names of the streams that have a deployment, sorted.
 
         A folder with a name that no stream can have belongs to none and is passed over.
+
+        :param folders: What the home's root holds, where that was listed just now.
         """
-        names = filter(is_lane, self.store.names(""))
+        names = filter(is_lane, self.store.names("") if folders is None else folders)
         return [name for name in names if self._is_stream(name)]
 
     def why_unknown(self, name: str) -> str:

@@ -56,13 +56,13 @@ from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.epoch import YARN, Epoch
 from airflow_streaming.model.spark.conf import (
     PY_FILES,
-    REDACTED,
     SHIPPED,
     conf_text,
     has_executors,
     secret_values,
     shipped_lists,
 )
+from airflow_streaming.model.spark.secrets import REDACTED
 from airflow_streaming.settings import read_settings
 from airflow_streaming.spec import StreamSpec
 from airflow_streaming.supervision.controller import StreamController, Submission

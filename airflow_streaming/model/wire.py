@@ -10,15 +10,18 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Self, TypeVar
 
 from airflow_streaming.exceptions import RecordError
 from airflow_streaming.model.codec import encode, reader_of, shown
+from airflow_streaming.model.texts import printable
 
 MAX_RECORD_BYTES = 1024 * 1024
 """No record is near this size; a status of 200 queries is about 200 kB."""
+_TEXTS: Final = ("reason", "message")
+"""Fields that quote users, scripts and errors: no secret is written, and nothing unprintable is read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +50,7 @@ class Record:
                 f"This release reads version {cls.VERSION} of {cls.KIND!r} records, found "
                 f"{shown(version)}. Upgrade airflow-streaming where the record is read."
             )
-        decoded: Self = reader_of(cls)(data, cls.KIND)
+        decoded: Self = reader_of(cls)(_with_texts(data, printable), cls.KIND)
         return decoded
 
     def to_bytes(self) -> bytes:
@@ -57,7 +60,8 @@ class Record:
         :raises RecordError: no reader would take it: too large, a naive time, or NaN.
         """
         try:
-            data = (json.dumps(self.to_dict(), sort_keys=True, allow_nan=False) + "\n").encode()
+            told = _with_texts(self.to_dict(), _masked)
+            data = (json.dumps(told, sort_keys=True, allow_nan=False) + "\n").encode()
         except ValueError as err:
             raise RecordError(f"A {self.KIND!r} record cannot be written: {err}") from err
         if len(data) > MAX_RECORD_BYTES:
@@ -75,6 +79,17 @@ class Record:
         :raises RecordError: not JSON, too large, or not this kind of record.
         """
         return cls.from_dict(parse_json(data))
+
+
+def _with_texts(data: Mapping[str, Any], act: Callable[[str], str]) -> Mapping[str, Any]:
+    texts = {name: data[name] for name in _TEXTS if isinstance(data.get(name), str)}
+    return {**data, **{name: act(text) for name, text in texts.items()}} if texts else data
+
+
+def _masked(text: str) -> str:
+    from airflow_streaming.model.spark.failures import mask_secrets  # not at dag parse
+
+    return mask_secrets(printable(text))
 
 
 def parse_json(data: bytes, *, limit: int = MAX_RECORD_BYTES) -> dict[str, Any]:

@@ -38,6 +38,7 @@ from airflow_streaming.exceptions import (
 )
 from airflow_streaming.model.history import downsample
 from airflow_streaming.model.spark.failures import mask_secrets
+from airflow_streaming.model.texts import one_line
 from airflow_streaming.plugins.access.kept import Keepers, Kept, dags_of
 from airflow_streaming.plugins.access.looks import Looks
 from airflow_streaming.plugins.acts import act_on
@@ -377,7 +378,7 @@ async def act(
             kept,
             act,
             by=by,
-            reason=mask_secrets(body.reason),
+            reason=one_line(mask_secrets(body.reason)),
             number=body.number,
             confirm=body.confirm,
         )

@@ -44,8 +44,9 @@ from airflow_streaming.launch.runtime import Runtime
 from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.jobs.drill import SCRATCH_OUTPUT, AnsweredOrder, is_kept_back
 from airflow_streaming.model.records.deployment import Deployment
-from airflow_streaming.model.spark.conf import PY_FILES, REDACTED, conf_text, shipped_lists
+from airflow_streaming.model.spark.conf import PY_FILES, conf_text, shipped_lists
 from airflow_streaming.model.spark.failures import last_traceback, presentable
+from airflow_streaming.model.spark.secrets import REDACTED
 from airflow_streaming.model.wire import Record
 
 

@@ -31,6 +31,7 @@ from airflow_streaming.model.records.epoch import (
 )
 from airflow_streaming.model.records.policy import RestartAction, RestartDecision
 from airflow_streaming.model.status import Status
+from airflow_streaming.model.texts import one_line
 from airflow_streaming.supervision.decide import ReconcileInput
 from airflow_streaming.supervision.driver_logs import keep_log
 from airflow_streaming.supervision.health import judge
@@ -369,7 +370,7 @@ class StreamActions:
 
         :param logged: What the task log gets, where it has the rest of the message already.
         """
-        log.info("%s", message if logged is None else logged)
+        log.info("%s", one_line(message if logged is None else logged))
         self._home.add_event(
             Event(
                 event=kind, at=self._now(), by=self._by, message=message, epoch=epoch, facts=facts

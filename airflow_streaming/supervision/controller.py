@@ -37,7 +37,8 @@ from airflow_streaming.model.records.control import EventKind
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.epoch import Epoch, Launch, LaunchCause, OrderAct, StandbyOrder
 from airflow_streaming.model.records.supervision import Supervision
-from airflow_streaming.model.spark.conf import REDACTED, conf_text, secret_values
+from airflow_streaming.model.spark.conf import conf_text, secret_values
+from airflow_streaming.model.spark.secrets import REDACTED
 from airflow_streaming.spec import StreamSpec
 from airflow_streaming.supervision.actions import StreamActions
 from airflow_streaming.supervision.alerts.alerting import sink_repaired

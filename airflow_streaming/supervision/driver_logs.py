@@ -18,8 +18,9 @@ from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.port import DriverLog, Launcher
 from airflow_streaming.model.names import numbered
 from airflow_streaming.model.records.epoch import Epoch, KeptLog, Launch
-from airflow_streaming.model.spark.conf import REDACTED
 from airflow_streaming.model.spark.failures import mask_secrets
+from airflow_streaming.model.spark.secrets import REDACTED
+from airflow_streaming.model.texts import printable
 from airflow_streaming.model.uris import digest_of
 
 MOST: Final = 256 * 1024
@@ -81,9 +82,7 @@ def keep_log(
 
 def _fitting(text: str) -> str:
     # In a record a control character takes six bytes, and a record has room for 1 MiB.
-    plain = "".join(
-        one if one.isprintable() or one in "\n\t" else "\N{REPLACEMENT CHARACTER}" for one in text
-    )
+    plain = printable(text)
     while len(plain.encode()) > 2 * MOST:
         plain = plain[len(plain) // 4 :].partition("\n")[2]
     return plain

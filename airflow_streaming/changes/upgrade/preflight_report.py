@@ -23,8 +23,9 @@ from airflow_streaming.gates.findings import (
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.records.deployment import Deployment, Override
 from airflow_streaming.model.records.upgrade import RollbackMethod, RollbackPlan, SinkFacts
-from airflow_streaming.model.spark.conf import REDACTED, conf_text, is_secret_key, mask_password
+from airflow_streaming.model.spark.conf import conf_text
 from airflow_streaming.model.spark.failures import mask_secrets
+from airflow_streaming.model.spark.secrets import REDACTED, is_secret_name, mask_password
 
 _SHORT: Final = 12
 _SHOWN: Final = 200
@@ -154,7 +155,7 @@ def _masked(values: Sequence[object]) -> Iterator[str]:
     names_secret = False
     for value in map(str, values):
         yield REDACTED if names_secret else mask_password(mask_secrets(value))
-        names_secret = value.startswith("-") and "=" not in value and is_secret_key(value)
+        names_secret = value.startswith("-") and "=" not in value and is_secret_name(value)
 
 
 def joined(

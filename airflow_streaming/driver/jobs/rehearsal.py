@@ -51,10 +51,10 @@ from airflow_streaming.model.jobs.rehearsal import (
     Seen,
 )
 from airflow_streaming.model.progress import BatchProgress
-from airflow_streaming.model.spark.conf import REDACTED, is_secret_key
 from airflow_streaming.model.spark.failure_signs import Hint, hints, is_input_gone
 from airflow_streaming.model.spark.failures import mask_secrets
 from airflow_streaming.model.spark.plan import Column
+from airflow_streaming.model.spark.secrets import REDACTED, is_secret_name
 
 _MOST_COLUMNS: Final = 40
 _MOST_TEXT: Final = 100
@@ -97,7 +97,7 @@ def shown(row: Iterable[tuple[str, Any]]) -> dict[str, str]:
     """Return the values of a row as they are shown, the first columns of it."""
     found: dict[str, str] = {}
     for name, value in list(row)[:_MOST_COLUMNS]:
-        found[name] = REDACTED if is_secret_key(name) else _text(value)
+        found[name] = REDACTED if is_secret_name(name) else _text(value)
     return found
 
 

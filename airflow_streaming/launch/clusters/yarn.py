@@ -54,7 +54,8 @@ from airflow_streaming.launch.environment import (
 from airflow_streaming.launch.port import ClusterApplication, DriverLog, Heartbeat, LaunchRequest
 from airflow_streaming.model.observation import Process, ProcessState
 from airflow_streaming.model.records.epoch import Epoch, Host, Launch
-from airflow_streaming.model.spark.conf import DIES_WITH_JVM, PRIVATE_CONF, SECRET_KEY
+from airflow_streaming.model.spark.conf import DIES_WITH_JVM, PRIVATE_CONF
+from airflow_streaming.model.spark.secrets import SECRET_NAME
 
 log: Final = logging.getLogger(__name__)
 KIND: Final = "yarn"
@@ -118,7 +119,7 @@ def submit_conf(epoch: Epoch, application: ClusterApplication) -> dict[str, str]
 
 def _redaction(conf: Mapping[str, str], defaults: str) -> str:
     line = re.compile(rf"^[ \t\f]*{re.escape(_REDACTION)}[\s=:]+(.*)$", re.MULTILINE)
-    by_default = line.findall(defaults)[-1:] or [f"(?i){SECRET_KEY.pattern}"]
+    by_default = line.findall(defaults)[-1:] or [f"(?i){SECRET_NAME}"]
     return rf"(?:{conf.get(_REDACTION, by_default[0].strip())})|spark\.yarn\.appMasterEnv\."
 
 

@@ -17,8 +17,9 @@ from typing import Any, Final
 
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.arguments.fields import check_values, is_template, named_fields
-from airflow_streaming.model.spark.conf import REDACTED, conf_text, mask_uri, redact
+from airflow_streaming.model.spark.conf import conf_text, redact
 from airflow_streaming.model.spark.plain_settings import why_not_plain
+from airflow_streaming.model.spark.secrets import REDACTED, mask_uri
 from airflow_streaming.model.uris import is_local, local_path, scheme_of
 
 

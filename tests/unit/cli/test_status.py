@@ -352,6 +352,21 @@ class TestList:
         assert (code, set(told["unreadable"])) == (1, {"locked"})
         assert [one["stream"] for one in told["streams"]] == ["orders"]
 
+    def test_a_home_of_many_streams_is_listed_in_pages(self, run: Run, home: Home) -> None:
+        for name in ("a", "b", "c"):
+            home.stream(name).create_deployment(make_deployment(stream=name), SCRIPT)
+        seen, after = [], ""
+
+        while after is not None:
+            told = json.loads(run("list", "--json", "--limit", "2", "--after", after)[1])
+            seen += [one["stream"] for one in told["streams"]]
+            after = told["after"]
+
+        assert seen == ["a", "b", "c"]
+        _, out, err = run("list", "--limit", "1")
+        assert "b" not in out.split()
+        assert "2 more: airflow-streaming list --after a" in err
+
     def test_as_json_it_tells_of_every_stream_what_status_does(
         self, run: Run, home: Home, stream: StreamHome
     ) -> None:
@@ -362,7 +377,8 @@ class TestList:
 
         told = json.loads(out)
         assert code == 1
-        assert (set(told), told["home"]) == ({"home", "streams", "unreadable"}, home.store.uri)
+        assert set(told) == {"home", "streams", "unreadable", "after"}
+        assert (told["home"], told["after"]) == (home.store.uri, None)
         assert [one["stream"] for one in told["streams"]] == ["orders"]
         assert set(told["streams"][0]) == set(json.loads(run("status", "orders", "--json")[1]))
         assert set(told["unreadable"]) == {"broken"}

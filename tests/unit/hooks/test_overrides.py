@@ -9,7 +9,7 @@ import pytest
 
 from airflow_streaming.hooks.overrides import overrides_between, with_live
 from airflow_streaming.model.records.deployment import Override
-from airflow_streaming.model.spark.conf import REDACTED
+from airflow_streaming.model.spark.secrets import REDACTED
 from airflow_streaming.operators.common.form_edits import edited
 from airflow_streaming.spec import StreamSpec
 

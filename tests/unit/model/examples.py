@@ -400,7 +400,7 @@ EXAMPLES: Final[tuple[Record, ...]] = (
         seconds=42.5,
     ),
     Event(event=EventKind.LAUNCHED, at=NOW, by="kim", message="Up.", epoch=3, facts={"pid": "7"}),
-    Event(event=EventKind.DESIRED, at=NOW, by="kim", message="\0 \N{SNOWMAN} \ud800"),
+    Event(event=EventKind.DESIRED, at=NOW, by="kim", message="\N{SNOWMAN} in\ntwo lines"),
     QueryClaim(query="revenue", query_id="q-1", checkpoint="/c/revenue", epoch=EPOCH),
     Change(
         number=1,
