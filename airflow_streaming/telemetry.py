@@ -63,7 +63,7 @@ class RuleGauges:
         self._is_closed = False
 
     def tell(self, states: Mapping[tuple[str, str], bool]) -> None:
-        """Export what a look found; a rule that is no longer there does not fire."""
+        """Export the states of one look; a rule without a state does not fire."""
         if self._is_closed:
             return  # a look that was under way when the trigger ended
         gone = dict.fromkeys(self._exported.keys() - states.keys(), False)

@@ -105,7 +105,7 @@ class StreamStanding:
     Where a stream stands.
 
     :param word: A verdict's state or a ``Standing``.
-    :param remedy: What a user should do; empty when there is nothing to do.
+    :param remedy: The next act of a user; empty where none is needed.
     """
 
     word: str
@@ -143,15 +143,15 @@ def kept_down_by(
 @dataclass(frozen=True, kw_only=True)
 class StreamStatus:
     """
-    What one look at a stream found.
+    The records of a stream, and one observation of its newest epoch.
 
-    :param stream: The lane that was looked at.
+    :param stream: The name of the lane.
     :param decisions: About failed epochs since a user last closed the circuit, oldest first.
     :param progress: Of every driver since the newest of them.
     :param incidents: Alerts that are not over, oldest first.
     :param is_live: Consumers read this lane.
     :param deviation: The newest record of how the DAG differs from a live deployment.
-    :param unread: What could not be read.
+    :param unread: Errors of damaged records that the status does without.
     """
 
     stream: str

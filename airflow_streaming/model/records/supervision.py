@@ -18,7 +18,7 @@ from airflow_streaming.model.wire import Record
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Supervision(Record):
     """
-    What the DAG asks of health, restarts and alerts; the newest number counts, for both lanes.
+    The DAG's rules for health, restarts and alerts; the newest number counts, for both lanes.
 
     The task that keeps the stream records it whenever it wakes. Task, trigger, command line, page
     and sensors judge by this record.
@@ -43,7 +43,7 @@ class Supervision(Record):
             raise SpecError("The grace of a stop must be between 0 s and one day.")
 
     def differences(self, later: Supervision) -> tuple[str, ...]:
-        """Return what a later record asks differently, e.g. ``restart.reset_batches: 20 -> 5``."""
+        """Return the values that a later record changes, e.g. ``restart.reset_batches: 20 -> 5``."""
         before, after = dict(_values(self)), dict(_values(later))
         return tuple(
             f"{name}: {before.get(name, _ABSENT)} -> {after.get(name, _ABSENT)}"
