@@ -56,6 +56,8 @@ def plan_script(
             seconds=timeout,
             application=program.application,
             source=str(write_private(folder / "script.py", program.source)),
+            output=program.output,
+            checkpoint=program.checkpoint,
             arguments=tuple(
                 a.replace(SCRATCH_OUTPUT, str(folder / "output")) for a in program.arguments
             ),

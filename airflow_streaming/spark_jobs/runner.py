@@ -61,6 +61,7 @@ class Program:
     :param conf: Spark configuration of the stream; what belongs to production's cluster, listeners
         and event logs is left out of a drill.
     :param left_out: Keys of the configuration whose values are secret and not known here.
+    :param output: Place of the deployment that ``{output}`` stands for; ``checkpoint`` likewise.
     :param env: Environment that the stream's author gives the driver.
     """
 
@@ -73,6 +74,8 @@ class Program:
     packages: Sequence[str] = ()
     files: Sequence[str] = ()
     left_out: Sequence[str] = ()
+    output: str = ""
+    checkpoint: str = ""
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
@@ -129,6 +132,8 @@ def program_of(
         arguments=tuple(deployment.arguments(home)),
         conf={key: value for key, value in conf.items() if key not in secret},
         left_out=tuple(secret),
+        output=deployment.output,
+        checkpoint=deployment.checkpoint,
         **shipped_lists(deployment),
     )
 

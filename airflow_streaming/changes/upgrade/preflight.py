@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from airflow_streaming.advice.sizing import SizeSource
@@ -41,6 +41,7 @@ from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.runtime import Runtime
 from airflow_streaming.model.names import other_lane
 from airflow_streaming.model.records.deployment import Deployment
+from airflow_streaming.model.spark.own_places import comparable
 from airflow_streaming.model.spark.plan import ScriptPlan
 from airflow_streaming.spark_jobs.plan_mode import plan_script
 from airflow_streaming.spark_jobs.runner import Program
@@ -171,7 +172,7 @@ def judge_plan(
     """Return what the gates say of a plan that was made already; raises as ``preflight``."""
     change = gate_stream_change(
         home,
-        new,
+        replace(new, queries=tuple(comparable(plan, proposed, current) for plan in new.queries)),
         storage_options=storage_options,
         same_code=is_same_code(current, proposed),
         versions=None,

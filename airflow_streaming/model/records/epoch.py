@@ -155,6 +155,7 @@ class Epoch(Record):
     executors: int | None = None
 
     def __post_init__(self) -> None:
+        check_place("token", self.token)
         if self.lease_seconds is not None:
             check_lease(timedelta(seconds=self.lease_seconds))
         if self.serves and self.stream != standby_of(self.serves):
@@ -218,6 +219,7 @@ class Launch(Record):
 
     def __post_init__(self) -> None:
         check_place("log", self.log)
+        check_place("token", self.token)
 
 
 MAX_STOP_GRACE: Final = timedelta(days=1)

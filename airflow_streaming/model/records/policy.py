@@ -110,7 +110,8 @@ class RestartPolicy(JsonValue):
     :param max_delay: Largest bound.
     :param budgets: Restarts allowed per sliding window after failures of the infrastructure, and
         after verdicts; spending any one opens the circuit.
-    :param application_budgets: The same after failures of the application.
+    :param application_budgets: The same after failures of the application. An empty tuple sets no
+        limit, for either.
     :param poison_after: So many failures of one batch in the same way make it a poison batch.
     :param reset_after: A driver that made progress for this long clears the failure count.
     :param reset_batches: ... provided that it also committed this many batches.

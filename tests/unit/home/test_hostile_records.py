@@ -45,6 +45,7 @@ DEPLOYMENT = "orders/deployments/000001.json"
         pytest.param(LAUNCH, {"handle": 7}, lambda s: s.launch(1), id="handle_no_object"),
         pytest.param(LAUNCH, {"handle": {"pid": 7}}, lambda s: s.launch(1), id="handle_no_text"),
         pytest.param(LAUNCH, {"log": "/logs/\0"}, lambda s: s.launch(1), id="nul_in_log"),
+        pytest.param(LAUNCH, {"token": "a\0"}, lambda s: s.launch(1), id="nul_in_token"),
         pytest.param(LAUNCH, {"epoch": 2**64}, lambda s: s.launch(1), id="beyond_64_bits"),
         pytest.param(
             DEPLOYMENT, {"checkpoint": "/c\0"}, lambda s: s.deployment(1), id="nul_in_checkpoint"

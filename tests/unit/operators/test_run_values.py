@@ -82,6 +82,17 @@ def test_no_form_brings_code_by_the_configuration(
     assert "FormPolicy(conf=...)" in str(error.value)
 
 
+@pytest.mark.parametrize(("count", "ends"), [(3, "(conf=...)."), (5, "\n- and 2 more")])
+def test_three_refused_values_are_named_and_the_others_counted(
+    count: int, ends: str, dags: dict[str, DAG]
+) -> None:
+    conf = dict(list(EVIL.items())[:count])
+    with pytest.raises(AirflowFailException) as error:
+        render(task_of(TASKS[0], dags), conf=conf)
+    assert str(error.value).endswith(ends)
+    assert sum(key in str(error.value) for key in conf) >= 3
+
+
 @pytest.mark.parametrize("name", [one for one in TASKS if "rescale" not in one])
 @pytest.mark.parametrize("application", ["http://evil.example/evil.py", "/tmp/evil.py"])
 def test_no_form_brings_a_script(
