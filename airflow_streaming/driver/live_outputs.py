@@ -58,8 +58,7 @@ class LiveOutputs:
         numbers = filter(None, map(number_of, self._store.names(layout.folder(LiveRecord))))
         newest = max(numbers, default=None)
         data = None if newest is None else self._store.read(layout.place(LiveRecord, number=newest))
-        lane = layout.root if data is None else LiveRecord.from_bytes(data).lane
-        return lane if base_of(lane) == layout.root else layout.root
+        return layout.root if data is None else layout.parse(LiveRecord, data).lane
 
     @cached_property
     def _places(self) -> dict[str, SinkPlace]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import functools
 import logging
 import os
@@ -42,10 +43,16 @@ _NO_SHARED_FIGURES: Final = "-XX:-UsePerfData"
 def isolated(
     command: Sequence[str], environment: Mapping[str, str]
 ) -> tuple[list[str], dict[str, str]]:
-    """Return a command and its environment so that it sees no other process, where that is possible."""
+    """
+    Return a command and its environment so that it sees no other process, where that is possible.
+
+    :raises FileNotFoundError: there is no such program. Inside the namespace only an exit code would tell.
+    """
     prefix = namespace_command()
     if not prefix:
         return list(command), dict(environment)
+    if shutil.which(command[0]) is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), command[0])
     options = f"{environment.get(OPTIONS_VARIABLE, '')} {_NO_SHARED_FIGURES}".strip()
     return [*prefix, *_FIRST, *command], {**environment, OPTIONS_VARIABLE: options}
 

@@ -199,11 +199,11 @@ def started(
     more = {**(program.env if program else {}), task.variable: "1"}
     environment = driver_environment(job_variables(os.environ), runtime, more)
     command = _command(task, runtime, program, environment, scratch)
-    command, environment = isolated(command, environment)
     output = open_private_log(scratch / LOG)
     try:
+        walled, environment = isolated(command, environment)
         process = subprocess.Popen(
-            command,
+            walled,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,

@@ -119,13 +119,6 @@ def test_the_newest_record_says_which_lane_is_live(store: LocalStore) -> None:
         check(store, GREEN)
 
 
-def test_a_record_of_another_stream_s_lane_is_not_followed(store: LocalStore) -> None:
-    planned(store, BLUE, 1, "revenue", TOPIC)
-    live(store, 1, "refunds")
-
-    check(store, BLUE)
-
-
 def test_a_stream_without_a_second_lane_costs_one_listing(tmp_path: Path) -> None:
     home = AbsentStore(str(tmp_path))
     home.present = True
