@@ -41,7 +41,7 @@ class OutputFolders:
     green: str = ""
 
     def is_greens(self, place: SinkPlace) -> bool:
-        """Tell whether a place lies in green's own folder, which nobody else writes."""
+        """Tell whether a place lies in green's own folder, which no other stream writes."""
         lies_apart = not (self.green and self.blue and overlap(self.green, self.blue))
         return lies_apart and _is_made_of(place, self.green)
 
