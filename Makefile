@@ -147,4 +147,4 @@ audit: $(INSTALLED) ## Look for known vulnerabilities of what constraints.txt na
 	$(BIN)/uv tool run pip-audit@2.10.1 --strict --requirement constraints.txt --no-deps --disable-pip
 
 clean: ## Remove everything that make made.
-	rm -rf .venv .runtimes .demo .mypy_cache .ruff_cache .pytest_cache .test-*.log $(QUEUE)
+	rm -rf .venv .runtimes .demo .mypy_cache .ruff_cache .pytest_cache .test-*.log .nightly $(QUEUE)

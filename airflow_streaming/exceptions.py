@@ -7,11 +7,13 @@ Every error this package raises, grouped by who must act.
     ├── SpecError              the dag author: the stream as written cannot run
     │   ├── RuntimeNotFound        no Spark installation of that name, or it is broken
     │   ├── ApplicationNotFound    the script cannot be read
-    │   └── NotTheOwner            the stream belongs to another dag
+    │   ├── NotTheOwner            the stream belongs to another dag
+    │   └── StreamRemoved          the stream was removed, and its name was not freed
     ├── RecordError            a file in the home is not what it should be
     ├── HomeError              the home cannot be used
     │   ├── HomeUnavailable        it cannot be reached now; looking again may help
-    │   │   └── LookRefused            a page was not given a thread, or not in time
+    │   │   ├── LookRefused            a page was not given a thread, or not in time
+    │   │   └── HomeNotInitialized     no home is there: not mounted, misspelled, or new
     │   ├── HomeNotAllowed         the API server may not open it
     │   └── HomeNotExclusive       its store lets two writers create one file
     ├── AlreadyExists          an exclusive create lost: another writer was first
@@ -26,6 +28,7 @@ Every error this package raises, grouped by who must act.
     ├── CutoverRefused         the same of a cutover
     │   └── PointerRefused         what consumers follow is not ours to move, or not any more
     ├── PointerFailed          what consumers follow could not be moved; trying again may help
+    ├── RemovalRefused         the stream cannot be removed now
     ├── LaunchError            the driver process could not be started
     ├── StreamFailed           on-call: the stream is down and stays down
     └── DriverRefusal          inside the driver: the script asks for what we do not allow
@@ -59,6 +62,14 @@ class NotTheOwner(SpecError):
     """The stream belongs to another dag, which has not handed it over."""
 
 
+class StreamRemoved(SpecError):
+    """The stream was removed, and no user has freed its name."""
+
+
+class RemovalRefused(StreamingError):
+    """A stream cannot be removed now, or its name not be freed."""
+
+
 class RecordError(StreamingError, ValueError):
     """A record is malformed, too large, or of a version this release does not know."""
 
@@ -85,6 +96,15 @@ class LookRefused(HomeUnavailable):
     def __init__(self, message: str, *, retry_after: int) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+
+
+class HomeNotInitialized(HomeUnavailable):
+    """
+    The place has no record that a home was ever initialized there.
+
+    An unmounted volume, another host and a wrong bucket look exactly like a new home, and the driver of
+    the old one may live. So it is an outage until a user says that the home is new.
+    """
 
 
 class HomeNotAllowed(HomeError):
@@ -153,6 +173,10 @@ class PointerFailed(StreamingError):
 
 class CircuitReopened(StreamingError):
     """A circuit was closed and is open all the same."""
+
+
+class SameCopyRefused(StreamingError):
+    """A start would launch the copy of a stream that was given up; nothing was changed."""
 
 
 class DeclarationRefused(StreamingError):

@@ -40,9 +40,15 @@ _OPTIONS: Final = {
         example="s3://bucket/streams, /srv/streams",
     ),
     "ui_hosts": _option(
-        "Hosts to whose Spark UI the API server leads a browser beside the host that "
-        "launched the driver: names, .domains and networks, separated by commas.",
+        "Hosts to whose Spark UI the API server leads a browser beside the hosts on which tasks of "
+        "the stream's dag have run: names, .domains and networks, separated by commas.",
         example="spark.example.com, .workers.internal, 10.0.0.0/8",
+    ),
+    "clusters": _option(
+        "Clusters that may be asked for drivers, separated by spaces, as 'airflow-streaming status' and "
+        "the stream's page name them. The API server asks the cluster of a task's Spark connection "
+        "besides. Where the list is not empty, tasks and triggers ask no other recorded cluster either.",
+        example="yarn://http://rm1:8088,http://rm2:8088 spark://master:6066",
     ),
     "page_deadline": _option(
         "Seconds after which a page about a stream is refused when its home does not "

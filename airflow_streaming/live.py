@@ -74,4 +74,4 @@ def _open(home: str | None, storage_options: Mapping[str, Any] | None) -> Home:
     where = os.environ.get(HOME_VARIABLE) if home is None else home
     if not where:
         raise SpecError(f"Which home? Give home=, or set {HOME_VARIABLE}.")
-    return open_home(where, storage_options, probe=False)
+    return open_home(where, storage_options)

@@ -231,12 +231,15 @@ class ChangeOptions:
     :param approval_timeout: Without an answer for so long, the change is rejected; ``None``: never.
     :param approval_notifiers: Notifiers that send the request.
     :param dry_run: Report only; templated. ``None``: the form decides, and without one it is a dry run.
+    :param accept: Codes of steps back from the live deployment that are accepted: ``live.older_spark``,
+        ``live.older_script``, ``live.dropped_conf``. ``None``: the form decides, and without one none is.
     :param sink_habits: What a sink does with a batch id that it has seen, by the query's name.
     """
 
     soak: SoakTerms | None = None
     approvers: Sequence[str] = ()
     need_approval: bool | str | None = None
+    accept: Sequence[str] | None = None
     approval_timeout: timedelta | None = timedelta(days=1)
     approval_notifiers: Sequence[Notifier] = ()
     dry_run: bool | str | None = None

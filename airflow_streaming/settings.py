@@ -12,6 +12,7 @@ from typing import Any
 
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.names import check_folder_name, numbered
+from airflow_streaming.model.uris import digest_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +49,14 @@ class Settings:
     """
 
     ui_hosts: tuple[str, ...] = ()
-    """Hosts, ``.domains`` and networks, beside the host of the launch, to whose Spark UI links lead."""
+    """Hosts, ``.domains`` and networks, beside the workers of the dag, to whose Spark UI links lead."""
+
+    clusters: tuple[str, ...] = ()
+    """
+    Clusters that may be asked for drivers, as epochs name them. The API server asks the cluster of a
+    task's connection besides. Where it is not empty, tasks and triggers ask no others either.
+    Default: none.
+    """
 
     page_deadline: float = 4.0
     """Seconds after which a page about a stream is refused when its home does not answer."""
@@ -56,9 +64,17 @@ class Settings:
     page_threads: int = 8
     """Homes that are read for pages at once, in one process of the API server."""
 
-    def driver_log(self, stream: str, epoch: int) -> Path:
+    def driver_logs(self, home: str) -> Path:
+        """
+        Return the folder with the logs of a home's drivers, by stream.
+
+        :param home: The home's URI. Streams of two homes may have one name.
+        """
+        return self.driver_folder / digest_of(home)
+
+    def driver_log(self, home: str, stream: str, epoch: int) -> Path:
         """Return the file that holds the output of an epoch's driver."""
-        return self.driver_folder / check_folder_name(stream) / f"{numbered(epoch)}.log"
+        return self.driver_logs(home) / check_folder_name(stream) / f"{numbered(epoch)}.log"
 
 
 def read_settings() -> Settings:
@@ -86,6 +102,7 @@ def read_settings() -> Settings:
         metrics_endpoints=tuple(endpoints.replace(",", " ").split()),
         homes=_listed(conf.get("streaming", "homes", fallback="")),
         ui_hosts=_listed(conf.get("streaming", "ui_hosts", fallback="")),
+        clusters=tuple((conf.get("streaming", "clusters", fallback="") or "").split()),
         driver_folder=Path(folder or Path(airflow_home).expanduser() / "streams"),
         page_deadline=_number("page_deadline", conf.get, 4.0, least=0.5, most=30.0),
         page_threads=int(_number("page_threads", conf.get, 8, least=2, most=64)),

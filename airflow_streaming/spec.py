@@ -27,6 +27,7 @@ from airflow_streaming.model.arguments.fields import (
     named_fields,
     of_named,
 )
+from airflow_streaming.model.arguments.form_policy import FormPolicy
 from airflow_streaming.model.arguments.placeholders import OF_ARGUMENTS, check_placeholders
 from airflow_streaming.model.health_rules import Comparison, HealthRule, HealthRules, Severity
 from airflow_streaming.model.lease import LONGEST_LEASE, SHORTEST_LEASE, USUAL_LEASE, OnLostHost
@@ -52,15 +53,9 @@ from airflow_streaming.model.records.epoch import (
     near_launcher,
 )
 from airflow_streaming.model.records.policy import Blackout, Budget, RestartPolicy
-from airflow_streaming.model.records.upgrade import SoakTerms
-from airflow_streaming.model.spark.conf import (
-    REDACTED,
-    SHIPPED,
-    check_conf_key,
-    conf_text,
-    mask_uri,
-    redact,
-)
+from airflow_streaming.model.records.upgrade import SinkFacts, SoakTerms
+from airflow_streaming.model.spark.conf import SHIPPED, check_conf_key, conf_text, redact
+from airflow_streaming.model.spark.secrets import REDACTED, mask_uri
 from airflow_streaming.model.uris import check_uri
 
 _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -121,6 +116,8 @@ class StreamSpec:
         With dynamic allocation Spark is given the limits instead, unless ``conf`` has its own.
     :param stop_grace: How long a stop may wait for a batch boundary before the driver is killed, at
         most one day.
+    :param form_policy: Which of these fields a run may give in a form, its conf, or a template of both;
+        default: sizes, plain settings of Spark and a configured runtime, and no code.
     :raises SpecError: a field is of another kind, or out of its range; fields that are templates are
         checked when a run has filled them in.
     """
@@ -166,6 +163,7 @@ class StreamSpec:
     stop_grace: Annotated[timedelta, Range(least=timedelta(0), most=MAX_STOP_GRACE)] = (
         USUAL_STOP_GRACE
     )
+    form_policy: FormPolicy = field(default_factory=FormPolicy)
 
     def __repr__(self) -> str:
         return f"StreamSpec({json.dumps(self.serialize(), sort_keys=True, default=str)})"
@@ -179,16 +177,20 @@ class StreamSpec:
         return {**shown, **conf, **({"env": dict.fromkeys(self.env, REDACTED)} if is_env else {})}
 
     def configuration(
-        self, spark_version: str, carried_on: Mapping[str, str] | None = None
+        self,
+        spark_version: str,
+        carried_on: Mapping[str, str] | None = None,
+        sinks: Sequence[SinkFacts] = (),
     ) -> tuple[ConfValue, ...]:
         """
         Return the configuration for one Spark version, each value with where it came from.
 
         :param carried_on: Conf of the deployment whose checkpoint is continued; ``None`` for a new
             one.
+        :param sinks: What the stream's drivers have recorded of its queries.
         :raises SpecError: not a Spark version.
         """
-        return resolve(self.profile, spark_version, self.conf, carried_on=carried_on)
+        return resolve(self.profile, spark_version, self.conf, carried_on=carried_on, sinks=sinks)
 
     @property
     def has_fair_pools(self) -> bool:
@@ -306,6 +308,7 @@ __all__ = [
     "Budget",
     "CompareTerms",
     "Comparison",
+    "FormPolicy",
     "HealthRule",
     "HealthRules",
     "Metric",

@@ -8,13 +8,15 @@ error: whatever goes wrong in a metrics client is logged once and forgotten.
 from __future__ import annotations
 
 import logging
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, Final
 
 log: Final = logging.getLogger(__name__)
 PREFIX: Final = "streaming"
+_NOT_IN_TAGS: Final = re.compile(r"[^\w.-]")
 _complained: Final[set[str]] = set()
 
 
@@ -28,6 +30,11 @@ def timing(name: str, seconds: float, **tags: Any) -> None:
     _emit("timing", name, timedelta(seconds=seconds), tags)
 
 
+def gauge(name: str, value: float, **tags: Any) -> None:
+    """Set the gauge ``streaming.<name>``."""
+    _emit("gauge", name, value, tags)
+
+
 def _emit(kind: str, name: str, value: Any, tags: dict[str, Any]) -> None:
     from airflow.sdk.observability import stats  # not at dag parse
 
@@ -38,6 +45,44 @@ def _emit(kind: str, name: str, value: Any, tags: dict[str, Any]) -> None:
         if name not in _complained:
             _complained.add(name)
             log.warning("The metric %s.%s cannot be emitted: %s", PREFIX, name, err)
+
+
+class RuleGauges:
+    """
+    Exports whether each rule of a stream fires, as the gauge ``streaming.rule_firing``.
+
+    The first look exports every rule, each further look the rules that fire or have changed. ``close``
+    exports 0 for all, so that a stream without a trigger fires no rule.
+
+    :param stream: The stream's name, for the tags.
+    """
+
+    def __init__(self, *, stream: str) -> None:
+        self._stream = stream
+        self._exported: dict[tuple[str, str], bool] = {}
+        self._is_closed = False
+
+    def tell(self, states: Mapping[tuple[str, str], bool]) -> None:
+        """Export the states of one look; a rule without a state does not fire."""
+        if self._is_closed:
+            return  # a look that was under way when the trigger ended
+        gone = dict.fromkeys(self._exported.keys() - states.keys(), False)
+        for key, fires in {**states, **gone}.items():
+            if fires or self._exported.get(key) is not fires:
+                self._export(key, fires=fires)
+        self._exported = dict(states)
+
+    def close(self) -> None:
+        """Export that no rule fires, and nothing more."""
+        self._is_closed = True
+        for key, fires in self._exported.items():
+            if fires:
+                self._export(key, fires=False)
+        self._exported = {}
+
+    def _export(self, key: tuple[str, str], *, fires: bool) -> None:
+        rule, query = (_NOT_IN_TAGS.sub("_", part) for part in key)
+        gauge("rule_firing", int(fires), stream=self._stream, rule=rule, query=query or "driver")
 
 
 class StateClock:

@@ -206,7 +206,7 @@ def beating(home: Path, count: int, patience: float = 120.0) -> None:
     """Wait until every driver has beaten twice."""
     from airflow_streaming.home.home import open_home
 
-    records = open_home(str(home), probe=False)
+    records = open_home(str(home))
     _until(
         lambda: all(
             (status := records.stream(stream_name(n)).status(1)) is not None and status.beat > 2

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 import psutil
 
-from airflow_streaming.home.home import open_home
+from airflow_streaming.home.home import init_home
 from airflow_streaming.launch.environment import driver_environment
 from airflow_streaming.launch.java import OPTIONS_VARIABLE
 from airflow_streaming.launch.runtime import Runtime
@@ -127,7 +127,7 @@ class Provider:
         self.folder, self._airflow, self._has_standby = folder, airflow, standby
         folder.mkdir(exist_ok=True)
         self._stream = Stream(folder, stream)
-        self._home = open_home(str(folder)).stream(stream)
+        self._home = init_home(str(folder)).stream(stream)
 
     def commits(self) -> Path:
         return self.folder / self._home.name / "checkpoints" / "000001" / "numbers" / "commits"

@@ -27,7 +27,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from airflow_streaming.home.home import StreamHome, open_home
+from airflow_streaming.home.home import StreamHome, init_home, open_home
 from airflow_streaming.launch.local import LocalLauncher
 from airflow_streaming.launch.runtime import Runtime, resolve_runtime
 from benchmarks.figures import end_all, heed_signals, machine, percentile, table
@@ -79,7 +79,7 @@ class Bench:
         self.folder, self._say = folder, say
         self.runtime: Runtime = resolve_runtime("spark-4.3", {"spark-4.3": str(path)})
         (folder / "script.py").write_text(SCRIPT)
-        (folder / "home").mkdir()
+        init_home(str(folder / "home"))
         self.environment = {
             "AIRFLOW_HOME": str(folder),
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",

@@ -9,6 +9,7 @@ moment.
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime, timedelta
 
 from airflow.sdk import DAG
@@ -17,10 +18,19 @@ from airflow_streaming.options import CutoverOptions, GreenStart, SideBySide, Sw
 from airflow_streaming.orchestration.blue_green import blue_green
 from airflow_streaming.orchestration.cutover_form import cutover_params
 from airflow_streaming.orchestration.stream_dags import stream_dags
-from airflow_streaming.spec import CompareTerms, HealthRules, ReadyTerms, SoakTerms, StreamSpec
+from airflow_streaming.spec import (
+    CompareTerms,
+    FormPolicy,
+    HealthRules,
+    ReadyTerms,
+    SoakTerms,
+    StreamSpec,
+)
 
 HOME = "{{ var.value.get('streams_home', '/opt/airflow/streams') }}"
 INPUT = "{{ var.value.get('retail_input', '/opt/airflow/retail') }}"
+VERSIONS = os.environ.get("STREAM_VERSIONS", "/opt/airflow/versions")
+"""Scripts below it may be typed into a form, so its writers run code as the worker's user."""
 
 
 def shop(name: str) -> StreamSpec:
@@ -33,6 +43,7 @@ def shop(name: str) -> StreamSpec:
         runtime="spark-4.3",
         conf={"spark.sql.shuffle.partitions": 2},
         health=HealthRules.recommended(backlog_files=50),
+        form_policy=FormPolicy(applications=["jobs", VERSIONS]),
     )
 
 

@@ -13,7 +13,7 @@ from airflow.sdk import DAG, Param
 
 from airflow_streaming.operators.backup import CheckpointBackupOperator, CheckpointRetentionOperator
 from airflow_streaming.operators.restore import CheckpointRestoreOperator, CheckpointVerifyOperator
-from airflow_streaming.spec import Origin, RetentionPolicy
+from airflow_streaming.spec import FormPolicy, Origin, RetentionPolicy
 
 HOME = "{{ var.value.get('streams_home', '/opt/airflow/streams') }}"
 STREAM = "retail_revenue"
@@ -127,6 +127,8 @@ with DAG(
         stream="{{ params.stream }}",
         backup_id="{{ params.backup_id }}",
         to="{{ params.to }}",
+        # A run writes its copy below this folder and nowhere else.
+        form_policy=FormPolicy(places=["/opt/airflow/restored"]),
         dry_run="{{ params.dry_run }}",
         accept="{{ params.accept }}",
         rewind_sinks="{{ params.rewind_sinks }}",

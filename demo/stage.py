@@ -14,7 +14,7 @@ from typing import Any, Final, Self
 
 import psutil
 
-from airflow_streaming.home.home import open_home
+from airflow_streaming.home.home import init_home, open_home
 from airflow_streaming.live import HOME_VARIABLE
 from demo.airflow import Airflow
 from demo.drivers import DriverCount
@@ -74,6 +74,7 @@ class Stage:
         self.orders, self.home = self.folder / lands_in, self.folder / "streams"
         for made in (self.orders, self.home):
             made.mkdir(parents=True)
+        init_home(str(self.home))
         self.stream = Stream(self.home, stream)
         self.arrivals = Arrivals(
             self.orders,
@@ -91,6 +92,7 @@ class Stage:
 
     def _environment(self) -> Mapping[str, str]:
         return {
+            "STREAM_VERSIONS": str(self.folder / "versions"),
             MARK: str(self.folder),
             "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
             "AIRFLOW_VAR_STREAMS_HOME": str(self.home),

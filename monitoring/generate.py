@@ -1,22 +1,25 @@
 """
 Writes the Grafana dashboards and the Prometheus rules in this folder from the provider's own tables.
 
-The rules are those of ``HealthRules.recommended``; run ``python -m monitoring.generate`` after these,
-or the metrics of the drivers, have changed. A test compares the files with what this writes.
+Run ``python -m monitoring.generate`` after the metrics of the drivers have changed. A test compares the
+files with this module's output.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from airflow_streaming.driver.sinks.figures import PREFIX
-from airflow_streaming.model.health_rules import Comparison, HealthRule, HealthRules, Metric
 
 HERE: Final = Path(__file__).parent
-BY_QUERY: Final = "stream, query"
+BY_RULE: Final = "stream, rule, query"
+RULE_FIRING: Final = "airflow_streaming_rule_firing"
+"""The gauge as Airflow's metrics name it, with the usual prefix."""
+HOLD: Final = "2m"
+"""While a task sends the alert of a rule no trigger looks: that took up to a minute."""
 
 
 def metric(name: str) -> str:
@@ -24,80 +27,24 @@ def metric(name: str) -> str:
     return f"{PREFIX}_{name}"
 
 
-def _mean(name: str, seconds: float) -> str:
-    return f"avg_over_time({metric(name)}[{_span(seconds)}])" if seconds else metric(name)
+def alerts() -> dict[str, Any]:
+    """
+    Return the rule file.
 
-
-def _span(seconds: float) -> str:
-    whole = max(1, round(seconds))
-    return f"{whole // 60}m" if whole % 60 == 0 else f"{whole}s"
-
-
-def expression(rule: HealthRule) -> str | None:
-    """Return the figure of a rule in PromQL; ``None`` where drivers send none that gives it."""
-    over = rule.mean_over.total_seconds()
-    window = _span(over or 60)
-    rows = metric("input_rows_total")
-    match rule.metric:
-        case Metric.INPUT_RATE:
-            return f"rate({rows}[{window}])"
-        case Metric.PROCESSING_SHARE:
-            out, into = metric("processed_rows_per_second"), metric("input_rows_per_second")
-            return f"avg_over_time({out}[{window}]) / (avg_over_time({into}[{window}]) > 0)"
-        case Metric.BACKLOG_SECONDS:
-            backlog = f"sum by ({BY_QUERY}) ({_mean('source_backlog_records', over)})"
-            rate = f"avg by ({BY_QUERY}) ({_mean('processed_rows_per_second', over)})"
-            return f"{backlog} / ({rate} > 0)"
-        case Metric.COMMIT_AGE_SECONDS:
-            return f"time() - {metric('batch_start_timestamp_seconds')}"
-        case Metric.DROPPED_ROWS:
-            return f"increase({metric('dropped_rows_total')}[5m])"
-        case Metric.FAILED_TASKS:
-            return f"increase({metric('failed_tasks_total')}[5m])"
-    name = _GAUGES.get(rule.metric)
-    return None if name is None else _mean(name, over)
-
-
-_GAUGES: Final[Mapping[Metric, str]] = {
-    Metric.BATCH_SECONDS: "batch_duration_seconds",
-    Metric.WATERMARK_DELAY_SECONDS: "watermark_delay_seconds",
-    Metric.STATE_ROWS: "state_rows",
-    Metric.STATE_BYTES: "state_memory_bytes",
-    Metric.BACKLOG_RECORDS: "source_backlog_records",
-    Metric.BACKLOG_BYTES: "source_backlog_bytes",
-    Metric.BACKLOG_FILES: "source_backlog_files",
-    Metric.STATE_COMMIT_SECONDS: "state_commit_duration_seconds",
-    Metric.CACHE_MISS_SHARE: "state_cache_miss_ratio",
-    Metric.MISSING_EXECUTORS: "missing_executors",
-    Metric.LOST_EXECUTORS: "lost_executors",
-}
-
-
-def alert(rule: HealthRule) -> dict[str, Any] | None:
-    """Return the alert of one rule; ``None`` where Prometheus cannot tell it."""
-    found = expression(rule)
-    if found is None:
-        return None
-    sign = ">" if rule.comparison is Comparison.ABOVE else "<"
-    made: dict[str, Any] = {
-        "alert": f"Streaming_{rule.name}",
-        "expr": f"{found} {sign} {rule.bound:.12g}",
-        "labels": {"severity": rule.severity.value, "rule": rule.name},
+    The trigger of a stream exports the state of each rule, with its means, its times and its bound to
+    clear. A second evaluation by Prometheus would differ: drivers send figures of batches only, and a
+    stream without data has no batch.
+    """
+    firing = f"max by ({BY_RULE}) (max_over_time({RULE_FIRING}[{HOLD}]))"
+    rule = {
+        "alert": "StreamingRuleFires",
+        "expr": f"{firing} > 0",
+        "labels": {"severity": "alert"},
         "annotations": {
-            "summary": f"{{{{ $labels.stream }}}}/{{{{ $labels.query }}}}: {rule.name} ({{{{ $value }}}})"
+            "summary": "{{ $labels.stream }}/{{ $labels.query }}: {{ $labels.rule }} fires"
         },
     }
-    if rule.sustained_for:
-        made["for"] = _span(rule.sustained_for.total_seconds())
-    if rule.clear_for:
-        made["keep_firing_for"] = _span(rule.clear_for.total_seconds())
-    return made
-
-
-def alerts() -> dict[str, Any]:
-    """Return the rule file."""
-    found = [one for rule in HealthRules.recommended().rules if (one := alert(rule)) is not None]
-    return {"groups": [{"name": "airflow-streaming", "interval": "15s", "rules": found}]}
+    return {"groups": [{"name": "airflow-streaming", "interval": "15s", "rules": [rule]}]}
 
 
 def panel(
@@ -159,7 +106,10 @@ def dashboards() -> dict[str, dict[str, Any]]:
         return metric(name) + chosen
 
     who = "{{stream}}/{{query}}"
+    fires = f"max by ({BY_RULE}) ({RULE_FIRING}{chosen}) > 0"
+    rules = ("Rules that fire", [(fires, "{{stream}}/{{query}} {{rule}}")])
     fleet = [
+        rules,
         ("Input", [(m("input_rows_per_second"), who)], "rowsps"),
         (
             "Processing as a share of input",
@@ -178,6 +128,7 @@ def dashboards() -> dict[str, dict[str, Any]]:
         ("State memory", [(m("state_memory_bytes"), who)], "bytes"),
     ]
     stream = [
+        rules,
         (
             "Rows per second",
             [

@@ -26,7 +26,7 @@ from airflow_streaming.advice.setting_risks import (
     shuffle_partitions,
     without_effect,
 )
-from airflow_streaming.advice.state_risks import growth, state_store, watermark
+from airflow_streaming.advice.state_risks import growth, skipped_state, state_store, watermark
 
 Rule = Callable[[Facts], Iterator[Advice]]
 RULES: Final[tuple[Rule, ...]] = (
@@ -37,6 +37,7 @@ RULES: Final[tuple[Rule, ...]] = (
     growth,
     watermark,
     state_store,
+    skipped_state,
     event_log,
     shuffle_partitions,
     fair_scheduling,

@@ -17,6 +17,7 @@ from typing import Any, Final
 from airflow_streaming.exceptions import RecordError
 from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.model.records.deployment import Deployment
+from airflow_streaming.model.spark.plan import QueryPlan
 from airflow_streaming.model.status import QueryStatus, Status
 from airflow_streaming.model.wire import MAX_RECORD_BYTES, parse_json
 
@@ -110,6 +111,7 @@ class Facts:
     :param history: Batches, the oldest first.
     :param pinned: Confs written in each query's checkpoint, by query name.
     :param others: The other streams of the home.
+    :param plans: The newest plan of each query, as drivers recorded it.
     :param script: The deployed script; ``None`` when it could not be read.
     :param cores: Cores of all executors together, where the user gives them.
     :param unread: What should have been read and could not be, one sentence each.
@@ -120,6 +122,7 @@ class Facts:
     history: tuple[BatchProgress, ...] = ()
     pinned: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     others: tuple[OtherStream, ...] = ()
+    plans: tuple[QueryPlan, ...] = ()
     script: str | None = None
     cores: int | None = None
     unread: tuple[str, ...] = ()

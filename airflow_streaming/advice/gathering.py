@@ -14,9 +14,11 @@ from airflow_streaming.advice.examined import Facts, OtherStream, pinned_conf
 from airflow_streaming.exceptions import StreamingError
 from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.model.progress import BatchProgress
+from airflow_streaming.model.spark.plan import QueryPlan
 from airflow_streaming.model.status import QueryStatus, Status
 from airflow_streaming.model.uris import to_fsspec
 from airflow_streaming.storage.fsspec_store import open_store
+from airflow_streaming.storage.one_look import OneLook, look_at_each
 
 EPOCHS: Final = 5
 """How many epochs to look back for a status and for figures."""
@@ -42,6 +44,7 @@ def gather(home: Home, stream: StreamHome, cores: int | None) -> Facts:
         history=_history(stream),
         pinned=dict(_pinned(queries, unread)),
         others=tuple(_others(home, stream.name, unread)),
+        plans=_plans(stream, unread),
         script=_script(stream, deployment.number, unread),
         cores=cores,
         unread=tuple(unread),
@@ -49,9 +52,7 @@ def gather(home: Home, stream: StreamHome, cores: int | None) -> Facts:
 
 
 def _epochs(stream: StreamHome) -> Iterator[int]:
-    newest = stream.newest_epoch()
-    if newest is not None:
-        yield from range(newest.number, max(0, newest.number - EPOCHS), -1)
+    yield from reversed(stream.epoch_numbers()[-EPOCHS:])
 
 
 def _last_status(stream: StreamHome) -> Status | None:
@@ -89,21 +90,39 @@ def _newest_offsets(checkpoint: str) -> dict[str, str] | None:
 
 
 def _others(home: Home, own: str, unread: list[str]) -> Iterator[OtherStream]:
-    for name in home.streams():
-        if name == own:
-            continue
+    folders = home.store.names("")
+
+    def look(name: str) -> OtherStream | str | None:
         try:
-            other = home.stream(name)
-            deployment, status = other.newest_deployment(), _last_status(other)
+            return _other(StreamHome(OneLook(home.store, folders), name))
         except StreamingError as err:
-            unread.append(f"Stream {name}, which may share a checkpoint, cannot be read: {err}")
-            continue
-        if deployment is not None:
-            yield OtherStream(
-                name=name,
-                folder=deployment.checkpoint,
-                checkpoints=tuple(q.checkpoint for q in status.queries) if status else (),
-            )
+            return f"Stream {name}, which may share a checkpoint, cannot be read: {err}"
+
+    names = [name for name in home.streams(folders) if name != own]
+    for found in look_at_each(home.store, look, names):
+        if isinstance(found, str):
+            unread.append(found)
+        elif found is not None:
+            yield found
+
+
+def _other(stream: StreamHome) -> OtherStream | None:
+    deployment, status = stream.newest_deployment(), _last_status(stream)
+    if deployment is None:
+        return None
+    return OtherStream(
+        name=stream.name,
+        folder=deployment.checkpoint,
+        checkpoints=tuple(q.checkpoint for q in status.queries) if status else (),
+    )
+
+
+def _plans(stream: StreamHome, unread: list[str]) -> tuple[QueryPlan, ...]:
+    try:
+        return tuple(stream.newest_plans(epochs=EPOCHS))
+    except StreamingError as err:
+        unread.append(f"The recorded plans cannot be read: {err}")
+        return ()
 
 
 def _script(stream: StreamHome, deployment: int, unread: list[str]) -> str | None:

@@ -25,7 +25,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.arguments.fields import (
@@ -37,6 +37,9 @@ from airflow_streaming.model.arguments.fields import (
 )
 from airflow_streaming.model.spark.conf import SparkVersion, conf_text, parse_spark_version, redact
 from airflow_streaming.model.spark.releases import CHECKPOINT_FORMAT, FILE_CHECKSUM, first_with
+
+if TYPE_CHECKING:
+    from airflow_streaming.model.records.upgrade import SinkFacts
 
 _PROVIDERS: Final = "org.apache.spark.sql.execution.streaming.state"
 _Interval = Annotated[timedelta, Range(least=timedelta(seconds=1), most=timedelta(days=1))]
@@ -73,6 +76,9 @@ class Profile:
     :param partitions_per_core: Shuffle partitions, and so state stores per operator, for each core.
         They cannot be changed later, so give 2 to a stream whose cores may be doubled one day.
     :param state_store: Where state is kept.
+    :param checkpoint_format: State checkpoint format of new checkpoints, 1 or 2. By default 2 only where
+        drivers have recorded that every stateful query writes to a sink that takes a batch again, as
+        Kafka; else 1.
     :param maintenance_interval: Time between two rounds that upload snapshots and delete old files.
     :param batches_to_retain: Batches whose files a checkpoint keeps.
     :param progress_updates: Progress reports that the driver keeps in memory for each query.
@@ -85,6 +91,7 @@ class Profile:
     cores: Annotated[int, Range(least=1, most=100_000)]
     partitions_per_core: Annotated[int, Range(least=1, most=16)] = 1
     state_store: StateStore = StateStore.ROCKSDB
+    checkpoint_format: Annotated[int, Range(least=1, most=2)] | None = None
     maintenance_interval: _Interval = timedelta(seconds=60)
     batches_to_retain: Annotated[int, Range(least=2, most=1_000_000)] = 100
     progress_updates: Annotated[int, Range(least=1, most=100_000)] = 500
@@ -106,6 +113,7 @@ def production(
     cores: int,
     partitions_per_core: int = 1,
     state_store: StateStore | str = StateStore.ROCKSDB,
+    checkpoint_format: int | None = None,
     batches_to_retain: int = 100,
     fair_scheduling: bool = True,
 ) -> Profile:
@@ -119,6 +127,7 @@ def production(
         cores=cores,
         partitions_per_core=partitions_per_core,
         state_store=_store_named(state_store),
+        checkpoint_format=checkpoint_format,
         batches_to_retain=batches_to_retain,
         fair_scheduling=fair_scheduling,
     )
@@ -158,16 +167,22 @@ class Setting:
     pinned: bool = False
 
 
-def settings(profile: Profile, spark: SparkVersion, provider: str) -> Iterator[Setting]:
+def settings(
+    profile: Profile,
+    spark: SparkVersion,
+    provider: str,
+    sinks: Sequence[SinkFacts] = (),
+) -> Iterator[Setting]:
     """
     Return the settings of a profile.
 
     :param provider: Class of the state store that will be used; the stream may override it.
+    :param sinks: What the stream's drivers have recorded of its queries; empty when nothing is known.
     """
     yield from _seen(profile)
     yield from _shared(profile)
     yield from _kept(profile)
-    yield from _state(profile, spark, provider)
+    yield from _state(profile, spark, provider, sinks)
 
 
 def _seen(profile: Profile) -> Iterator[Setting]:
@@ -237,7 +252,9 @@ def _kept(profile: Profile) -> Iterator[Setting]:
     )
 
 
-def _state(profile: Profile, spark: SparkVersion, provider: str) -> Iterator[Setting]:
+def _state(
+    profile: Profile, spark: SparkVersion, provider: str, sinks: Sequence[SinkFacts]
+) -> Iterator[Setting]:
     yield Setting(
         key=STATE_PROVIDER,
         value=profile.state_store.provider,
@@ -251,7 +268,7 @@ def _state(profile: Profile, spark: SparkVersion, provider: str) -> Iterator[Set
         "changes pile up that a restart must read again; more often means more commits that "
         "share the disk with an upload.",
     )
-    yield from _rocksdb(spark, provider)
+    yield from _rocksdb(profile, spark, provider, sinks)
 
 
 _WHY_STORE: Final = {
@@ -264,7 +281,9 @@ _WHY_STORE: Final = {
 }
 
 
-def _rocksdb(spark: SparkVersion, provider: str) -> Iterator[Setting]:
+def _rocksdb(
+    profile: Profile, spark: SparkVersion, provider: str, sinks: Sequence[SinkFacts]
+) -> Iterator[Setting]:
     if not is_rocksdb(provider):
         for key in (CHANGELOG, CHECKPOINT_FORMAT):
             yield _left_out(
@@ -282,15 +301,12 @@ def _rocksdb(spark: SparkVersion, provider: str) -> Iterator[Setting]:
     if spark < first.version:
         yield _left_out(CHECKPOINT_FORMAT, f"Spark has version 2 from {first.name} on.")
         return
-    yield Setting(
-        key=CHECKPOINT_FORMAT,
-        value="2",
-        pinned=True,
-        why="Every state file has an id that the commit names, so that a file left over from an "
-        "abandoned timeline is never loaded; with version 1 a rewound checkpoint gave wrong "
-        "totals without an error. There is no way back to 3.5, which cannot read it, and Spark "
-        "4.1 does not start on a checkpoint of the other version.",
-    )
+    chosen = checkpoint_format(profile.checkpoint_format, sinks)
+    yield chosen
+    if chosen.value == "1":
+        why = "Spark writes checksums beside state files of format 2 only (measured on 4.3)."
+        yield _left_out(FILE_CHECKSUM, why)
+        return
     first = first_with(FILE_CHECKSUM)
     if spark < first.version:
         why = f"Spark has checksums of checkpoint files from {first.name} on."
@@ -301,6 +317,45 @@ def _rocksdb(spark: SparkVersion, provider: str) -> Iterator[Setting]:
         value="true",
         why="Spark's default, set explicitly: a checksum beside every state file, by which a backup "
         "can be verified without Spark. It doubles the number of state files.",
+    )
+
+
+_FORMAT_1: Final = (
+    "With format 2 a driver that dies between the sink's write and the commit leaves a checkpoint that "
+    "fails at every start, if the sink skips the batch that it has: Spark then gets no state ids "
+    "('CheckpointInfo length: 0', measured on 4.0 to 4.3). File sinks, Delta tables and functions that "
+    "skip known batches do."
+)
+_FORMAT_2: Final = (
+    "Every state file has an id that the commit names, so that a file left over from an abandoned "
+    "timeline is never loaded; with version 1 a rewound checkpoint gave wrong totals without an error. "
+    "There is no way back to 3.5, which cannot read it, and Spark 4.1 does not start on a checkpoint "
+    "of the other version."
+)
+
+
+def checkpoint_format(chosen: int | None, sinks: Sequence[SinkFacts]) -> Setting:
+    """
+    Return the state checkpoint format of a new checkpoint, with the reason.
+
+    :param chosen: The author's choice; ``None`` to decide by the sinks.
+    :param sinks: What is recorded of the stream's queries; empty when nothing is known.
+    """
+    stateful = [facts for facts in sinks if facts.is_stateful]
+    skipping = [facts for facts in stateful if not facts.habit.executes_again]
+    if chosen is not None:
+        value, why = chosen, "The author of the stream chose it (checkpoint_format)."
+    elif skipping:
+        named = ", ".join(f"{facts.query} ({facts.sink})" for facts in skipping)
+        value, why = 1, f"A sink skips a batch that it has, or may do so: {named}."
+    elif not stateful:
+        value, why = 1, "No driver has recorded the sink of a stateful query yet."
+    else:
+        value, why = 2, "Every stateful query writes to a sink that takes a batch again."
+    risk = _FORMAT_1 if value == 1 or skipping or not stateful else ""
+    reasons = (why, _FORMAT_2 if value == 2 else "", risk)
+    return Setting(
+        key=CHECKPOINT_FORMAT, value=str(value), pinned=True, why=" ".join(filter(None, reasons))
     )
 
 
@@ -356,6 +411,7 @@ def resolve(
     user_conf: Mapping[str, Any],
     *,
     carried_on: Mapping[str, str] | None = None,
+    sinks: Sequence[SinkFacts] = (),
 ) -> tuple[ConfValue, ...]:
     """
     Return every value of the configuration: the profile's in its own order, then the stream's.
@@ -363,10 +419,11 @@ def resolve(
     :param spark_version: Of the runtime, e.g. ``4.3.0``; not looked at without a profile.
     :param user_conf: The stream's own ``conf``.
     :param carried_on: Conf of the deployment whose checkpoint continues; ``None`` for a new one.
+    :param sinks: What the stream's drivers have recorded of its queries; empty when nothing is known.
     :raises SpecError: not a Spark version.
     """
     own = {key: conf_text(value) for key, value in user_conf.items()}
-    taken = () if profile is None else tuple(_taken(profile, spark_version, own, carried_on))
+    taken = () if profile is None else tuple(_taken(profile, spark_version, own, carried_on, sinks))
     known = {value.key for value in taken}
     rest = sorted(key for key in own if key not in known)
     return (
@@ -380,11 +437,12 @@ def _taken(
     spark_version: str,
     own: Mapping[str, str],
     carried_on: Mapping[str, str] | None,
+    sinks: Sequence[SinkFacts],
 ) -> Iterable[ConfValue]:
     kept = {} if carried_on is None else carried_on
     default = StateStore.HDFS if carried_on is not None else profile.state_store
     provider = own.get(STATE_PROVIDER) or kept.get(STATE_PROVIDER) or default.provider
-    for setting in settings(profile, parse_spark_version(spark_version), provider):
+    for setting in settings(profile, parse_spark_version(spark_version), provider, sinks):
         if setting.key in own:
             yield _value(setting, ConfSource.OVERRIDE, own[setting.key])
         elif setting.pinned and carried_on is not None:

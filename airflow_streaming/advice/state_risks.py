@@ -20,6 +20,8 @@ from airflow_streaming.advice.examined import (
 from airflow_streaming.advice.profile import STATE_PROVIDER, StateStore, is_rocksdb
 from airflow_streaming.advice.state_size import heaps, state_memory
 from airflow_streaming.model.progress import BatchProgress
+from airflow_streaming.model.records.upgrade import HABITS, SinkReplaySemantics
+from airflow_streaming.model.spark.releases import CHECKPOINT_FORMAT
 from airflow_streaming.model.status import QueryStatus
 
 MANY_KEYS: Final = 1_000_000
@@ -111,6 +113,46 @@ def _provider(facts: Facts, query: QueryStatus, latest: BatchProgress) -> str | 
     if found is None and latest.cache_miss_share is not None:  # a figure that only RocksDB has
         return StateStore.ROCKSDB.provider
     return found
+
+
+def skipped_state(facts: Facts) -> Iterator[Advice]:
+    """Look for state in checkpoint format 2 whose sink skips a batch that it has."""
+    rule = "skipped-state"
+    if not facts.plans:
+        yield unknown(rule, "No driver of the stream has recorded its plans yet.")
+    for plan in facts.plans:
+        habit = HABITS.get(plan.sink.sink, SinkReplaySemantics.UNKNOWN)
+        if not plan.is_stateful:
+            yield fine(rule, "It keeps no state.", query=plan.query)
+        elif plan.conf.get(CHECKPOINT_FORMAT, "1") != "2":
+            yield fine(rule, "Its state has checkpoint format 1.", query=plan.query)
+        elif habit.executes_again:
+            yield fine(rule, f"Its sink ({plan.sink.sink}) takes a batch again.", query=plan.query)
+        elif habit is SinkReplaySemantics.UNKNOWN:
+            what = f"Whether its sink ({plan.sink.sink}) skips a batch that it has is not recorded."
+            yield unknown(rule, what, query=plan.query, remedy=_TAKE_AGAIN)
+        else:
+            is_file = habit is SinkReplaySemantics.FILE_LOG
+            yield risk(
+                rule,
+                RiskLevel.MEDIUM if is_file else RiskLevel.HIGH,
+                "A driver that dies between the sink's write and the commit leaves a checkpoint on which "
+                "Spark fails at every start.",
+                query=plan.query,
+                evidence=f"{CHECKPOINT_FORMAT}=2 and a sink that skips a batch it has "
+                f"({plan.sink.sink})",
+                remedy=_PUT_BACK if is_file else _TAKE_AGAIN,
+            )
+
+
+_PUT_BACK: Final = (
+    "No change is needed while the sink can be reached from the host of the Airflow task: the launch puts it "
+    "back. Begin the next new checkpoint with format 1, as the production profile has it."
+)
+_TAKE_AGAIN: Final = (
+    "Let a function of foreachBatch take every batch again, also one that it has written. Begin a new "
+    "checkpoint with format 1 for a table that remembers batches."
+)
 
 
 def growth(facts: Facts) -> Iterator[Advice]:

@@ -85,11 +85,16 @@ def show_conf(arguments: Namespace, stream: StreamHome | None) -> int:
     profile = production(cores=arguments.cores, state_store=StateStore(arguments.state_store))
     spark = _known(arguments.spark)
     current = stream.newest_deployment() if stream is not None else None
+    from airflow_streaming.checkpoints.backup.recorded_sinks import (
+        known_sinks,
+    )  # with a stream only
+
     values = resolve(
         profile,
         spark,
         dict(arguments.set),
         carried_on=current.conf if current is not None else None,
+        sinks=known_sinks(stream, current) if stream is not None and current is not None else (),
     )
     answer(
         profile_report(profile, spark, values, arguments.spark),

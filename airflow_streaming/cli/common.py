@@ -18,6 +18,7 @@ from airflow_streaming.model.codec import parse_time
 from airflow_streaming.model.names import Color
 from airflow_streaming.model.records.change_table import ChangeTable
 from airflow_streaming.model.spark.failures import mask_secrets
+from airflow_streaming.model.texts import one_line
 from airflow_streaming.model.uris import in_full, lacks_slashes
 
 OK: Final = 0
@@ -45,7 +46,7 @@ def person_of(arguments: argparse.Namespace) -> Person:
     given = getattr(arguments, "reason", None)
     return Person(
         name=getattr(arguments, "by", None) or _user(),
-        reason="No reason was given." if given is None else mask_secrets(given),
+        reason="No reason was given." if given is None else one_line(mask_secrets(given)),
         says_why=given is not None,
     )
 

@@ -3,36 +3,30 @@ The home and the lane that a command is given, looked at before anything is repo
 
 A misspelled or unmounted folder has no streams, and "no streams" must never look healthy to what
 watches the exit code. What tells a home from a folder is the record that its store was probed, which
-is written before the first stream is deployed there; a home that lost that record is recognized by
-its streams.
+``init`` writes; a home that lost that record is recognized by its streams.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import argparse
 from itertools import islice
-from pathlib import Path
 from typing import Final
 
-from airflow_streaming.cli.common import HOME_VARIABLE
+from airflow_streaming.cli.common import HOME_VARIABLE, OK, add_json
+from airflow_streaming.cli.output import show_json
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.home.home import Home, StreamHome, open_home
+from airflow_streaming.home.home import Home, StreamHome, init_home, open_home
 from airflow_streaming.home.live_lane import live_lane, stream_of
 from airflow_streaming.model.names import Color, color_of, is_path_part, other_lane
 from airflow_streaming.model.storage import Store
-from airflow_streaming.model.uris import is_local, local_path
-from airflow_streaming.storage.probe import RECORD
+from airflow_streaming.storage.probe import RECORD, found_at, shown_place
 
 _MOST_FOLDERS: Final = 100
 """How many folders to look into for a stream; a bucket that was named by mistake may hold more."""
 
-
-_MOST_NAMED: Final = 3
-
-
 _ADVICE: Final = (
-    f"Check --home or ${HOME_VARIABLE}, and whether its disk is mounted; the first deployment of a "
-    "stream creates the home."
+    f"Check --home or ${HOME_VARIABLE}, and whether its disk is mounted on this host. Only if the home is "
+    "new: 'airflow-streaming init'."
 )
 
 
@@ -46,7 +40,7 @@ def open_known(uri: str | None) -> Home:
     """
     if not uri:
         raise SpecError(f"Which home? Give --home, or set {HOME_VARIABLE}.")
-    home = open_home(uri, probe=False)
+    home = open_home(uri)
     if home.store.read(RECORD) is None:
         _check_has_stream(home.store)
     return home
@@ -57,20 +51,41 @@ def _check_has_stream(store: Store) -> None:
     folders = islice(filter(is_path_part, names), _MOST_FOLDERS)
     if not any("deployments" in store.names(name) for name in folders):
         raise SpecError(
-            f"There is no home at {store.uri}: {_what_is_there(store, names)}. {_ADVICE}"
+            f"There is no home at {shown_place(store.uri)}: {found_at(store)}. {_ADVICE}"
         )
 
 
-def _what_is_there(store: Store, names: Sequence[str]) -> str:
-    if names:
-        more = ", ..." if len(names) > _MOST_NAMED else ""
-        return f"what is there does not belong to a home ({', '.join(names[:_MOST_NAMED])}{more})"
-    if not is_local(store.uri):
-        return "nothing is stored there"
-    path = Path(local_path(store.uri))
-    if path.is_dir():
-        return "the folder is empty"
-    return "that is a file" if path.exists() else "there is no such folder"
+def add_init_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``init``."""
+    parser.set_defaults(run=init)
+    parser.add_argument(
+        "uri",
+        metavar="HOME",
+        nargs="?",
+        help=f"the new home: an absolute path or a URL (default: --home or ${HOME_VARIABLE})",
+    )
+    add_json(parser)
+
+
+def init(arguments: argparse.Namespace) -> int:
+    """
+    Make a place a home, and print the streams that it has.
+
+    :raises SpecError: no place was named, or it cannot be a home.
+    :raises HomeError: its store is not exclusive, or cannot be reached or written.
+    """
+    uri = arguments.uri or arguments.home
+    if not uri:
+        raise SpecError(f"Which home? Give 'init HOME', or set {HOME_VARIABLE}.")
+    before = open_home(uri).store.read(RECORD)
+    home = init_home(uri)
+    streams, place = home.streams(), shown_place(home.store.uri)
+    if arguments.json:
+        show_json({"home": home.store.uri, "new": before is None, "streams": streams})
+    else:
+        what = "was initialized" if before is None else "was a home already and stays as it is"
+        print(f"{place} {what}. Streams: {', '.join(streams) or 'none'}.")
+    return OK
 
 
 def lane_named(home: Home, name: str, color: str | None = None) -> StreamHome:

@@ -4,8 +4,8 @@ The command ``airflow-streaming``: streams for on-call engineers, without the UI
 Exit codes: 0 all right, 1 a problem (the stream is not well, is unknown, could not be read or
 stopped, the doctor found a risk, or a checkpoint or a backup is not sound), 2 wrong use, such as a
 home that does not exist, or the output cannot be written, 3 inconclusive (``gate``, ``compare``).
-``status`` counts a stream as all right when it works or waits for data, and when it is intentionally
-stopped.
+``status`` counts a stream as all right when its level is ``well`` or ``off``: it works without an open
+incident, or is down on purpose.
 
 Results go to the output; errors, notices and progress to stderr. With ``--json`` the output is one
 JSON object, an error ``{"error": ...}``, unless Ctrl-C ends the command or the output cannot be

@@ -123,7 +123,12 @@ COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
     (
         "Look",
         (
-            Command("list", "List the streams of the home", add_json),
+            Command(
+                "list",
+                "List the streams of the home",
+                _of("status", "add_list_arguments"),
+                examples=("list", "list --json --limit 500 --after orders_0499"),
+            ),
             Command(
                 "status",
                 "Show the state of one stream",
@@ -147,8 +152,9 @@ COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
                 "log",
                 "Show the end of a driver's log, also after the driver is gone",
                 _of("history", "add_log"),
-                "Of a failed driver the last 256 KiB are kept with its epoch, with secrets masked.",
-                ("log orders", "log orders --epoch 17"),
+                "It reads the driver's file, pod or worker page. Of a failed driver the last 256 KiB are kept "
+                "with its epoch, with secrets masked.",
+                ("log orders", "log orders --follow", "log orders --epoch 17"),
             ),
             Command(
                 "live",
@@ -175,6 +181,15 @@ COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
     (
         "Operate",
         (
+            Command(
+                "init",
+                "Make a folder or prefix the home of new streams",
+                _of("known_home", "add_init_arguments"),
+                "Once, before the first stream is launched there. A task never does it: the folder in "
+                "whose place an unmounted home should be looks like a new home, and the drivers of the "
+                "old one live on. A home stays as it is.",
+                ("init /srv/streams", "init s3://bucket/streams"),
+            ),
             Command(
                 "start",
                 "Start a stream, and close its circuit",
@@ -222,6 +237,24 @@ COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
                 ("prune orders --dry-run", "prune orders --keep-days 30 --outputs"),
             ),
             Command(
+                "remove",
+                "Remove a stream: its records, checkpoints and outputs in the home",
+                _of("remove", "add_arguments"),
+                "A verified backup is taken first. Afterwards no task can start the stream again. Exit codes: 0 "
+                "done, or possible with --dry-run; 1 refused; 2 wrong use.",
+                (
+                    "remove orders --dry-run",
+                    'remove orders --released-by orders_dag --reason "replaced by orders_v2"',
+                ),
+            ),
+            Command(
+                "reuse",
+                "Let a new stream have the name of a removed one",
+                _of("remove", "add_reuse_arguments"),
+                "Numbers of epochs and deployments continue from those of the removed stream.",
+                ('reuse orders --reason "orders comes back"',),
+            ),
+            Command(
                 "prepare-runtime",
                 "Archive a Spark's classes, to start its drivers faster",
                 _of("spark.runtime", "add_arguments"),
@@ -252,6 +285,18 @@ COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
                 "Nothing of the stream is touched. Exit codes: 0 passed; 1 failed or inconclusive; 2 "
                 "wrong use, or the report could not be written.",
                 ("rehearse --stream orders --script new.py --runtime spark-4.3",),
+            ),
+            Command(
+                "adopt",
+                "Turn an application with checkpoints of its own into a stream",
+                _of("spark.adopt", "add_arguments"),
+                "It prints the edits that the script needs and the StreamSpec. When nothing is in the way it copies "
+                "the checkpoints into the home; the originals are only read. Exit codes: 0 copied, or possible with "
+                "--dry-run; 1 something is in the way; 2 wrong use.",
+                (
+                    "adopt job.py --name orders --checkpoint /data/cp --runtime spark-4.3 --dry-run",
+                    "adopt job.py --name orders --of counts=s3://lake/cp -- --checkpoint {checkpoint}",
+                ),
             ),
             Command(
                 "upgrade",
@@ -361,7 +406,7 @@ def _parsed(parser: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.Na
     return arguments
 
 
-OF_SCRIPTS: Final = frozenset({"rehearse", "plan", "gate"})
+OF_SCRIPTS: Final = frozenset({"rehearse", "plan", "gate", "adopt"})
 """Commands that take what follows ``--`` as arguments of a script; the others end their options there."""
 
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from airflow_streaming.cli.common import OK, PROBLEM, add_json
+from airflow_streaming.cli.common import OK, PROBLEM, add_json, positive
 from airflow_streaming.cli.output import answer, notice, show, show_json
 from airflow_streaming.exceptions import AccessDenied, RecordError, SpecError
 from airflow_streaming.home.consumers import LiveOutput, live
@@ -26,14 +26,14 @@ from airflow_streaming.model.durations import age_of, duration_text
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.names import Color, color_of, other_lane
 from airflow_streaming.model.observation import Observation, ProcessState
-from airflow_streaming.model.records.policy import RestartAction
+from airflow_streaming.model.records.control import ChangeInProgress
+from airflow_streaming.model.records.epoch import Epoch
 from airflow_streaming.model.status import Status
 from airflow_streaming.reports.streams import StreamView, live_report, stream_report, streams_report
+from airflow_streaming.services.stream_status import read_status
 from airflow_streaming.services.streams import Probe, look_once
-from airflow_streaming.supervision.alerts.alerting import open_incidents
+from airflow_streaming.storage.one_look import OneLook, look_at_each
 from airflow_streaming.supervision.epoch_figures import Figures
-from airflow_streaming.supervision.health import judge
-from airflow_streaming.supervision.open_change import change_in_progress
 from airflow_streaming.supervision.standby import summary
 from airflow_streaming.supervision.standby_observer import view_standby
 
@@ -42,19 +42,39 @@ WATCH_SECONDS: Final = 10.0
 """A living driver writes its heartbeat more often than this."""
 
 
-def list_streams(home: Home, probe: Probe, *, as_json: bool) -> int:
-    """Print every stream; one that cannot be read is a problem."""
-    views, unread = [], {}
-    for name in home.streams():
+def add_list_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``list``."""
+    parser.add_argument(
+        "--limit", type=positive, metavar="N", help="show at most N streams, by name"
+    )
+    parser.add_argument("--after", default="", metavar="STREAM", help="only those after this name")
+    add_json(parser)
+
+
+def list_streams(home: Home, probe: Probe, arguments: argparse.Namespace) -> int:
+    """Print the streams of a page; one that cannot be read is a problem."""
+    folders, as_json = home.store.names(""), arguments.json
+    names = [name for name in home.streams(folders) if name > arguments.after]
+    page = names[: arguments.limit]
+
+    def look(name: str) -> StreamView | str:
+        stream = StreamHome(OneLook(home.store, folders), name)
         try:
-            views.append(view_stream(home.stream(name), probe, patience=0, events=1))
+            return view_stream(stream, probe, patience=0, events=int(as_json), with_history=as_json)
         except (RecordError, SpecError, AccessDenied) as err:
-            unread[name] = str(err)
+            return str(err)
+
+    found = dict(zip(page, look_at_each(home.store, look, page), strict=True))
+    views = [one for one in found.values() if isinstance(one, StreamView)]
+    unread = {name: why for name, why in found.items() if isinstance(why, str)}
+    following = page[-1] if len(page) < len(names) else None
     if as_json:
         told = {"home": home.store.uri, "streams": [one.to_dict() for one in views]}
-        show_json({**told, "unreadable": unread}, sort_keys=True)
+        show_json({**told, "unreadable": unread, "after": following}, sort_keys=True)
     else:
         show(streams_report(views, home.store.uri, unread))
+        if following is not None:
+            notice(f"{len(names) - len(page)} more: airflow-streaming list --after {following}")
     return PROBLEM if unread else OK
 
 
@@ -62,36 +82,38 @@ def show_status(stream: StreamHome, probe: Probe, *, as_json: bool) -> int:
     """Print one stream; a stream that is not well is a problem."""
     found = view_stream(stream, probe, patience=WATCH_SECONDS)
     answer(stream_report(found), found.to_dict(), as_json=as_json, sort_keys=True)
-    return OK if found.is_all_right else PROBLEM
+    return OK if found.status.is_all_right else PROBLEM
 
 
-def view_stream(home: StreamHome, probe: Probe, *, patience: float, events: int = 5) -> StreamView:
+def view_stream(
+    home: StreamHome,
+    probe: Probe,
+    *,
+    patience: float,
+    events: int = 5,
+    with_history: bool = True,
+) -> StreamView:
     """
     Look at a stream.
 
     :param patience: Seconds to watch for a sign of life from a driver that seems silent.
+    :param with_history: Count the restarts and failures of earlier epochs, too.
     """
-    streams, supervision = Home(home.store), home.supervision()
-    rules = supervision.health if supervision else HealthRules()
-    seen = observe(home, probe, patience=patience, rules=rules)
-    decision = home.restart_decision(seen.epoch.number) if seen else None
-    earlier = home.earlier_decisions(seen.epoch.number + 1) if seen else []
+    streams = Home(home.store)
+
+    def watch(epoch: Epoch, rules: HealthRules) -> Observation:
+        return observe(home, epoch, probe, patience=patience, rules=rules)
+
+    is_live = live_lane(streams, home.name) == home.name
+    status = read_status(
+        home, watch, now=lambda: datetime.now(UTC), is_live=is_live, with_history=with_history
+    )
     return StreamView(
-        stream=home.name,
-        now=datetime.now(UTC),
-        desired=home.desired(),
-        circuit=home.circuit(),
-        deployment=home.newest_deployment(),
-        seen=seen,
-        verdict=judge(seen, rules) if seen else None,
-        decision=decision,
-        restarts=sum(one.action is RestartAction.RESTART for one in earlier),
+        status=status,
         events=tuple(home.events(events)),
-        incidents=open_incidents(home.alerts()),
-        is_live=live_lane(streams, home.name) == home.name,
         has_lanes=_has_lanes(streams, home.name),
-        change=_change(home),
-        standby=_standby(home, probe, seen),
+        change="" if status.unread else _change(home, status.change),
+        standby=_standby(home, probe, status.seen),
     )
 
 
@@ -114,8 +136,7 @@ def _has_lanes(streams: Home, lane: str) -> bool:
     return is_green or streams.stream(other_lane(lane)).newest_deployment() is not None
 
 
-def _change(home: StreamHome) -> str:
-    change = change_in_progress(home)
+def _change(home: StreamHome, change: ChangeInProgress | None) -> str:
     if change is not None:
         return str(change)
     unfinished = home.unfinished_change()
@@ -127,12 +148,14 @@ def _change(home: StreamHome) -> str:
 
 
 def observe(
-    home: StreamHome, probe: Probe, *, patience: float, rules: HealthRules = HealthRules()
-) -> Observation | None:
-    """Observe the newest epoch, ``None`` when the stream has never run."""
-    epoch = home.newest_epoch()
-    if epoch is None:
-        return None
+    home: StreamHome,
+    epoch: Epoch,
+    probe: Probe,
+    *,
+    patience: float = 0.0,
+    rules: HealthRules = HealthRules(),
+) -> Observation:
+    """Observe an epoch; a driver that seems silent is watched for some seconds."""
     first = look_once(home, epoch, probe)
     if first.status is not None and rules.rules:
         figures = Figures(home, epoch.number, rules)

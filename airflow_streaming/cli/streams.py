@@ -15,6 +15,7 @@ from datetime import timedelta
 from typing import Final
 
 from airflow_streaming.cli import status
+from airflow_streaming.cli.clusters import listed_launcher
 from airflow_streaming.cli.common import (
     OK,
     PROBLEM,
@@ -31,7 +32,6 @@ from airflow_streaming.cli.output import complain, notice, show_lines
 from airflow_streaming.cli.status import POLL_SECONDS, list_streams, observe, show_status
 from airflow_streaming.exceptions import StreamingError
 from airflow_streaming.home.home import Home, StreamHome
-from airflow_streaming.launch.registry import open_launcher
 from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.observation import Observation, ProcessState
@@ -46,6 +46,11 @@ from airflow_streaming.supervision.health import judge
 def add_start_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``start`` and ``close-circuit``."""
     add_stream(parser)
+    parser.add_argument(
+        "--again",
+        action="store_true",
+        help="launch the same copy again, though it was given up (default: refuse)",
+    )
     add_person(parser)
 
 
@@ -90,9 +95,9 @@ def add_hand_over_arguments(parser: argparse.ArgumentParser) -> None:
     add_person(parser, must_say_why=True)
 
 
-def start(stream: StreamHome, person: Person) -> int:
+def start(stream: StreamHome, person: Person, *, again: bool) -> int:
     """Start a stream, and say what brings it up."""
-    done = streams.start(stream, by=person.name, reason=person.reason)
+    done = streams.start(stream, by=person.name, reason=person.reason, again=again)
     lines = [_desired(stream, done.wish, is_new=done.is_new)]
     if done.closed is not None:
         lines.append(f"Its circuit was open and is closed: {done.closed.reason}")
@@ -125,9 +130,9 @@ def stop(
     return OK if wait is None else _wait_until_down(stream, probe, wait)
 
 
-def close_circuit(stream: StreamHome, person: Person) -> int:
+def close_circuit(stream: StreamHome, person: Person, *, again: bool) -> int:
     """Let a stream that was given up run again."""
-    before = streams.close_circuit(stream, by=person.name, reason=person.reason)
+    before = streams.close_circuit(stream, by=person.name, reason=person.reason, again=again)
     if before is None:
         show_lines([f"The circuit of {stream.name} is not open. Nothing was changed."])
         return OK
@@ -183,7 +188,8 @@ def _wait_until_down(stream: StreamHome, probe: Probe, limit: float) -> int:
     deadline = time.monotonic() + limit
     is_told = False
     while True:
-        seen = observe(stream, probe, patience=0)
+        epoch = stream.newest_epoch()
+        seen = None if epoch is None else observe(stream, epoch, probe)
         if seen is not None and _is_down(seen):
             show_lines([f"{stream.name} is down. {judge(seen, HealthRules()).reason}"])
             return OK
@@ -218,14 +224,12 @@ def run(arguments: argparse.Namespace, probe: Probe | None) -> int:
     :raises SpecError: wrong use.
     :raises StreamingError: there is no such stream, or it could not be read or steered.
     """
-    return _run(open_known(arguments.home), arguments, probe or open_launcher().probe)
+    return _run(open_known(arguments.home), arguments, probe or listed_launcher().probe)
 
 
 def _run(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
-    if arguments.command == "list":
-        return list_streams(home, probe, as_json=arguments.json)
-    if arguments.command == "top":
-        return _show_top(home, arguments, probe)
+    if arguments.command in _OF_HOME:
+        return _OF_HOME[arguments.command](home, arguments, probe)
     if arguments.command in {"live", "cutover"}:
         from airflow_streaming.cli import cutover  # see _COMMANDS
 
@@ -252,6 +256,16 @@ def _run(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
 
         return advice.show_advice(home, stream, cores=arguments.cores, as_json=arguments.json)
     return _COMMANDS[arguments.command](stream, arguments, probe)
+
+
+def _remove(home: Home, arguments: argparse.Namespace, _: Probe) -> int:
+    from airflow_streaming.cli import remove  # the others do without
+
+    if not getattr(arguments, "dry_run", False):
+        ensure_exclusive(home.store)
+    if arguments.command == "reuse":
+        return remove.reuse(home, arguments, person_of(arguments))
+    return remove.run(home, arguments, person_of(arguments), listed_launcher())
 
 
 def _show_top(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
@@ -289,7 +303,7 @@ def _show_conf(stream: StreamHome, arguments: argparse.Namespace) -> int:
 def _show_log(stream: StreamHome, arguments: argparse.Namespace) -> int:
     from airflow_streaming.cli import history  # the others do without
 
-    return history.show_log(stream, arguments, open_launcher())
+    return history.show_log(stream, arguments, listed_launcher())
 
 
 def _upgrade(stream: StreamHome, arguments: argparse.Namespace) -> int:
@@ -310,17 +324,26 @@ def _prune(stream: StreamHome, arguments: argparse.Namespace) -> int:
     return prune.run(Home(stream.store), stream, arguments, person_of(arguments))
 
 
+# They name no stream, or one that need not be there.
+_OF_HOME: Final[dict[str, Callable[[Home, argparse.Namespace, Probe], int]]] = {
+    "list": lambda home, a, probe: list_streams(home, probe, a),
+    "top": _show_top,
+    "remove": _remove,
+    "reuse": _remove,
+}
+
+
 # The engine of changes is half of what would be imported; commands that make none do without.
 _COMMANDS: Final[dict[str, Callable[[StreamHome, argparse.Namespace, Probe], int]]] = {
     "status": lambda stream, a, probe: show_status(stream, probe, as_json=a.json),
-    "start": lambda stream, a, _: start(stream, person_of(a)),
+    "start": lambda stream, a, _: start(stream, person_of(a), again=a.again),
     "stop": lambda stream, a, probe: stop(stream, person_of(a), probe, grace=a.grace, wait=a.wait),
     "conf": lambda stream, a, _: _show_conf(stream, a),
     "log": lambda stream, a, _: _show_log(stream, a),
     "upgrade": lambda stream, a, _: _upgrade(stream, a),
     "cutover": lambda stream, a, _: _cutover(stream, a),
     "prune": lambda stream, a, _: _prune(stream, a),
-    "close-circuit": lambda stream, a, _: close_circuit(stream, person_of(a)),
+    "close-circuit": lambda stream, a, _: close_circuit(stream, person_of(a), again=a.again),
     "hand-over": lambda stream, a, _: hand_over(stream, person_of(a), dag_id=a.to),
     "declare-dead": lambda stream, a, probe: declare_dead(
         stream, person_of(a), probe, number=a.epoch

@@ -22,9 +22,9 @@ from airflow_streaming.home.live_lane import live_lane
 from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.history import Series, downsample
 from airflow_streaming.model.names import color_of
-from airflow_streaming.reports.streams import StreamView
 from airflow_streaming.reports.terminal import printable
 from airflow_streaming.services.streams import Probe
+from airflow_streaming.supervision.stream_status import Level, StreamStatus
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -43,8 +43,14 @@ FIGURES: Final = (
     ("state_rows", "state rows"),
     ("state_bytes", "state bytes"),
 )
-_GRAVEST: Final = ("not well", "well", "down")
-_STYLES: Final = {"not well": "bold red", "well": "green", "down": "dim"}
+_STYLES: Final = {
+    Level.DOWN: "bold red",
+    Level.BAD: "red",
+    Level.WARN: "yellow",
+    Level.BUSY: "cyan",
+    Level.WELL: "green",
+    Level.OFF: "dim",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -104,7 +110,7 @@ def run(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
 
 def fleet(home: Home, probe: Probe, *, expand: bool = True) -> Table:
     """
-    Return a row for each stream, those that are not well first.
+    Return a row for each stream, the most urgent first.
 
     :param expand: It is as wide as the terminal, and not as its text.
     """
@@ -119,8 +125,8 @@ def fleet(home: Home, probe: Probe, *, expand: bool = True) -> Table:
     )
     for name, justify in _COLUMNS:
         table.add_column(name, justify=justify, no_wrap=name != "reason")  # type: ignore[arg-type]
-    for word, cells in sorted(_rows(home, probe), key=lambda row: _GRAVEST.index(row[0])):
-        table.add_row(*(Text(printable(cell)) for cell in cells), style=_STYLES[word])
+    for level, cells in sorted(_rows(home, probe), key=lambda row: row[0].rank):
+        table.add_row(*(Text(printable(cell)) for cell in cells), style=_STYLES[level])
     return table
 
 
@@ -137,33 +143,31 @@ _COLUMNS: Final = (
 )
 
 
-def _rows(home: Home, probe: Probe) -> list[tuple[str, list[str]]]:
+def _rows(home: Home, probe: Probe) -> list[tuple[Level, list[str]]]:
     rows = []
     for name in home.streams():
         if color_of(name) != "blue":
             continue
         try:
-            found = view_stream(home.stream(live_lane(home, name)), probe, patience=0.0, events=0)
+            found = _status(home, name, probe)
         except StreamingError as err:
-            rows.append(("not well", [name, "unreadable", *[""] * 6, str(err)]))
+            rows.append((Level.BAD, [name, "unreadable", *[""] * 6, str(err)]))
             continue
-        rows.append((_word(found), _cells(name, found)))
+        rows.append((found.standing.level, _cells(name, found)))
     return rows
 
 
-def _word(found: StreamView) -> str:
-    if not found.is_all_right:
-        return "not well"
-    return "down" if found.verdict is None or found.verdict.has_ended else "well"
+def _status(home: Home, name: str, probe: Probe) -> StreamStatus:
+    return view_stream(home.stream(live_lane(home, name)), probe, patience=0.0, events=0).status
 
 
-def _cells(name: str, found: StreamView) -> list[str]:
+def _cells(name: str, found: StreamStatus) -> list[str]:
     status = found.seen.status if found.seen else None
     rows = [query.progress for query in status.queries if query.progress] if status else []
     sources = [s.backlog_records for row in rows for s in row.sources]
     return [
         name,
-        found.verdict.state.value if found.verdict else "never run",
+        found.standing.words,
         number(sum(row.input_rows_per_second or 0 for row in rows)) if rows else "",
         number(sum(row.processed_rows_per_second or 0 for row in rows)) if rows else "",
         number(sum(s for s in sources if s is not None))
@@ -172,7 +176,7 @@ def _cells(name: str, found: StreamView) -> list[str]:
         duration_text(max(row.duration_ms for row in rows) / 1000) if rows else "",
         str(found.restarts),
         status.spark_version if status else "",
-        found.verdict.reason if found.verdict else "",
+        found.standing.reason,
     ]
 
 
@@ -191,11 +195,9 @@ def figures(
     now = time.time()
     begin = now - hours * 3600
     found = HistoryReader(stream, cache).read(begin, now)
-    verdict = view_stream(stream, probe, patience=0.0, events=0).verdict
-    state = f"{verdict.state.value}: {verdict.reason}" if verdict else "The stream has never run."
-    table = Table(
-        title=printable(f"{name}  {state}"), title_justify="left", box=None, expand=expand
-    )
+    standing = _status(home, name, probe).standing
+    title = printable(f"{name}  {standing.words}: {standing.reason}")
+    table = Table(title=title, title_justify="left", box=None, expand=expand)
     for head in ("query", "figure", f"last {hours:g} h", "least", "now", "greatest"):
         table.add_column(head, no_wrap=True)
     for series in downsample(found.buckets, begin=begin, end=now, count=WIDTH):

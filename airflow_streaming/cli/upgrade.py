@@ -103,12 +103,12 @@ def _through(
     from airflow_streaming.changes.upgrade.offline import CarryingThrough
     from airflow_streaming.checkpoints.backup.stream_backup import default_store
     from airflow_streaming.checkpoints.vault.store import open_backup_store
+    from airflow_streaming.cli.clusters import listed_launcher
     from airflow_streaming.cli.output import ConsoleProgress
-    from airflow_streaming.launch.registry import open_launcher
 
     store = open_backup_store(arguments.store or default_store(stream.store.uri))
     through = CarryingThrough(
-        *(stream, open_launcher(), store, change),
+        *(stream, listed_launcher(), store, change),
         by=person.name,
         now=now_in_utc,
         progress=ConsoleProgress(),
@@ -148,10 +148,10 @@ def _finish(stream: StreamHome, change: Change, person: Person) -> str:
     """Do what needs nothing but the home; return what is still to be done, empty for nothing."""
     from airflow_streaming.changes.restore.switch import now_in_utc
     from airflow_streaming.changes.upgrade.finish import finish
-    from airflow_streaming.launch.registry import open_launcher
+    from airflow_streaming.cli.clusters import listed_launcher
 
     try:
-        return finish(stream, open_launcher(), change, by=person.name, now=now_in_utc)
+        return finish(stream, listed_launcher(), change, by=person.name, now=now_in_utc)
     except StreamingError as err:
         # The word stands all the same.
         return str(err)

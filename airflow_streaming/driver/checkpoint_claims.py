@@ -151,7 +151,7 @@ class Claims:
             if data is None:
                 continue
             try:
-                claim = QueryClaim.from_bytes(data)
+                claim = self._layout.parse(QueryClaim, data, deployment=number, query=query)
             except RecordError as err:
                 raise DriverRefusal(
                     f"{self._store.uri}/{path} cannot be read: {err} It says which checkpoint "
@@ -163,9 +163,10 @@ class Claims:
 
     def _check_not_moved(self, query: str, location: str) -> None:
         # A location with today's date or a random part in it would start empty at every restart.
-        path = self._layout.place(QueryClaim, deployment=self._deployment, query=query)
+        place: dict[str, int | str] = {"deployment": self._deployment, "query": query}
+        path = self._layout.place(QueryClaim, **place)
         data = self._store.read(path)
-        claim = None if data is None else QueryClaim.from_bytes(data)
+        claim = None if data is None else self._layout.parse(QueryClaim, data, **place)
         if claim is None or claim.epoch == self._epoch:
             return
         raise DriverRefusal(

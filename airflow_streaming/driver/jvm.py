@@ -127,6 +127,12 @@ class JvmProcess:
             time.sleep(0.05)
         return self.is_gone()
 
+    def freeze(self) -> None:
+        """Stop the JVM from running on, if it is known and there."""
+        if self._pid and not self.is_gone():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._pid, signal.SIGSTOP)
+
     def kill(self) -> None:
         """Kill the JVM at once. Its number cannot be another's: it is our parent, or it answered."""
         if self._pid and not self.is_gone():

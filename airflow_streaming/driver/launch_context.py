@@ -17,7 +17,7 @@ import stat
 from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from airflow_streaming.exceptions import DriverRefusal, FencedError, RecordError
 from airflow_streaming.model.names import Layout, number_of
@@ -26,8 +26,9 @@ from airflow_streaming.model.records.epoch import Epoch, Exit
 from airflow_streaming.model.spark.conf import PRIVATE_CONF, PRIVATE_CONF_FILE, secret_values
 from airflow_streaming.model.spark.failures import hide
 from airflow_streaming.model.storage import Store
-from airflow_streaming.model.wire import parse_json_text
+from airflow_streaming.model.wire import Record, parse_json_text
 
+R = TypeVar("R", bound=Record)
 _CONTINUED: Final = re.compile(r"\\\n[ \t\f]*")
 _PROPERTY: Final = re.compile(r"(?![#!])((?:\\.|[^\\\s=:])+)[ \t\f]*[=:]?[ \t\f]*(.*)")
 _ESCAPE: Final = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|(.))")
@@ -151,7 +152,7 @@ def read_epoch(store: Store, layout: Layout, order: DriverArgs) -> Epoch:
     :raises RecordError: the record is malformed.
     :raises HomeUnavailable: the home cannot be read.
     """
-    epoch = Epoch.from_bytes(_read(store, layout.place(Epoch, number=order.epoch)))
+    epoch = _record(Epoch, store, layout, number=order.epoch)
     if not epoch.is_carried_by([order.token]):
         raise DriverRefusal(
             f"The token on the command line is not that of epoch {order.epoch} of stream "
@@ -185,22 +186,19 @@ def read_assignment(store: Store, layout: Layout, order: DriverArgs, epoch: Epoc
 
 
 def _deployment(store: Store, layout: Layout, epoch: Epoch) -> Deployment:
-    path = layout.place(Deployment, number=epoch.deployment)
     if not epoch.serves or epoch.change is None:
-        return Deployment.from_bytes(_read(store, path))
+        return _record(Deployment, store, layout, number=epoch.deployment)
     # Warmed for an upgrade, whose terms hold what is not made yet. Only such a driver needs them.
     from airflow_streaming.model.records.control import Change
     from airflow_streaming.model.records.upgrade import UpgradeTerms
 
-    change = Change.from_bytes(_read(store, layout.place(Change, number=epoch.change)))
-    path = layout.place(UpgradeTerms, change=change.number, digest=change.terms)
-    terms = UpgradeTerms.from_bytes(_read(store, path))
+    change = _record(Change, store, layout, number=epoch.change)
+    terms = _record(UpgradeTerms, store, layout, change=change.number, digest=change.terms)
     proposed = terms.proposed
-    said = (change.number, terms.change, terms.digest, proposed.number, proposed.stream)
-    if said != (epoch.change, epoch.change, change.terms, epoch.deployment, epoch.serves):
+    if (proposed.number, proposed.stream) != (epoch.deployment, epoch.serves):
         raise DriverRefusal(
-            f"{store.uri}/{path} holds no deployment {epoch.deployment} that change {epoch.change} of "
-            f"stream {epoch.serves!r} proposes. Start the upgrade again."
+            f"The terms of change {change.number} of stream {epoch.serves!r} hold deployment "
+            f"{proposed.number} of {proposed.stream!r}, not {epoch.deployment}. Start the upgrade again."
         )
     return proposed
 
@@ -217,6 +215,10 @@ def check_newest(store: Store, layout: Layout, epoch: int) -> None:
         raise FencedError(
             f"Epoch {newest} of stream {layout.root!r} exists, so epoch {epoch} may not run."
         )
+
+
+def _record(cls: type[R], store: Store, layout: Layout, **fields: int | str) -> R:
+    return layout.parse(cls, _read(store, layout.place(cls, **fields)), **fields)
 
 
 def _read(store: Store, path: str) -> bytes:

@@ -58,6 +58,7 @@ from airflow_streaming.driver.lease import LeaseKeeper, instant
 from airflow_streaming.driver.monitoring.heartbeat import Report
 from airflow_streaming.driver.monitoring.output_mask import OutputMask
 from airflow_streaming.driver.monitoring.queries import Queries
+from airflow_streaming.driver.plan.functions import set_own_places
 from airflow_streaming.driver.plan.keeping import PlanKeeper
 from airflow_streaming.driver.script import has_script_threads, run_script
 from airflow_streaming.driver.shutdown import (
@@ -85,6 +86,7 @@ from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.epoch import Epoch, Exit
 from airflow_streaming.model.spark.conf import DIES_WITH_JVM, secret_values
 from airflow_streaming.model.spark.failures import hide
+from airflow_streaming.model.spark.own_places import places_of
 from airflow_streaming.model.storage import LocalStore, Store
 
 SCRIPT_GRACE: Final = 10.0
@@ -107,6 +109,7 @@ class Driver:
         self, assignment: LaunchContext, store: Store, layout: Layout, began: Instant | None = None
     ) -> None:
         epoch, deployment = assignment.epoch, assignment.deployment
+        set_own_places(places_of(deployment))
         self._assignment, self._epoch, self._store = assignment, epoch.number, store
         self._script = RUNNING
         self._queries, self._ending = Queries(), ShutdownState()

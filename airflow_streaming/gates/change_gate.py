@@ -35,8 +35,9 @@ from airflow_streaming.gates.findings import GateFinding, GateReport, report_of
 from airflow_streaming.gates.stored import DEFAULT_STORE, StoreSchema, store_schemas
 from airflow_streaming.gates.version_gate import gate_version
 from airflow_streaming.home.home import StreamHome
-from airflow_streaming.model.spark.conf import mask_password, parse_spark_version, redact
+from airflow_streaming.model.spark.conf import parse_spark_version, redact
 from airflow_streaming.model.spark.plan import QueryPlan, ScriptPlan, SinkPlan, SourcePlan
+from airflow_streaming.model.spark.secrets import mask_password
 from airflow_streaming.storage.folders import Folders, open_folders, reporting
 from airflow_streaming.storage.fsspec_store import open_filesystem
 

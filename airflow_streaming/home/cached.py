@@ -6,6 +6,8 @@ numbered records the next number is tried instead of listing their folder: on an
 listing costs twelve reads. What is left of a look at a stream at rest is one try for each kind of
 record that people write, one listing of the epoch's folder, and the status.
 
+What is kept is bounded by its bytes, of one stream and of all streams of the process.
+
 What is known is given up when the home contradicts it (a folder that is suddenly empty is probably
 unmounted), and every five minutes anyway. Nothing is known of what is not there.
 """
@@ -13,17 +15,19 @@ unmounted), and every five minutes anyway. Nothing is known of what is not there
 from __future__ import annotations
 
 import time
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeVar, cast
 
 from airflow_streaming.exceptions import HomeUnavailable
+from airflow_streaming.home.byte_cache import ByteCache
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.names import numbered
 from airflow_streaming.model.records.control import Change
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.epoch import Epoch
-from airflow_streaming.model.records.policy import Supervision
+from airflow_streaming.model.records.supervision import Supervision
 from airflow_streaming.model.status import Status
 from airflow_streaming.model.storage import Store
 from airflow_streaming.model.wire import Record
@@ -37,7 +41,11 @@ he looks again himself."""
 TRY_RARE_AFTER: Final = 60.0
 """Seconds between two tries for a newer record of a rare kind while the epoch stays the same."""
 MOST_RECORDS: Final = 256
-"""A look reads about ten, and one for each recorded alert."""
+"""Of one stream. A look reads about ten, and one for each recorded alert."""
+MOST_BYTES: Final = 1024 * 1024
+"""Of the records of one stream: a hundred times what a usual one has."""
+_RECORDS: Final[ByteCache[Record]] = ByteCache(48 * 1024 * 1024)
+"""Records of all streams that this process watches."""
 R = TypeVar("R", bound=Record)
 
 
@@ -64,7 +72,8 @@ class CachedStream(StreamHome):
     ) -> None:
         super().__init__(store, name)
         self._clock = clock
-        self._records: dict[str, Record] = {}
+        self._key = object()
+        self._sizes: OrderedDict[str, int] = OrderedDict()
         self._known: dict[str, _Known] = {}
         self._others: dict[str, CachedStream] = {}
         self._learning_since = clock()
@@ -78,14 +87,15 @@ class CachedStream(StreamHome):
 
     def forget(self) -> None:
         """Know nothing any more, so that the next look reads everything."""
-        self._records.clear()
+        while self._sizes:
+            self._forget_oldest()
         self._known.clear()
         self._learning_since = self._clock()
 
     def _file_names(self, epoch: int) -> frozenset[str]:
         names = super()._file_names(epoch)
         folder = self._layout.epoch(epoch, "")
-        known = (path.removeprefix(folder) for path in self._records if path.startswith(folder))
+        known = (path.removeprefix(folder) for path in self._sizes if path.startswith(folder))
         if not names.issuperset(known):
             self.forget()
             raise HomeUnavailable(
@@ -94,17 +104,28 @@ class CachedStream(StreamHome):
             )
         return names
 
-    def _read(self, cls: type[R], path: str, **expected: object) -> R | None:
-        known = self._records.get(path)
+    def _read(self, cls: type[R], path: str, **fields: int | str) -> R | None:
+        known = _RECORDS.get((self._key, path))
         if known is not None:
             return cast("R", known)
-        record = super()._read(cls, path, **expected)
+        data = self.store.read(path)
+        if data is None:
+            return None
+        record = self._parsed(cls, path, data, **fields)
         # A status is the one record that is written again and again.
-        if record is not None and not isinstance(record, Status):
-            if len(self._records) >= MOST_RECORDS:
-                del self._records[next(iter(self._records))]
-            self._records[path] = record
+        if not isinstance(record, Status):
+            self._keep(path, record, len(data))
         return record
+
+    def _keep(self, path: str, record: Record, size: int) -> None:
+        self._sizes[path] = size
+        _RECORDS.put((self._key, path), record, size)
+        while len(self._sizes) > MOST_RECORDS or sum(self._sizes.values()) > MOST_BYTES:
+            self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        path, _ = self._sizes.popitem(last=False)
+        _RECORDS.drop((self._key, path))
 
     def _numbers(self, folder: str) -> list[int]:
         now = self._clock()

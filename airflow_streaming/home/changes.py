@@ -18,12 +18,11 @@ from typing import Any, Final, Self, TypeVar
 
 from airflow_streaming.exceptions import AlreadyExists, RecordError
 from airflow_streaming.home.folder import StreamFolder
-from airflow_streaming.model.names import is_path_part, numbered
+from airflow_streaming.model.names import numbered
 from airflow_streaming.model.records.change_table import ChangeTable, Transition
 from airflow_streaming.model.records.control import Change, ChangeEnd, ChangeKind
 from airflow_streaming.model.records.cutover import CheckResult, CutoverTerms
 from airflow_streaming.model.records.cutover_table import CUTOVER, CutoverTransition
-from airflow_streaming.model.records.epoch import QueryClaim
 from airflow_streaming.model.records.upgrade import UpgradeTerms
 from airflow_streaming.model.records.upgrade_table import UPGRADE, Stage, UpgradeTransition
 
@@ -187,17 +186,6 @@ class Changes(Histories):
     def stages(self, number: int) -> dict[Stage, UpgradeTransition]:
         """Return by stage the step with which an upgrade came to it; ``BEGUN`` has none."""
         return {step.after: step for step in self.upgrade_steps(number)}
-
-    def claims(self, deployment: int) -> list[QueryClaim]:
-        """Return which queries own which checkpoints, as recorded under one deployment."""
-        names = self.store.names(self._layout.folder(QueryClaim, deployment=deployment))
-        queries = filter(is_path_part, (name.removesuffix(".json") for name in names))
-        found = (self._get(QueryClaim, deployment=deployment, query=query) for query in queries)
-        return [claim for claim in found if claim is not None]
-
-    def add_claim(self, deployment: int, claim: QueryClaim) -> None:
-        """Record which query owns a new checkpoint, unless a driver has recorded it already."""
-        self._create(claim, deployment=deployment)
 
 
 class Cutovers(Histories):

@@ -8,18 +8,16 @@ is made, so that an alert which takes its task down with it is not tried for eve
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import re
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Final, Self
 
 from airflow_streaming.exceptions import HomeUnavailable, NotTheOwner, RecordError, StreamingError
 from airflow_streaming.home.folder import APPEND_TRIES, StreamFolder
-from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.names import base_of, number_of, numbered
 from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.model.records.alert import Alert, AlertSent, AlertTry, is_told
@@ -31,13 +29,22 @@ from airflow_streaming.model.records.control import (
     DesiredState,
     Event,
 )
-from airflow_streaming.model.records.epoch import USUAL_STOP_GRACE
+from airflow_streaming.model.records.deployment import Deviation, Override
 from airflow_streaming.model.records.owner import Actor, Owner, claimed, refusal
-from airflow_streaming.model.records.policy import RestartPolicy, Supervision
+from airflow_streaming.model.records.supervision import DEFAULTS, Supervision
 from airflow_streaming.model.wire import decode, parse_json
 
+log: Final = logging.getLogger(__name__)
 
-class Control(StreamFolder):
+
+class Shared(StreamFolder):
+    """The records that both lanes of a stream share."""
+
+    def _base(self) -> Self:
+        return self if base_of(self.name) == self.name else self.beside(base_of(self.name))
+
+
+class Control(Shared):
     """Read and change the desired state and the circuit of one stream."""
 
     def desired(self) -> Desired | None:
@@ -107,37 +114,53 @@ class Control(StreamFolder):
 
         return self._append(Circuit, change)
 
-    def supervision(self) -> Supervision | None:
-        """Return the rules the stream is watched by, ``None`` before a task has recorded any."""
-        return self._newest(Supervision)
+    def supervision(self) -> Supervision:
+        """
+        Return what the stream is watched by, the defaults before a task has recorded anything.
 
-    def supervise(
-        self,
-        health: HealthRules,
-        restart: RestartPolicy,
-        *,
-        by: str,
-        now: datetime,
-        stop_grace: timedelta = USUAL_STOP_GRACE,
+        Every reader judges by this answer. A newest record that cannot be read, of a newer release
+        perhaps, is passed over.
+        """
+        shared = self._base()
+        for number in reversed(shared._numbers_of(Supervision)):
+            try:
+                return shared._numbered(Supervision, number)
+            except RecordError as err:
+                log.warning("Passed over: %s", err)
+        return DEFAULTS
+
+    def supervise(self, asked: Supervision) -> tuple[str, ...] | None:
+        """
+        Record what the stream is watched by, unless the newest record says the same.
+
+        :param asked: Its number is given here.
+        :returns: What it changes; ``None`` where nothing was recorded.
+        """
+        shared, newest = self._base(), self.supervision()
+        number = max(shared._numbers_of(Supervision), default=0)
+        changes = newest.differences(asked)
+        if newest.number == number != 0 and not changes:
+            return None
+        # Or another task says what its DAG asks.
+        return changes if shared._create(replace(asked, number=number + 1)) else None
+
+    def deviation(self) -> Deviation | None:
+        """Return the newest record of what the DAG names beside the live deployment, if any."""
+        return self._newest(Deviation)
+
+    def record_deviation(
+        self, deployment: int, values: Sequence[Override], *, by: str, now: datetime
     ) -> None:
-        """
-        Record what the stream is watched by, and how long it may take to stop, unless the newest record says the same.
+        """Record how the deployment that the DAG names differs from a live one, unless that is known."""
+        told = tuple(values)
 
-        A newest record that cannot be read, of a newer release perhaps, is followed by another.
-        """
-        with contextlib.suppress(RecordError):
-            newest = self.supervision()
-            if newest is not None and (newest.health, newest.restart, newest.stop_grace) == (
-                health,
-                restart,
-                stop_grace,
-            ):
-                return
-        number = max(self._numbers_of(Supervision), default=0) + 1
-        record = Supervision(
-            number=number, by=by, at=now, health=health, restart=restart, stop_grace=stop_grace
-        )
-        self._create(record)  # or another task says what its dag asks
+        def change(newest: Deviation | None, number: int) -> Deviation | None:
+            known = None if newest is None else (newest.deployment, newest.values)
+            if known == (deployment, told) or (newest is None and not told):
+                return None
+            return Deviation(number=number, deployment=deployment, values=told, by=by, at=now)
+
+        self._append(Deviation, change)
 
     def size_numbers(self) -> list[int]:
         """Return the numbers of the changes of the stream's size, the newest last."""
@@ -160,7 +183,6 @@ class Control(StreamFolder):
         return self._create(change)
 
 
-log: Final = logging.getLogger(__name__)
 MAX_LINE_BYTES: Final = 16 * 1024
 """A line of progress has nine figures and is about 300 bytes long."""
 _EVENT_TIME: Final = "%Y%m%dT%H%M%S.%f"
@@ -178,7 +200,7 @@ class Timeline(StreamFolder):
         """Add a line to the timeline; a home that cannot take it is logged, not raised."""
         moment = event.at.astimezone(UTC)
         try:
-            self._create(event, file=f"{moment:{_EVENT_TIME}}Z-{uuid.uuid4().hex[:8]}")
+            self._create(event.fitted(), file=f"{moment:{_EVENT_TIME}}Z-{uuid.uuid4().hex[:8]}")
         except StreamingError as err:
             log.warning("The timeline of stream %s misses %s: %s", self.name, event.event, err)
 
@@ -196,7 +218,7 @@ class Timeline(StreamFolder):
         last = f"{datetime.now(UTC) + timedelta(days=1):{_EVENT_TIME}}"
         names = [n for n in self.store.names(folder) if _EVENT_FILE.fullmatch(n) and n >= first]
         names.sort(key=lambda name: (name <= last, name))
-        found = (self._event(f"{folder}/{name}") for name in names[-max(limit, 1) :])
+        found = (self._event(name.removesuffix(".json")) for name in names[-max(limit, 1) :])
         return [event for event in found if event is not None]
 
     def read_progress(self, epoch: int, limit: int = 500) -> list[BatchProgress]:
@@ -232,9 +254,9 @@ class Timeline(StreamFolder):
             return [], skip
         return [*self._rows(lines, path, skip)], len(lines)
 
-    def _event(self, path: str) -> Event | None:
+    def _event(self, file: str) -> Event | None:
         try:
-            return self._read(Event, path)
+            return self._get(Event, file=file)
         except RecordError as err:
             log.info("Left out of the timeline: %s", err)
             return None
@@ -274,7 +296,7 @@ class AlertLog(StreamFolder):
             numbers = self._numbers_of(Alert)
             if is_told(alert, self._told(numbers[-LOG_LENGTH:])):
                 return None
-            numbered = replace(alert, number=numbers[-1] + 1 if numbers else 1)
+            numbered = replace(alert, number=numbers[-1] + 1 if numbers else 1).fitted()
             if self._create(numbered):
                 return numbered
             # The winner may have recorded the same.
@@ -306,7 +328,7 @@ class AlertLog(StreamFolder):
 
     def mark_sent(self, number: int, outcome: str, *, now: datetime) -> None:
         """Record that the alert needs no further delivery; the first mark stays."""
-        self._put(AlertSent(number=number, outcome=outcome, at=now))
+        self._put(AlertSent(number=number, outcome=outcome, at=now).fitted())
 
     def sent(self, number: int) -> AlertSent | None:
         """Return the mark of a delivered alert, ``None`` while it is to be delivered."""
@@ -328,7 +350,7 @@ class AlertLog(StreamFolder):
             return None
 
 
-class Owners(StreamFolder):
+class Owners(Shared):
     """Read and change the owner of one stream; both lanes have the same."""
 
     def owner(self) -> Owner | None:
@@ -390,6 +412,3 @@ class Owners(StreamFolder):
         if owner is None:
             raise HomeUnavailable(f"The owner of {base.name!r} was not recorded. Try again.")
         return owner
-
-    def _base(self) -> Owners:
-        return self if base_of(self.name) == self.name else self.beside(base_of(self.name))

@@ -18,7 +18,7 @@ from dataclasses import replace
 
 from airflow_streaming.exceptions import AlreadyExists, ApplicationNotFound, RecordError
 from airflow_streaming.home.folder import APPEND_TRIES, StreamFolder
-from airflow_streaming.model.names import Layout
+from airflow_streaming.model.names import is_path_part, number_of
 from airflow_streaming.model.records.control import Removal, RemovalEnd, RemovalKind
 from airflow_streaming.model.records.cutover import LiveRecord, effective
 from airflow_streaming.model.records.cutover_table import CutoverTransition
@@ -98,10 +98,6 @@ class Deployments(StreamFolder):
         """
         return self.kept_application(self.deployment(number))
 
-    def claim(self, deployment: int, query: str) -> QueryClaim | None:
-        """Return which Spark query owns the checkpoint of a deployment's query, if any does."""
-        return self._get(QueryClaim, deployment=deployment, query=query)
-
     def _check_source(self, deployment: Deployment, source: bytes) -> None:
         if hashlib.sha256(source).hexdigest() != deployment.application_sha256:
             raise RecordError(
@@ -121,6 +117,45 @@ class Deployments(StreamFolder):
         except AlreadyExists:
             if self.store.read(path) != source:
                 raise
+
+
+class Claims(StreamFolder):
+    """Read and record which Spark query owns which checkpoint of one stream."""
+
+    def claim(self, deployment: int, query: str) -> QueryClaim | None:
+        """Return the claim on the checkpoint of a deployment's query, if there is one."""
+        return self._get(QueryClaim, deployment=deployment, query=query)
+
+    def claims(self, deployment: int) -> list[QueryClaim]:
+        """Return the claims that were recorded under one deployment."""
+        names = self.store.names(self._layout.folder(QueryClaim, deployment=deployment))
+        queries = filter(is_path_part, (name.removesuffix(".json") for name in names))
+        found = (self.claim(deployment, query) for query in queries)
+        return [claim for claim in found if claim is not None]
+
+    def claim_of(self, query_id: str) -> QueryClaim | None:
+        """Return the newest claim of a query of this stream, whatever checkpoint it is on."""
+        folders = self.store.names(self._layout.folder("queries"))
+        numbers = (number_of(f"{name}.json") for name in folders)
+        for number in sorted((one for one in numbers if one is not None), reverse=True):
+            for claim in reversed(self.claims(number)):
+                if claim.query_id == query_id:
+                    return claim
+        return None
+
+    def batch_shift(self, query_id: str) -> int:
+        """
+        Return the number that is added to the batch ids of a query of this stream.
+
+        It belongs to the query's id, which is in the checkpoint: a copy restored elsewhere counts
+        on from the same numbers.
+        """
+        claim = self.claim_of(query_id)
+        return claim.batch_shift if claim else 0
+
+    def add_claim(self, deployment: int, claim: QueryClaim) -> None:
+        """Record the claim of a query on a new checkpoint, unless a driver has recorded one."""
+        self._create(claim, deployment=deployment)
 
 
 class LivePointer(StreamFolder):
@@ -145,8 +180,7 @@ class LivePointer(StreamFolder):
 
     def live_step(self, leader: str, change: int, step: int) -> CutoverTransition | None:
         """Return a step of a cutover, of whichever stream; ``None`` when it was not taken yet."""
-        path = Layout(leader).place(CutoverTransition, change=change, number=step)
-        return self._read(CutoverTransition, path, change=change, number=step)
+        return self.beside(leader)._get(CutoverTransition, change=change, number=step)
 
     def point(self, record: LiveRecord) -> LiveRecord:
         """

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from typing import Self
 
 from airflow_streaming.exceptions import AlreadyExists
@@ -23,7 +24,6 @@ from airflow_streaming.model.records.epoch import (
     Exit,
     KeptLog,
     Launch,
-    QueryClaim,
     StandbyAnswer,
     StandbyOrder,
     StopRequest,
@@ -171,6 +171,16 @@ class Epochs(StreamFolder):
                 break
         return newest_first[::-1]
 
+    def statuses_between(self, first: int, last: int, *, most: int = 64) -> list[Status]:
+        """
+        Return the last statuses of the epochs after ``first`` and before ``last``, newest first.
+
+        :param most: Epochs that are looked at.
+        """
+        numbers = sorted(number for number in self._numbers_of(Epoch) if first < number < last)
+        found = (self.status(number) for number in reversed(numbers[-most:]))
+        return [status for status in found if status is not None]
+
     def _forgiven(self) -> int:
         for number in reversed(self._numbers_of(Circuit)):
             circuit = self._numbered(Circuit, number)
@@ -191,7 +201,9 @@ class Plans(StreamFolder):
         """Return the plan of one query of an epoch, ``None`` when there is none."""
         return self._get(QueryPlan, epoch=epoch, query=query)
 
-    def newest_plans(self, deployment: int | None = None) -> list[QueryPlan]:
+    def newest_plans(
+        self, deployment: int | None = None, *, epochs: int | None = None
+    ) -> list[QueryPlan]:
         """
         Return the newest plan of each query of one deployment, by name.
 
@@ -199,11 +211,12 @@ class Plans(StreamFolder):
         it has not are in an earlier epoch. What another deployment ran says nothing of this one.
 
         :param deployment: Its number; the newest one when not given.
+        :param epochs: Look at so many of its epochs, the newest first; default: at all.
         :return: None of a deployment whose drivers recorded none.
         """
         wanted = deployment or max(self._numbers_of(Deployment), default=0)
         found: dict[str, QueryPlan] = {}
-        for epoch in self._epochs_of(wanted):
+        for epoch in islice(self._epochs_of(wanted), epochs):
             for query in self._planned(epoch):
                 plan = None if query in found else self.plan(epoch, query)
                 if plan is not None:
@@ -263,30 +276,3 @@ class Standby(StreamFolder):
     def answer(self, epoch: int, number: int) -> StandbyAnswer | None:
         """Return what became of an order, ``None`` before it was answered."""
         return self._get(StandbyAnswer, epoch=epoch, number=number)
-
-    def batch_shift(self, query_id: str) -> int:
-        """
-        Return what is added to the batch ids of a query of this stream, 0 when nothing is.
-
-        It belongs to the query's id, which is in the checkpoint: a copy restored elsewhere counts
-        on from the same numbers.
-        """
-        claim = self.claim_of(query_id)
-        return claim.batch_shift if claim else 0
-
-    def claim_of(self, query_id: str) -> QueryClaim | None:
-        """Return the newest claim of a query of this stream, whatever checkpoint it is on."""
-        folder = self._layout.folder("queries")
-        claims = [
-            claim
-            for deployment in self.store.names(folder)
-            for claim in self._claims_in(f"{folder}/{deployment}")
-            if claim.query_id == query_id
-        ]
-        return claims[-1] if claims else None
-
-    def _claims_in(self, folder: str) -> Iterator[QueryClaim]:
-        for name in self.store.names(folder):
-            claim = self._read(QueryClaim, f"{folder}/{name}")
-            if claim is not None:
-                yield claim

@@ -1,8 +1,8 @@
 """
 The folder of one stream: records of a known kind, read and written by number.
 
-What is read is checked twice: by the codec, and against the number in its file's name, so that a
-copied or renamed file cannot pass for another epoch's.
+The codec checks every record that is read. ``Layout.check`` then compares it with the folder and the
+file that it was read from, so that no copied, renamed or forged file passes for another stream's.
 """
 
 from __future__ import annotations
@@ -52,33 +52,31 @@ class StreamFolder:
         """
         return type(self)(self.store, name)
 
-    def _read(self, cls: type[R], path: str, **expected: object) -> R | None:
+    def _read(self, cls: type[R], path: str, **fields: int | str) -> R | None:
         data = self.store.read(path)
-        if data is None:
-            return None
+        return None if data is None else self._parsed(cls, path, data, **fields)
+
+    def _parsed(self, cls: type[R], path: str, data: bytes, **fields: int | str) -> R:
         try:
             record = _record(cls, data)
         except RecordError as err:
             raise RecordError(
                 f"{self._shown(path)} cannot be read: {err}{self._what_to_do(cls)}"
             ) from err
-        for field, value in expected.items():
-            if getattr(record, field) != value:
-                raise RecordError(
-                    f"{self._shown(path)} is not what its name says: its {field} is "
-                    f"{getattr(record, field)!r}, not {value!r}. Move the file out of the home."
-                )
+        try:
+            self._layout.check(record, **fields)
+        except RecordError as err:
+            raise RecordError(f"{self._shown(path)} is not what its name says: {err}") from None
         return record
 
     def _get(self, cls: type[R], **fields: int | str) -> R | None:
         """
         Return the record at a place of the catalog, ``None`` when nothing is there.
 
-        :param fields: Those in its place. Those of them that the record has too must be the same.
-        :raises RecordError: it is not what it should be.
+        :param fields: Those in its place.
+        :raises RecordError: it is malformed, or of another stream, number or name.
         """
-        expected = {name: value for name, value in fields.items() if hasattr(cls, name)}
-        return self._read(cls, self._layout.place(cls, **fields), **expected)
+        return self._read(cls, self._layout.place(cls, **fields), **fields)
 
     def _create(self, record: Record, **beside: int | str) -> bool:
         """

@@ -8,13 +8,13 @@ cannot change any more is kept, so that the next look reads the newest file only
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from airflow_streaming.exceptions import RecordError
+from airflow_streaming.home.byte_cache import ByteCache
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.history import Bucket, fold
 from airflow_streaming.model.names import Layout, number_of, numbered
@@ -39,7 +39,7 @@ class Part(NamedTuple):
     size: int
 
 
-class PartCache:
+class PartCache(ByteCache[Part]):
     """
     Keeps what was read of files that cannot change, the most recently used ones.
 
@@ -47,26 +47,7 @@ class PartCache:
     """
 
     def __init__(self, most: int = _KEPT_BYTES) -> None:
-        self._most, self._bytes = most, 0
-        self._parts: OrderedDict[str, Part] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def get(self, key: str) -> Part | None:
-        """Return a part that is known."""
-        with self._lock:
-            part = self._parts.get(key)
-            if part is not None:
-                self._parts.move_to_end(key)
-            return part
-
-    def put(self, key: str, part: Part) -> None:
-        """Keep a part, and forget others if there are too many."""
-        with self._lock:
-            old = self._parts.pop(key, None)
-            self._parts[key] = part
-            self._bytes += part.size - (old.size if old else 0)
-            while self._bytes > self._most and self._parts:
-                self._bytes -= self._parts.popitem(last=False)[1].size
+        super().__init__(most)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,14 +146,16 @@ class HistoryReader:
             return known
         part = self._batches(folder, number) if are_batches else self._summary(path)
         if is_final:
-            self._cache.put(key, part)
+            self._cache.put(key, part, part.size)
         return part
 
     def _batches(self, folder: str, number: int) -> Part:
         epoch = int(folder.split("/")[-2])
         rows, _ = self._home.progress_rows(epoch, number)
         buckets = tuple(bucket for row in rows for bucket in fold([row]))
-        return Part(buckets, number, 600 * len(buckets))
+        # A hostile row has a name of 16 KiB, or thousands of figures.
+        size = sum(600 + len(one.query) + 100 * len(one.lasts) for one in buckets)
+        return Part(buckets, number, size)
 
     def _summary(self, path: str) -> Part:
         try:

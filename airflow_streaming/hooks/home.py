@@ -15,11 +15,12 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_streaming.exceptions import HomeNotAllowed, HomeNotExclusive, SpecError
-from airflow_streaming.home.home import Home, open_home
+from airflow_streaming.home.home import Home, init_home, open_home
 from airflow_streaming.hooks.clusters import kubernetes_credentials
 from airflow_streaming.launch.clusters.kubernetes_api import log_in_by
 from airflow_streaming.model.storage import Store
 from airflow_streaming.model.uris import is_local, scheme_of, to_fsspec, to_hadoop
+from airflow_streaming.storage.probe import check_initialized
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
@@ -54,8 +55,10 @@ class StreamHomeHook(BaseHook):
     :param home: Absolute path or URI of the home; without it, the one that the connection names in
         its field ``home``.
     :param home_conn_id: Connection with credentials for the home's store.
-    :param looks_only: Open without the probe that writes, and give up on a store that does not
+    :param looks_only: Open a place that need not be a home, and give up on a store that does not
         answer after a few seconds; for triggers and pages.
+    :param has_seen_home: Open a place that need not be a home now, since the caller remembers its
+        streams and judges by that whether the home has vanished.
     :param own_type_only: Refuse a connection of another type than ``stream_home``, whose provider
         would be asked to connect; for pages.
     """
@@ -71,33 +74,48 @@ class StreamHomeHook(BaseHook):
         home_conn_id: str | None = None,
         *,
         looks_only: bool = False,
+        has_seen_home: bool = False,
         own_type_only: bool = False,
     ) -> None:
         super().__init__()
         self.home = home
         self.home_conn_id = home_conn_id
         self.looks_only = looks_only
+        self.has_seen_home = has_seen_home
         self.own_type_only = own_type_only
 
     def get_conn(self) -> Home:
         """
-        Open the home, proving on its first use that its store honors exclusive create.
+        Open the home.
 
         :raises SpecError: none is named, or the URI cannot be one.
         :raises HomeNotAllowed: the connection is of another type, and only ours are to be used.
-        :raises HomeError: the home cannot be reached, or its store lets two writers win.
+        :raises HomeNotInitialized: the place is no home: not mounted, another, or new.
+        :raises HomeUnavailable: the home cannot be reached.
         """
+        return self._connect(self._open)
+
+    def init(self) -> Home:
+        """
+        Make the place a home, on a user's explicit word only; see ``init_home``.
+
+        :raises SpecError: none is named, or the URI cannot be one.
+        :raises HomeError: the place cannot be reached, or its store lets two writers win.
+        """
+        return self._connect(lambda options, _="": init_home(self.home, **options()))
+
+    def _connect(self, opened: Callable[..., Home]) -> Home:
         if not self.home:
             self.home = self._named_home()
         if self.home_conn_id is None or is_local(self.home):
-            return self._open(dict)
+            return opened(dict)
         connection = self.get_connection(self.home_conn_id)
         if connection.conn_type != self.conn_type:
             if self.own_type_only:
                 raise _another_type(self.home_conn_id, connection)
-            return self._open(self._provider_filesystem, connection.get_uri())
+            return opened(self._provider_filesystem, connection.get_uri())
         options = storage_options(self.home, connection)
-        return self._open(
+        return opened(
             lambda: {"storage_options": options}, json.dumps(options, sort_keys=True, default=str)
         )
 
@@ -108,15 +126,18 @@ class StreamHomeHook(BaseHook):
 
     def _open(self, options: Callable[[], dict[str, Any]], credentials: str = "") -> Home:
         if not self.looks_only:
-            return open_home(self.home, **options())
+            home = open_home(self.home, **options())
+            if not self.has_seen_home:
+                check_initialized(home.store)
+            return home
         if is_local(self.home):
-            return open_home(self.home, probe=False)
+            return open_home(self.home)
         key = (self.home, hashlib.sha256(credentials.encode()).hexdigest())
         store = _stores.get(key)
         if store is None:
             # Not under a lock: a store that is slow to answer must not hold up the others. Of two
             # that are opened at once, the first is kept.
-            opened = open_home(self.home, probe=False, looks_only=True, **options()).store
+            opened = open_home(self.home, looks_only=True, **options()).store
             store = _stores.setdefault(key, opened)
         return Home(store)
 

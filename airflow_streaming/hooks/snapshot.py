@@ -20,12 +20,15 @@ from airflow_streaming.hooks.home import StreamHomeHook
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.names import other_lane
 from airflow_streaming.model.observation import Observation
+from airflow_streaming.model.records.control import DesiredState
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.status import Status
 from airflow_streaming.settings import read_settings
 from airflow_streaming.spec import StreamSpec
+from airflow_streaming.supervision.decide import ReconcileInput
 from airflow_streaming.supervision.external.observer import ExternalObserver
 from airflow_streaming.supervision.observer import Observer
+from airflow_streaming.supervision.readiness.pause import Pause, pause_of
 from airflow_streaming.supervision.readiness.snapshot import (
     StreamSnapshot,
     Subject,
@@ -102,10 +105,10 @@ class StreamSnapshotReader:
         self._begin()
 
     def _begin(self) -> None:
-        from airflow_streaming.launch.registry import open_launcher
+        from airflow_streaming.hooks.launchers import task_launcher
 
         self._home: StreamHome = self._live.home(self._lane)
-        self._observer = Observer(self._home, open_launcher(), rules=self._rules)
+        self._observer = Observer(self._home, task_launcher(self._home), rules=self._rules)
         self._of_epoch: int | None = None
         self._earlier: Status | None = None
 
@@ -121,11 +124,25 @@ class StreamSnapshotReader:
         if seen is not None and lacks_progress(seen.status):
             earlier = self._status_before(seen)
         found = sight_of(situation, self._who, earlier=earlier)
+        if situation.desired is DesiredState.STOPPED:
+            found = replace(found, pause=self._pause(situation))
         deployment = situation.deployment
         return replace(found, lane=lane, output=deployment.output if deployment else "")
 
     def lose_sight(self) -> None:
         self._observer.lose_sight()
+
+    def _pause(self, situation: ReconcileInput) -> Pause | None:
+        wish, newest = self._home.desired(), self._home.newest_change()
+        if wish is None:
+            return None
+        return pause_of(
+            wish,
+            change=newest,
+            progress=situation.change,
+            end=self._home.change_end(newest.number) if newest is not None else None,
+            now=situation.now,
+        )
 
     def _status_before(self, seen: Observation) -> Status | None:
         number = seen.epoch.number

@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from airflow.providers.common.compat.sdk import AirflowNotFoundException
 from airflow.sdk import BaseHook
 
+from airflow_streaming.advice.profile import ConfSource
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.home.live_lane import live_lane
 from airflow_streaming.hooks.clusters import Target, application_for, target_of
-from airflow_streaming.hooks.home import StreamHomeHook, store_access
+from airflow_streaming.hooks.home import StreamHomeHook, access_options, store_access
+from airflow_streaming.hooks.launchers import task_policy
+from airflow_streaming.hooks.overrides import overrides_between, with_live
 from airflow_streaming.hooks.snapshot import for_lane
 from airflow_streaming.launch.conf_rules import check_conf, join_shipped
 from airflow_streaming.launch.environment import (
@@ -53,13 +56,13 @@ from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.epoch import YARN, Epoch
 from airflow_streaming.model.spark.conf import (
     PY_FILES,
-    REDACTED,
     SHIPPED,
     conf_text,
     has_executors,
     secret_values,
     shipped_lists,
 )
+from airflow_streaming.model.spark.secrets import REDACTED
 from airflow_streaming.settings import read_settings
 from airflow_streaming.spec import StreamSpec
 from airflow_streaming.supervision.controller import StreamController, Submission
@@ -91,6 +94,9 @@ class SparkStreamHook(BaseHook):
     :param lane: Act on this lane of the stream, live or not.
     :param launch_conf: Returns what a new driver is configured with beside its deployment, given that;
         default: nothing.
+    :param has_seen_home: The caller has seen the home before, and remembers its epochs: a home that is
+        empty now has vanished and is no error.
+    :param dag: The stream as its DAG has it, where ``spec`` has the values of a form; default: ``spec``.
     :raises SpecError: the spec cannot be, or the lane is none of the stream's.
     """
 
@@ -109,6 +115,8 @@ class SparkStreamHook(BaseHook):
         folders: Sequence[Path] = (),
         lane: str | None = None,
         launch_conf: LaunchConf | None = None,
+        has_seen_home: bool = False,
+        dag: StreamSpec | None = None,
     ) -> None:
         super().__init__()
         check_airflow()
@@ -117,7 +125,8 @@ class SparkStreamHook(BaseHook):
             raise SpecError(f"{lane!r} is not a lane of stream {spec.name!r}.")
         self.asked, self.conn_id, self.home_conn_id = spec, conn_id, home_conn_id
         self.by, self.folders, self._given_lane = by, folders, lane
-        self._launch_conf = launch_conf
+        self._launch_conf, self._has_seen_home = launch_conf, has_seen_home
+        self.dag = dag or spec
 
     def lane(self, lane: str) -> SparkStreamHook:
         """
@@ -127,20 +136,18 @@ class SparkStreamHook(BaseHook):
 
         :raises SpecError: it is no lane of this stream.
         """
-        return SparkStreamHook(
-            self.asked,
-            conn_id=self.conn_id,
-            home_conn_id=self.home_conn_id,
-            by=self.by,
-            folders=self.folders,
-            lane=lane,
-            launch_conf=self._launch_conf,
-        )
+        return self._copy(self.asked, lane)
 
     @cached_property
     def streams(self) -> Home:
         """The records of all streams of the home."""
-        return StreamHomeHook(self.asked.home, self.home_conn_id).get_conn()
+        return StreamHomeHook(
+            self.asked.home, self.home_conn_id, has_seen_home=self._has_seen_home
+        ).get_conn()
+
+    def init_home(self) -> None:
+        """Make the stream's home one, on a user's explicit word only; see ``init_home`` of the home."""
+        StreamHomeHook(self.asked.home, self.home_conn_id).init()
 
     @cached_property
     def home(self) -> StreamHome:
@@ -172,14 +179,22 @@ class SparkStreamHook(BaseHook):
     @cached_property
     def launcher(self) -> Launcher:
         """Who starts the next driver, and sees those that were started."""
-        folder = read_settings().driver_folder
-        return open_launcher(self.target.launcher, folder=folder, cluster=self.target.cluster)
+        folder = read_settings().driver_logs(self.streams.store.uri)
+        cluster = self.target.cluster
+        return open_launcher(
+            *(self.target.launcher,), folder=folder, cluster=cluster, policy=task_policy(cluster)
+        )
 
     @cached_property
     def keeper(self) -> StreamController:
         """Who acts on the stream."""
         return StreamController(
-            self.home, self.launcher, spec=self.spec, submit=self.submit, by=self.by
+            self.home,
+            self.launcher,
+            spec=self.spec,
+            submit=self.submit,
+            by=self.by,
+            storage_options=lambda: access_options(self.asked.home, self.home_conn_id),
         )
 
     def observer(self, memory: dict[str, Any] | None = None, *, follows: bool = False) -> Observer:
@@ -192,8 +207,6 @@ class SparkStreamHook(BaseHook):
         return Observer(
             self.home,
             self.launcher,
-            rules=self.asked.health,
-            policy=self.asked.restart,
             memory=memory,
             live=self.live_lane if follows else None,
         )
@@ -219,7 +232,31 @@ class SparkStreamHook(BaseHook):
             py_files_sha256=file_digests(self.asked.py_files),
         )
         self._check_conf(self._with_secrets(proposed.conf), runtime)
-        return proposed, source
+        return replace(proposed, overrides=overrides_between(self.dag, self.asked)), source
+
+    def profile_keys(self, deployment: Deployment) -> frozenset[str]:
+        """Return the settings that the stream's profile gives to a deployment on its Spark."""
+        known = self.asked.configuration(deployment.spark_version, deployment.conf)
+        return frozenset(one.key for one in known if one.source is not ConfSource.STREAM)
+
+    def with_live_values(self) -> SparkStreamHook:
+        """Return the hook of the stream with the values that forms have set on the live deployment."""
+        live = self.home.newest_deployment()
+        asked = with_live(self.dag, () if live is None else live.overrides)
+        return self._copy(asked, self._given_lane)
+
+    def _copy(self, asked: StreamSpec, lane: str | None) -> SparkStreamHook:
+        return SparkStreamHook(
+            asked,
+            conn_id=self.conn_id,
+            home_conn_id=self.home_conn_id,
+            by=self.by,
+            folders=self.folders,
+            lane=lane,
+            launch_conf=self._launch_conf,
+            has_seen_home=self._has_seen_home,
+            dag=self.dag,
+        )
 
     def _with_secrets(self, conf: Mapping[str, str]) -> dict[str, str]:
         """Return a recorded configuration with the secrets that the dag gives."""
@@ -252,7 +289,7 @@ class SparkStreamHook(BaseHook):
         conf, home = self._with_secrets(deployment.conf), self.asked.home
         program = program_of(deployment, source, home, conf)
         access = store_access(home, self.home_conn_id, program.conf)
-        return replace(program, conf={**access, **program.conf})
+        return replace(program, conf={**access, **program.conf}, env=dict(self.asked.env))
 
     def submit(self, submission: Submission) -> LaunchRequest:
         """
@@ -281,6 +318,10 @@ class SparkStreamHook(BaseHook):
         shipped: dict[str, Any] = dict(lists)
         return replace(submission, conf=conf, deployment=replace(deployment, **shipped))
 
+    def _driver_log(self, epoch: Epoch) -> Path:
+        home = self.streams.store.uri
+        return read_settings().driver_log(home, epoch.stream, epoch.number)
+
     def _driver_arguments(self, epoch: Epoch) -> tuple[str, ...]:
         return (
             *("--home", self.asked.home, "--stream", epoch.stream),
@@ -292,7 +333,7 @@ class SparkStreamHook(BaseHook):
 
         epoch, deployment = submission.epoch, submission.deployment
         settings = read_settings()
-        output = settings.driver_log(epoch.stream, epoch.number)
+        output = self._driver_log(epoch)
         package = build_driver_package(settings.driver_folder)
         properties, _, options = private_files = secret_files(output.parent, epoch)[:3]
         environment = driver_environment(os.environ, runtime, self.asked.env)
@@ -358,7 +399,7 @@ class SparkStreamHook(BaseHook):
             epoch=epoch,
             command=(str(runtime.spark_submit),),
             environment=environment,
-            log=settings.driver_log(epoch.stream, epoch.number),
+            log=self._driver_log(epoch),
             application=application,
         )
         return self._by_connection(request, application, runtime) if is_yarn else request

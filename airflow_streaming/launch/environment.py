@@ -28,7 +28,8 @@ from airflow_streaming.launch.java import OPTIONS_VARIABLE, archive_options
 from airflow_streaming.launch.runtime import Runtime
 from airflow_streaming.model.names import numbered
 from airflow_streaming.model.records.epoch import Epoch
-from airflow_streaming.model.spark.conf import REDACTED, SPARK_REDACTION, conf_text, redact
+from airflow_streaming.model.spark.conf import conf_text, redact
+from airflow_streaming.model.spark.secrets import REDACTED, SPARK_REDACTION
 
 SUFFIXES: Final = (".conf", ".keytab", ".java", ".properties", ".kubeconfig")
 """
@@ -156,6 +157,29 @@ _ADDRESSES: Final = ("SPARK_LOCAL_IP", "SPARK_LOCAL_HOSTNAME")
 _HOSTS: Final = ("spark.driver.host", "spark.driver.bindAddress")
 _LOCAL: Final = re.compile(r"local(\[.*\])?")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+_OF_JOBS: Final = (
+    # Where programs, the user's files and libraries are, and how text is written.
+    re.compile(r"PATH|HOME|USER|LOGNAME|LANG|LANGUAGE|LC_[A-Z]+|TZ|TMPDIR|LD_LIBRARY_PATH"),
+    # Whom to trust, and the way out.
+    re.compile(r"SSL_CERT_FILE|SSL_CERT_DIR|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE|(HTTPS?|NO)_PROXY"),
+    # Java, Spark, Hadoop and Kerberos.
+    re.compile(r"JAVA_HOME|JDK_JAVA_OPTIONS|JAVA_TOOL_OPTIONS|(SPARK|HADOOP|YARN)_[A-Z_]+"),
+    re.compile(r"HIVE_CONF_DIR|KRB5_CONFIG|KRB5CCNAME"),
+    # Stores of sources and checkpoints: their clients find credentials so.
+    re.compile(r"(AWS|AZURE|GOOGLE|CLOUDSDK|GCE|GCS)_[A-Z0-9_]+"),
+)
+"""Names of variables that a short Spark job gets of the worker's; all others stay behind."""
+
+
+def job_variables(base: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of the worker that a short Spark job needs to run and to read its sources."""
+    return {
+        name: value
+        for name, value in base.items()
+        if any(pattern.fullmatch(name.upper()) for pattern in _OF_JOBS)
+    }
 
 
 def driver_environment(

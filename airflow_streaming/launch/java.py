@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Final
 
 from airflow_streaming.exceptions import RuntimeNotFound, SpecError
-from airflow_streaming.model.spark.conf import is_secret
 from airflow_streaming.model.spark.releases import release_at
+from airflow_streaming.model.spark.secrets import is_secret
 
 _RELEASE: Final = re.compile(r'^JAVA_VERSION="([^"]+)"', re.MULTILINE)
 _BANNER: Final = re.compile(r'version "([^"]+)"')

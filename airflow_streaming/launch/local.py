@@ -243,29 +243,29 @@ class LocalLauncher:
             time.sleep(_POLL)
 
     def clean_up(self, epoch: Epoch, launch: Launch | None = None) -> None:
-        folders = [self._folder / epoch.stream] if self._folder is not None else []
-        if launch is not None and launch.log:
-            folders.append(Path(launch.log).parent)
-        for file in (file for folder in folders for file in secret_files(folder, epoch)):
-            delete_secret(file)
+        # Never in a folder that the launch record names: every writer of the home can write that record.
+        if self._folder is not None:
+            for file in secret_files(self._folder / epoch.stream, epoch):
+                delete_secret(file)
 
     def logs(self, epoch: Epoch, launch: Launch, file: Path | None, most: int) -> DriverLog:
         if file is None and self._folder is not None:
             file = self._folder / epoch.stream / f"{numbered(epoch.number)}.log"
-        if file is None or launch.host != self._host or launch.log != str(file):
+        is_here = launch.host == self._host
+        place = launch.log if is_here else f"{launch.log} on host {launch.host.name}"
+        if file is None or launch.log != str(file):
             return DriverLog(place=f"{launch.log} on host {launch.host.name}")
+        # Another host's file is the driver's own on a shared file system, and older where it is not.
+        since = 0.0 if is_here else launch.launched_at.timestamp()
+        absent = DriverLog(place=place, trouble="there is no such file" if is_here else "")
         try:
-            handle = LocalFolder(file.parent).open(file.name)
-            if handle is None:
-                return DriverLog(place=launch.log, trouble="there is no such file")
-            with os.fdopen(handle, "rb") as opened:
-                size = opened.seek(0, os.SEEK_END)
-                opened.seek(max(0, size - most))
-                return DriverLog(place=launch.log, tail=opened.read(most), size=size)
+            return _end_of(file, place, most, since=since) or absent
+        except FileNotFoundError:
+            return absent
         except RecordError as err:
-            return DriverLog(place=launch.log, trouble=str(err))
+            return DriverLog(place=place, trouble=str(err))
         except OSError as err:
-            return DriverLog(place=launch.log, trouble=err.strerror or str(err))
+            return DriverLog(place=place, trouble=err.strerror or str(err))
 
     def _judge_host(
         self, epoch: Epoch, launch: Launch | None, heartbeat: Heartbeat | None
@@ -289,6 +289,19 @@ class LocalLauncher:
             log.warning("Whether host %s was rebooted is not known: %s", there.name, err)
             return False
         return is_proved_rebooted(self._host, there, booted=self._booted(), alive=alive)
+
+
+def _end_of(file: Path, place: str, most: int, *, since: float) -> DriverLog | None:
+    """Return the end of a log; ``None`` when there is none that was written since then."""
+    handle = LocalFolder(file.parent).open(file.name)
+    if handle is None:
+        return None
+    with os.fdopen(handle, "rb") as opened:
+        if os.fstat(handle).st_mtime < since:
+            return None
+        size = opened.seek(0, os.SEEK_END)
+        opened.seek(max(0, size - most))
+        return DriverLog(place=place, tail=opened.read(most), size=size)
 
 
 def _spawn(request: LaunchRequest) -> subprocess.Popen[bytes]:

@@ -194,9 +194,8 @@ class Launcher(Protocol):
         """
         Return the end of the driver's output; it never raises.
 
-        :param launch: Untrusted: a path in it is shown and never opened.
-        :param file: What the request to start this driver named as its log; ``None`` where only the
-            launcher can know.
+        :param launch: Untrusted: a path in it is shown, and opened only where it equals ``file``.
+        :param file: The driver's log as the caller derives it; ``None`` where only the launcher knows.
         :param most: Bytes to return at most.
         """
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from airflow_streaming.exceptions import LaunchError, SpecError
+from airflow_streaming.launch.cluster_policy import ClusterPolicy, ask_none
 from airflow_streaming.launch.driver_end import DriverEnd
 from airflow_streaming.launch.port import (
     DriverLog,
@@ -46,63 +47,82 @@ GROUP: Final = "airflow_streaming.launchers"
 log: Final = logging.getLogger(__name__)
 
 
-def open_launcher(name: str = LOCAL, *, folder: Path | None = None, cluster: str = "") -> Launcher:
+def open_launcher(
+    name: str = LOCAL,
+    *,
+    folder: Path | None = None,
+    cluster: str = "",
+    policy: ClusterPolicy = ask_none,
+) -> Launcher:
     """
-    Return who sees the drivers of all launchers.
+    Return a launcher that sees the drivers of all launchers.
 
     :param name: The launcher that starts new drivers.
     :param folder: Where driver logs lie on this host, by stream; ``None`` where it is not known.
     :param cluster: Where that launcher starts new drivers: the name of its ``host()``. It is not
         needed to look at drivers, whose epochs say where they are.
+    :param policy: Which recorded clusters are asked; none by default.
     """
-    return RecordedLaunchers(name, folder, cluster)
+    return RecordedLaunchers(name, folder, cluster, policy)
 
 
 class RecordedLaunchers:
     """
     Passes every question on to the launcher that the epoch names.
 
-    Each launcher is made when it is first asked and kept, since it may remember what it has seen.
+    Each launcher is made when it is first asked and kept, since it may remember what it has seen. An
+    epoch whose cluster the policy refuses gets ``RefusedCluster`` in every method.
 
     :param name: The launcher that starts new drivers.
     :param folder: See ``open_launcher``.
     :param cluster: See ``open_launcher``.
+    :param policy: See ``open_launcher``.
     """
 
-    def __init__(self, name: str, folder: Path | None = None, cluster: str = "") -> None:
-        self.kind, self._folder, self._cluster = name, folder, cluster
+    def __init__(
+        self,
+        name: str,
+        folder: Path | None = None,
+        cluster: str = "",
+        policy: ClusterPolicy = ask_none,
+    ) -> None:
+        self.kind, self._folder, self._cluster, self._policy = name, folder, cluster, policy
         self._made: dict[str, Launcher] = {}
 
     def host(self) -> Host:
-        return self._of(self.kind).host()
+        return self._named(self.kind).host()
 
     def launch(self, request: LaunchRequest) -> Launch:
-        return self._of(request.epoch.launcher).launch(request)
+        return self._of(request.epoch).launch(request)
 
     def find(self, epoch: Epoch) -> Launch | None:
-        found = self._of(epoch.launcher).find(epoch.as_launched)
+        found = self._of(epoch).find(epoch.as_launched)
         return None if found is None else replace(found, epoch=epoch.number)
 
     def probe(
         self, epoch: Epoch, launch: Launch | None, /, heartbeat: Heartbeat | None = None
     ) -> Process:
-        return self._of(epoch.launcher).probe(*_launched(epoch, launch), heartbeat)
+        return self._of(epoch).probe(*_launched(epoch, launch), heartbeat)
 
     def kill(
         self, epoch: Epoch, launch: Launch | None, heartbeat: Heartbeat | None = None
     ) -> Process:
-        return self._of(epoch.launcher).kill(*_launched(epoch, launch), heartbeat)
+        return self._of(epoch).kill(*_launched(epoch, launch), heartbeat)
 
     def open_end(self, epoch: Epoch, launch: Launch | None) -> DriverEnd | None:
-        return open_driver_end(self._of(epoch.launcher), *_launched(epoch, launch))
+        return open_driver_end(self._of(epoch), *_launched(epoch, launch))
 
     def clean_up(self, epoch: Epoch, launch: Launch | None = None) -> None:
-        self._of(epoch.launcher).clean_up(*_launched(epoch, launch))
+        self._of(epoch).clean_up(*_launched(epoch, launch))
 
     def logs(self, epoch: Epoch, launch: Launch, file: Path | None, most: int) -> DriverLog:
-        return self._of(epoch.launcher).logs(epoch.as_launched, launch, file, most)
+        return self._of(epoch).logs(epoch.as_launched, launch, file, most)
 
-    def _of(self, name: str) -> Launcher:
+    def _of(self, epoch: Epoch) -> Launcher:
+        refusal = self._policy(epoch)
+        return RefusedCluster(epoch.launcher, refusal) if refusal else self._named(epoch.launcher)
+
+    def _named(self, name: str) -> Launcher:
         if name not in self._made:
             cluster = self._cluster if name == self.kind else ""
             self._made[name] = _make(name, self._folder, cluster)
@@ -111,6 +131,8 @@ class RecordedLaunchers:
 
 def _launched(epoch: Epoch, launch: Launch | None) -> tuple[Epoch, Launch | None]:
     """Return both records as they were when the driver was started; see ``Epoch.as_launched``."""
+    if launch is not None and launch.token != epoch.token:
+        launch = None  # of another driver
     if epoch.promotes is None:
         return epoch, launch
     return epoch.as_launched, launch and replace(launch, epoch=epoch.promotes)
@@ -157,6 +179,19 @@ class MissingLauncher:
 
     def logs(self, epoch: Epoch, launch: Launch, file: Path | None, most: int) -> DriverLog:
         return DriverLog(place=f"{launch.log} on host {launch.host.name}", trouble=self._reason)
+
+
+class RefusedCluster(MissingLauncher):
+    """
+    Stands in for a launcher whose cluster this process may not ask.
+
+    :param reason: Why, and what to do.
+    """
+
+    def probe(
+        self, epoch: Epoch, launch: Launch | None, /, heartbeat: Heartbeat | None = None
+    ) -> Process:
+        return replace(super().probe(epoch, launch, heartbeat), was_asked=False)
 
 
 def _local(folder: Path | None, cluster: str) -> Launcher:

@@ -18,13 +18,14 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from functools import cache
 from string import Formatter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from airflow_streaming.exceptions import RecordError, SpecError
 
 if TYPE_CHECKING:
     from airflow_streaming.model.wire import Record
 
+R = TypeVar("R", bound="Record")
 _MOST: Final = 100
 """Characters of a folder's name."""
 GREEN_SUFFIX: Final = ".green"
@@ -157,6 +158,7 @@ PLACES: Final[Mapping[str, str]] = {
     "cutover_transition": "changes/{change}/steps/{number}.json",
     "death": "epochs/{epoch}/death.json",
     "deployment": "deployments/{number}.json",
+    "deviation": "deviations/{number}.json",
     "desired": "desired/{number}.json",
     "driver_log": "epochs/{epoch}/log.json",
     "epoch": "epochs/{number}.json",
@@ -170,6 +172,9 @@ PLACES: Final[Mapping[str, str]] = {
     "removal": "removals/{number}.json",
     "removal_end": "removals/{number}.end.json",
     "restart_decision": "epochs/{epoch}/restart.json",
+    "sink_repair": "repairs/{number}.json",
+    "sink_repair_end": "repairs/{number}.end.json",
+    "sink_repair_undo": "repairs/{number}.undo.json",
     "size_change": "sizes/{number}.json",
     "standby_answer": "epochs/{epoch}/orders/{number}.done.json",
     "standby_order": "epochs/{epoch}/orders/{number}.json",
@@ -222,6 +227,34 @@ class Layout:
         """
         parts = {name: self._part(name, value) for name, value in fields.items()}
         return f"{self.root}/{PLACES[record.KIND].format_map(parts)}"
+
+    def parse(self, record: type[R], data: bytes, **fields: int | str) -> R:
+        """
+        Read the record of a place.
+
+        :param fields: As for ``place``.
+        :raises RecordError: malformed, or of another stream, number or name.
+        """
+        found = record.from_bytes(data)
+        self.check(found, **fields)
+        return found
+
+    def check(self, record: Record, **fields: int | str) -> None:
+        """
+        Check that a record belongs to this stream and to the place it was read from.
+
+        A record is created once, so a copied, renamed or forged file is the only reason to differ.
+
+        :param fields: As for ``place``.
+        :raises RecordError: naming the field.
+        """
+        expected: dict[str, Any] = {"stream": self.root, **fields}
+        for name, value in expected.items():
+            seen = getattr(record, name, value)
+            if seen != value:
+                raise RecordError(
+                    f"its {name} is {seen!r:.80}, not {value!r:.80}. Move the file out of the home."
+                )
 
     def folder(self, kind: str | type[Record], **fields: int) -> str:
         """Return a folder, e.g. ``epochs``, or that of a kind of numbered record."""

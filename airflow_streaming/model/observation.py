@@ -79,11 +79,14 @@ class Process:
 
     :param cpu_seconds: CPU time used so far, where it can be seen.
     :param detail: The evidence in words, without a full stop.
+    :param was_asked: False where this process may not ask the driver's cluster, so that nothing
+        speaks for or against the driver.
     """
 
     state: ProcessState
     detail: str
     cpu_seconds: float | None = None
+    was_asked: bool = True
 
     @classmethod
     def gone(cls, detail: str) -> Self:

@@ -11,6 +11,7 @@ checkpoint with it. Another query's checkpoint or backup store is no better plac
 
 from __future__ import annotations
 
+import hashlib
 import posixpath
 import re
 from typing import Final
@@ -29,6 +30,12 @@ _USER_INFO: Final = re.compile(r"[^@]*:[^@]*@")
 _SCHEME: Final = re.compile(r"([a-z][a-z0-9+.-]*)?")
 _NO_SLASHES: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _SHORT: Final = re.compile(r"file:/(?!/)", re.IGNORECASE)
+
+
+def digest_of(uri: str) -> str:
+    """Return the name of a folder of this host for what belongs to the home of a URI."""
+    place = to_fsspec(uri).rstrip("/")
+    return f"home-{hashlib.sha256(place.encode()).hexdigest()[:16]}"
 
 
 def check_uri(uri: str, what: str) -> str:

@@ -10,23 +10,33 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Final, Self, TypeVar
 
 from airflow_streaming.exceptions import RecordError
 from airflow_streaming.model.codec import encode, reader_of, shown
+from airflow_streaming.model.texts import printable
 
 MAX_RECORD_BYTES = 1024 * 1024
 """No record is near this size; a status of 200 queries is about 200 kB."""
+MAX_NOTE_BYTES = 64 * 1024
+"""Of an alert or an event: hundreds of them are read at once."""
+_TEXTS: Final = ("reason", "message")
+"""Fields that quote users, scripts and errors: no secret is written, and nothing unprintable is read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """Base of every record in a home; ``KIND`` and ``VERSION`` are written with it."""
+    """
+    Base of every record in a home; ``KIND`` and ``VERSION`` are written with it.
+
+    ``LARGEST`` is the number of bytes that a reader takes and a writer writes.
+    """
 
     KIND: ClassVar[str]
     VERSION: ClassVar[int] = 1
+    LARGEST: ClassVar[int] = MAX_RECORD_BYTES
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form, with the record's kind and version."""
@@ -47,7 +57,7 @@ class Record:
                 f"This release reads version {cls.VERSION} of {cls.KIND!r} records, found "
                 f"{shown(version)}. Upgrade airflow-streaming where the record is read."
             )
-        decoded: Self = reader_of(cls)(data, cls.KIND)
+        decoded: Self = reader_of(cls)(_with_texts(data, printable), cls.KIND)
         return decoded
 
     def to_bytes(self) -> bytes:
@@ -57,15 +67,25 @@ class Record:
         :raises RecordError: no reader would take it: too large, a naive time, or NaN.
         """
         try:
-            data = (json.dumps(self.to_dict(), sort_keys=True, allow_nan=False) + "\n").encode()
+            told = _with_texts(self.to_dict(), _masked)
+            data = (json.dumps(told, sort_keys=True, allow_nan=False) + "\n").encode()
         except ValueError as err:
             raise RecordError(f"A {self.KIND!r} record cannot be written: {err}") from err
-        if len(data) > MAX_RECORD_BYTES:
+        if len(data) > self.LARGEST:
             raise RecordError(
                 f"A {self.KIND!r} record of {len(data)} bytes cannot be written; the limit is "
-                f"{MAX_RECORD_BYTES}. Shorten the texts in it."
+                f"{self.LARGEST}. Shorten the texts in it."
             )
         return data
+
+    def fitted(self) -> Self:
+        """Return the record with its texts cut until it is no larger than a reader takes."""
+        most, room = self.LARGEST, self.LARGEST - self.LARGEST // 8  # masks may lengthen a text
+        record = self
+        while most > _SHORT and len(json.dumps(record.to_dict(), allow_nan=False)) > room:
+            most //= 4
+            record = replace(self, **_cut(self, most))
+        return record
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
@@ -74,7 +94,35 @@ class Record:
 
         :raises RecordError: not JSON, too large, or not this kind of record.
         """
-        return cls.from_dict(parse_json(data))
+        return cls.from_dict(parse_json(data, limit=cls.LARGEST))
+
+
+_SHORT: Final = 64
+"""Characters to which no text is cut further."""
+
+
+def _cut(record: Record, most: int) -> dict[str, Any]:
+    """Return the texts of a record, and those of its mappings, cut to a number of characters."""
+    found: dict[str, Any] = {}
+    for field in fields(record):
+        value = getattr(record, field.name)
+        if type(value) is str:
+            found[field.name] = value[:most]
+        elif isinstance(value, Mapping):
+            listed = [*value.items()][: most // 8]
+            found[field.name] = {key[:most]: str(text)[:most] for key, text in listed}
+    return found
+
+
+def _with_texts(data: Mapping[str, Any], act: Callable[[str], str]) -> Mapping[str, Any]:
+    texts = {name: data[name] for name in _TEXTS if isinstance(data.get(name), str)}
+    return {**data, **{name: act(text) for name, text in texts.items()}} if texts else data
+
+
+def _masked(text: str) -> str:
+    from airflow_streaming.model.spark.failures import mask_secrets  # not at dag parse
+
+    return mask_secrets(printable(text))
 
 
 def parse_json(data: bytes, *, limit: int = MAX_RECORD_BYTES) -> dict[str, Any]:

@@ -61,7 +61,7 @@ class Notification:
     @property
     def label(self) -> str:
         """Return what the notifier is called in logs and records."""
-        return getattr(self.notifier, "__name__", type(self.notifier).__name__)
+        return _label(self.notifier)
 
 
 def as_list(notifiers: Notifiers) -> list[Notifier]:
@@ -69,6 +69,20 @@ def as_list(notifiers: Notifiers) -> list[Notifier]:
     if notifiers is None:
         return []
     return [notifiers] if callable(notifiers) else list(notifiers)
+
+
+def notifier_names(notifiers: Mapping[str, Notifiers]) -> tuple[str, ...]:
+    """
+    Return who receives alerts, one text for each argument that is given.
+
+    :param notifiers: By the argument of the operator.
+    """
+    named = {name: ", ".join(map(_label, as_list(given))) for name, given in notifiers.items()}
+    return tuple(f"{name}: {names}" for name, names in named.items() if names)
+
+
+def _label(notifier: Notifier) -> str:
+    return getattr(notifier, "__name__", type(notifier).__name__)
 
 
 def hand_over(parcels: Sequence[Notification], *, limit: timedelta) -> list[str]:

@@ -205,12 +205,13 @@ class CheckpointBackupOperator(CheckpointTask):
 
         if self.max_age is None:
             return None
-        # What was told of a stream that is not ours is written down beside its backups.
-        place = (
-            (self.home, self.home_conn_id) if self.home else (self.store_uri(), self.store_conn())
-        )
+        if self.home:
+            records = StreamHomeHook(self.home, self.home_conn_id).get_conn()
+        else:
+            # The alerts of a stream without a home are recorded beside its backups.
+            records = StreamHomeHook(self.store_uri(), self.store_conn()).init()
         return BackupAge(
-            StreamHomeHook(*place).get_conn().stream(self.stream_name()),
+            records.stream(self.stream_name()),
             self,
             context,
             max_age=self.max_age,

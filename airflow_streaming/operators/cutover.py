@@ -10,6 +10,7 @@ from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk import TriggerRule
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
+from airflow_streaming.changes.answers import REFUSAL, Answer, Settled
 from airflow_streaming.changes.cutover.lanes import Candidate, Facts, pair_of
 from airflow_streaming.changes.cutover.plan import CutoverPlan
 from airflow_streaming.exceptions import CutoverRefused, SpecError
@@ -32,6 +33,7 @@ from airflow_streaming.operators.common.gate import REPORT_XCOM_KEY
 from airflow_streaming.operators.common.upgrade import StreamApprovalOperator, answered_by
 from airflow_streaming.services.changes import command_cutover
 from airflow_streaming.triggers.change import CutoverTrigger
+from airflow_streaming.triggers.question import CommandQuestionTrigger
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -44,8 +46,6 @@ if TYPE_CHECKING:
 
 PROMOTE: Final = CutoverCommand.PROMOTE
 KEEP: Final = CutoverCommand.KEEP
-_NO: Final = {PROMOTE: CutoverCommand.ABORT, KEEP: CutoverCommand.ROLL_BACK}
-"""What a no is to each word."""
 _IN: Final = {
     PROMOTE: (CutoverState.READY, CutoverState.HELD),
     KEEP: (CutoverState.LIVE, CutoverState.SOAKING),
@@ -58,38 +58,21 @@ class CutoverApprovalOperator(StreamApprovalOperator):
     Ask a user for the word that a cutover waits for, and give it.
 
     The word is a record in the stream's home, as one from the command line is; the task that waits there
-    continues by it. Silence until ``response_timeout`` is a no.
+    continues by it. Silence until ``response_timeout`` is a no. Once the word, or its opposite, was given
+    elsewhere the task succeeds; it is skipped when the cutover has moved on without either.
 
     :param word: ``promote``: make green live, and a no gives it up; ``keep``: leave it live for
         good, and a no leads consumers back to blue.
     :param preflight_task_id: The task of the same run that made the report.
-    :param home: URI of the home. (templated)
-    :param stream: Name of the stream that leads. (templated)
-    :param home_conn_id: Connection with credentials for the home. (templated)
     """
 
-    template_fields: Sequence[str] = (
-        *StreamApprovalOperator.template_fields,
-        *("home", "stream", "home_conn_id"),
-    )
-
     @checked
-    def __init__(
-        self,
-        *,
-        word: str,
-        preflight_task_id: str,
-        home: str,
-        stream: str,
-        home_conn_id: str | None = None,
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, *, word: str, preflight_task_id: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        if word not in _NO:
-            raise SpecError(f"word is {word!r}; give {', '.join(_NO)}.")
+        if word not in REFUSAL:
+            raise SpecError(f"word is {word!r}; give {', '.join(REFUSAL)}.")
         self.word = CutoverCommand(word)
         self.preflight_task_id = preflight_task_id
-        self.home, self.stream, self.home_conn_id = home, stream, home_conn_id
 
     def execute(self, context: Context) -> Any:
         home = self._records()
@@ -106,19 +89,36 @@ class CutoverApprovalOperator(StreamApprovalOperator):
             )
         return self.ask(context)
 
-    def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
+    def question(self, context: Context, **waiting: Any) -> CommandQuestionTrigger:
+        change = self._change(self._records(), context).number
+        return CommandQuestionTrigger(change=change, command=self.word.value, **waiting)
+
+    def settled(self, context: Context, settled: Settled) -> dict[str, str]:
+        if settled.answer is Answer.VOID:
+            raise AirflowSkipException(f"No approval is needed any more. {settled.reason}")
+        self.log.info("The question was answered elsewhere. %s", settled.reason)
+        return {"answered_elsewhere": settled.answer.value, "reason": settled.reason}
+
+    def answered(self, context: Context, event: dict[str, Any]) -> Any:
         # Not the approval's own: after a no it would skip the tasks that carry the no out.
         answer = HITLOperator.execute_complete(self, context, event)
         no = self.said_no(event)
-        word = _NO[self.word] if no else self.word
+        word = REFUSAL[self.word] if no else self.word
         self._give(word, no or f"Approved by {answered_by(event) or 'an unnamed user'}.", context)
         return answer
 
     def _give(self, word: CutoverCommand, reason: str, context: Context) -> None:
+        from airflow_streaming.hooks.launchers import task_launcher  # not at dag parse
+
         home = self._records()
         change = self._change(home, context)
         try:
-            command_cutover(home, change.number, word, by=who(context), reason=reason)
+            command_cutover(
+                *(home, change.number, word),
+                by=who(context),
+                reason=reason,
+                launcher=task_launcher(home),
+            )
         except CutoverRefused as err:
             state = CUTOVER.state_of(home.steps(change.number))
             raise AirflowFailException(
@@ -378,6 +378,8 @@ class CutoverFinishOperator(CutoverTask):
         return self._end(context, event.get("memory"))
 
     def _give_up_what_failed(self, lanes: DagLanes, change: Change, context: Context) -> None:
+        from airflow_streaming.hooks.launchers import task_launcher  # not at dag parse
+
         wrong = self._what_is_wrong(context)
         if not wrong:
             return
@@ -390,6 +392,7 @@ class CutoverFinishOperator(CutoverTask):
                 *(lanes.home, change.number, CutoverCommand.ROLL_BACK),
                 by=lanes.by,
                 reason=wrong,
+                launcher=task_launcher(lanes.home),
             )
         except CutoverRefused as err:
             # A user was faster, or the point of no return lies behind: then only forward.

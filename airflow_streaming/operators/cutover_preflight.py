@@ -35,7 +35,7 @@ from airflow_streaming.operators.common.gate import (
     fail_if_refused,
     line_of,
 )
-from airflow_streaming.operators.upgrade_preflight import habit_of
+from airflow_streaming.operators.upgrade_preflight import accepted_codes, habit_of
 from airflow_streaming.options import Approval, GreenStart
 from airflow_streaming.reports.cutover import cutover_report
 from airflow_streaming.reports.markdown import markdown
@@ -168,13 +168,14 @@ class CutoverPreflightOperator(CutoverTask):
     :param keeps_blue_running: Parallel outputs only: blue runs on through the soak.
     :param deadlines: How long a state may last, by its name.
     :param sink_habits: What a sink does with a batch id that it has seen, by the query's name.
+    :param accept: Codes of steps back from the live deployment that are accepted. (templated)
     :param is_dry_run: The run only looks. (templated)
     """
 
     template_fields: Sequence[str] = (
         *CutoverTask.template_fields,
         *("way", "start", "replay_from", "soak_minutes"),
-        *("promote", "finalize", "retain_hours", "is_dry_run"),
+        *("promote", "finalize", "retain_hours", "accept", "is_dry_run"),
     )
 
     @checked
@@ -195,6 +196,7 @@ class CutoverPreflightOperator(CutoverTask):
         keeps_blue_running: bool = True,
         deadlines: Mapping[str, timedelta] | None = None,
         sink_habits: Mapping[str, str] | None = None,
+        accept: Sequence[str] | str = (),
         is_dry_run: bool | str = False,
         **kwargs: Any,
     ) -> None:
@@ -203,6 +205,7 @@ class CutoverPreflightOperator(CutoverTask):
         self.soak_minutes = soak_minutes
         self.promote, self.finalize = promote, finalize
         self.retain_hours = retain_hours
+        self.accept = accept
         self.is_dry_run = is_dry_run
         self.sink_habits = {query: habit_of(name) for query, name in (sink_habits or {}).items()}
         self.course = CutoverPlan(
@@ -285,6 +288,7 @@ class CutoverPreflightOperator(CutoverTask):
             start=None if start is GreenStart.BY_GATE else StartWay(start.value),
             replay_from=(self.replay_from or "").strip(),
             habits=self.sink_habits,
+            accepted=accepted_codes(self.accept),
         )
 
     def asked_course(self) -> CutoverPlan:

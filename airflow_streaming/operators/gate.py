@@ -83,14 +83,16 @@ class ChangeGateOperator(GateTask):
     def _of_stream(self, context: Context) -> GateReport:
         from airflow_streaming.changes.upgrade.rollback import is_same_code
         from airflow_streaming.gates.change_gate import gate_stream_change
-        from airflow_streaming.operators.common.form_edits import edited  # not at dag parse
-        from airflow_streaming.operators.rehearsal import candidate_of
+        from airflow_streaming.operators.rehearsal import candidate_of  # not at dag parse
         from airflow_streaming.spark_jobs.plan_mode import plan_script
 
-        spec = edited(
-            self.stream, runtime=self.runtime, application=self.application, conf=self.conf
+        hook = self.open_edited_hook(
+            context,
+            self.stream,
+            runtime=self.runtime,
+            application=self.application,
+            conf=self.conf,
         )
-        hook = self.open_hook(context, spec)
         current = hook.home.newest_deployment()
         candidate, _ = candidate_of(hook)
         if current is None:

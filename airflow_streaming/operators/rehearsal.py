@@ -49,7 +49,14 @@ def candidate_of(hook: SparkStreamHook) -> tuple[Candidate, bytes]:
     proposed, source = hook.proposal()
     program = hook.program(proposed, source)
     runtime = hook.runtime(hook.spec.runtime)
-    return Candidate(deployment=proposed, program=program, runtime=runtime), source
+    live = hook.home.newest_deployment()
+    candidate = Candidate(
+        deployment=proposed,
+        program=program,
+        runtime=runtime,
+        of_profile=frozenset() if live is None else hook.profile_keys(live),
+    )
+    return candidate, source
 
 
 class Proposed(NamedTuple):
@@ -201,15 +208,16 @@ class RehearsalOperator(GateTask):
 
     def proposed(self, context: Context) -> Proposed:
         """Return what is to be tried on the stream."""
-        from airflow_streaming.operators.common.form_edits import edited  # not at dag parse
-
-        spec = edited(
-            self.stream, runtime=self.runtime, application=self.application, conf=self.conf
+        hook = self.open_edited_hook(
+            context,
+            self.stream,
+            runtime=self.runtime,
+            application=self.application,
+            conf=self.conf,
         )
-        hook = self.open_hook(context, spec)
         deployment, source = hook.proposal()
         program = hook.program(deployment, source, is_scratch=True)
-        return Proposed(hook, program, hook.runtime(spec.runtime))
+        return Proposed(hook, program, hook.runtime(hook.asked.runtime))
 
     def _place(self, home: StreamHome) -> OfBackup | OfCheckpoints:
         from airflow_streaming.checkpoints.backup.stream_backup import default_store

@@ -267,14 +267,15 @@ class CheckpointRestoreOperator(CheckpointTask):
     def _plan(self, store: BackupStore, backup_id: str, narrator: ProgressLogger) -> RestorePlan:
         from airflow_streaming.changes.restore.undo import plan_switch
         from airflow_streaming.checkpoints.restore.restore import plan_restore  # not at dag parse
-        from airflow_streaming.launch.registry import open_launcher
+        from airflow_streaming.hooks.launchers import task_launcher
 
         if self.to:
             return plan_restore(
                 store, backup_id, self._place(), accept=self._accepted(), progress=narrator
             )
         asked = self._asked(narrator)
-        return plan_switch(self.open_stream(), open_launcher(), store, backup_id, asked)
+        home = self.open_stream()
+        return plan_switch(home, task_launcher(home), store, backup_id, asked)
 
     def _asked(self, narrator: ProgressLogger) -> RestoreRequest:
         from airflow_streaming.changes.restore.stream_restore import (
@@ -310,10 +311,13 @@ class CheckpointRestoreOperator(CheckpointTask):
     def _switch(
         self, store: BackupStore, backup_id: str, narrator: ProgressLogger, *, by: str
     ) -> Mapping[str, Any]:
+        from airflow_streaming.hooks.launchers import task_launcher
         from airflow_streaming.services.changes import restore_stream  # not at dag parse
 
+        home = self.open_stream()
         switched = restore_stream(
-            *(self.open_stream(), store, backup_id, self._asked(narrator)),
+            *(home, store, backup_id, self._asked(narrator)),
+            launcher=task_launcher(home),
             by=by,
             reason=self.reason,
             backs_up=self.backup_before,

@@ -23,7 +23,7 @@ from airflow_streaming.model.records.alert import AlertKind
 from airflow_streaming.model.records.control import EventKind
 from airflow_streaming.model.records.owner import Actor
 from airflow_streaming.model.records.policy import RestartAction
-from airflow_streaming.notifications.alerts import Alerts, Notifiers
+from airflow_streaming.notifications.alerts import Alerts, Notifiers, notifier_names
 from airflow_streaming.operators.common.base import (
     SpecTask,
     actor_of,
@@ -67,6 +67,9 @@ class SparkStreamOperator(SpecTask):
 
     An edited spec is a proposal: the running deployment stays until a run of the dag is triggered
     with the parameter ``restart=True``.
+
+    A home is never made by a task: an unmounted one looks like a new one. Make it once with
+    ``airflow-streaming init``, or trigger the dag with the configuration ``{"init_home": true}``.
 
     Marking the task failed or successful by hand stops the stream; clearing it does not.
 
@@ -136,6 +139,8 @@ class SparkStreamOperator(SpecTask):
         hook = self.open_hook(context)
         actor = actor_of(self, context)
         with spec_errors_are_final():
+            if context["params"].get("init_home") is True:
+                hook.init_home()
             hook.home.check_owner(actor, to_keep=True)
         if self._has_no_successor():
             self.log.warning(
@@ -146,7 +151,7 @@ class SparkStreamOperator(SpecTask):
             )
         self._deploy(hook, context)
         self._claim(hook, actor)
-        hook.keeper.supervise()
+        self._supervise(hook)
         if not self.stream.standby:
             hook.keeper.retire_standby("The dag asks for no standby.")
         return self._steer(hook, context, {})
@@ -156,12 +161,14 @@ class SparkStreamOperator(SpecTask):
         self.log.info("The trigger asks to %s; looking at the stream.", event.get("action"))
         # What was watched was watched in this lane. Whether it is live still is looked at next.
         lane = str(event.get("lane") or self.stream.name)
-        hook = self.open_hook(context).lane(lane)
+        hook = self.open_hook(context, has_seen_home=True).lane(lane)
         try:
-            self._claim(hook, actor_of(self, context))
+            if hook.home.newest_deployment() is not None:  # an empty folder is no home to write to
+                self._claim(hook, actor_of(self, context))
         except (HomeUnavailable, RecordError) as err:
             # What runs is watched all the same; the next run looks again.
             self.log.warning("The owner of stream %r is not known: %s", self.stream.name, err)
+        self._supervise(hook)
         return self._steer(hook, context, event)
 
     def on_kill(self) -> None:
@@ -201,6 +208,16 @@ class SparkStreamOperator(SpecTask):
         )
         deploying.deploy(restart_asked=bool(context["params"].get("restart", False)))
 
+    def _supervise(self, hook: SparkStreamHook) -> None:
+        """Record what this DAG asks; task, trigger, command line, page and sensors judge by that."""
+        given = {
+            "on_unhealthy": self.on_unhealthy,
+            "on_restart": self.on_restart,
+            "on_gave_up": self.on_gave_up,
+            "on_recovered": self.on_recovered,
+        }
+        hook.keeper.supervise(notifier_names(given))
+
     def _steer(
         self, hook: SparkStreamHook, context: Context, event: dict[str, Any]
     ) -> dict[str, Any]:
@@ -234,7 +251,7 @@ class SparkStreamOperator(SpecTask):
         # It runs already, so there is nothing to deploy: what the dag asks for is proposed to it by
         # the next task, as an edited stream is.
         live = hook.lane(hook.live_lane())
-        live.keeper.supervise()
+        self._supervise(live)
         return self._steer(live, context, {"successor_waits": event.get("successor_waits")})
 
     def _look(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_streaming.exceptions import HomeUnavailable
+from airflow_streaming.exceptions import HomeUnavailable, SameCopyRefused
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.home.live_lane import live_lane
 from airflow_streaming.hooks.home import StreamHomeHook, spec_errors_are_final
@@ -156,11 +156,11 @@ class StopStreamOperator(StreamSwitch):
     def _attend(
         self, context: Context, records: StreamHome, memory: dict[str, Any] | None
     ) -> tuple[StreamActions, Observer]:
-        from airflow_streaming.launch.registry import open_launcher
+        from airflow_streaming.hooks.launchers import task_launcher
         from airflow_streaming.supervision.actions import StreamActions  # not at dag parse
         from airflow_streaming.supervision.observer import Observer
 
-        launcher = open_launcher()
+        launcher = task_launcher(records)
         observer = Observer(records, launcher, memory=memory)
         return StreamActions(records, launcher, by=who(context)), observer
 
@@ -189,9 +189,18 @@ class StartStreamOperator(StreamSwitch):
     :param stream: The stream's name. (templated)
     :param reason: Why, for the records. (templated)
     :param home_conn_id: Connection with credentials for the home. (templated)
+    :param again: Also launch a copy that was given up because of a failure that lies in the copy.
     """
+
+    @checked
+    def __init__(self, *, again: bool = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.again = again
 
     def execute(self, context: Context) -> None:
         from airflow_streaming.services.streams import start  # not at dag parse
 
-        start(self.open(), by=who(context), reason=self.reason)
+        try:
+            start(self.open(), by=who(context), reason=self.reason, again=self.again)
+        except SameCopyRefused as err:
+            raise AirflowFailException(str(err)) from err

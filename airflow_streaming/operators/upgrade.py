@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import TriggerRule
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
+from airflow_streaming.changes.answers import Running, Settled
 from airflow_streaming.changes.judging.soak import SoakResult
 from airflow_streaming.exceptions import HomeUnavailable, SpecError, UpgradeRefused
 from airflow_streaming.model.arguments.calls import name_of, run
 from airflow_streaming.model.arguments.fields import checked
+from airflow_streaming.model.names import base_of
 from airflow_streaming.model.records.upgrade import RollbackPlan, SinkFacts, SoakTerms
 from airflow_streaming.model.records.upgrade_table import UPGRADE, Stage, UpgradeCommand
 from airflow_streaming.model.spark.failures import presentable
@@ -30,6 +33,7 @@ from airflow_streaming.operators.common.form_edits import (
 from airflow_streaming.operators.common.gate import REPORT_XCOM_KEY
 from airflow_streaming.operators.common.upgrade import StreamApprovalOperator, UpgradeTask
 from airflow_streaming.options import Check, Soaked
+from airflow_streaming.triggers.question import StartQuestionTrigger
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -91,11 +95,28 @@ class UpgradeApprovalOperator(StreamApprovalOperator):
             return None
         return self.ask(context)
 
-    def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
+    def question(self, context: Context, **waiting: Any) -> StartQuestionTrigger:
+        report = pulled(context, self.preflight_task_id, REPORT_XCOM_KEY) or {}
+        return StartQuestionTrigger(asked=asked_about(report), **waiting)
+
+    def answered(self, context: Context, event: dict[str, Any]) -> Any:
         no = self.said_no(event)
         if no:
             self.end(context, no)
-        return super().execute_complete(context, event)
+        return ApprovalOperator.execute_complete(self, context, event)
+
+    def settled(self, context: Context, settled: Settled) -> NoReturn:
+        self.end(context, settled.reason)
+        raise AirflowSkipException(settled.reason)
+
+
+def asked_about(report: Mapping[str, Any]) -> dict[str, Running]:
+    """Return the streams that a preflight's report is about, with the deployments it was made for."""
+    pairs = report.get("pairs", ())
+    if pairs:
+        return {one["stream"]: Running(one["blue"], one["replaced"]) for one in pairs}
+    lane = report["stream"]
+    return {base_of(lane): Running(lane, report["replaced"])}
 
 
 _GIVEN_UP: Final = (Stage.ABORTED, Stage.ROLLING_BACK, Stage.RESTORED, Stage.ROLLED_BACK)

@@ -87,6 +87,8 @@ class UpgradePreflightOperator(UpgradeTask):
         ``overwrites``, ``remembers``, ``appends`` or ``nothing``. A file sink needs none.
     :param accept_replay: Rows that come twice after a rollback are accepted. (templated)
     :param needs_rollback: Refuse an upgrade that could not be taken back. (templated)
+    :param accept: Codes of steps back from the live deployment that are accepted: ``live.older_spark``,
+        ``live.older_script``, ``live.dropped_conf``; a list, or a text with commas. (templated)
     :param same_code: Refuse a change of the code or of Spark's minor version: for a rolling
         restart.
     :param repartitions: Give state the number of shuffle partitions that is asked for, where Spark and
@@ -102,6 +104,7 @@ class UpgradePreflightOperator(UpgradeTask):
 
     template_fields: Sequence[str] = (
         *UpgradeTask.template_fields,
+        "accept",
         "accept_replay",
         "needs_rollback",
         "prewarm",
@@ -115,6 +118,7 @@ class UpgradePreflightOperator(UpgradeTask):
         *,
         soak: SoakTerms | None = None,
         sink_habits: Mapping[str, str] | None = None,
+        accept: Sequence[str] | str = (),
         accept_replay: bool | str = False,
         needs_rollback: bool | str = True,
         prewarm: bool | str | None = None,
@@ -128,6 +132,7 @@ class UpgradePreflightOperator(UpgradeTask):
         super().__init__(**kwargs)
         self.soak = soak or SoakTerms()
         self.sink_habits = {query: habit_of(name) for query, name in (sink_habits or {}).items()}
+        self.accept = accept
         self.accept_replay = accept_replay
         self.needs_rollback = needs_rollback
         self.prewarm = prewarm
@@ -221,6 +226,7 @@ class UpgradePreflightOperator(UpgradeTask):
             *(hook.home, current, candidate, self._ways()),
             sizes=sizes,
             repartitions=self.repartitions,
+            accepted=accepted_codes(self.accept),
             storage_options=options,
         )
 
@@ -298,6 +304,18 @@ def check_same_code(current: Deployment, proposed: Deployment) -> None:
         f"A rolling restart of stream {current.stream!r} would change {what}: "
         f"{', '.join(proposed.differences(current))} differ. Make it an upgrade."
     )
+
+
+def accepted_codes(accept: Sequence[str] | str) -> frozenset[str]:
+    """
+    Return the codes of findings that a user accepts.
+
+    :raises SpecError: a code is unknown.
+    """
+    from airflow_streaming.changes.upgrade.steps_back import check_accepted  # not at dag parse
+
+    given = accept.split(",") if isinstance(accept, str) else accept
+    return check_accepted([code.strip() for code in given if code.strip()])
 
 
 def habit_of(name: str) -> SinkReplaySemantics:

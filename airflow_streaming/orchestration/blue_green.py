@@ -134,6 +134,9 @@ class CutoverPath(Chain):
             UpgradeApprovalOperator(
                 task_id="approve",
                 preflight_task_id=self._preflight.task_id,
+                home=wishes.streams[0].home,
+                stream=wishes.streams[0].name,
+                home_conn_id=wishes.home_conn_id,
                 subject=f"Start a new version beside stream {self._names}?",
                 body=page_of(self._preflight.task_id),
                 is_dry_run=wishes.dry_run,
@@ -224,4 +227,5 @@ def _plan(options: CutoverOptions) -> dict[str, Any]:
         "keeps_blue_running": options.keeps_blue_running,
         "deadlines": dict(options.deadlines),
         "sink_habits": habits_of(options),
+        "accept": chosen(options.accept, form.ACCEPT_FROM_FORM),
     }

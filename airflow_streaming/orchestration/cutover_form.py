@@ -16,6 +16,7 @@ from airflow_streaming.model.records.cutover import SwitchMethod
 from airflow_streaming.model.records.upgrade import SoakTerms
 from airflow_streaming.options import Approval, GreenStart, plain
 from airflow_streaming.orchestration.form import (
+    accept_param,
     application_param,
     approvers_param,
     conf_param,
@@ -109,7 +110,7 @@ def cutover_params(
     :raises SpecError: streams or choices that cannot be.
     """
     streams = streams_of(stream)
-    script = {"application": application_param()} if len(streams) == 1 else {}
+    script = {"application": application_param(streams[0].form_policy)} if len(streams) == 1 else {}
     return {
         "dry_run": dry_run_param(),
         "way": Param(
@@ -130,7 +131,7 @@ def cutover_params(
         "replay_from": _replay_from(),
         "runtime": runtime_param(streams[0]),
         **script,
-        "conf": conf_param(),
+        "conf": conf_param(streams[0].form_policy),
         "need_approval": need_approval_param(is_bound=bool(approvers), default=need_approval),
         "promote": Param(
             plain(promote),
@@ -140,6 +141,7 @@ def cutover_params(
             description="An approval is always requested when the comparison is inconclusive.",
         ),
         "approvers": approvers_param(approvers),
+        "accept": accept_param(),
         **_times(soak or SoakTerms(), retain_blue),
     }
 

@@ -1,7 +1,7 @@
 """
-The form of an upgrade: what a user may choose when a run is triggered manually.
+The form of an upgrade: choices of a user who triggers a run manually.
 
-Every field that is left as it is means what the dag says. The runtimes on offer are those of
+A field that is left empty keeps the live value. The runtimes on offer are those of
 ``[streaming] runtimes`` where the dags are parsed; where there are none, the field takes any name,
 and the preflight says whether the worker knows it.
 
@@ -17,8 +17,10 @@ from typing import Any, Final
 
 from airflow.sdk import Param
 
+from airflow_streaming.changes.upgrade.steps_back import STEPS_BACK
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.arguments.fields import checked
+from airflow_streaming.model.arguments.form_policy import FormPolicy
 from airflow_streaming.model.records.upgrade import SoakTerms
 from airflow_streaming.operators.common.form_edits import ADVISED
 from airflow_streaming.options import BackupLevel, RehearseWhen, plain
@@ -26,6 +28,7 @@ from airflow_streaming.settings import read_settings
 from airflow_streaming.spec import StreamSpec
 
 __all__ = [
+    "accept_param",
     "application_param",
     "approvers_param",
     "conf_param",
@@ -38,10 +41,10 @@ __all__ = [
 ]
 
 _MINUTE: Final = timedelta(minutes=1)
-AS_IN_DAG: Final = "as in the dag"
-"""Choice of a runtime where the dag's own is a template; a form cannot show an empty choice."""
+AS_IT_IS: Final = "as it is live"
+"""Choice of the live runtime; a form cannot show an empty choice."""
 FROM_FORM: Final[Mapping[str, str]] = {
-    "runtime": "{{ (params.get('runtime') or '') | replace('" + AS_IN_DAG + "', '') }}",
+    "runtime": "{{ (params.get('runtime') or '') | replace('" + AS_IT_IS + "', '') }}",
     "application": "{{ params.get('application') or '' }}",
     "conf": "{{ (params.get('conf') or {}) | tojson }}",
 }
@@ -58,7 +61,7 @@ SIZE_FROM_FORM: Final[Mapping[str, str]] = {
         for name in ("executor_cores", "executor_memory", "shuffle_partitions")
     },
 }
-"""What a stream runs with, from the form of a rescale; what is typed there counts alone."""
+"""The size of a stream, from the form of a rescale; a typed value replaces the advice."""
 DRY_RUN_FROM_FORM: Final = "{{ params.get('dry_run', True) }}"
 APPROVAL_FROM_FORM: Final = "{{ params.get('need_approval', True) }}"
 APPROVERS_FROM_FORM: Final = "{{ (params.get('approvers') or []) | join(',') }}"
@@ -87,13 +90,13 @@ def upgrade_params(
     """
     Return the form of an upgrade, for the ``params`` of a dag.
 
-    :param prewarm: What is chosen there at first; ``None``: the stream's ``standby``.
+    :param prewarm: First choice of the field; ``None``: the stream's ``standby``.
     """
     prewarm = stream.standby if prewarm is None else prewarm
     return {
         "runtime": runtime_param(stream),
-        "application": application_param(),
-        "conf": conf_param(),
+        "application": application_param(stream.form_policy),
+        "conf": conf_param(stream.form_policy),
         **_course(soak, approvers, need_approval=need_approval, prewarm=prewarm),
         "rehearse": Param(
             plain(rehearse),
@@ -116,8 +119,13 @@ def rescale_params(
     approvers: Sequence[str] = (),
     need_approval: bool = False,
     prewarm: bool = False,
+    form_policy: FormPolicy = FormPolicy(),
 ) -> dict[str, Param]:
-    """Return the form of a rolling restart with another size, for the ``params`` of a dag."""
+    """
+    Return the form of a rolling restart with another size, for the ``params`` of a dag.
+
+    :param form_policy: That of the stream; the form says which settings it accepts.
+    """
     number = ["integer", "null"]
     return {
         "take_advice": Param(
@@ -146,7 +154,7 @@ def rescale_params(
             description="State is repartitioned where Spark can do it (4.2 and newer, RocksDB); the report says so, or "
             f"why it keeps the number it has. {_LEFT}",
         ),
-        "conf": conf_param(),
+        "conf": conf_param(form_policy),
         **_course(soak, approvers, need_approval=need_approval, prewarm=prewarm),
     }
 
@@ -171,13 +179,13 @@ def restore_params() -> dict[str, Param]:
                 "drill": "every byte, and a Spark that opens the state",
             },
             title="Verify",
-            description="What is verified before anything is restored.",
+            description="Checks of the backup before anything is restored.",
         ),
         "dry_run": Param(
             True,
             type="boolean",
             title="Dry run",
-            description="Verify, and report what a restore would replay. Turn off to restore; the "
+            description="Verify, and report the batches that a restore would replay. Turn off to restore; the "
             "stream must be stopped.",
         ),
         "rewind_sinks": Param(
@@ -211,6 +219,7 @@ def _course(
         "dry_run": dry_run_param(),
         "need_approval": need_approval_param(is_bound=bool(approvers), default=need_approval),
         "approvers": approvers_param(approvers),
+        "accept": accept_param(),
         "prewarm": Param(
             prewarm,
             type="boolean",
@@ -231,16 +240,15 @@ def _course(
 
 def runtime_param(stream: StreamSpec) -> Param:
     """Return the field for the Spark installation to go to."""
-    known = known_runtimes()
+    listed = stream.form_policy.runtimes
+    known = [one for one in known_runtimes() if listed is None or one in listed]
     told: dict[str, Any] = {
         "title": "Target runtime",
         "description": "Spark installation to go to, by its name in [streaming] runtimes.",
     }
     if not known:
         return Param(None, type=["string", "null"], **told)
-    if "{{" in stream.runtime:
-        return Param(AS_IN_DAG, enum=[AS_IN_DAG, *known], **told)
-    return Param(stream.runtime, enum=sorted({stream.runtime, *known}), **told)
+    return Param(AS_IT_IS, enum=[AS_IT_IS, *known], **told)
 
 
 def dry_run_param() -> Param:
@@ -253,24 +261,53 @@ def dry_run_param() -> Param:
     )
 
 
-def application_param() -> Param:
+def accept_param() -> Param:
+    """Return the field for the steps back from the live deployment that a user accepts."""
+    return Param(
+        [],
+        type=["array", "null"],
+        items={"type": "string"},
+        examples=list(STEPS_BACK),
+        title="Accepted findings",
+        description="Codes of steps back in the dry run's report that you accept, one per line.",
+    )
+
+
+def application_param(policy: FormPolicy) -> Param:
     """Return the field for the script to go to."""
+    below = f", and scripts below {', '.join(policy.applications)}" if policy.applications else ""
+    accepted = (
+        "any script"
+        if "application" in policy.fields
+        else f"the script of the running deployment{below}"
+    )
     return Param(
         None,
         type=["string", "null"],
         title="Application",
-        description="Path or URI of the script to go to. Empty: the one that the dag names.",
+        description="Path or URI of the script to go to. Empty: the live one. Accepted "
+        f"beside it: {accepted}.{_code(policy, 'application')}",
     )
 
 
-def conf_param() -> Param:
+def conf_param(policy: FormPolicy) -> Param:
     """Return the field for changes of the configuration."""
+    more = f", and {', '.join(policy.conf)}" if policy.conf else ""
+    accepted = "any setting" if "conf" in policy.fields else f"sizes and plain settings{more}"
     return Param(
         {},
         type=["object", "null"],
         title="Configuration",
         description='Changes of the Spark configuration, e.g. {"spark.executor.memory": "4g"}; '
-        "null takes a key out. No secrets: what is typed here is stored with the run.",
+        f"null takes a key out. Accepted: {accepted}.{_code(policy, 'conf')} No secrets: the value is "
+        "stored with the run.",
+    )
+
+
+def _code(policy: FormPolicy, field: str) -> str:
+    """Return the warning of a field through which a run may bring code; empty without it."""
+    return (
+        " Who starts a run may run code as the worker's user." if policy.means_code(field) else ""
     )
 
 
@@ -312,4 +349,4 @@ def known_runtimes() -> list[str]:
     try:
         return sorted(str(name) for name in read_settings().runtimes)
     except SpecError:
-        return []  # the worker reports what is wrong; a dag must be parsed
+        return []  # the worker reports the error; a dag must be parsed

@@ -282,6 +282,7 @@ def _rescale(of: _Shared, options: RestartOptions) -> DAG:
             approvers=options.approvers,
             need_approval=bool(options.approvers),
             prewarm=stream.standby,
+            form_policy=stream.form_policy,
         ),
         doc_md=rescale_page(stream),
         description=f"Restarts stream {stream.name} with another size.",
@@ -298,6 +299,7 @@ def _backups_of(of: _Shared) -> dict[str, Any]:
         "stream": of.stream.name,
         "store": of.connections.backup_store,
         "home_conn_id": of.connections.home_conn_id,
+        "form_policy": of.stream.form_policy,
     }
 
 

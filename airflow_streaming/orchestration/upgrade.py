@@ -186,6 +186,9 @@ class Path(Chain):
             UpgradeApprovalOperator(
                 task_id="approve",
                 preflight_task_id=self._preflight.task_id,
+                home=wishes.stream.home,
+                stream=wishes.stream.name,
+                home_conn_id=wishes.home_conn_id,
                 subject="Upgrade stream " + wishes.stream.name + "?",
                 body="".join(self._pages),
                 is_dry_run=wishes.dry_run,
@@ -286,6 +289,7 @@ def upgrade_in_place(
             rewind_sink=options.rewind_sink,
             preflight={
                 "sink_habits": habits_of(options),
+                "accept": chosen(options.accept, form.ACCEPT_FROM_FORM),
                 "accept_replay": options.accept_replay,
                 "needs_rollback": options.needs_rollback,
                 "prewarm": chosen(options.prewarm, form.PREWARM_FROM_FORM),
@@ -342,6 +346,7 @@ def rolling_restart(
                 "needs_rollback": False,
                 "repartitions": bool(size),
                 "prewarm": chosen(options.prewarm, form.PREWARM_FROM_FORM),
+                "accept": chosen(options.accept, form.ACCEPT_FROM_FORM),
                 "sink_habits": habits_of(options),
             },
             edits={"conf": conf, "size": dict(size or {})},

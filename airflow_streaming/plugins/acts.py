@@ -8,6 +8,7 @@ epoch or change that the page showed, so that a page that is an hour old does no
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
 from airflow_streaming.exceptions import DeclarationRefused, UpgradeRefused
@@ -27,10 +28,11 @@ def act_on(kept: Kept, act: str, *, by: str, reason: str, number: int | None, co
     """
     Do one act and return what came of it.
 
-    :param act: ``start``, ``stop``, ``close-circuit``, ``declare-dead``, ``upgrade.<command>`` or
+    :param act: ``start``, ``start-again``, ``stop``, ``close-circuit``, ``declare-dead``, ``upgrade.<command>`` or
         ``cutover.<command>``.
     :param number: The epoch or change that is meant.
     :param confirm: The stream's name, for every act that is not gentle.
+    :raises SameCopyRefused: a start would launch the copy that was given up.
     :raises UpgradeRefused: there is no such act, it was not confirmed, or it cannot be done.
     :raises CutoverRefused: it cannot be done where the cutover stands.
     :raises DeclarationRefused: the driver lives as far as can be seen.
@@ -54,8 +56,10 @@ def act_on(kept: Kept, act: str, *, by: str, reason: str, number: int | None, co
     return do(home, by, reason, number)
 
 
-def _start(home: StreamHome, by: str, reason: str, number: int | None) -> str:
-    started = streams.start(home, by=by, reason=reason)
+def _start(
+    home: StreamHome, by: str, reason: str, number: int | None, *, again: bool = False
+) -> str:
+    started = streams.start(home, by=by, reason=reason, again=again)
     closed = " and its circuit was closed" if started.closed is not None else ""
     was = "is" if started.is_new else "was already"
     return f"Desired state {was} running{closed}."
@@ -85,6 +89,7 @@ def _declare_dead(
 _DECLARE_DEAD: Final = "declare-dead"
 _ACTS: Final[Mapping[str, Callable[[StreamHome, str, str, int | None], str]]] = {
     "start": _start,
+    "start-again": partial(_start, again=True),
     "stop": _stop,
     "close-circuit": _close,
 }
@@ -114,7 +119,12 @@ def _command(
         raise UpgradeRefused(
             f"Cutover {number} with command {command!r} is not the one that is there: reload the page."
         )
-    changes.command_cutover(led, led_number, CutoverCommand(command), by=by, reason=reason)
+    changes.command_cutover(
+        *(led, led_number, CutoverCommand(command)),
+        by=by,
+        reason=reason,
+        launcher=PageDrivers(kept).launcher,
+    )
     return f"Recorded {command!r} for cutover {led_number}; its task follows."
 
 

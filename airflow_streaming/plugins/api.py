@@ -32,11 +32,13 @@ from airflow_streaming.exceptions import (
     HomeNotAllowed,
     LookRefused,
     NotTheOwner,
+    SameCopyRefused,
     StreamingError,
     UpgradeRefused,
 )
 from airflow_streaming.model.history import downsample
 from airflow_streaming.model.spark.failures import mask_secrets
+from airflow_streaming.model.texts import one_line
 from airflow_streaming.plugins.access.kept import Keepers, Kept, dags_of
 from airflow_streaming.plugins.access.looks import Looks
 from airflow_streaming.plugins.acts import act_on
@@ -58,7 +60,7 @@ _HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
 }
-_REFUSED: Final = (UpgradeRefused, CutoverRefused, DeclarationRefused)
+_REFUSED: Final = (UpgradeRefused, CutoverRefused, DeclarationRefused, SameCopyRefused)
 
 
 def add_api(app: FastAPI) -> None:
@@ -376,7 +378,7 @@ async def act(
             kept,
             act,
             by=by,
-            reason=mask_secrets(body.reason),
+            reason=one_line(mask_secrets(body.reason)),
             number=body.number,
             confirm=body.confirm,
         )
@@ -401,7 +403,7 @@ async def look_at(request: Request, kept: Kept, show: Callable[[], Any]) -> Any:
     """Return what a look at one home or checkpoint shows, or refuse it in time."""
     looks: Looks = request.app.state.looks
     try:
-        return await looks.look(kept.home, show)
+        return await looks.look(kept.place, show)
     except _REFUSED:
         raise
     except LookRefused as err:

@@ -105,6 +105,7 @@ class Lane:
                 parts=self.parts,
                 open_backups=backups_of(self.kept),
                 probe=PageDrivers(self.kept).probe,
+                live=self.live,
             )
         found = self.views[lane]
         try:
@@ -226,7 +227,7 @@ class Boards:
     async def _look(self, board: HomeBoard, ones: Sequence[Kept]) -> None:
         begun = self._clock()
         try:
-            is_whole = await self.looks.look(ones[0].home, partial(self._slice, board, ones))
+            is_whole = await self.looks.look(ones[0].place, partial(self._slice, board, ones))
             board.problem = ""
             rest = max(FRESH, SHARE * (self._clock() - begun)) if is_whole else 0.2
         except LookRefused as err:

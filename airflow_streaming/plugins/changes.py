@@ -13,13 +13,15 @@ from airflow_streaming.exceptions import RecordError
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.observation import VerdictState
-from airflow_streaming.model.records.control import Change, ChangeEnd, ChangeKind, DesiredState
+from airflow_streaming.model.records.control import Change, ChangeEnd, ChangeKind
 from airflow_streaming.model.records.cutover import SwitchMethod
 from airflow_streaming.model.records.cutover_table import CUTOVER, CutoverState, CutoverTransition
 from airflow_streaming.model.records.upgrade_table import UPGRADE, Stage, UpgradeCommand
-from airflow_streaming.plugins.standing import Look, cut, told, tried
+from airflow_streaming.plugins.texts import cut, told, tried
 from airflow_streaming.services.streams import stop_grace
 from airflow_streaming.supervision.open_change import upgrade_in_progress
+from airflow_streaming.supervision.restart import remedy_of
+from airflow_streaming.supervision.stream_status import StreamStatus
 
 MOST: Final = 8
 C = CutoverState
@@ -190,21 +192,27 @@ def _facts(facts: Mapping[str, str], most: int = 30) -> dict[str, str]:
     return {cut(key, 100): cut(value, 500) for key, value in [*facts.items()][:most]}
 
 
-def acts_of(home: StreamHome, look: Look) -> list[dict[str, Any]]:
+def acts_of(home: StreamHome, status: StreamStatus) -> list[dict[str, Any]]:
     """Return what may be done to a stream now, each with what it does and what it costs."""
-    return [*_stream_acts(home, look), *_change_acts(home)]
+    return [*_stream_acts(home, status), *_change_acts(home)]
 
 
 def _act(act: str, label: str, says: str, *, danger: bool = False, **more: Any) -> dict[str, Any]:
     return {"act": act, "label": label, "says": says, "danger": danger, **more}
 
 
-def _stream_acts(home: StreamHome, look: Look) -> Iterator[dict[str, Any]]:
-    seen = look.seen
-    is_off = look.desired is not None and look.desired.state is DesiredState.STOPPED
-    epoch = seen.epoch.number if seen else None
-    is_open = look.circuit is not None and look.circuit.holds(epoch)
-    if is_off or is_open:
+def _stream_acts(home: StreamHome, status: StreamStatus) -> Iterator[dict[str, Any]]:
+    seen, epoch = status.seen, status.epoch
+    is_off, is_open = not status.wants_to_run, status.circuit_is_open
+    if status.same_copy_would_fail and seen is not None and status.decision is not None:
+        yield _act(
+            "start-again",
+            "Start the same copy",
+            f"Deployment {seen.epoch.deployment} failed in this way, and the same copy would start. "
+            f"{remedy_of(status.decision, status.stream)}",
+            danger=True,
+        )
+    elif is_off or is_open:
         yield _act(
             "start",
             "Start",
@@ -213,7 +221,7 @@ def _stream_acts(home: StreamHome, look: Look) -> Iterator[dict[str, Any]]:
             + ". The next driver resumes after the last committed batch: nothing is lost; a batch "
             "that was planned and not committed runs again with the same input.",
         )
-    if is_open:
+    if is_open and not status.same_copy_would_fail:
         yield _act(
             "close-circuit",
             "Close circuit",
@@ -230,7 +238,7 @@ def _stream_acts(home: StreamHome, look: Look) -> Iterator[dict[str, Any]]:
             "rows twice. New data waits in the sources as long as they keep it.",
             danger=True,
         )
-    if seen is not None and not seen.is_dead and look.standing.word in _OUT_OF_SIGHT:
+    if seen is not None and not seen.is_dead and status.standing.word in _OUT_OF_SIGHT:
         yield _act(
             "declare-dead",
             "Declare driver dead",

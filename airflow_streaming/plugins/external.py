@@ -18,11 +18,12 @@ from airflow_streaming.hooks.home import StreamHomeHook
 from airflow_streaming.model.uris import is_local
 from airflow_streaming.plugins.access.kept import Kept, external_title
 from airflow_streaming.plugins.access.trust import check_home
-from airflow_streaming.plugins.standing import cut, level_of, told
+from airflow_streaming.plugins.texts import cut, told
 from airflow_streaming.settings import read_settings
 from airflow_streaming.supervision.external.endpoint import ask
 from airflow_streaming.supervision.external.observer import ExternalObserver
 from airflow_streaming.supervision.readiness.snapshot import QuerySnapshot, StreamSnapshot
+from airflow_streaming.supervision.stream_status import level_of
 
 ENDPOINT_SECONDS: Final = 1.0
 """A page waits less long for a driver's web page than a sensor does."""

@@ -11,21 +11,24 @@ from __future__ import annotations
 
 import posixpath
 import re
-import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
+from airflow_streaming.home.byte_cache import ByteCache
 from airflow_streaming.model.storage import Store
 
 FRESH: Final = 15.0
 """Seconds for which a listing, or that a record is missing, is good enough for a page."""
 SHORTLY: Final = 2.0
 """Seconds for which a file that is written again is good enough."""
-_MOST_BYTES: Final = 16 * 1024 * 1024
-_MOST_ANSWERS: Final = 50_000
+_NAME_BYTES: Final = 60
+"""Of a name in a list, beside its characters."""
+_RECORDS: Final[ByteCache[bytes]] = ByteCache(32 * 1024 * 1024)
+"""Records of all homes that this process shows."""
+_ANSWERS: Final[ByteCache[Any]] = ByteCache(16 * 1024 * 1024)
+"""Answers of all homes that are good for some seconds: listings, absences, files that are written again."""
 _CREATED_ONCE: Final = re.compile(
     r"/(\d{6}|launch|exit|stop|restart|death|[\dTZ.]+-[0-9a-f]+)\.json$"
 )
@@ -44,57 +47,49 @@ class PageStore:
     store: Store
     clock: Callable[[], float] = time.monotonic
     uri: str = ""
-    _records: OrderedDict[str, bytes] = field(default_factory=OrderedDict)
-    _bytes: int = 0
-    _recent: OrderedDict[str, tuple[float, bytes]] = field(default_factory=OrderedDict)
-    _missing: dict[str, float] = field(default_factory=dict)
-    _listed: dict[str, tuple[float, list[str]]] = field(default_factory=dict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _key: object = field(default_factory=object)
+    _fresh: object = field(default_factory=object)
+    """Key of the answers that may change; a new one forgets all of them."""
 
     def __post_init__(self) -> None:
         self.uri = self.store.uri
 
     def read(self, path: str) -> bytes | None:
         """Return a file, ``None`` when there is none."""
-        with self._lock:
-            if (known := self._records.get(path)) is not None:
-                self._records.move_to_end(path)
-                return known
-            if self._is_missing(path):
-                return None
-            self._drop_old()
-            if (recent := self._recent.get(path)) is not None:
-                return recent[1]
+        known = _RECORDS.get((self._key, path))
+        if known is not None:
+            return known
+        if self._is_missing(path):
+            return None
+        recent: bytes | None = self._answer("file", path, SHORTLY)
+        if recent is not None:
+            return recent
         data = self.store.read(path)
-        with self._lock:
-            if data is None:
-                self._trim()
-                self._missing[path] = self.clock()
-            elif _CREATED_ONCE.search(path):
-                self._keep(path, data)
-            else:
-                self._recent[path] = (self.clock(), data)
-                self._recent.move_to_end(path)
+        if data is None:
+            self._keep("missing", path, True, size=len(path))
+        elif _CREATED_ONCE.search(path):
+            _RECORDS.put((self._key, path), data, len(data))
+        else:
+            self._keep("file", path, data, size=len(data))
         return data
 
     def names(self, folder: str) -> list[str]:
         """Return the names in a folder."""
-        with self._lock:
-            at, known = self._listed.get(folder, (float("-inf"), []))
-            if self.clock() - at < FRESH:
-                return list(known)
+        known: list[str] | None = self._answer("names", folder, FRESH)
+        if known is not None:
+            return list(known)
         parent, name = posixpath.split(folder)
         # One listing of the home tells which lanes there are, and one of a lane which of its folders.
-        is_absent = bool(folder) and "/" not in parent and name not in self.names(parent)
-        found = [] if is_absent else self.store.names(folder)
-        with self._lock:
-            self._trim()
-            # What the parent's listing says is as old as that is.
-            at, _ = (
-                self._listed.get(parent, (self.clock(), [])) if is_absent else (self.clock(), [])
-            )
-            self._listed[folder] = (at, list(found))
-        return found
+        if folder and "/" not in parent and name not in self.names(parent):
+            # This is as old as the listing of the parent.
+            parents = _ANSWERS.get((self._fresh, "names", parent))
+            at = self.clock() if parents is None else parents[0]
+            _ANSWERS.put((self._fresh, "names", folder), (at, []), len(folder))
+            return []
+        found = self.store.names(folder)
+        size = sum(_NAME_BYTES + len(name) for name in found)
+        self._keep("names", folder, found, size=size)
+        return list(found)
 
     def create(self, path: str, data: bytes) -> None:
         """Create a file, as the store does."""
@@ -113,33 +108,20 @@ class PageStore:
 
     def forget(self) -> None:
         """Forget all but what can never change, because something was just done."""
-        with self._lock:
-            self._missing.clear()
-            self._listed.clear()
-            self._recent.clear()
+        self._fresh = object()
 
     def _is_missing(self, path: str) -> bool:
-        now = self.clock()
-        if now - self._missing.get(path, float("-inf")) < FRESH:
+        if self._answer("missing", path, FRESH):
             return True
         folder, name = posixpath.split(path)
-        at, known = self._listed.get(folder, (float("-inf"), []))
-        return now - at < FRESH and name not in known
+        known: list[str] | None = self._answer("names", folder, FRESH)
+        return known is not None and name not in known
 
-    def _keep(self, path: str, data: bytes) -> None:
-        old = self._records.pop(path, b"")
-        self._records[path] = data
-        self._bytes += len(data) - len(old)
-        while self._bytes > _MOST_BYTES and self._records:
-            self._bytes -= len(self._records.popitem(last=False)[1])
+    def _answer(self, what: str, path: str, good_for: float) -> Any:
+        found = _ANSWERS.get((self._fresh, what, path))
+        if found is None or self.clock() - found[0] >= good_for:
+            return None
+        return found[1]
 
-    def _drop_old(self) -> None:
-        """Forget what is no longer good enough; so the bound is what is read in that time."""
-        oldest = self.clock() - SHORTLY
-        while self._recent and next(iter(self._recent.values()))[0] <= oldest:
-            self._recent.popitem(last=False)
-
-    def _trim(self) -> None:
-        if len(self._missing) + len(self._listed) > _MOST_ANSWERS:
-            self._missing.clear()
-            self._listed.clear()
+    def _keep(self, what: str, path: str, answer: object, *, size: int) -> None:
+        _ANSWERS.put((self._fresh, what, path), (self.clock(), answer), size)

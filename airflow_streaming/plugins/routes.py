@@ -8,7 +8,7 @@ the right to see its stream, and no path ever comes from the address or from wha
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Annotated, Final
 from urllib.parse import urlencode
 
@@ -23,7 +23,7 @@ from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.host import this_host
 from airflow_streaming.model.records.epoch import Epoch, Launch
 from airflow_streaming.plugins.access.drivers import PageDrivers
-from airflow_streaming.plugins.access.kept import Kept, kept_by, open_stream
+from airflow_streaming.plugins.access.kept import Kept, kept_by, open_stream, workers_of
 from airflow_streaming.plugins.access.looks import Looks
 from airflow_streaming.plugins.access.slots import Limits
 from airflow_streaming.plugins.access.trust import check_home, ui_address
@@ -97,7 +97,7 @@ async def page_of(request: Request, kept: Kept, show: Callable[[StreamHome], Res
     """Show one page about the lane of a stream that is live, or refuse it in time."""
     looks: Looks = request.app.state.looks
     try:
-        return await looks.look(kept.home, lambda: show(open_stream(kept)))
+        return await looks.look(kept.place, lambda: show(open_stream(kept)))
     except LookRefused as err:
         raise HTTPException(503, str(err), {"Retry-After": str(err.retry_after)}) from err
     except (HomeNotAllowed, NotTheOwner) as err:
@@ -111,9 +111,12 @@ async def driver_log(request: Request, kept: KeptByTask) -> Response:
     return await page_of(request, kept, lambda home: _end_of_log(home, PageDrivers(kept)))
 
 
-async def spark_ui(request: Request, kept: KeptByTask) -> Response:
+Workers = Annotated[Collection[str], Depends(workers_of)]
+
+
+async def spark_ui(request: Request, kept: KeptByTask, workers: Workers) -> Response:
     """Lead to the Spark UI of the driver that runs now."""
-    return await page_of(request, kept, _to_spark_ui)
+    return await page_of(request, kept, lambda home: _to_spark_ui(home, workers))
 
 
 async def stream_page(request: Request, kept: KeptByTask) -> Response:
@@ -127,7 +130,7 @@ def _end_of_log(home: StreamHome, drivers: PageDrivers) -> Response:
     epoch, launch = _newest_launch(home)
     # The recorded path is only shown: a record may have been forged, and this process reads much.
     started = epoch.as_launched
-    file = read_settings().driver_log(started.stream, started.number)
+    file = read_settings().driver_log(home.store.uri, started.stream, started.number)
     log = drivers.logs(epoch, launch, file, MOST)
     kept = None if log.tail is not None else home.driver_log(epoch.number)
     try:
@@ -137,23 +140,23 @@ def _end_of_log(home: StreamHome, drivers: PageDrivers) -> Response:
         raise HTTPException(404, str(err)) from err
 
 
-def _to_spark_ui(home: StreamHome) -> Response:
+def _to_spark_ui(home: StreamHome, workers: Collection[str]) -> Response:
     _, launch = _newest_launch(home)
     status = home.status(launch.epoch)
     if status is None or not status.ui_url:
         raise HTTPException(404, "The driver has not reported its Spark UI address yet.")
     address = ui_address(
         status.ui_url,
-        host=launch.host.name,
-        local=_local_names() if launch.host == this_host() else (),
+        hosts={*workers, *(_local_names() if this_host().name.lower() in workers else ())},
         allowed=read_settings().ui_hosts,
     )
     if address is None:
-        # Shown and not followed: the status may have been forged.
+        # Shown and not followed: both records, of the driver's status and of its launch, may be forged.
         raise HTTPException(
             403,
-            f"The driver reports its Spark UI at {status.ui_url!r}, which is not on the host of its "
-            f"launch, {launch.host.name!r}. If that is right, add the host to [streaming] ui_hosts.",
+            f"The driver reports its Spark UI at {status.ui_url!r:.300}, on none of the hosts that ran tasks "
+            f"of its dag ({', '.join(sorted(workers)) or 'none'}). If the host is right, add it to [streaming] "
+            "ui_hosts.",
         )
     return RedirectResponse(address)
 

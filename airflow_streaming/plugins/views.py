@@ -19,35 +19,35 @@ from airflow_streaming.checkpoints.vault.store import BackupStore
 from airflow_streaming.exceptions import StreamingError
 from airflow_streaming.home.history import HistoryReader, PartCache, sparkline
 from airflow_streaming.home.home import StreamHome
-from airflow_streaming.launch.registry import open_launcher
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.durations import age_of
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.names import color_of
 from airflow_streaming.model.observation import ENDED, Observation, Process, VerdictState
 from airflow_streaming.model.progress import BatchProgress
-from airflow_streaming.model.records.control import ChangeInProgress
+from airflow_streaming.model.records.control import ChangeInProgress, StreamRemoval
 from airflow_streaming.model.records.cutover import CutoverStanding
 from airflow_streaming.model.records.cutover_table import CutoverState
 from airflow_streaming.model.records.epoch import Epoch, LaunchCause
 from airflow_streaming.model.records.upgrade import OpenUpgrade
 from airflow_streaming.model.records.upgrade_table import Stage
 from airflow_streaming.model.status import QueryStatus, Status
+from airflow_streaming.plugins.access.drivers import in_time
 from airflow_streaming.plugins.changes import acts_of
 from airflow_streaming.plugins.lists import backup_view
-from airflow_streaming.plugins.standing import Look, cut, told, tried
+from airflow_streaming.plugins.texts import cut, told, tried
+from airflow_streaming.services.stream_status import read_status
 from airflow_streaming.services.streams import Probe, look_once
-from airflow_streaming.supervision.alerts.alerting import open_incidents
 from airflow_streaming.supervision.epoch_figures import Figures
-from airflow_streaming.supervision.open_change import change_in_progress
 from airflow_streaming.supervision.rules import sentences
 from airflow_streaming.supervision.standby import summary
 from airflow_streaming.supervision.standby_observer import view_standby
+from airflow_streaming.supervision.stream_status import Standing, StreamStatus
 
 SELDOM: Final = 45.0
 """Seconds between two looks at what changes rarely: backups, events, sparklines."""
 _RESTARTS: Final = frozenset({LaunchCause.RESTART, LaunchCause.TRIAL, LaunchCause.ROLLBACK})
-_DOWN: Final = frozenset({"gave_up", "off", "restarting", *(state.value for state in ENDED)})
+_DOWN: Final = frozenset({*Standing, *(state.value for state in ENDED)})
 """Standings without a driver, of which the last batch's rates tell nothing."""
 _DAY: Final = timedelta(days=1)
 _WAITS_FOR_PERSON: Final = frozenset(
@@ -62,15 +62,17 @@ class StreamWatch:
 
     :param home: Its records, which keep what they have read.
     :param parts: What was read of histories, shared by all streams.
-    :param probe: Looks at its driver's processes; asks whatever cluster its record names when not given.
+    :param probe: Looks at the processes of its drivers and standbys.
     :param open_backups: Opens the store of its backups; ``None`` when the page may not open it.
+    :param live: Returns the live lane of the stream; default: it has one lane.
     :param clock: Monotonic seconds.
     """
 
     home: StreamHome
     parts: PartCache
+    probe: Probe
     open_backups: Callable[[], BackupStore] | None = None
-    probe: Probe | None = None
+    live: Callable[[], str] | None = None
     clock: Callable[[], float] = time.monotonic
     _seldom: dict[str, Any] = field(default_factory=dict)
     _seldom_at: float = float("-inf")
@@ -88,6 +90,10 @@ class StreamWatch:
 
     def whole(self, now: datetime) -> dict[str, Any]:
         """Return what its own page shows of it, without history and timeline."""
+        with in_time():
+            return self._whole(now)
+
+    def _whole(self, now: datetime) -> dict[str, Any]:
         look = self._look(now, is_close=True)
         status = look.seen.status if look.seen else None
         return {
@@ -99,34 +105,25 @@ class StreamWatch:
             "rules": _rules(look),
             "incidents": [_record(alert) for alert in look.incidents],
             "failure": _failure(self.home, look),
+            "failures_in_a_row": look.failures_in_a_row,
             "driver": _driver(look),
             "standby": cut(self._standby(look), 200),
+            "dag_differs": cut(look.dag_differs, 600),
             "acts": acts_of(self.home, look),
         }
 
-    def _look(self, now: datetime, *, is_close: bool) -> Look:
-        home = self.home
-        supervision = tried(home.supervision)
-        rules = supervision.health if supervision else HealthRules()
-        epoch = home.newest_epoch()
-        seen = None if epoch is None else self._observe(epoch, rules, now, is_close=is_close)
-        return Look(
-            now=now,
-            rules=rules,
-            seen=seen,
-            desired=home.desired(),
-            circuit=home.circuit(),
-            deployment=home.newest_deployment(),
-            decision=None if epoch is None else tried(lambda: home.restart_decision(epoch.number)),
-            incidents=open_incidents(home.alerts()),
-            change=tried(lambda: change_in_progress(home)),
-        )
+    def _look(self, now: datetime, *, is_close: bool) -> StreamStatus:
+        def look(epoch: Epoch, rules: HealthRules) -> Observation:
+            return self._observe(epoch, rules, now, is_close=is_close)
+
+        is_live = self.live is None or self.live() == self.home.name
+        return read_status(self.home, look, now=lambda: now, is_live=is_live, with_history=is_close)
 
     def _observe(
         self, epoch: Epoch, rules: HealthRules, now: datetime, *, is_close: bool
     ) -> Observation:
         home, number = self.home, epoch.number
-        probe = (self.probe or open_launcher().probe) if is_close else _not_probed
+        probe = self.probe if is_close else _not_probed
         seen = look_once(home, epoch, probe, lambda: now)
         status = seen.status
         if not is_close or status is None or not rules.rules:
@@ -135,15 +132,16 @@ class StreamWatch:
             self._figures = ((number, rules), Figures(home, number, rules))
         return replace(seen, findings=self._figures[1].findings(status, self.clock()))
 
-    def _standby(self, look: Look) -> str:
+    def _standby(self, look: StreamStatus) -> str:
         def silence(_: int, status: Status | None) -> timedelta:
             return age_of(status.at, look.now) if status else timedelta(0)
 
         live = look.seen.epoch if look.seen is not None else None
-        standbys, probe = self.home.standbys(), open_launcher().probe
-        return tried(lambda: summary(view_standby(standbys, probe, live, silence), look.now)) or ""
+        standbys = self.home.standbys()
+        view = partial(view_standby, standbys, self.probe, live, silence)
+        return tried(lambda: summary(view(), look.now)) or ""
 
-    def _head(self, look: Look) -> dict[str, Any]:
+    def _head(self, look: StreamStatus) -> dict[str, Any]:
         seen, stands = look.seen, look.standing
         status = seen.status if seen else None
         latest = [q.progress for q in status.queries if q.progress] if status else []
@@ -155,14 +153,17 @@ class StreamWatch:
             "color": color_of(self.home.name).value,
             "state": stands.word,
             "level": stands.level.value,
-            "rank": stands.rank,
+            "rank": stands.level.rank,
             "reason": cut(stands.reason, 600),
             "remedy": cut(stands.remedy, 600),
             "since": told(stands.since),
             "deployment": deployment.number if deployment else None,
-            "spark": (status.spark_version if status else "")
-            or (deployment.spark_version if deployment else ""),
-            "launcher": seen.epoch.launcher if seen else "",
+            "spark": cut(
+                (status.spark_version if status else "")
+                or (deployment.spark_version if deployment else ""),
+                100,
+            ),
+            "launcher": cut(seen.epoch.launcher if seen else "", 100),
             "epoch": seen.epoch.number if seen else None,
             "seen_at": told(status.at) if status else None,
             "queries_total": len(status.queries) if status else 0,
@@ -180,7 +181,7 @@ class StreamWatch:
             "change": change_view(look.change, look.now),
         }
 
-    def _rarely(self, look: Look) -> dict[str, Any]:
+    def _rarely(self, look: StreamStatus) -> dict[str, Any]:
         if self.clock() - self._seldom_at >= SELDOM:
             buckets = tried(lambda: self.history.recent(look.now.timestamp())) or ()
             self._seldom = {
@@ -266,7 +267,7 @@ def query_view(query: QueryStatus) -> dict[str, Any]:
     }
 
 
-def _rules(look: Look) -> list[dict[str, Any]]:
+def _rules(look: StreamStatus) -> list[dict[str, Any]]:
     findings = look.seen.findings if look.seen else ()
     rows = []
     for rule in look.rules.rules:
@@ -295,7 +296,7 @@ def _rules(look: Look) -> list[dict[str, Any]]:
     return rows
 
 
-def _failure(home: StreamHome, look: Look) -> dict[str, Any] | None:
+def _failure(home: StreamHome, look: StreamStatus) -> dict[str, Any] | None:
     """Return the newest failure: of this epoch, or of the one before it."""
     seen = look.seen
     if seen is None:
@@ -321,7 +322,7 @@ def _failure(home: StreamHome, look: Look) -> dict[str, Any] | None:
     return None
 
 
-def _driver(look: Look) -> dict[str, Any] | None:
+def _driver(look: StreamStatus) -> dict[str, Any] | None:
     if look.seen is None:
         return None
     seen, status = look.seen, look.seen.status
@@ -340,6 +341,9 @@ def _driver(look: Look) -> dict[str, Any] | None:
     }
 
 
+_CHANGES: Final = {OpenUpgrade: "upgrade", StreamRemoval: "removal"}
+
+
 def change_view(change: ChangeInProgress | None, now: datetime) -> dict[str, Any] | None:
     """Return the change that is open, in short."""
     if change is None:
@@ -355,7 +359,7 @@ def change_view(change: ChangeInProgress | None, now: datetime) -> dict[str, Any
     # A change is overdue some time after its state needed to end: its task may only be slow.
     lasts = lasts or (change.patience if is_overdue else lasts)
     return {
-        "kind": "upgrade" if isinstance(change, OpenUpgrade) else "cutover",
+        "kind": _CHANGES.get(type(change), "cutover"),
         "state": at.value if at is not None else "",
         "text": cut(str(change), 300),
         "since": told(change.since),

@@ -9,10 +9,12 @@ from typing import Any, Final
 
 from airflow_streaming.checkpoints.read.report import Checkpoint, Operator, SourcePosition
 from airflow_streaming.checkpoints.read.report import Finding as CheckpointFinding
+from airflow_streaming.model.spark.logs import NamedSink
 from airflow_streaming.reports.report import (
     Block,
     Finding,
     Heading,
+    Paragraph,
     Report,
     Tone,
     Verdict,
@@ -28,6 +30,14 @@ from airflow_streaming.reports.terminal import clock
 
 _LONGEST: Final = 60
 """Characters of an offset; a topic of a thousand partitions fills no screen."""
+
+
+_FORMAT_2: Final = (
+    "State has checkpoint format 2. With a sink that skips a batch it has (a file sink, a Delta table, a "
+    "function that returns early), a driver that dies between the sink's write and the commit leaves a "
+    "checkpoint on which Spark fails at every start (CheckpointInfo length: 0). A launch by this provider "
+    "puts a file sink back first."
+)
 
 
 def checkpoint_report(found: Checkpoint) -> Report:
@@ -51,6 +61,8 @@ def _blocks(found: Checkpoint) -> Iterator[Block]:
             (row for operator in found.operators for row in _stores(operator)),
             "operator, partitions, version, files, size",
         )
+    if found.is_stateful and found.state_format == 2:
+        yield Paragraph(_FORMAT_2)
     yield from _findings("Problems", "problem", Tone.BAD, found.problems)
     yield from _findings("Remarks", "remark", Tone.NEUTRAL, found.remarks)
 
@@ -77,6 +89,8 @@ def _facts(found: Checkpoint) -> Iterator[tuple[Words, Words]]:
     yield "planned batch", _batch(found.last_planned_batch)
     yield "can go back to", _ranges(found.rollback_batches)
     yield "watermark", _watermark(found.watermark_ms)
+    if found.sinks:
+        yield "sinks", value(", ".join(map(_sink, found.sinks)))
     yield "state", _state(found)
     yield "files", f"{found.files:,}, {byte_text(found.size)}"
 
@@ -86,6 +100,11 @@ def _writer(found: Checkpoint) -> str:
     logs += f"commit log v{found.commit_log_version or '?'}"
     oldest = found.spark_at_least
     return f"Spark {oldest} or later; {logs}" if oldest else f"unknown Spark; {logs}"
+
+
+def _sink(sink: NamedSink) -> str:
+    provider = sink.provider.rpartition(".")[2]
+    return f"{sink.name} ({provider}, {'active' if sink.is_active else 'earlier'})"
 
 
 def _state(found: Checkpoint) -> str:

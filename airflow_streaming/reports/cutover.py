@@ -41,7 +41,7 @@ from airflow_streaming.reports.report import (
     table,
     value,
 )
-from airflow_streaming.reports.upgrade import changes_of
+from airflow_streaming.reports.upgrade import changes_of, kept_blocks
 
 _VERDICTS: Final = {
     GateDecision.ALLOWED: "No blocking findings.",
@@ -119,6 +119,7 @@ def _pair(one: PairPreflight, way: SwitchMethod) -> Iterator[Block]:
     yield from _start(one)
     yield Heading("What changes", 4)
     yield changes_of(one.differences, "Nothing: the same deployment runs in the other lane.")
+    yield from kept_blocks(one.kept)
     yield from _both_ways(one, way)
     yield from _gates(one)
 

@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow_streaming.model.codec import encode, format_time
 from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.health_rules import QUERY_FAILED
-from airflow_streaming.model.names import Color, color_of
+from airflow_streaming.model.names import color_of
 from airflow_streaming.model.observation import Observation, Verdict
 from airflow_streaming.model.progress import BatchProgress
-from airflow_streaming.model.records.alert import Alert
-from airflow_streaming.model.records.control import Circuit, Desired, DesiredState, Event
-from airflow_streaming.model.records.deployment import Deployment
-from airflow_streaming.model.records.policy import RestartDecision
+from airflow_streaming.model.records.control import Event
 from airflow_streaming.model.status import ExecutorStatus, QueryStatus, SinkStatus
 from airflow_streaming.reports.report import (
     Block,
@@ -33,6 +30,7 @@ from airflow_streaming.reports.report import (
 )
 from airflow_streaming.reports.report import Verdict as Answer
 from airflow_streaming.reports.terminal import clock
+from airflow_streaming.supervision.stream_status import Level, StreamStatus
 
 if TYPE_CHECKING:
     from airflow_streaming.home.consumers import LiveOutput
@@ -41,110 +39,75 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamView:
     """
-    What is known of a stream at one moment.
+    The status of a stream, and what a report shows beside it.
 
-    :param decision: What was decided about the newest epoch, if it failed.
-    :param restarts: Restarts decided since the circuit was last closed by a user.
-    :param incidents: Alerts that are not over.
-    :param is_live: Whether it is the lane that consumers of the stream read.
-    :param has_lanes: Whether the stream has a second lane.
+    :param has_lanes: The stream has a second lane.
     :param change: How far an open upgrade or cutover is, or what an unfinished restore or undo does;
         empty when none is open.
     :param standby: How the hot standby stands; empty where there was none.
     """
 
-    stream: str
-    now: datetime
-    desired: Desired | None
-    circuit: Circuit | None
-    deployment: Deployment | None
-    seen: Observation | None
-    verdict: Verdict | None
-    decision: RestartDecision | None
-    restarts: int
-    events: tuple[Event, ...]
-    incidents: tuple[Alert, ...] = ()
-    is_live: bool = True
+    status: StreamStatus
+    events: tuple[Event, ...] = ()
     has_lanes: bool = False
     change: str = ""
     standby: str = ""
 
     @property
-    def color(self) -> Color:
-        """Return the color of the lane."""
-        return color_of(self.stream)
-
-    @property
-    def wants_to_run(self) -> bool:
-        """Tell whether the desired state is running, which it is until a user says otherwise."""
-        return self.desired is None or self.desired.state is DesiredState.RUNNING
-
-    @property
-    def circuit_is_open(self) -> bool:
-        """Tell whether the circuit keeps the stream down."""
-        return self.circuit is not None and self.circuit.holds(
-            self.seen.epoch.number if self.seen else None
-        )
-
-    @property
-    def is_all_right(self) -> bool:
-        """
-        Tell whether the stream works or waits for data, or is intentionally stopped.
-
-        A lane that is not live may be down at any time.
-        """
-        is_down = self.verdict is None or self.verdict.has_ended
-        if self.wants_to_run and not (is_down and not self.is_live):
-            return self.verdict is not None and self.verdict.is_well
-        return is_down
-
-    @property
-    def next_attempt_at(self) -> datetime | None:
-        """Return when a restart is due; ``None`` when none is decided."""
-        return self.decision.next_attempt_at if self.decision is not None else None
-
-    @property
-    def consecutive_failures(self) -> int:
-        """Return the failures in a row without healthy progress; 0 while the newest epoch lives."""
-        return self.decision.consecutive_failures if self.decision is not None else 0
-
-    @property
-    def backing_off(self) -> bool:
-        """Tell whether a restart is decided and waits."""
-        return self.decision is not None and self.decision.is_waiting(self.now)
+    def stream(self) -> str:
+        """Return the name of the lane."""
+        return self.status.stream
 
     def to_dict(self) -> dict[str, Any]:
         """Return the view for ``--json``; records have the form they have in the home."""
-        seen, verdict = self.seen, self.verdict
+        status = self.status
+        seen, verdict, standing = status.seen, status.verdict, status.standing
         found = (seen.epoch, seen.launch, seen.status, seen.exit, seen.death) if seen else ()
         return {
-            "stream": self.stream,
-            "color": self.color.value,
-            "live": self.is_live,
+            "stream": status.stream,
+            "color": color_of(status.stream).value,
+            "live": status.is_live,
             "change": self.change,
             "standby": self.standby,
-            "at": format_time(self.now),
-            "all_right": self.is_all_right,
+            "at": format_time(status.now),
+            "all_right": status.is_all_right,
+            "state": standing.word,
+            "level": standing.level.value,
+            "reason": standing.reason,
+            "remedy": standing.remedy,
+            "since": _time(standing.since),
             "verdict": verdict.state.value if verdict else None,
-            "reason": verdict.reason if verdict else _NEVER_RUN,
             "findings": [encode(finding) for finding in verdict.findings] if verdict else [],
             "rules": [encode(finding) for finding in seen.findings] if seen else [],
-            "incidents": [alert.to_dict() for alert in self.incidents],
-            "consecutive_failures": self.consecutive_failures,
-            "backing_off": self.backing_off,
+            "incidents": [alert.to_dict() for alert in status.incidents],
+            "failures_in_a_row": status.failures_in_a_row,
+            "backing_off": status.is_backing_off,
             "process": seen.process.state.value if seen else None,
-            "restarts": self.restarts,
-            "next_attempt_at": format_time(self.next_attempt_at) if self.next_attempt_at else None,
+            "restarts": status.restarts,
+            "next_attempt_at": _time(status.next_attempt_at),
+            "unread": list(status.unread),
+            "dag_differs": status.dag_differs,
             **{
                 record.KIND: record.to_dict()
-                for record in (self.desired, self.circuit, self.deployment, *found)
+                for record in (status.desired, status.circuit, status.deployment, *found)
                 if record is not None
             },
             "events": [event.to_dict() for event in self.events],
         }
 
 
-_NEVER_RUN = "The stream has never run."
+def _time(moment: datetime | None) -> str | None:
+    return format_time(moment) if moment else None
+
+
+TONES: Final = {
+    Level.DOWN: Tone.BAD,
+    Level.BAD: Tone.BAD,
+    Level.WARN: Tone.WARNING,
+    Level.BUSY: Tone.UNKNOWN,
+    Level.WELL: Tone.GOOD,
+    Level.OFF: Tone.NEUTRAL,
+}
 
 
 def stream_report(seen: StreamView) -> Report:
@@ -155,15 +118,15 @@ def stream_report(seen: StreamView) -> Report:
 def _stream(view: StreamView) -> Iterator[Block]:
     yield Answer(
         subject=value(view.stream),
-        word=view.verdict.state.value if view.verdict else "never run",
-        tone=Tone.GOOD if view.is_all_right else Tone.BAD,
-        reason=value(view.verdict.reason if view.verdict else _NEVER_RUN),
+        word=view.status.standing.words,
+        tone=TONES[view.status.standing.level],
+        reason=value(view.status.standing.reason),
     )
-    yield facts(_facts(view))
-    status = view.seen.status if view.seen else None
+    yield facts(_facts(view, view.status))
+    status = view.status.seen.status if view.status.seen else None
     if status is not None and status.queries:
         yield table(_QUERY, map(_query, status.queries), "batch, rows in/s, rows/s, state, backlog")
-        yield from _errors(view, status.queries)
+        yield from _errors(view.status.verdict, status.queries)
     if view.events:
         yield Heading("Last events")
         yield table(
@@ -172,10 +135,12 @@ def _stream(view: StreamView) -> Iterator[Block]:
         )
 
 
-def _facts(view: StreamView) -> Iterator[tuple[Words, Words]]:
-    desired, circuit, deployment = view.desired, view.circuit, view.deployment
+def _facts(view: StreamView, status: StreamStatus) -> Iterator[tuple[Words, Words]]:
+    desired, circuit, deployment = status.desired, status.circuit, status.deployment
+    if status.standing.remedy:
+        yield "what to do", value(status.standing.remedy)
     if view.has_lanes:
-        yield "lane", _lane(view) if view.is_live else f"{_lane(view)}, not live"
+        yield "lane", _lane(status) if status.is_live else f"{_lane(status)}, not live"
     if view.change:
         yield "change", value(view.change)
     yield (
@@ -187,7 +152,7 @@ def _facts(view: StreamView) -> Iterator[tuple[Words, Words]]:
     yield (
         "circuit",
         value(f"OPEN since {clock(circuit.at)}: {circuit.reason}")
-        if circuit and view.circuit_is_open
+        if circuit and status.circuit_is_open
         else "closed",
     )
     yield (
@@ -199,16 +164,20 @@ def _facts(view: StreamView) -> Iterator[tuple[Words, Words]]:
         if deployment
         else "",
     )
-    if view.seen is not None:
-        yield from _driver(view.seen)
+    if status.dag_differs:
+        yield "DAG", value(status.dag_differs)
+    if status.seen is not None:
+        yield from _driver(status.seen)
     if view.standby:
         yield "standby", value(view.standby)
-    yield "restarts", f"{view.restarts} since the circuit was last closed by a user"
-    yield "failures", f"{view.consecutive_failures} in a row"
-    waits = ", backing off" if view.backing_off else ""
-    yield "next attempt", f"{clock(view.next_attempt_at)}{waits}"
-    for alert in view.incidents:
+    yield "restarts", f"{status.restarts} since the circuit was last closed by a user"
+    yield "failures", f"{status.failures_in_a_row} in a row"
+    waits = ", backing off" if status.is_backing_off else ""
+    yield "next attempt", f"{clock(status.next_attempt_at)}{waits}"
+    for alert in status.incidents:
         yield "incident", value(f"{alert.key} since {clock(alert.at)}: {alert.reason}")
+    for problem in status.unread:
+        yield "unreadable", value(problem)
 
 
 def _driver(seen: Observation) -> Iterator[tuple[Words, Words]]:
@@ -251,9 +220,8 @@ _QUERY = (
 )
 
 
-def _errors(view: StreamView, queries: Sequence[QueryStatus]) -> Iterator[Block]:
+def _errors(verdict: Verdict | None, queries: Sequence[QueryStatus]) -> Iterator[Block]:
     """Yield the errors of queries, but for the one that the verdict above gives already."""
-    verdict = view.verdict
     above = verdict.query if verdict is not None and verdict.rule == QUERY_FAILED else ""
     for query in queries:
         if query.error and query.name != above:
@@ -296,8 +264,9 @@ def _rate(rate: float | None) -> str:
     return "" if rate is None else f"{rate:,.1f}"
 
 
-def _lane(view: StreamView) -> str:
-    return f"{view.color.value}, live" if view.is_live else view.color.value
+def _lane(status: StreamStatus) -> str:
+    color = color_of(status.stream).value
+    return f"{color}, live" if status.is_live else color
 
 
 def streams_report(
@@ -320,19 +289,22 @@ def _streams(views: Sequence[StreamView], home: str, unread: Mapping[str, str]) 
     if not views:
         return
     lane = ("lane",) if any(view.has_lanes for view in views) else ()
-    titles = ("stream", *lane, "verdict", "desired", "circuit", "deployment", "epoch", "reason")
-    rows = ((value(one.stream), *((_lane(one),) if lane else ()), *_row(one)) for one in views)
+    titles = ("stream", *lane, "state", "desired", "circuit", "deployment", "epoch", "reason")
+    rows = (
+        (value(one.stream), *((_lane(one.status),) if lane else ()), *_row(one.status))
+        for one in views
+    )
     yield table(titles, rows)
 
 
-def _row(view: StreamView) -> tuple[Words, ...]:
+def _row(status: StreamStatus) -> tuple[Words, ...]:
     return (
-        view.verdict.state.value if view.verdict else "never run",
-        "running" if view.wants_to_run else "stopped",
-        "open" if view.circuit_is_open else "closed",
-        str(view.deployment.number) if view.deployment else "",
-        str(view.seen.epoch.number) if view.seen else "",
-        value(view.verdict.reason if view.verdict else ""),
+        status.standing.words,
+        "running" if status.wants_to_run else "stopped",
+        "open" if status.circuit_is_open else "closed",
+        str(status.deployment.number) if status.deployment else "",
+        str(status.epoch or ""),
+        value(status.standing.reason),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Final
 from airflow_streaming.changes.upgrade.preflight_report import Difference, Preflight
 from airflow_streaming.gates.findings import GateDecision
 from airflow_streaming.model.durations import duration_text, number_text
+from airflow_streaming.model.records.deployment import Override
 from airflow_streaming.model.records.upgrade import RollbackMethod, SoakTerms
 from airflow_streaming.reports.gate import BLOCKED, TONES, gate_report
 from airflow_streaming.reports.report import (
@@ -65,6 +66,7 @@ def _blocks(found: Preflight, soak: SoakTerms) -> Iterator[Block]:
 def _changes(found: Preflight) -> Iterator[Block]:
     yield Heading("What changes")
     yield changes_of(found.differences, "Nothing: the same deployment is started again.")
+    yield from kept_blocks(found.kept)
     if found.sizes:
         yield table(
             ("size", "becomes", "source"),
@@ -76,8 +78,19 @@ def changes_of(changed: Sequence[Difference], nothing: str) -> Block:
     """Return a table of what changes; the sentence when nothing does."""
     if not changed:
         return Paragraph(nothing)
-    rows = ((code(one.what), code(one.old), code(one.new)) for one in changed)
-    return table(("what", "now", "after"), rows)
+    rows = ((code(one.what), code(one.old), code(one.new), value(one.origin)) for one in changed)
+    return table(("what", "now", "after", "from"), rows)
+
+
+def kept_blocks(kept: Sequence[Override]) -> Iterator[Block]:
+    """Yield the values that stay live though the DAG names others; nothing without any."""
+    if not kept:
+        return
+    yield Paragraph("The DAG names other values than the live ones; the live ones stay.")
+    rows = (
+        (code(one.what), code(one.value or "not set"), code(one.dag or "not set")) for one in kept
+    )
+    yield table(("what", "live", "in the DAG"), rows)
 
 
 def _rollback(found: Preflight) -> Iterator[Block]:

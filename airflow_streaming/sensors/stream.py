@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, NoReturn
 
 from airflow.sdk import BaseSensorOperator
 from airflow.sdk.bases.sensor import PokeReturnValue
@@ -16,7 +17,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow_streaming.exceptions import HomeUnavailable, RecordError, SpecError
 from airflow_streaming.hooks.home import spec_errors_are_final
 from airflow_streaming.model.arguments.calls import NamedParameters, Way
-from airflow_streaming.model.arguments.fields import checked, is_filled_in, refuse_blank
+from airflow_streaming.model.arguments.fields import Range, checked, is_filled_in, refuse_blank
 from airflow_streaming.model.arguments.literals import OF_A_STREAM, check_literals, uri_of
 from airflow_streaming.model.codec import parse_time
 from airflow_streaming.model.health_rules import HealthRules
@@ -34,6 +35,7 @@ from airflow_streaming.triggers.gate import GateTrigger, StreamGate
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+_Span = Annotated[timedelta, Range(least=timedelta(0))]
 LISTEN: Final = timedelta(seconds=15)
 """How long a poke listens for a sign of life: drivers beat every 2 s, and every 10 s under load."""
 
@@ -44,8 +46,8 @@ class StreamGateSensor(NamedParameters, BaseSensorOperator):
 
     The stream is either one of this provider, named by ``stream`` and ``home``, or any Spark stream
     at all, named by its ``checkpoint``. It fails at once, without retries, when the stream will not
-    meet the condition without intervention: it is stopped, or its circuit is open. It returns what
-    it saw:
+    meet the condition without intervention: it is stopped, or its circuit is open. A restore, upgrade or
+    cutover in progress is waited for. It returns what it saw:
     ``stream``, ``batch``, ``watermark`` (the least of all its queries) and ``reason``.
 
     :param stream: Name of a stream of this provider. (templated)
@@ -60,6 +62,7 @@ class StreamGateSensor(NamedParameters, BaseSensorOperator):
     :param query: Ask this query only; default: every query of the stream must meet the condition.
         (templated)
     :param rules: What health is judged by; default: what the stream itself is watched by.
+    :param tolerate_stop: Wait this long, since its stop, for a stream whose desired state is "stopped".
     :param deferrable: Wait in the triggerer; else poke or reschedule, as ``mode`` says.
     """
 
@@ -92,6 +95,7 @@ class StreamGateSensor(NamedParameters, BaseSensorOperator):
         conn_id: str | None = None,
         query: str | None = None,
         rules: HealthRules | None = None,
+        tolerate_stop: _Span | None = None,
         deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
         **kwargs: Any,
     ) -> None:
@@ -104,6 +108,7 @@ class StreamGateSensor(NamedParameters, BaseSensorOperator):
         self.conn_id = conn_id
         self.query = query
         self.rules = rules
+        self.tolerate_stop = tolerate_stop
         self.deferrable = deferrable
         self._gate: StreamGate | None = None
         names = {"stream": stream, "home": home, "checkpoint": checkpoint, "endpoint": endpoint}
@@ -122,6 +127,9 @@ class StreamGateSensor(NamedParameters, BaseSensorOperator):
 
         :raises SpecError: a field does not say what it should.
         """
+
+    def _asked(self) -> Condition:
+        return replace(self.condition(), tolerate_stop=self.tolerate_stop)
 
     def other(self) -> Subject | None:
         """Return the stream to catch up with, if there is one."""
@@ -152,7 +160,7 @@ class StreamGateSensor(NamedParameters, BaseSensorOperator):
             other = self.other()
             trigger = GateTrigger(
                 **self.subject().to_dict(),
-                condition=self.condition().to_dict(),
+                condition=self._asked().to_dict(),
                 other=other.to_dict() if other is not None else None,
                 rules=self.rules.to_dict() if self.rules is not None else None,
                 deferred_at=datetime.now(UTC).isoformat(),
@@ -174,7 +182,7 @@ class StreamGateSensor(NamedParameters, BaseSensorOperator):
         with spec_errors_are_final():
             if self._gate is None:
                 self._gate = StreamGate(
-                    self.subject(), self.condition(), other=self.other(), rules=self.rules
+                    self.subject(), self._asked(), other=self.other(), rules=self.rules
                 )
             try:
                 readiness, snapshot = self._listen(self._gate)

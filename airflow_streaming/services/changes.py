@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from airflow_streaming.changes.restore.stream_restore import RestoreRequest, Switched
     from airflow_streaming.checkpoints.backup.stream_backup import Open
     from airflow_streaming.checkpoints.vault.store import BackupStore
+    from airflow_streaming.launch.port import Launcher
     from airflow_streaming.model.records.cutover import Pair
     from airflow_streaming.model.records.deployment import Deployment
 
@@ -56,6 +57,7 @@ def command_cutover(
     *,
     by: str,
     reason: str,
+    launcher: Launcher | None = None,
     retire: Retire | None = None,
 ) -> CutoverProgress:
     """
@@ -63,13 +65,14 @@ def command_cutover(
 
     :param home: The base lane of the stream that leads.
     :param change: The cutover's number.
+    :param launcher: Sees the drivers of the lanes; by default one that asks no cluster.
     :param retire: Takes the final backup when blue is retired; ``None`` for none.
     :raises CutoverRefused: it cannot be given where the cutover stands; nothing was recorded.
     :raises CheckpointError: the final backup could not be taken; nothing is retired.
     """
     from airflow_streaming.changes.cutover.engine import Cutover  # not at dag parse
 
-    engine = Cutover(home.name, HomeLanes(Home(home.store), by), by=by, retire=retire)
+    engine = Cutover(home.name, HomeLanes(Home(home.store), by, launcher), by=by, retire=retire)
     return engine.command(command, reason, change)
 
 
@@ -78,10 +81,11 @@ class HomeLanes:
     Opens the lanes of a home for a command: what can be seen from here is seen, nothing launched.
 
     :param by: Who commands, for the records.
+    :param launcher: Sees the drivers of the lanes; by default one that asks no cluster.
     """
 
-    def __init__(self, home: Home, by: str) -> None:
-        self._home, self._by, self._launcher = home, by, open_launcher()
+    def __init__(self, home: Home, by: str, launcher: Launcher | None = None) -> None:
+        self._home, self._by, self._launcher = home, by, launcher or open_launcher()
 
     def open(self, stream: str, lane: str) -> LaneContext:
         """Return the hands of one lane; what needs a launch waits for the dag."""
@@ -135,6 +139,7 @@ def restore_stream(
     backup_id: str,
     asked: RestoreRequest,
     *,
+    launcher: Launcher,
     by: str,
     reason: str,
     backs_up: bool = True,
@@ -143,6 +148,7 @@ def restore_stream(
     """
     Let a stopped stream continue from a backup when it is started next; it stays stopped.
 
+    :param launcher: Sees whether the stream's driver is gone.
     :param backs_up: Back up first what is given up; what cannot be backed up stays where it is.
     :raises RestoreRefused: with every reason; the stream is as it was.
     :raises BackupNotFound: the store has no such backup.
@@ -164,7 +170,7 @@ def restore_stream(
         return backup_before(home, store, before)
 
     return switch(
-        *(home, open_launcher(), store, backup_id, asked),
+        *(home, launcher, store, backup_id, asked),
         by=by,
         reason=reason,
         backup_before=take if backs_up else None,

@@ -49,6 +49,7 @@ from airflow_streaming.model.records.control import (
     RemovalKind,
 )
 from airflow_streaming.model.records.epoch import Epoch
+from airflow_streaming.model.uris import digest_of
 from airflow_streaming.storage.blobs import Blobs
 
 log: Final = logging.getLogger(__name__)
@@ -99,7 +100,8 @@ def prune(
     if not plan.blocked and not dry_run:
         run.end_removals(stream)
     if driver_folder is not None and not plan.blocked:
-        removed += _logs(lanes, driver_folder, plan, policy, now, dry_run=dry_run)
+        logs = driver_folder / digest_of(home.store.uri)
+        removed += _logs(lanes, logs, plan, policy, now, dry_run=dry_run)
     problems = (*(problem for lane in lanes for problem in lane.problems), *unread, *lost)
     result = Pruned(stream=base_of(stream), plan=plan, removed=tuple(removed), problems=problems)
     if removed and not dry_run:

@@ -21,8 +21,8 @@ from typing import Final
 from airflow_streaming.exceptions import (
     CircuitReopened,
     DeclarationRefused,
-    RecordError,
     RestoreRefused,
+    SameCopyRefused,
     SpecError,
     StreamingError,
     closed,
@@ -41,7 +41,6 @@ from airflow_streaming.model.records.control import (
     EventKind,
 )
 from airflow_streaming.model.records.epoch import (
-    USUAL_STOP_GRACE,
     Epoch,
     Launch,
     StopRequest,
@@ -49,6 +48,7 @@ from airflow_streaming.model.records.epoch import (
 )
 from airflow_streaming.model.records.owner import Owner
 from airflow_streaming.supervision.health import spawn_grace
+from airflow_streaming.supervision.restart import fails_alike, remedy_of
 
 log: Final = logging.getLogger(__name__)
 _DAG_ID: Final = re.compile(r"[\w.-]{1,250}")
@@ -133,22 +133,41 @@ def recorded(what: str) -> Iterator[None]:
         raise
 
 
-def start(home: StreamHome, *, by: str, reason: str) -> Started:
+def start(home: StreamHome, *, by: str, reason: str, again: bool = False) -> Started:
     """
     Let a stream run: want it running, and close its circuit.
 
     A user who starts a stream that was given up has fixed the cause; left open, the circuit would
     keep it down all the same. Its restart budget is whole again.
 
+    :param again: Also launch the copy that was given up.
+    :raises SameCopyRefused: the stream was given up, and the same copy would start.
     :raises CircuitReopened: the desired state is recorded, and the circuit is open all the same.
     :raises RestoreRefused: a restore or its undo was begun and has not given the stream its checkpoint,
         or not put its sinks back.
     """
     _check_no_open_restore(home, by)
+    _check_copy(home, again=again)
     wish, is_new = _want(home, DesiredState.RUNNING, by, reason)
     with recorded(_recorded_state(home, wish)):
-        closed = close_circuit(home, by=by, reason=reason)
+        closed = close_circuit(home, by=by, reason=reason, again=True)
     return Started(wish=wish, is_new=is_new, closed=closed)
+
+
+def _check_copy(home: StreamHome, *, again: bool) -> None:
+    circuit = home.circuit()
+    if again or circuit is None or circuit.state is CircuitState.CLOSED:
+        return
+    epoch = home.newest_epoch()
+    if epoch is None or not circuit.holds(epoch.number):
+        return
+    decision, deployment = home.restart_decision(epoch.number), home.newest_deployment()
+    number = deployment.number if deployment is not None else None
+    if decision is not None and fails_alike(decision, epoch.deployment, number):
+        raise SameCopyRefused(
+            f"Deployment {number} of stream {home.name!r} failed in this way; the same copy would "
+            f"start: {closed(decision.reason)} {remedy_of(decision, home.name)}"
+        )
 
 
 def _check_no_open_restore(home: StreamHome, by: str) -> None:
@@ -215,24 +234,22 @@ def stop(home: StreamHome, *, by: str, reason: str, grace: timedelta | None = No
 
 def stop_grace(home: StreamHome) -> timedelta:
     """Return how long a driver of the stream may take to stop, by what its dag says."""
-    try:
-        supervision = home.supervision()
-    except RecordError as err:
-        log.warning("Stream %r is stopped with the usual grace: %s", home.name, err)
-        return USUAL_STOP_GRACE
-    return USUAL_STOP_GRACE if supervision is None else supervision.stop_grace
+    return home.supervision().stop_grace
 
 
-def close_circuit(home: StreamHome, *, by: str, reason: str) -> Circuit | None:
+def close_circuit(home: StreamHome, *, by: str, reason: str, again: bool = False) -> Circuit | None:
     """
     Let a stream run again that was given up, with a whole restart budget.
 
+    :param again: Also launch the copy that was given up.
+    :raises SameCopyRefused: the same copy would start.
     :returns: The circuit as it was when it was open; ``None`` when there was nothing to close.
     :raises CircuitReopened: it is open all the same.
     """
     before = home.circuit()
     if before is None or before.state is CircuitState.CLOSED:
         return None
+    _check_copy(home, again=again)
     epoch = home.newest_epoch()
     number = epoch.number if epoch else 0
     now = _now()
@@ -292,7 +309,7 @@ def declare_dead(
         )
     if alive := _sign_of_life(home, epoch, probe):
         raise DeclarationRefused(
-            f"The driver of epoch {number} of {home.name} is not dead: {alive}"
+            f"The driver of epoch {number} of {home.name} was not declared dead: {alive}"
         )
     declared = TerminationProof(
         epoch=number, evidence=reason, by=by, override=True, declared_at=_now()
@@ -307,6 +324,8 @@ def declare_dead(
 def _sign_of_life(home: StreamHome, epoch: Epoch, probe: Probe) -> str | None:
     launch = home.launch(epoch.number)
     process = probe(epoch, launch, partial(home.heartbeat, epoch.number))
+    if not process.was_asked:
+        return closed(process.detail)
     if process.state in (ProcessState.RUNNING, ProcessState.SUSPENDED):
         return f"{closed(process.detail)} Kill it first; two drivers on one checkpoint write rows twice."
     if launch is None and age_of(epoch.created_at, _now()) < spawn_grace(epoch):

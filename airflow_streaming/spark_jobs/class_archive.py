@@ -17,9 +17,9 @@ from airflow_streaming.spark_jobs.runner import (
     Task,
     await_end,
     last_words,
-    scratch_folder,
     started,
 )
+from airflow_streaming.spark_jobs.scratch import scratch_folder
 
 PREFIX: Final = ".airflow-streaming-classes-"
 """Of its scratch folders beside the archive, by which those of killed makers are found and removed."""

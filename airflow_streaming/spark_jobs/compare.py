@@ -26,7 +26,7 @@ from airflow_streaming.model.jobs.comparison import (
 )
 from airflow_streaming.model.records.cutover import CompareTerms
 from airflow_streaming.model.records.deployment import Deployment
-from airflow_streaming.model.spark.conf import REDACTED
+from airflow_streaming.model.spark.secrets import REDACTED
 from airflow_streaming.model.uris import is_local
 from airflow_streaming.spark_jobs.runner import (
     Job,
@@ -34,9 +34,9 @@ from airflow_streaming.spark_jobs.runner import (
     Task,
     await_end,
     last_words,
-    scratch_folder,
     started,
 )
+from airflow_streaming.spark_jobs.scratch import scratch_folder
 
 PREFIX: Final = "airflow-streaming-compare-"
 COMPARE_VARIABLE: Final = "AIRFLOW_STREAMING_COMPARE"

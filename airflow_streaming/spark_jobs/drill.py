@@ -10,10 +10,7 @@ in a drill as well; it can see that it is one by ``AIRFLOW_STREAMING_DRILL=1``.
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -47,6 +44,7 @@ from airflow_streaming.model.spark.conf import parse_spark_version
 from airflow_streaming.model.spark.listing import Listing
 from airflow_streaming.model.uris import local_path
 from airflow_streaming.spark_jobs.runner import Job, Program, Task, await_end, last_words, started
+from airflow_streaming.spark_jobs.scratch import scratch_folder
 from airflow_streaming.storage.folders import open_folders, walk
 
 RUNTIMES_VARIABLE: Final = "AIRFLOW__STREAMING__RUNTIMES"
@@ -115,6 +113,7 @@ def _sentences(broken: list[str]) -> str:
     return "".join(f" {sentence}" for sentence in broken)
 
 
+PREFIX: Final = "airflow-streaming-drill-"
 DRILL_VARIABLE: Final = "AIRFLOW_STREAMING_DRILL"
 """Set to 1 in a drill, for scripts that do more than start queries."""
 
@@ -216,21 +215,22 @@ def drill(
 
     :param program: The user's script; without one only the state is opened, and that is said.
     :param scratch: A local folder, in which a new one is made and removed again; default: the
-        system's folder for temporary files.
+        user's own folder for scratch.
     :param timeout: Seconds for Spark in total; what is not done by then is a problem.
     :raises BackupNotFound: the store has no such backup any more.
     :raises LaunchError: the runtime's Spark could not be started.
     """
-    with _scratch_in(scratch) as folder:
+    with scratch_folder(scratch, PREFIX) as own:
         try:
-            copies = _restore(store, backup, folder / "checkpoints", progress)
+            copies = _restore(store, backup, own.folder / "checkpoints", progress)
         except (BackupDamaged, RestoreRefused) as err:
             return Drilled(problems=(str(err),))
         return drill_copies(
             copies,
             runtime=runtime,
             program=program,
-            scratch=folder,
+            scratch=own.folder,
+            held=str(own.held),
             timeout=timeout,
             progress=progress,
         )
@@ -242,6 +242,7 @@ def drill_copies(
     runtime: Runtime,
     program: Program | None = None,
     scratch: Path,
+    held: str = "",
     timeout: float = DEFAULT_TIMEOUT,
     progress: Progress = no_progress,
 ) -> Drilled:
@@ -249,12 +250,15 @@ def drill_copies(
     Have Spark use checkpoints that are scratch copies already; they are changed by it.
 
     :param scratch: An empty local folder for everything else; it is not removed.
+    :param held: The file by which the Spark sees that this process lives; empty: it does not look.
     :raises LaunchError: the runtime's Spark could not be started.
     """
     order = DrillOrder(
         events=str(scratch / "events.jsonl"),
         seconds=timeout,
         queries=tuple(_plan(copy, runtime) for copy in copies),
+        held=held,
+        scratch=str(scratch),
     )
     if program is not None:
         source = write_private(scratch / "script.py", program.source)
@@ -315,12 +319,3 @@ def _restore(store: BackupStore, backup: Backup, folder: Path, progress: Progres
         Copy(query, Path(local_path(restored.checkpoints[query.folder])))
         for query in backup.queries
     ]
-
-
-@contextmanager
-def _scratch_in(parent: Path | None) -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="airflow-streaming-drill-", dir=parent))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)

@@ -9,10 +9,6 @@ besides starting queries, it does here as well.
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -25,7 +21,9 @@ from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.jobs.drill import SCRATCH_OUTPUT
 from airflow_streaming.model.spark.plan import PlanOrder, ScriptPlan
 from airflow_streaming.spark_jobs.runner import Job, Program, Task, await_end, last_words, started
+from airflow_streaming.spark_jobs.scratch import scratch_folder
 
+PREFIX: Final = "airflow-streaming-plan-"
 PLAN_VARIABLE: Final = "AIRFLOW_STREAMING_PLAN"
 """Set to 1 in plan mode, for scripts that do more than start queries."""
 DEFAULT_TIMEOUT: Final = 300.0
@@ -46,20 +44,25 @@ def plan_script(
     A script that fails half-way gives what it had started until then, and ``problem`` says why it
     came to no end.
 
-    :param scratch: A local folder, in which a new one is made and removed again; by default the
-        system's folder for temporary files.
+    :param scratch: A local folder, in which a new one is made and removed again; default: the user's
+        own folder for scratch.
     :param timeout: Seconds for everything.
     :raises LaunchError: Spark could not be started, or ended without an answer.
     """
-    with _scratch_in(scratch) as folder:
+    with scratch_folder(scratch, PREFIX) as own:
+        folder = own.folder
         order = PlanOrder(
             result=str(folder / "plan.json"),
             seconds=timeout,
             application=program.application,
             source=str(write_private(folder / "script.py", program.source)),
+            output=program.output,
+            checkpoint=program.checkpoint,
             arguments=tuple(
                 a.replace(SCRATCH_OUTPUT, str(folder / "output")) for a in program.arguments
             ),
+            held=str(own.held),
+            scratch=str(folder),
         )
         task = Task(job=Job.PLAN, order=order, variable=PLAN_VARIABLE, cores=1)
         progress(ProgressNow(phase=Phase.DRILL, subject=program.application))
@@ -83,12 +86,3 @@ def _read(path: Path) -> ScriptPlan | None:
         return ScriptPlan.from_bytes(path.read_bytes())
     except FileNotFoundError:
         return None
-
-
-@contextmanager
-def _scratch_in(parent: Path | None) -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="airflow-streaming-plan-", dir=parent))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)

@@ -48,14 +48,13 @@ from airflow_streaming.model.spark.plan import QueryPlan
 from airflow_streaming.spark_jobs.runner import (
     Job,
     Program,
-    Scratch,
     Task,
     await_end,
     ends_in_our_code,
     last_words,
-    scratch_folder,
     started,
 )
+from airflow_streaming.spark_jobs.scratch import Scratch, scratch_folder
 
 log: Final = logging.getLogger(__name__)
 _BATCHES: Final = 200
@@ -129,7 +128,7 @@ def rehearse(
     :param bounds: How far to go; ``QUICK`` is one replayed batch.
     :param compare_with: The running stream, for its pace and the columns of its output.
     :param scratch: A local folder, in which a new one is made and removed again; default: the
-        system's folder for temporary files. The state of all queries must fit there.
+        user's own folder for scratch. The state of all queries must fit there.
     :raises LaunchError: the runtime's Spark could not be started.
     :raises HomeUnavailable: a store is away.
     """

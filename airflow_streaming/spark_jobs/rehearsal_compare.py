@@ -28,7 +28,8 @@ from airflow_streaming.model.jobs.drill import DrilledQuery
 from airflow_streaming.model.jobs.rehearsal import Bounds, RehearsalEvent, Seen
 from airflow_streaming.model.spark.plan import QueryPlan
 from airflow_streaming.spark_jobs.rehearsal import PREFIX, run_events, scratch_order
-from airflow_streaming.spark_jobs.runner import Program, Scratch, scratch_folder
+from airflow_streaming.spark_jobs.runner import Program
+from airflow_streaming.spark_jobs.scratch import Scratch, scratch_folder
 from airflow_streaming.storage.folders import open_folders
 
 MOST_PAST: Final = 60

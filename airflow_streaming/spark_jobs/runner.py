@@ -1,23 +1,18 @@
 """
 Running a short Spark job: one bounded process of this host, its script and its events.
 
-Its owner keeps a file in it locked. The system gives a lock up with the process, however that
-ended, so that a folder whose file can be locked has no owner any more.
-
-It gets a session of its own, so that its whole group can be killed, and a configuration file that
-only this user may read. Should this process be killed itself, the other one ends by its own clock.
+It gets a session of its own, so that its whole group can be killed, a configuration file that only
+this user may read, a clean environment, and no sight of other processes where the system allows it.
+Should this process be killed itself, the other one ends by its own clock.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import re
-import shutil
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -32,11 +27,13 @@ from airflow_streaming.home.home import Home
 from airflow_streaming.launch.conf_rules import join_shipped
 from airflow_streaming.launch.environment import (
     driver_environment,
+    job_variables,
     open_private_log,
     properties_text,
     spark_defaults,
     write_private,
 )
+from airflow_streaming.launch.isolation import isolated, unreadable_memory
 from airflow_streaming.launch.java import quoted_option
 from airflow_streaming.launch.package import (
     build_driver_package,
@@ -47,80 +44,10 @@ from airflow_streaming.launch.runtime import Runtime
 from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.jobs.drill import SCRATCH_OUTPUT, AnsweredOrder, is_kept_back
 from airflow_streaming.model.records.deployment import Deployment
-from airflow_streaming.model.spark.conf import PY_FILES, REDACTED, conf_text, shipped_lists
+from airflow_streaming.model.spark.conf import PY_FILES, conf_text, shipped_lists
 from airflow_streaming.model.spark.failures import last_traceback, presentable
+from airflow_streaming.model.spark.secrets import REDACTED
 from airflow_streaming.model.wire import Record
-
-HELD: Final = "held"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scratch:
-    """
-    A folder that is held.
-
-    :param held: The file that its owner keeps locked.
-    """
-
-    folder: Path
-    held: Path
-
-
-@contextlib.contextmanager
-def scratch_folder(parent: Path | None, prefix: str) -> Iterator[Scratch]:
-    """
-    Make a private folder, and remove it when the block is left, with whatever is in it.
-
-    Folders of the same prefix beside it whose owners were killed are removed first.
-
-    :param parent: A local folder; default: the system's folder for temporary files.
-    """
-    place = Path(tempfile.gettempdir()) if parent is None else parent
-    sweep(place, prefix)
-    own, descriptor = _made(place, prefix)
-    try:
-        yield own
-    finally:
-        shutil.rmtree(own.folder, ignore_errors=True)
-        os.close(descriptor)
-
-
-def sweep(parent: Path, prefix: str) -> list[Path]:
-    """Remove the folders of killed owners; return those that were removed."""
-    return [path for path in parent.glob(f"{prefix}*") if path.is_dir() and _is_removed(path)]
-
-
-def _made(place: Path, prefix: str) -> tuple[Scratch, int]:
-    """Return a folder of our own and the descriptor that holds it."""
-    while True:
-        folder = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
-        held = folder / HELD
-        try:
-            descriptor = os.open(held, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        except FileNotFoundError:
-            continue
-        if held.exists():
-            return Scratch(folder=folder, held=held), descriptor
-        # A process that swept was faster with the lock, took it for left behind, and has removed it.
-        os.close(descriptor)
-
-
-def _is_removed(folder: Path) -> bool:
-    """Remove a folder that no process holds; its lock is kept meanwhile, for its maker may want it."""
-    try:
-        descriptor = os.open(folder / HELD, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:
-        # Just being made, or another process's: not ours to remove.
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        shutil.rmtree(folder, ignore_errors=True)
-    except OSError:
-        return False
-    finally:
-        os.close(descriptor)
-    return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +61,8 @@ class Program:
     :param conf: Spark configuration of the stream; what belongs to production's cluster, listeners
         and event logs is left out of a drill.
     :param left_out: Keys of the configuration whose values are secret and not known here.
+    :param output: Place of the deployment that ``{output}`` stands for; ``checkpoint`` likewise.
+    :param env: Environment that the stream's author gives the driver.
     """
 
     application: str
@@ -145,6 +74,9 @@ class Program:
     packages: Sequence[str] = ()
     files: Sequence[str] = ()
     left_out: Sequence[str] = ()
+    output: str = ""
+    checkpoint: str = ""
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 def read_program(
@@ -170,8 +102,8 @@ def deployed_program(
     """
     Return the program of a deployment as the home holds it, script and all.
 
-    ``{output}`` in its arguments becomes a folder of the scratch. ``{checkpoint}`` stays what it
-    is, because by it the queries are recognized; none of them is started there.
+    ``{output}`` in its arguments becomes a folder of the scratch. ``{checkpoint}`` stays,
+    because it identifies the queries; none of them is started there.
 
     :param conf: Configuration with its secrets, e.g. the dag's; without it, those are left out,
         because records hold marks in their place.
@@ -200,6 +132,8 @@ def program_of(
         arguments=tuple(deployment.arguments(home)),
         conf={key: value for key, value in conf.items() if key not in secret},
         left_out=tuple(secret),
+        output=deployment.output,
+        checkpoint=deployment.checkpoint,
         **shipped_lists(deployment),
     )
 
@@ -234,10 +168,10 @@ class Job(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
     """
-    What a short-lived Spark must do.
+    The work of a short-lived Spark.
 
-    :param job: The module whose ``run`` does it; it is given the order's file.
-    :param order: What exactly it must do.
+    :param job: The module whose ``run`` does it; it gets the order's file.
+    :param order: The details.
     :param variable: Set to 1 in its environment, for scripts that do more than start queries.
     :param cores: Threads of Spark.
     :param memory: Of its JVM, as Spark writes it.
@@ -257,13 +191,15 @@ def started(
     task: Task, runtime: Runtime, program: Program | None, scratch: Path
 ) -> Iterator[subprocess.Popen[bytes]]:
     """
-    Start a Spark for a task; when the block is left, it is gone with all that it started.
+    Start a Spark for a task; after the block it is gone with its children.
 
     :param scratch: A private folder for its files; its log is there too, named ``LOG``.
     :raises LaunchError: it could not be started.
     """
-    environment = driver_environment(os.environ, runtime, {task.variable: "1"})
+    more = {**(program.env if program else {}), task.variable: "1"}
+    environment = driver_environment(job_variables(os.environ), runtime, more)
     command = _command(task, runtime, program, environment, scratch)
+    command, environment = isolated(command, environment)
     output = open_private_log(scratch / LOG)
     try:
         process = subprocess.Popen(
@@ -283,7 +219,8 @@ def started(
     finally:
         os.close(output)
     try:
-        yield process
+        with unreadable_memory():
+            yield process
     finally:
         kill_family(process)
 
@@ -302,7 +239,7 @@ def await_end(
 
 
 class NoAnswer(LaunchError):
-    """A job ended, or was ended, without an answer: what it has done is not known."""
+    """A job ended, or was ended, without an answer: its effects are unknown."""
 
 
 A = TypeVar("A", bound=Record)
@@ -336,7 +273,7 @@ def ask(
 
 
 def last_words(scratch: Path) -> str:
-    """Return the last line of a Spark's log that tells of an error, or else its last line."""
+    """Return the last line of a Spark's log with an error, or else its last line."""
     text = (scratch / LOG).read_bytes()[-_TAIL:].decode("utf-8", "replace")
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     telling = [line for line in lines if "rror" in line or "xception" in line]
@@ -351,7 +288,7 @@ def ends_in_our_code(scratch: Path) -> bool:
 
 
 def kill_family(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process that leads a session, and all that it started."""
+    """Kill a process that leads a session, and its children."""
     # Python workers leave the group for one of their own, but not the family.
     family: list[psutil.Process] = []
     with contextlib.suppress(psutil.Error):

@@ -3,29 +3,33 @@ Make sure that a store lets only one of many writers create a file.
 
 Everything in a home rests on exclusive create, and some stores accept the condition and ignore it:
 an S3 gateway was measured to let 24 of 24 creators win. So a new home is tried before it is
-trusted, once; the result is a record in the home.
+trusted, once; the result is a record in the home. The record also tells a home from a folder in whose
+place a home should be mounted, so only an explicit act writes it.
 """
 
 from __future__ import annotations
 
 import logging
+import socket
 import threading
 import uuid
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import ClassVar, Final
 
 from airflow_streaming.exceptions import (
     AlreadyExists,
     HomeNotExclusive,
+    HomeNotInitialized,
     HomeUnavailable,
     RecordError,
     StreamingError,
 )
 from airflow_streaming.model.storage import Store
-from airflow_streaming.model.uris import join
+from airflow_streaming.model.uris import is_local, join, local_path
 from airflow_streaming.model.wire import Record
 
 CREATORS: Final = 24
@@ -33,6 +37,7 @@ ROUNDS: Final = 3
 """fsspec's own local create let two creators win in one race of five, so one race is no proof."""
 RECORD: Final = "_store/000001.json"
 """No stream can be called ``_store``: names begin with a letter or a digit."""
+_MOST_NAMED: Final = 3
 log: Final = logging.getLogger(__name__)
 
 
@@ -74,6 +79,43 @@ def ensure_exclusive(store: Store, *, creators: int = CREATORS, rounds: int = RO
         store.create(RECORD, record.to_bytes())
     except AlreadyExists:
         log.debug("Another task probed %s at the same time.", store.uri)
+
+
+def check_initialized(store: Store) -> None:
+    """
+    Make sure that a home was initialized here; nothing is written.
+
+    :raises HomeNotInitialized: it was not, or its volume is not mounted, or the place is another.
+    :raises HomeUnavailable: the place cannot be read.
+    :raises RecordError: the record of the probe is damaged.
+    """
+    if _is_proved(store):
+        return
+    raise HomeNotInitialized(
+        f"There is no home at {shown_place(store.uri)}: {found_at(store)}. A home that was used before is "
+        "not mounted here, or its path, bucket or host is another, and its drivers may still run: bring "
+        "it back, then try again. Nothing was started. Only if the home is new: 'airflow-streaming init "
+        f'{store.uri}\', or trigger the DAG once with the configuration {{"init_home": true}}.'
+    )
+
+
+def shown_place(uri: str) -> str:
+    """Return a home's URI; with the name of this host where other hosts may have another folder."""
+    return f"{uri} on host {socket.gethostname()}" if is_local(uri) else uri
+
+
+def found_at(store: Store) -> str:
+    """Return what lies in the place of a home, for the message that no home does."""
+    names = store.names("")
+    if names:
+        more = ", ..." if len(names) > _MOST_NAMED else ""
+        return f"it has no record {RECORD}, only {', '.join(names[:_MOST_NAMED])}{more}"
+    if not is_local(store.uri):
+        return "nothing is stored there"
+    path = Path(local_path(store.uri))
+    if path.is_dir():
+        return "the folder is empty"
+    return "that is a file" if path.exists() else "there is no such folder"
 
 
 def damage(store: Store) -> str:

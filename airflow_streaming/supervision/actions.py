@@ -11,12 +11,12 @@ import logging
 import os
 import random
 import uuid
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Final
 
-from airflow_streaming.exceptions import AlreadyExists, StreamingError
+from airflow_streaming.exceptions import AlreadyExists, RecordError, StreamingError
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.port import Launcher
 from airflow_streaming.model.health_rules import Severity
@@ -30,6 +30,8 @@ from airflow_streaming.model.records.epoch import (
     TerminationProof,
 )
 from airflow_streaming.model.records.policy import RestartAction, RestartDecision
+from airflow_streaming.model.status import Status
+from airflow_streaming.model.texts import one_line
 from airflow_streaming.supervision.decide import ReconcileInput
 from airflow_streaming.supervision.driver_logs import keep_log
 from airflow_streaming.supervision.health import judge
@@ -311,24 +313,40 @@ class StreamActions:
         self._keep_log(seen)
         decision = self._home.restart_decision(seen.epoch.number)
         if decision is None:
+            earlier = self._home.earlier_decisions(
+                seen.epoch.number, since=situation.policy.looks_back_to(self._now())
+            )
             decision = self._home.record_restart_decision(
                 decide_restart(
                     failure_of(seen, judge(seen, situation.rules), situation.stop),
-                    earlier=self._home.earlier_decisions(
-                        seen.epoch.number, since=situation.policy.looks_back_to(self._now())
-                    ),
+                    earlier=earlier,
+                    between=self._progress_since(earlier, seen.epoch.number),
                     policy=situation.policy,
                     now=self._now(),
                     chance=self._chance(),
                 )
             )
-            self.tell(EventKind.RESTART_DECIDED, decision.reason, epoch=decision.epoch)
+            self.tell(
+                EventKind.RESTART_DECIDED,
+                decision.reason,
+                epoch=decision.epoch,
+                failures_in_a_row=str(decision.consecutive_failures),
+            )
         if decision.action is RestartAction.GIVE_UP:
             self._home.open_circuit(
                 epoch=decision.epoch, by=self._by, reason=decision.reason, now=self._now()
             )
             self.tell(EventKind.CIRCUIT_OPENED, decision.reason, epoch=decision.epoch)
         return decision
+
+    def _progress_since(self, earlier: Sequence[RestartDecision], epoch: int) -> list[Status]:
+        if not earlier:
+            return []
+        try:
+            return self._home.statuses_between(earlier[-1].epoch, epoch)
+        except RecordError as err:
+            log.warning("Earlier drivers of %r count as failed: %s", self._home.name, err)
+            return []
 
     def forgive(self, reason: str) -> None:
         """Close the circuit if it is open."""
@@ -352,7 +370,7 @@ class StreamActions:
 
         :param logged: What the task log gets, where it has the rest of the message already.
         """
-        log.info("%s", message if logged is None else logged)
+        log.info("%s", one_line(message if logged is None else logged))
         self._home.add_event(
             Event(
                 event=kind, at=self._now(), by=self._by, message=message, epoch=epoch, facts=facts

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from airflow_streaming.exceptions import (
     AlreadyExists,
@@ -37,14 +37,19 @@ from airflow_streaming.model.records.autoscale import (
 from airflow_streaming.model.records.control import EventKind
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.epoch import Epoch, Launch, LaunchCause, OrderAct, StandbyOrder
-from airflow_streaming.model.spark.conf import REDACTED, conf_text, secret_values
+from airflow_streaming.model.records.supervision import Supervision
+from airflow_streaming.model.spark.conf import conf_text, secret_values
+from airflow_streaming.model.spark.secrets import REDACTED
 from airflow_streaming.spec import StreamSpec
 from airflow_streaming.supervision.actions import StreamActions
+from airflow_streaming.supervision.alerts.alerting import sink_repaired
 from airflow_streaming.supervision.decide import ReconcileInput, Step
 from airflow_streaming.supervision.proposal import propose
 from airflow_streaming.supervision.standby import StandbyView
 
 log: Final = logging.getLogger(__name__)
+MOST_CHANGES: Final = 12
+"""Changed values that one event names."""
 _SEEN_ALIVE: Final = (ProcessState.RUNNING, ProcessState.SUSPENDED)
 
 
@@ -76,6 +81,7 @@ class StreamController(StreamActions):
     :param by: Who acts, for the records.
     :param now: The time of day.
     :param chance: A number from 0 to 1, for jitter.
+    :param storage_options: Returns what fsspec needs for checkpoints and outputs; default: nothing.
     """
 
     def __init__(
@@ -88,9 +94,11 @@ class StreamController(StreamActions):
         by: str,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         chance: Callable[[], float] = random.random,
+        storage_options: Callable[[], Mapping[str, Any] | None] = lambda: None,
     ) -> None:
         super().__init__(home, launcher, by=by, now=now, chance=chance)
         self._spec, self._submit = spec, submit
+        self._storage_options = storage_options
 
     def _secrets(self) -> Collection[str]:
         env = {key: str(value) for key, value in self._spec.env.items()}
@@ -117,12 +125,13 @@ class StreamController(StreamActions):
             py_files_sha256=py_files_sha256,
         )
 
-    def deploy(self, deployment: Deployment, source: bytes) -> bool:
+    def deploy(self, deployment: Deployment, source: bytes, *, undoes: str = "") -> bool:
         """
         Make a proposed deployment the current one; the running driver is replaced by steering.
 
         While an upgrade or a cutover is in progress nothing else is deployed.
 
+        :param undoes: Difference to the live deployment, as a sentence for the timeline.
         :returns: Whether it was made.
         """
         # Looked at after the deployment was numbered: an upgrade begun since then takes the same
@@ -141,7 +150,8 @@ class StreamController(StreamActions):
         except AlreadyExists:
             log.info("Another task created deployment %d first.", deployment.number)
             return False
-        self.tell(EventKind.DEPLOYED, f"Deployment {deployment.number} is now the current one.")
+        told = f"Deployment {deployment.number} is now the current one. {undoes}".rstrip()
+        self.tell(EventKind.DEPLOYED, told)
         return True
 
     def check_can_launch(self, deployment: Deployment) -> None:
@@ -155,19 +165,36 @@ class StreamController(StreamActions):
         conf = self._whole_conf(deployment)
         self._submit(Submission(epoch=epoch, deployment=deployment, conf=conf)).discard()
 
-    def supervise(self) -> None:
-        """Record by which rules and policy the dag has the stream watched, and its stop grace."""
+    def supervise(self, notifiers: Sequence[str] = ()) -> None:
+        """
+        Record the rules, the restart policy, the stop grace and the notifiers of the DAG.
+
+        :param notifiers: See ``Supervision``.
+        """
         spec = self._spec
+        asked = Supervision(
+            number=0,
+            by=self._by,
+            at=self._now(),
+            health=spec.health,
+            restart=spec.restart,
+            stop_grace=spec.stop_grace,
+            notifiers=tuple(notifiers),
+        )
         try:
-            self._home.supervise(
-                *(spec.health, spec.restart),
-                by=self._by,
-                now=self._now(),
-                stop_grace=spec.stop_grace,
-            )
+            if self._home.newest_deployment() is None:
+                return  # a home that is not mounted, in whose place nothing may be written
+            is_first, changes = self._home.supervision().number == 0, self._home.supervise(asked)
         except StreamingError as err:
-            # Others judge by older rules meanwhile; the stream itself is watched by the dag's.
-            log.warning("The rules of stream %s were not recorded: %s", spec.name, err)
+            log.warning(
+                "The rules of stream %s were not recorded, so the recorded ones stay in force: %s",
+                *(spec.name, err),
+            )
+            return
+        if changes and not is_first:
+            shown = "; ".join(changes[:MOST_CHANGES])
+            more = f"; {len(changes) - MOST_CHANGES} more" if len(changes) > MOST_CHANGES else ""
+            self.tell(EventKind.SUPERVISED, f"The DAG has changed {shown}{more}.")
 
     def begin(
         self,
@@ -214,6 +241,7 @@ class StreamController(StreamActions):
                 request.discard()
                 return None
             self.make_sure_of_death(before=epoch)
+            self._repair_before_start(epoch, deployment)
             launch = self._start(epoch, request)
         except BaseException:
             # An interrupt as well. From here on the files are the driver's, who deletes them.
@@ -276,6 +304,7 @@ class StreamController(StreamActions):
         :raises StreamingError: one of them is still there; the standby waits on, for the next look.
         """
         self.make_sure_of_death(before=epoch)
+        self._repair_sinks(epoch, self._home.deployment(epoch.deployment))
         self._home.give_order(
             StandbyOrder(
                 epoch=epoch.number, number=1, act=OrderAct.RELEASE, at=self._now(), by=self._by
@@ -412,6 +441,43 @@ class StreamController(StreamActions):
             **{"from": str(change.before), "to": str(change.executors)},
             **figures,
         )
+
+    def _repair_before_start(self, epoch: Epoch, deployment: Deployment) -> None:
+        """
+        Repair the file sinks before a driver starts; see ``_repair_sinks``.
+
+        :raises LaunchError: a repair could not be finished; the epoch is recorded as dead.
+        """
+        try:
+            self._repair_sinks(epoch, deployment)
+        except StreamingError as err:
+            self.declare_dead(epoch, f"it was not started: {err}")
+            raise LaunchError(f"A file sink could not be put back: {err}") from err
+
+    def _repair_sinks(self, epoch: Epoch, deployment: Deployment) -> None:
+        """
+        Move out of each file sink the one batch that its checkpoint has not committed.
+
+        The drivers before the epoch are proved gone, and its own has not started a query.
+
+        :raises StreamingError: a repair was begun and could not be finished.
+        """
+        from airflow_streaming.checkpoints.repair.sinks import SinkRepairs  # not at dag parse
+
+        options = self._storage_options()
+        repairs = SinkRepairs(self._home, by=self._by, options=options, now=self._now)
+        for found in repairs.before_launch(epoch.number, deployment):
+            facts = {} if found.repair is None else {"aside": found.repair.aside}
+            self.tell(EventKind.SINK_REPAIRED, found.reason, epoch=epoch.number, **facts)
+            alert = sink_repaired(
+                stream=self._home.name,
+                epoch=epoch.number - 1,
+                query=found.query,
+                reason=found.reason,
+                is_done=found.repair is not None,
+                now=self._now(),
+            )
+            self._home.add_alert(replace(alert, by=self._by))
 
     def _start(self, epoch: Epoch, request: LaunchRequest) -> Launch:
         try:

@@ -30,6 +30,7 @@ from airflow_streaming.model.records.policy import RestartAction, RestartDecisio
 from airflow_streaming.supervision.alerts.alerting import decided, due
 from airflow_streaming.supervision.autoscale import SizeStep, SizeView
 from airflow_streaming.supervision.health import judge
+from airflow_streaming.supervision.restart import fails_alike
 from airflow_streaming.supervision.standby import (
     StandbyView,
     can_take_over,
@@ -417,7 +418,15 @@ def _is_wanted(s: ReconcileInput, stop: StopRequest) -> bool:
 
 
 def _circuit_open(s: ReconcileInput, circuit: Circuit) -> Step:
-    wait = s.policy.half_open_after
+    wait, failed = s.policy.half_open_after, s.seen.epoch.deployment if s.seen else 0
+    deployment = s.deployment.number if s.deployment else None
+    is_final = s.decision is not None and s.decision.failure_kind.needs_a_person
+    if wait is not None and is_final and fails_alike(s.decision, failed, deployment):
+        return Step(
+            action=Action.PARK,
+            reason=f"The circuit is open, and no trial is made: deployment {failed} would fail in the "
+            f"same way. {circuit.reason}",
+        )
     if wait is not None and age_of(circuit.at, s.now) >= wait:
         return Step(
             action=Action.LAUNCH,

@@ -10,17 +10,23 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection
 from datetime import datetime
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 from airflow_streaming.exceptions import StreamingError
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.port import DriverLog, Launcher
+from airflow_streaming.model.names import numbered
 from airflow_streaming.model.records.epoch import Epoch, KeptLog, Launch
-from airflow_streaming.model.spark.conf import REDACTED
 from airflow_streaming.model.spark.failures import mask_secrets
+from airflow_streaming.model.spark.secrets import REDACTED
+from airflow_streaming.model.texts import printable
+from airflow_streaming.model.uris import digest_of
 
 MOST: Final = 256 * 1024
 """Bytes that are kept of a failed driver's output."""
+_OVERLAP: Final = 4096
+"""Bytes by which a log without a size is found again in a later look at it."""
 log: Final = logging.getLogger(__name__)
 
 
@@ -76,12 +82,45 @@ def keep_log(
 
 def _fitting(text: str) -> str:
     # In a record a control character takes six bytes, and a record has room for 1 MiB.
-    plain = "".join(
-        one if one.isprintable() or one in "\n\t" else "\N{REPLACEMENT CHARACTER}" for one in text
-    )
+    plain = printable(text)
     while len(plain.encode()) > 2 * MOST:
         plain = plain[len(plain) // 4 :].partition("\n")[2]
     return plain
+
+
+def named_log(home: StreamHome, epoch: Epoch, launch: Launch) -> Path | None:
+    """
+    Return the file that a launch record names, where its name is that of this driver's log.
+
+    A record may have been forged, so no other file is opened for it.
+    """
+    started, named = epoch.as_launched, PurePosixPath(launch.log)
+    own = (digest_of(home.store.uri), started.stream, f"{numbered(started.number)}.log")
+    is_own = named.parts[-3:] == own
+    is_plain = named.is_absolute() and ".." not in named.parts
+    return Path(named) if is_own and is_plain and str(named) == launch.log else None
+
+
+def end_of_log(launcher: Launcher, home: StreamHome, epoch: Epoch, launch: Launch) -> DriverLog:
+    """Return the end of a driver's output for a user of this host, who may read the file anyway."""
+    return launcher.logs(epoch, launch, named_log(home, epoch, launch), MOST)
+
+
+def added(before: DriverLog | None, now: DriverLog) -> bytes:
+    """
+    Return what a driver has written between two looks at its log, as far as the second shows it.
+
+    :param before: The first look; ``None`` when this one is the first.
+    """
+    tail = now.tail or b""
+    if before is None or not before.tail:
+        return tail
+    if before.size is not None and now.size is not None:
+        more = now.size - before.size
+        return tail if more < 0 else tail[max(0, len(tail) - more) :]
+    end = before.tail[-_OVERLAP:]
+    at = tail.rfind(end)
+    return tail if at < 0 else tail[at + len(end) :]
 
 
 def shown_log(log: DriverLog, kept: KeptLog | None) -> str:
@@ -97,7 +136,7 @@ def shown_log(log: DriverLog, kept: KeptLog | None) -> str:
         return f"{kept.place}{_size(kept.size)}, kept at {at}\n\n{mask_secrets(kept.text)}"
     if log.trouble:
         raise LookupError(f"{log.place} cannot be read: {log.trouble}")
-    return f"The log is elsewhere: {log.place}\n"
+    return f"The log cannot be read from here. It is at: {log.place}\n"
 
 
 def _size(size: int | None) -> str:

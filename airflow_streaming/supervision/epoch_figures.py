@@ -46,13 +46,17 @@ class Figures:
         incidents: Mapping[str, datetime] | None = None,
     ) -> None:
         self._home, self.epoch = home, epoch
-        self._rules, self._incidents = rules.rules, incidents or {}
+        self._asked, self._rules, self._incidents = rules, rules.rules, incidents or {}
         self._book = RuleBook(self._rules)
         self._look_back = _longest(rules) + _MARGIN
         self._read_at = -math.inf
         self._newest: dict[str, int] = {}
         self._chunk: int | None = None
         self._lines = 0
+
+    def are_of(self, epoch: int, rules: HealthRules) -> bool:
+        """Tell whether these are the figures of an epoch, held against the same rules."""
+        return (self.epoch, self._asked) == (epoch, rules)
 
     def findings(self, status: Status, clock: float) -> tuple[Finding, ...]:
         """

@@ -33,13 +33,14 @@ from airflow_streaming.model.observation import (
 from airflow_streaming.model.records.autoscale import Autoscale
 from airflow_streaming.model.records.control import DesiredState
 from airflow_streaming.model.records.epoch import Epoch, Launch
-from airflow_streaming.model.records.policy import RestartPolicy, Supervision
+from airflow_streaming.model.records.policy import RestartPolicy
 from airflow_streaming.model.status import Status
 from airflow_streaming.supervision.alerts.alerting import open_incidents
 from airflow_streaming.supervision.decide import ReconcileInput
 from airflow_streaming.supervision.epoch_figures import Figures
 from airflow_streaming.supervision.health import judge
 from airflow_streaming.supervision.open_change import change_in_progress
+from airflow_streaming.supervision.rules.states import RuleStates, rule_states
 from airflow_streaming.supervision.sizing import SizeObserver
 from airflow_streaming.supervision.standby_observer import StandbyObserver
 
@@ -145,8 +146,8 @@ class Observer:
 
     :param home: The stream's records.
     :param launcher: How the driver's processes can be seen from here.
-    :param rules: What the judge judges by; default: what the home records of the stream.
-    :param policy: The same for restarts.
+    :param rules: Health rules in place of those that the home records.
+    :param policy: Restart policy in place of the one that the home records.
     :param memory: Where another observer left off.
     :param live: Returns the live lane of the stream, for the task that keeps it running; default:
         the
@@ -174,6 +175,8 @@ class Observer:
         self._clock, self._now = clock, now
         self.state: VerdictState | None = None
         """What the last look meant, for metrics; ``None`` before the first epoch."""
+        self.rule_states: RuleStates = {}
+        """Whether each rule fires, by the last look."""
         self._alive: tuple[Epoch, Launch | None] | None = None
         self._heard, self._is_blind = clock(), False
         self._memory = Memory.from_event(memory, self._heard) if memory else None
@@ -285,7 +288,10 @@ class Observer:
             beating=memory.beating,
             findings=self._findings(epoch.number, status, situation),
         )
-        self.state = judge(seen, situation.rules).state
+        verdict = judge(seen, situation.rules)
+        queries = [query.name for query in status.queries] if status else []
+        self.state = verdict.state
+        self.rule_states = rule_states(verdict, seen.findings, queries)
         return replace(
             situation,
             seen=seen,
@@ -333,29 +339,17 @@ class Observer:
 
     def _judged_by(self) -> tuple[HealthRules, RestartPolicy]:
         rules, policy = self._given_rules, self._given_policy
-        if rules is None or policy is None:
-            recorded = self._recorded()
-            rules = rules or (recorded.health if recorded else HealthRules())
-            policy = policy or (recorded.restart if recorded else RestartPolicy())
-        return rules, policy
-
-    def _recorded(self) -> Supervision | None:
-        try:
-            return self._home.supervision()
-        except RecordError as err:
-            log.warning(
-                "Stream %r: recorded health rules are unreadable, using defaults: %s",
-                self._home.name,
-                err,
-            )
-            return None
+        if rules is not None and policy is not None:
+            return rules, policy
+        recorded = self._home.supervision()
+        return rules or recorded.health, policy or recorded.restart
 
     def _findings(
         self, epoch: int, status: Status | None, situation: ReconcileInput
     ) -> tuple[Finding, ...]:
         if status is None or not situation.rules.rules:
             return ()
-        if self._figures is None or self._figures.epoch != epoch:
+        if self._figures is None or not self._figures.are_of(epoch, situation.rules):
             incidents = {
                 alert.key: alert.at
                 for alert in open_incidents(situation.alerts)

@@ -13,7 +13,12 @@ from typing import Final
 
 from airflow_streaming.exceptions import RecordError
 from airflow_streaming.home.home import StreamHome
-from airflow_streaming.model.records.control import Change, ChangeInProgress, ChangeKind
+from airflow_streaming.model.records.control import (
+    Change,
+    ChangeInProgress,
+    ChangeKind,
+    StreamRemoval,
+)
 from airflow_streaming.model.records.cutover import DEADLINES, CutoverStanding, CutoverTerms
 from airflow_streaming.model.records.cutover_table import CUTOVER
 from airflow_streaming.model.records.upgrade import OpenUpgrade
@@ -23,7 +28,7 @@ log: Final = logging.getLogger(__name__)
 
 
 def change_in_progress(home: StreamHome) -> ChangeInProgress | None:
-    """Return the upgrade or cutover that a stream, or a lane of it, is part of and is not closed."""
+    """Return the upgrade, cutover or removal that a stream, or a lane of it, is part of and is not closed."""
     change = home.unfinished_change()
     if change is None:
         return None
@@ -32,6 +37,8 @@ def change_in_progress(home: StreamHome) -> ChangeInProgress | None:
             return upgrade_in_progress(home, change)
         case ChangeKind.CUTOVER:
             return _cutover(home, change)
+        case ChangeKind.REMOVE:
+            return StreamRemoval(change=change)
     return None
 
 

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Final
 
 from airflow_streaming.advice.profile import effective, summary
+from airflow_streaming.checkpoints.backup.recorded_sinks import known_sinks
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.runtime import Runtime
 from airflow_streaming.model.names import Layout, color_of
@@ -51,10 +52,14 @@ def propose(
     :param py_files_sha256: Digests of the spec's Python files, as of ``Deployment``.
     """
     current = home.newest_deployment()
-    number = current.number + 1 if current else 1
+    number = home.next_deployment()
     checkpoint, output = _places(home, spec, number, None if fresh else current, fresh=fresh)
     goes_on = current if current and not fresh and current.checkpoint == checkpoint else None
-    values = spec.configuration(runtime.spark_version, goes_on.conf if goes_on else carried_on)
+    values = spec.configuration(
+        runtime.spark_version,
+        goes_on.conf if goes_on else carried_on,
+        known_sinks(home, current) if spec.profile is not None and current else (),
+    )
     if spec.profile is not None:
         log.info("%s", summary(spec.profile, values))
     return Deployment(

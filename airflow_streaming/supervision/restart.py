@@ -7,9 +7,10 @@ no crash can lose or double a count. Chance is an argument, so that the decision
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final, Protocol
 
 from airflow_streaming.model.durations import age_of, duration_text
 from airflow_streaming.model.health_rules import Severity
@@ -25,11 +26,49 @@ from airflow_streaming.model.records.policy import (
 from airflow_streaming.model.spark.failure_signs import FailureClass, FailureKind
 from airflow_streaming.model.spark.failures import diagnose
 
+_APPLY: Final = (
+    "Then apply the corrected copy: trigger the DAG of {stream} with restart=True (on the page: Apply the "
+    "dag's edited spec), or run its upgrade DAG. If the cause was outside the copy, start the same copy: "
+    "airflow-streaming start {stream} --again --reason TEXT"
+)
+_CLOSE: Final = (
+    "Then close the circuit: airflow-streaming close-circuit {stream} --reason TEXT "
+    "(or StartStreamOperator)"
+)
+
+
+class Progress(Protocol):
+    """How far a driver has come: a status, or a failure that quotes it."""
+
+    @property
+    def progressed_for(self) -> timedelta:
+        """Return the time between its first and its last progress."""
+
+    @property
+    def batches(self) -> int:
+        """Return the batches that it committed."""
+
+
+def failures_in_a_row(
+    decisions: Sequence[RestartDecision], progress: Iterable[Progress], policy: RestartPolicy
+) -> int:
+    """
+    Return the failures since a driver last made healthy progress.
+
+    :param decisions: About failed epochs since a user last closed the circuit, oldest first.
+    :param progress: Of every driver since the newest of them: one that a user stopped leaves no
+        decision, and may have run well for days.
+    """
+    if not decisions or any(_recovered(one, policy) for one in progress):
+        return 0
+    return decisions[-1].consecutive_failures
+
 
 def decide_restart(
     failure: Failure,
     *,
     earlier: Sequence[RestartDecision],
+    between: Sequence[Progress] = (),
     policy: RestartPolicy,
     now: datetime,
     chance: float,
@@ -38,10 +77,11 @@ def decide_restart(
     Decide about a failed epoch.
 
     :param earlier: Decisions about earlier epochs since the circuit was last closed, oldest first.
+    :param between: Progress of drivers since the newest of them, which did not fail.
     :param chance: A number from 0 to 1; 1 waits the whole bound.
     """
     failure = _poisoned(failure, earlier, policy)
-    failures = 1 if _recovered(failure, policy) or not earlier else _one_more(earlier)
+    failures = 1 + failures_in_a_row(earlier, (*between, failure), policy)
     return RestartDecision.of(
         failure,
         now=now,
@@ -75,7 +115,7 @@ def _obstacle(
     if not failure.retryable or failure.kind.needs_a_person:
         return "A restart would fail the same way."
     if failure.trial and not _recovered(failure, policy):
-        return "It was the one try of a half-open circuit."
+        return "It was the half-open trial, so the circuit stays open."
     failure_class = failure.kind.restart_class
     restarts = [
         made
@@ -105,13 +145,27 @@ def _spent_text(budget: Budget, failure_class: FailureClass) -> str:
     )
 
 
-def _recovered(failure: Failure, policy: RestartPolicy) -> bool:
+def _recovered(made: Progress, policy: RestartPolicy) -> bool:
     # Progress counts, not being alive: a driver can sit up for hours without committing a batch.
-    return failure.progressed_for >= policy.reset_after and failure.batches >= policy.reset_batches
+    return made.progressed_for >= policy.reset_after and made.batches >= policy.reset_batches
 
 
-def _one_more(earlier: Sequence[RestartDecision]) -> int:
-    return earlier[-1].consecutive_failures + 1
+def fails_alike(decision: RestartDecision | None, failed: int, deployment: int | None) -> bool:
+    """
+    Tell whether another driver would run the copy that has failed, and fail in the same way.
+
+    :param decision: About the newest epoch.
+    :param failed: The deployment of that epoch.
+    :param deployment: The deployment that the next driver would run.
+    """
+    return decision is not None and decision.failure_kind.is_in_copy and failed == deployment
+
+
+def remedy_of(decision: RestartDecision, stream: str) -> str:
+    """Return what a user should do about a stream that was given up, and the act that brings it back."""
+    remedy = decision.remedy or decision.failure_kind.remedy
+    act = _APPLY if decision.failure_kind.is_in_copy else _CLOSE
+    return f"{remedy} {act.format(stream=stream)}"
 
 
 def failure_of(seen: Observation, verdict: Verdict, stop: StopRequest | None = None) -> Failure:

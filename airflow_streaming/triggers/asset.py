@@ -28,6 +28,7 @@ from airflow_streaming.supervision.readiness.asset_events import (
     LastSent,
     StreamEvent,
     announce,
+    why_silent,
 )
 from airflow_streaming.triggers.polling import SubjectTrigger
 
@@ -64,6 +65,7 @@ class StreamEventTrigger(SubjectTrigger, BaseEventTrigger):
         self._told: LastSent | None = None
         self._next: StreamEvent | None = None
         self._delivered_at: float | None = None
+        self._silence = ""
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         # The row is found again by these, so they are the same at every parse.
@@ -103,6 +105,7 @@ class StreamEventTrigger(SubjectTrigger, BaseEventTrigger):
             every=timedelta(seconds=self.every_seconds),
             query=self.query,
         )
+        self._warn(why_silent(snapshot, topic=self.topic, query=self.query))
         payload = None
         if self._next is not None:
             payload = {"stream": self.subject.name, **self._next.payload}
@@ -111,6 +114,11 @@ class StreamEventTrigger(SubjectTrigger, BaseEventTrigger):
     def lose_sight(self) -> None:
         if self._looker is not None:
             self._looker.lose_sight()
+
+    def _warn(self, silence: str) -> None:
+        if silence and silence != self._silence:
+            self.log.warning("Asset %r has no event: %s", self.asset, silence)
+        self._silence = silence
 
     async def _announcement(self, planned: float) -> dict[str, Any] | None:
         try:

@@ -1,5 +1,5 @@
 """
-Wake the task that takes a change further, or that waits for an approval.
+Wake the task that takes a change further.
 
 It looks and never acts. What an upgrade waits for shows in the home: a driver that ends or comes, a
 stage, a wish, the end of the change. Whatever it is, the task looks again itself.
@@ -11,20 +11,14 @@ itself.
 
 from __future__ import annotations
 
-import logging
 import time
-from collections.abc import AsyncIterator, Sequence
-from typing import Any, Final
-from uuid import UUID
-
-from airflow.triggers.base import BaseTrigger, TriggerEvent
+from collections.abc import Sequence
+from typing import Any
 
 from airflow_streaming.changes.cutover.lanes import LANES, STEP, StepSeen
 from airflow_streaming.home.cached import CachedStream
-from airflow_streaming.launch.registry import open_launcher
-from airflow_streaming.model.health_rules import HealthRules
+from airflow_streaming.hooks.launchers import task_launcher
 from airflow_streaming.model.observation import VerdictState
-from airflow_streaming.model.records.policy import RestartPolicy
 from airflow_streaming.supervision.decide import ReconcileInput
 from airflow_streaming.supervision.health import judge
 from airflow_streaming.supervision.observer import Observer
@@ -54,9 +48,6 @@ class UpgradeTrigger(HomeTrigger):
     def serialize(self) -> tuple[str, dict[str, Any]]:
         path, kwargs = super().serialize()
         return path, {**kwargs, "wake_seconds": self.wake_seconds, "memory": self.learned_before}
-
-    def rules(self) -> tuple[HealthRules | None, RestartPolicy | None]:
-        return None, None
 
     def look(self, observer: Observer) -> dict[str, Any] | None:
         situation = observer.situation()
@@ -118,9 +109,6 @@ class CutoverTrigger(HomeTrigger):
             "memory": self.memory,
         }
 
-    def rules(self) -> tuple[HealthRules | None, RestartPolicy | None]:
-        return None, None
-
     def look_once(self) -> tuple[dict[str, Any] | None, VerdictState | None]:
         if self._records is None:
             store = self._home().store
@@ -149,62 +137,12 @@ class CutoverTrigger(HomeTrigger):
         return step, records.change_end(self.change) is not None
 
     def _observer_of(self, store: Any, lane: str) -> Observer:
+        home = CachedStream(store, lane)
         return Observer(
-            CachedStream(store, lane),
-            open_launcher(),
-            rules=None,
-            policy=None,
+            *(home, task_launcher(home)),
             memory=self.memory.get(LANES, {}).get(lane),
         )
 
 
 def _what_is(observer: Observer) -> tuple[Any, ...]:
     return what_is(observer.situation())
-
-
-log: Final = logging.getLogger(__name__)
-
-
-class AnswerTrigger(BaseTrigger):
-    """
-    Look once whether a question was answered.
-
-    The event holds the answer as Airflow's own does, and nothing where there is none.
-
-    Only the triggerer may read answers: a worker can ask, and by asking it drops what was answered.
-
-    :param ti_id: The task instance that has asked.
-    """
-
-    def __init__(self, *, ti_id: str) -> None:
-        super().__init__()
-        self.ti_id = ti_id
-
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        return (f"{type(self).__module__}.{type(self).__qualname__}", {"ti_id": self.ti_id})
-
-    async def run(self) -> AsyncIterator[TriggerEvent]:
-        from asgiref.sync import sync_to_async
-
-        yield TriggerEvent(await sync_to_async(self._answer)())
-
-    def _answer(self) -> dict[str, Any]:
-        from airflow.sdk.execution_time.hitl import get_hitl_detail_content_detail
-
-        try:
-            found = get_hitl_detail_content_detail(ti_id=UUID(self.ti_id))
-        except Exception:
-            # A try that died early has asked nothing, which Airflow answers with an error. Whatever
-            # it is: asking the user again is always right.
-            log.exception("No earlier answer could be read.")
-            return {}
-        if not (found.response_received and found.chosen_options):
-            return {}
-        user = found.responded_by_user
-        return {
-            "chosen_options": list(found.chosen_options),
-            "params_input": found.params_input or {},
-            "responded_at": found.responded_at,
-            "responded_by_user": None if user is None else {"id": user.id, "name": user.name},
-            "timedout": user is None,
-        }

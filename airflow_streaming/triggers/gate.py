@@ -11,7 +11,13 @@ from airflow_streaming.hooks.snapshot import SnapshotReader, open_looker
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.observation import VerdictState
-from airflow_streaming.supervision.readiness.conditions import Condition, asked, catch_up, gate
+from airflow_streaming.supervision.readiness.conditions import (
+    Condition,
+    asked,
+    catch_up,
+    gate,
+    with_watermark,
+)
 from airflow_streaming.supervision.readiness.snapshot import (
     Readiness,
     ReadinessState,
@@ -79,7 +85,7 @@ class StreamGate:
         return {
             "stream": self._subject.name,
             "batch": _least(query.batch_id for query in queries),
-            "watermark": encode(_least(query.watermark for query in queries)),
+            "watermark": encode(_least(query.watermark for query in with_watermark(queries))),
             "reason": readiness.reason,
         }
 

@@ -11,13 +11,13 @@ from airflow_streaming.exceptions import RecordError
 from airflow_streaming.home.home import Home
 from airflow_streaming.home.live_lane import LiveLaneCache
 from airflow_streaming.hooks.home import StreamHomeHook
+from airflow_streaming.hooks.launchers import task_launcher
 from airflow_streaming.launch.driver_end import DriverEnd
-from airflow_streaming.launch.registry import open_launcher
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.observation import VerdictState
 from airflow_streaming.model.records.autoscale import Autoscale
-from airflow_streaming.model.records.policy import RestartPolicy
 from airflow_streaming.supervision.observer import Observer
+from airflow_streaming.supervision.rules.states import RuleStates
 from airflow_streaming.triggers.polling import PollingTrigger
 
 Value = TypeVar("Value")
@@ -88,6 +88,9 @@ class HomeTrigger(PollingTrigger):
             self._watcher, self._watched_lane = self._observer(self._live, lane), lane
         return self.look(self._watcher), self._watcher.state
 
+    def rule_states(self) -> RuleStates:
+        return {} if self._watcher is None else self._watcher.rule_states
+
     def driver_end(self) -> DriverEnd | None:
         return None if self._watcher is None else self._watcher.driver_end()
 
@@ -112,19 +115,13 @@ class HomeTrigger(PollingTrigger):
     def look(self, observer: Observer) -> dict[str, Any] | None:
         """Look once; return the event's payload, or ``None`` to keep polling."""
 
-    @abstractmethod
-    def rules(self) -> tuple[HealthRules | None, RestartPolicy | None]:
-        """Return what the observer judges by; ``None`` for what the home records."""
-
     def _home(self) -> Home:
         return StreamHomeHook(self.home, self.home_conn_id, looks_only=True).get_conn()
 
     def _observer(self, live: LiveLaneCache, lane: str) -> Observer:
-        rules, policy = self.rules()
+        home = live.home(lane)
         return Observer(
-            *(live.home(lane), open_launcher()),
-            rules=rules,
-            policy=policy,
+            *(home, task_launcher(home)),
             # What was learned of one lane says nothing of the other.
             memory=self.learned_before if self._watcher is None else None,
             live=live if self.follows else None,
@@ -140,11 +137,6 @@ def rules_from(data: dict[str, Any] | None) -> HealthRules | None:
     ones.
     """
     return None if data is None else _understood(HealthRules.from_dict, data, HealthRules())
-
-
-def policy_from(data: dict[str, Any] | None) -> RestartPolicy | None:
-    """Return the restart policy that a trigger's kwargs hold, if any; the same holds for it."""
-    return None if data is None else _understood(RestartPolicy.from_dict, data, RestartPolicy())
 
 
 def autoscale_from(data: dict[str, Any] | None) -> Autoscale | None:

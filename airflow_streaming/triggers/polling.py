@@ -34,6 +34,7 @@ from airflow_streaming.launch.driver_end import DriverEnd
 from airflow_streaming.model.observation import VerdictState
 from airflow_streaming.model.uris import is_local
 from airflow_streaming.supervision.readiness.snapshot import Subject
+from airflow_streaming.supervision.rules.states import RuleStates
 
 Result = TypeVar("Result")
 LOCAL_THREADS: Final = 4
@@ -168,6 +169,7 @@ class PollingTrigger(BaseTrigger):
         self._pending: asyncio.Future[dict[str, Any] | None] | None = None
         self._damaged_since: float | None = None
         self._states = telemetry.StateClock(stream=tag)
+        self._gauges = telemetry.RuleGauges(stream=tag)
         self._end: DriverEnd | None = None
         self._looks_since_end: int | None = None
 
@@ -219,6 +221,7 @@ class PollingTrigger(BaseTrigger):
                     self._pending.cancel()
                 if self._end is not None:
                     self._end.close()
+                self._gauges.close()
 
     async def _try_to_look(self, planned: float) -> dict[str, Any] | None:
         try:
@@ -263,7 +266,12 @@ class PollingTrigger(BaseTrigger):
         telemetry.timing("look_duration", time.monotonic() - began, stream=self._tag)
         if self.counts_verdicts:
             self._states.tell(state)
+            self._gauges.tell(self.rule_states())
         return payload
+
+    def rule_states(self) -> RuleStates:
+        """Return whether each rule fires, by the last look."""
+        return {}
 
     async def ask_airflow(self) -> None:
         """Learn what only Airflow knows, before a look."""

@@ -13,13 +13,14 @@ from collections.abc import Coroutine
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from airflow_streaming import telemetry
 from airflow_streaming.home.live_lane import SELDOM, LiveLaneCache, live_lane
-from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.records.epoch import LaunchCause
-from airflow_streaming.model.records.policy import RestartPolicy
-from airflow_streaming.supervision.decide import Action, Step, decide
+from airflow_streaming.model.records.policy import RestartDecision
+from airflow_streaming.supervision.decide import Action, ReconcileInput, Step, decide
 from airflow_streaming.supervision.observer import Observer
-from airflow_streaming.triggers.home import HomeTrigger, autoscale_from, policy_from, rules_from
+from airflow_streaming.supervision.restart import Progress, failures_in_a_row
+from airflow_streaming.triggers.home import HomeTrigger, autoscale_from
 
 RELOOK: Final = timedelta(minutes=5)
 """How often a blocked stream is shown to a worker again; the worker may see what we cannot."""
@@ -32,6 +33,9 @@ ASK_AIRFLOW_EVERY: Final = timedelta(seconds=50)
 """How often Airflow is asked whether another run of the dag is queued, give or take a fifth; looks
 at the home cost Airflow nothing, this costs its database a query."""
 USER_MARKED: Final = frozenset({"failed", "success"})
+_Failures = tuple[
+    tuple[int, RestartDecision | None], tuple[RestartDecision, ...], tuple[Progress, ...]
+]
 _running_kills: Final[set[asyncio.Task[None]]] = set()
 """Airflow 3.3 cancels ``on_kill`` about a second after it began, so the work is kept alive here."""
 
@@ -43,8 +47,6 @@ class StreamTrigger(HomeTrigger):
     :param watched: The epoch that the task watches.
     :param run_started_at: Start of the dag run, ISO 8601.
     :param rollover_seconds: Age of the dag run at which the task ends; ``None`` for never.
-    :param rules: ``HealthRules`` as JSON; default: what the home records of the stream.
-    :param policy: ``RestartPolicy`` as JSON; the same.
     :param blocked: The task could not do what the step asks, and need not be woken for it at once.
     :param unable_to: The action that it could not do.
     :param undelivered: An alert could not be delivered; a worker tries again after a while.
@@ -66,8 +68,6 @@ class StreamTrigger(HomeTrigger):
         watched: int | None = None,
         run_started_at: str | None = None,
         rollover_seconds: float | None = None,
-        rules: dict[str, Any] | None = None,
-        policy: dict[str, Any] | None = None,
         blocked: bool = False,
         unable_to: str = Action.BLOCKED.value,
         undelivered: bool = False,
@@ -87,7 +87,6 @@ class StreamTrigger(HomeTrigger):
         self.watched = watched
         self.run_started_at = run_started_at
         self.rollover_seconds = rollover_seconds
-        self.judged_by, self.policy = rules, policy
         self.blocked, self.unable_to, self.undelivered = blocked, unable_to, undelivered
         self.due_in_seconds = due_in_seconds
         self._shown: Step | None = None
@@ -96,6 +95,8 @@ class StreamTrigger(HomeTrigger):
         self._ask_again_at = self._started + ASK_AIRFLOW_EVERY.total_seconds() * random.random()  # noqa: S311 - spreads
         self._question: asyncio.Task[None] | None = None
         self._successor_waits = False
+        self._failures: _Failures | None = None
+        self._counted: int | None = None
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         path, kwargs = super().serialize()
@@ -104,8 +105,6 @@ class StreamTrigger(HomeTrigger):
             "watched": self.watched,
             "run_started_at": self.run_started_at,
             "rollover_seconds": self.rollover_seconds,
-            "rules": self.judged_by,
-            "policy": self.policy,
             "blocked": self.blocked,
             "unable_to": self.unable_to,
             "undelivered": self.undelivered,
@@ -115,9 +114,6 @@ class StreamTrigger(HomeTrigger):
             "standby": self.standby,
             "autoscale": self.autoscale,
         }
-
-    def rules(self) -> tuple[HealthRules | None, RestartPolicy | None]:
-        return rules_from(self.judged_by), policy_from(self.policy)
 
     def lane(self, live: LiveLaneCache) -> str:
         # Not the live one: which that is, is part of what is looked at, and the task's to act on.
@@ -136,6 +132,7 @@ class StreamTrigger(HomeTrigger):
             wants_standby=self.standby,
             autoscale=autoscale_from(self.autoscale),
         )
+        self._count_failures(situation)
         step = decide(situation)
         if not self._needs_a_worker(step) and not self._has_to_deliver():
             if step.action is not Action.WATCH and step != self._shown:
@@ -144,6 +141,23 @@ class StreamTrigger(HomeTrigger):
             return None
         # The task looks afresh and logs what it finds in the same log.
         return self._event(step.action.value, step.reason, observer.memory())
+
+    def _count_failures(self, s: ReconcileInput) -> None:
+        """Export the failures in a row; the records are read when the epoch or its decision is new."""
+        if s.seen is None or self._live is None or self.until_parked:
+            return
+        number = s.seen.epoch.number
+        if self._failures is None or self._failures[0] != (number, s.decision):
+            from airflow_streaming.services.stream_status import read_failures  # not at dag parse
+
+            home = self._live.home(self.watched_lane or self.keeps or self.stream)
+            self._failures = (number, s.decision), *read_failures(home, number)
+        _, decisions, progress = self._failures
+        now = (s.seen.status,) if s.seen.status is not None and s.decision is None else ()
+        count = failures_in_a_row(decisions, (*progress, *now), s.policy)
+        if count != self._counted:
+            self._counted = count
+            telemetry.gauge("failures_in_a_row", count, stream=self.stream)
 
     def damaged(self, reason: str) -> dict[str, Any] | None:
         return self._event("look", reason, None)

@@ -17,6 +17,7 @@ from tests.corpus.stage import FORMAT_2, NotHere, Stage, add, counts, ended, sce
 DAMAGED = FailureKind.CHECKPOINT_DAMAGED
 INCOMPATIBLE = FailureKind.INCOMPATIBLE
 SECOND_WRITER = FailureKind.SECOND_WRITER
+SINK_AHEAD = FailureKind.SINK_AHEAD
 
 Spoil = Callable[[Path], None]
 
@@ -344,6 +345,47 @@ def _create_under(log: str, ahead: int) -> Callable[[Stage], Any]:
 
 add("next_offset_written_by_another", SECOND_WRITER, _create_under("offsets", 1))
 add("commit_written_by_another", SECOND_WRITER, _create_under("commits", 0))
+
+
+def _kill_before_the_commit(stage: Stage, start: Callable[[Path], Any]) -> Any:
+    """Start a query on a checkpoint whose newest batch is in the sink and is not committed."""
+    if stage.spark.version.startswith("3."):
+        raise NotHere("State checkpoint format 2 came with Spark 4.0.")
+    checkpoint = stage.folder("checkpoint")
+
+    def begin() -> Any:
+        return start(checkpoint)
+
+    ended(stage.with_conf(FORMAT_2, begin))
+    remove(one(checkpoint / "commits", "[0-9]"))
+    return stage.with_conf(FORMAT_2, begin)
+
+
+@scenario(SINK_AHEAD)
+def file_sink_ahead_of_the_commit(stage: Stage) -> Any:
+    rows, output = stage.rows().dropDuplicates(["k", "v"]), str(stage.folder("output"))
+    return _kill_before_the_commit(
+        stage, lambda checkpoint: stage.start(rows, checkpoint, sink="json", path=output)
+    )
+
+
+@scenario(SINK_AHEAD)
+def batch_function_skips_what_it_has_done(stage: Stage) -> Any:
+    rows, done = stage.rows().dropDuplicates(["k", "v"]), set[int]()
+
+    def batch(frame: Any, number: int) -> None:
+        if number not in done:
+            frame.collect()
+            done.add(number)
+
+    return _kill_before_the_commit(
+        stage, lambda checkpoint: stage.start(rows, checkpoint, batch=batch)
+    )
+
+
+@scenario(FailureKind.USER_CODE, reason="Spark 4.1 and newer check it; older ones go on.")
+def batch_function_reads_nothing(stage: Stage) -> Any:
+    return stage.start(counts(stage.rows()), mode="update", batch=lambda frame, number: None)
 
 
 @scenario(SECOND_WRITER)

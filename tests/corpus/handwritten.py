@@ -21,6 +21,10 @@ _BATCH: Final = (
 )
 
 HANDWRITTEN: Final[dict[str, tuple[Kind, str]]] = {
+    "spark 4.0: a sink that is ahead, as that release spells it": (
+        Kind.SINK_AHEAD,
+        "java.lang.AssertionError: assertion failed: ChekpointInfo length: 0, numPartitions: 2",
+    ),
     "kafka: no broker answers": (
         Kind.TRANSIENT,
         (

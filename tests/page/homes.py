@@ -35,7 +35,8 @@ from airflow_streaming.model.records.cutover import Pair, StartWay
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.epoch import Epoch, Exit, Launch, LaunchCause, Outcome
 from airflow_streaming.model.records.owner import Actor
-from airflow_streaming.model.records.policy import RestartAction, RestartDecision, RestartPolicy
+from airflow_streaming.model.records.policy import RestartAction, RestartDecision
+from airflow_streaming.model.records.supervision import Supervision
 from airflow_streaming.model.spark.failure_signs import FailureKind
 from airflow_streaming.model.status import CheckpointOrigin, DriverState, QueryStatus, Status
 from airflow_streaming.model.storage import LocalStore
@@ -79,11 +80,11 @@ class Making:
             by="dag",
             now=begin,
         )
+        rules = HealthRules.recommended(
+            watermark_sla=timedelta(minutes=10), backlog_records=200_000
+        )
         self.home.supervise(
-            HealthRules.recommended(watermark_sla=timedelta(minutes=10), backlog_records=200_000),
-            RestartPolicy(),
-            by=f"{self.home.name}.stream",
-            now=begin,
+            Supervision(number=0, by=f"{self.home.name}.stream", at=begin, health=rules)
         )
         self.epochs(begin)
         self.story(begin)

@@ -94,7 +94,7 @@ class FixedKeepers:
 def kept_in(folder: Path) -> list[Kept]:
     """Return every stream of a home, each kept by a dag of its name."""
     uri = str(folder)
-    names = open_home(uri, probe=False).streams() if folder.exists() else []
+    names = open_home(uri).streams() if folder.exists() else []
     return [
         Kept(
             home=uri,
@@ -295,7 +295,7 @@ The new code cannot resume from checkpoint `orders_eu/checkpoints/000001`.
 
 def beat(folder: Path, stop: threading.Event) -> None:
     """Let the drivers that have not ended go on beating."""
-    home = open_home(str(folder), probe=False)
+    home = open_home(str(folder))
     alive: list[tuple[Any, int]] = []
     for name in home.streams():
         stream = home.stream(name)

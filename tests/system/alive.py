@@ -25,7 +25,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -35,6 +35,7 @@ import psutil
 from airflow_streaming.home.live_lane import LiveLaneCache
 from airflow_streaming.launch.local import LocalLauncher
 from airflow_streaming.model.health_rules import HealthRules, Severity
+from airflow_streaming.model.records.supervision import Supervision
 from airflow_streaming.supervision.observer import Observer
 from airflow_streaming.triggers.stream import StreamTrigger
 from benchmarks.figures import heed_signals
@@ -205,23 +206,22 @@ class Driver:
 
         class Watching(StreamTrigger):
             def _observer(self, live: LiveLaneCache, lane: str) -> Observer:
-                rules, policy = self.rules()
                 return Observer(
                     live.home(lane),
                     LocalLauncher(),
-                    rules=rules,
-                    policy=policy,
                     now=lambda: datetime.now(UTC) + driver.offset,
                 )
 
         rules = HealthRules.recommended(watermark_sla=timedelta(minutes=5))
+        rules = replace(rules, stalled=Severity.RESTART)
+        asked = Supervision(number=0, by="test", at=datetime.now(UTC), health=rules)
+        self.world.home.supervise(asked)
         return Watching(
             home=self.world.uri,
             stream="orders",
             deferred_at=(datetime.now(UTC) - timedelta(hours=1)).isoformat(),
             poll_seconds=POLL,
             watched=1,
-            rules={**rules.to_dict(), "stalled": Severity.RESTART.value},
         )
 
 

@@ -282,10 +282,11 @@ class Canaries:
             yield client.get("/api/fleet").content
 
     def _log_page(self) -> Iterator[bytes]:
+        from airflow_streaming.launch.cluster_policy import ask_recorded
         from airflow_streaming.launch.registry import open_launcher
         from airflow_streaming.plugins.routes import _end_of_log
 
-        drivers: Any = open_launcher()
+        drivers: Any = open_launcher(policy=ask_recorded)
         yield bytes(_end_of_log(self.stream.home, drivers).body)
 
     def _print(self) -> int:

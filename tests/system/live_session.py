@@ -6,7 +6,7 @@ import json
 import os
 import random
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
@@ -30,11 +30,18 @@ class Session:
     :param runtime: The virtual environment that has pyspark.
     :param folder: Where the process works.
     :param packages: Folder with more packages for it, i.e. pandas and pyarrow for ``state``.
+    :param program: What runs in it, with its arguments.
     """
 
-    def __init__(self, runtime: Path, folder: Path, packages: str = "") -> None:
+    def __init__(
+        self,
+        runtime: Path,
+        folder: Path,
+        packages: str = "",
+        program: Sequence[str] = (str(PROGRAM),),
+    ) -> None:
         self._process = subprocess.Popen(
-            [str(runtime / "bin/python"), str(PROGRAM)],
+            [str(runtime / "bin/python"), *program],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

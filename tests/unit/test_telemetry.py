@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ def emitted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, Any, dict[s
 
         return emit
 
-    for kind in ("incr", "timing"):
+    for kind in ("incr", "timing", "gauge"):
         monkeypatch.setattr(stats, kind, note(kind))
     return seen
 
@@ -73,3 +74,50 @@ def test_a_verdict_is_counted_when_it_changes_and_timed_when_it_ends(emitted: li
         ("timing", "streaming.time_in_state.healthy", timedelta(minutes=1), {"stream": "orders"}),
         ("incr", "streaming.verdict.hung", 1, {"stream": "orders"}),
     ]
+
+
+RULE = {"stream": "orders", "rule": "late", "query": "revenue"}
+
+
+def test_a_rule_is_exported_once_while_it_is_clear_and_at_every_look_while_it_fires(
+    emitted: list[Any],
+) -> None:
+    gauges = telemetry.RuleGauges(stream="orders")
+
+    for fires in (False, False, True, True, False, False):
+        gauges.tell({("late", "revenue"): fires})
+
+    assert emitted == [("gauge", "streaming.rule_firing", value, RULE) for value in (0, 1, 1, 0)]
+
+
+@pytest.mark.parametrize("ends", ["the rule is gone", "nobody looks"])
+def test_a_rule_that_is_not_looked_at_any_more_does_not_fire(emitted: list[Any], ends: str) -> None:
+    gauges = telemetry.RuleGauges(stream="orders")
+    gauges.tell({("late", "revenue"): True})
+
+    gauges.tell({}) if ends == "the rule is gone" else gauges.close()
+    gauges.close()
+    gauges.tell({("late", "revenue"): True})
+
+    assert [value for _, _, value, _ in emitted] == [1, 0]
+
+
+def test_a_label_holds_no_sign_that_a_metrics_system_splits_at(emitted: list[Any]) -> None:
+    telemetry.RuleGauges(stream="orders").tell({("too late, again", ""): True})
+
+    assert emitted[0][3] == {"stream": "orders", "rule": "too_late__again", "query": "driver"}
+
+
+def test_statsd_with_tags_gets_each_rule_as_a_series_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from airflow.sdk._shared.observability.metrics.statsd_logger import SafeStatsdLogger
+
+    sent: list[tuple[str, float]] = []
+    client = SimpleNamespace(gauge=lambda name, value, *_: sent.append((name, value)))
+    logger = SafeStatsdLogger(client, influxdb_tags_enabled=True, statsd_influxdb_enabled=True)  # type: ignore[arg-type]
+    monkeypatch.setattr(stats, "gauge", logger.gauge)
+
+    telemetry.RuleGauges(stream="orders").tell({("late", "revenue"): True})
+
+    assert sent == [("streaming.rule_firing,stream=orders,rule=late,query=revenue", 1)]

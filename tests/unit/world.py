@@ -18,7 +18,7 @@ import pytest
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import TaskDeferred
 
-from airflow_streaming.home.home import StreamHome, open_home
+from airflow_streaming.home.home import StreamHome, init_home, open_home
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.epoch import Epoch, Exit, Outcome, StopRequest
 from airflow_streaming.model.status import CheckpointOrigin, DriverState, QueryStatus, Status
@@ -68,6 +68,7 @@ class World:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.uri = str(folder / "home")
+        init_home(self.uri)
         self.script = folder / "orders.py"
         self.script.write_text(SCRIPT)
         self.launcher = FakeLauncher()

@@ -31,9 +31,10 @@ from airflow_streaming.changes.cutover.records import Recorder, close_orphan
 from airflow_streaming.changes.cutover.view import CutoverView, LaneView, PairView
 from airflow_streaming.changes.judging.methods import ReplayStart, replay_start, switch_ways
 from airflow_streaming.changes.restore.switch import words
-from airflow_streaming.changes.upgrade.preflight import judge_plan
-from airflow_streaming.changes.upgrade.preflight_report import differences
+from airflow_streaming.changes.upgrade.preflight import deployments_of, judge_plan
+from airflow_streaming.changes.upgrade.preflight_report import differences, kept_live
 from airflow_streaming.changes.upgrade.rollback import DeploymentPair, sinks_of
+from airflow_streaming.changes.upgrade.steps_back import steps_back
 from airflow_streaming.checkpoints.copies import checkpoints_of
 from airflow_streaming.checkpoints.progress import Progress, no_progress
 from airflow_streaming.exceptions import (
@@ -45,7 +46,7 @@ from airflow_streaming.exceptions import (
     SpecError,
 )
 from airflow_streaming.gates.change_gate import look_at
-from airflow_streaming.gates.findings import GateReport
+from airflow_streaming.gates.findings import GateReport, report_of
 from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.home.live_lane import live_lane
 from airflow_streaming.model.names import Layout, base_of, other_lane
@@ -221,12 +222,14 @@ class PlanRequest:
     :param start: What green begins with; ``None`` to let the gates say.
     :param replay_from: From when a fresh green reads, in ISO 8601; empty for what is computed.
     :param habits: What a sink does with a batch id that it has seen, by the query's name.
+    :param accepted: Codes of steps back from the live deployment that a user accepts.
     """
 
     way: SwitchMethod
     start: StartWay | None = None
     replay_from: str = ""
     habits: Mapping[str, SinkReplaySemantics] = field(default_factory=dict)
+    accepted: frozenset[str] = frozenset()
 
 
 def plan_pair(
@@ -262,6 +265,12 @@ def plan_pair(
         ),
     )
     pair, _ = pair_of(candidate, wish.way, facts)
+    back = steps_back(
+        *(current, pair.shadow, deployments_of(candidate.blue)),
+        of_profile=candidate.of_profile(current),
+        accepted=wish.accepted,
+    )
+    gates = report_of([*gates.findings, *back], gates.pattern)
     return _found(pair, current, gates, old, new, wish, replay)
 
 
@@ -284,6 +293,7 @@ def _found(
             output=current.output,
             shadow_output=pair.shadow.output,
         ),
+        kept=kept_live(current, pair.shadow),
         why=_CHOSEN if wish.start else _BY_GATE[pair.start],
         replay=replay,
     )
@@ -426,8 +436,7 @@ class Beginning:
 
     def _check_green(self, pair: Pair, way: SwitchMethod) -> None:
         hands = self._lanes.green(pair)
-        newest = hands.home.newest_deployment()
-        expected = newest.number + 1 if newest else 1
+        expected = hands.home.next_deployment()
         if pair.shadow.number != expected:
             raise self._refused(
                 f"{pair.green} has {expected - 1} deployments, and the next one is not "

@@ -248,6 +248,7 @@ class Candidate:
         the script; it is given the configuration that belongs to a copied checkpoint, or ``None``.
     :param program: Joins a deployment, its script and the dag's secrets, for plan mode.
     :param runtime: The Spark that is to run it.
+    :param of_profile: Returns the settings that the stream's profile has given to a deployment.
     """
 
     stream: str
@@ -257,6 +258,7 @@ class Candidate:
     propose: Callable[[Mapping[str, str] | None], tuple[Deployment, bytes]]
     program: Callable[[Deployment, bytes], Program]
     runtime: Runtime
+    of_profile: Callable[[Deployment], frozenset[str]] = lambda _: frozenset()
 
     def current(self) -> Deployment:
         """

@@ -37,6 +37,7 @@ from airflow_streaming.model.records.cutover import (
     SwitchMethod,
 )
 from airflow_streaming.model.records.cutover_table import CutoverState
+from airflow_streaming.model.records.deployment import Override
 from airflow_streaming.model.records.upgrade import SoakTerms
 
 
@@ -136,8 +137,8 @@ def outcome(state: CutoverState) -> str:
     return _OUTCOMES.get(state, f"It is {words(state)}.")
 
 
-_OF_SCRIPT: Final = ("plan.", "script.")
-"""Rules on the new script itself, which must be put right whatever green begins with."""
+_OF_SCRIPT: Final = ("plan.", "script.", "live.")
+"""Rules on the new script and deployment, which count whatever green begins with."""
 _OF_POSITION: Final = ("source.", "checkpoint.")
 """Rules on what a carried-over position rests on."""
 _STARTS: Final = {
@@ -158,6 +159,7 @@ class PairPreflight:
     :param ways: Which ways of switching are sound, and what each brings.
     :param why: Why green begins as it does, in a sentence.
     :param replay: From when a fresh green must read; ``None`` for one that does not begin fresh.
+    :param kept: Values that stay live though the DAG names others.
     """
 
     pair: Pair
@@ -166,6 +168,7 @@ class PairPreflight:
     ways: WaysReport
     why: str
     replay: ReplayStart | None = None
+    kept: tuple[Override, ...] = ()
 
     def deciding(self, way: SwitchMethod) -> GateReport:
         """Return the findings that decide: those on the start, and those on the way."""

@@ -33,7 +33,8 @@ from airflow_streaming.model.arguments.placeholders import (
 )
 from airflow_streaming.model.jobs.pointing import CatalogAnswer, CatalogOrder, Entry, Mark
 from airflow_streaming.model.uris import to_hadoop
-from airflow_streaming.spark_jobs.runner import Job, NoAnswer, Task, ask, scratch_folder
+from airflow_streaming.spark_jobs.runner import Job, NoAnswer, Task, ask
+from airflow_streaming.spark_jobs.scratch import scratch_folder
 
 PREFIX: Final = "airflow-streaming-pointer-"
 """Of its scratch folders, by which those of killed tasks are found and removed."""

@@ -117,8 +117,7 @@ def _lane(lane: StreamHome, blobs: Blobs, *, is_live: bool, backed_up: BackedUp)
     # In this order: a change that is begun after this look finds the mark of a removal.
     change = lane.newest_change()
     end = None if change is None else lane.change_end(change.number)
-    policy = None if supervision is None else supervision.restart
-    budgets = () if policy is None else (*policy.budgets, *policy.application_budgets)
+    budgets = (*supervision.restart.budgets, *supervision.restart.application_budgets)
     problems: list[str] = []
     return LaneFacts(
         lane=lane.name,

@@ -281,6 +281,8 @@ def words(change: Change) -> str:
     """Return what a change does, in a sentence."""
     if change.what is ChangeKind.UPGRADE:
         return f"upgrading to deployment {change.deployment}, started by {change.by}."
+    if change.what is ChangeKind.REMOVE:
+        return f"the stream was removed by {change.by}."
     if change.what is ChangeKind.CUTOVER:
         return f"cutting over, started by {change.by}."
     if change.what is ChangeKind.UNDO:

@@ -32,6 +32,7 @@ from airflow_streaming.changes.restore.switch import (
     checkpoints_at,
     now_in_utc,
 )
+from airflow_streaming.checkpoints.repair.sinks import PutBack
 from airflow_streaming.checkpoints.restore.refusal import of_driver
 from airflow_streaming.checkpoints.restore.replay import OF_SINKS, RefusalCode, RestorePlan
 from airflow_streaming.checkpoints.vault.store import BackupStore
@@ -39,10 +40,22 @@ from airflow_streaming.exceptions import RestoreRefused
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.port import Launcher
 from airflow_streaming.model.names import base_of
-from airflow_streaming.model.records.control import Change, ChangeKind, ChangeOutcome
+from airflow_streaming.model.records.control import (
+    Change,
+    ChangeKind,
+    ChangeOutcome,
+    Event,
+    EventKind,
+)
 from airflow_streaming.model.records.deployment import Deployment
+from airflow_streaming.model.records.repair import (
+    RepairOutcome,
+    SinkRepair,
+    SinkRepairEnd,
+    SinkRepairUndo,
+)
 
-__all__ = ["BackupBefore", "Switched", "abandon", "plan_switch", "switch", "undo"]
+__all__ = ["BackupBefore", "Switched", "abandon", "plan_switch", "switch", "undo", "undo_repair"]
 log: Final = logging.getLogger(__name__)
 _EXCHANGES: Final = frozenset({ChangeKind.RESTORE, ChangeKind.UNDO})
 
@@ -153,6 +166,45 @@ def _check_sinks(
         raise RestoreRefused(" ".join(refused))
 
 
+def undo_repair(
+    home: StreamHome,
+    launcher: Launcher,
+    *,
+    by: str,
+    reason: str = "",
+    storage_options: Mapping[str, Any] | None = None,
+    now: Callable[[], datetime] = now_in_utc,
+) -> SinkRepair:
+    """
+    Move the batch of the newest repair back into its file sink; no launch moves it out again.
+
+    :raises RestoreRefused: no launch has repaired a sink, the stream is wanted running, or its driver is
+        not proved dead.
+    :raises CheckpointRefused: the batch was written or committed anew since.
+    """
+    repairs = home.repairs()
+    if not repairs:
+        raise RestoreRefused(
+            f"No launch of stream {home.name!r} has repaired a file sink, so there is nothing to undo."
+        )
+    switching, repair = Switching(home, launcher, by=by, now=now), repairs[-1]
+    if refused := list(of_driver(circumstances(switching, home.unfinished_change()))):
+        raise RestoreRefused(" ".join(refusal.message for refusal in refused))
+    moving = PutBack(repair, storage_options)
+    moving.check()
+    home.undo_repair(SinkRepairUndo(number=repair.number, by=by, reason=reason, at=now()))
+    moving.run()
+    outcome = RepairOutcome.ABANDONED
+    home.end_repair(SinkRepairEnd(number=repair.number, outcome=outcome, by=by, at=now()))
+    message = (
+        f"Repair {repair.number} was undone: batch {repair.batch} of query {repair.query!r} is in its file "
+        f"sink again. {reason}"
+    )
+    event = EventKind.SINK_REPAIRED
+    home.add_event(Event(event=event, at=now(), by=by, message=message.rstrip()))
+    return repair
+
+
 def abandon(
     home: StreamHome,
     *,
@@ -181,6 +233,11 @@ def abandon(
         raise RestoreRefused(
             f"Change {change.number} of stream {home.name!r} is an upgrade in progress. Give it up "
             f"with 'airflow-streaming upgrade abort {home.name}', or 'roll-back' once it is made."
+        )
+    if change.what is ChangeKind.REMOVE:
+        raise RestoreRefused(
+            f"Stream {home.name!r} was removed (change {change.number}). To use its name again: "
+            f"airflow-streaming reuse {home.name}."
         )
     if change.what is ChangeKind.CUTOVER:
         raise RestoreRefused(

@@ -7,14 +7,20 @@ gate when the Spark changes, the way back of the code when the code does.
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from airflow_streaming.advice.sizing import SizeSource
 from airflow_streaming.advice.stream_sizing import stream_advice
-from airflow_streaming.changes.upgrade.preflight_report import Preflight, differences, joined
+from airflow_streaming.changes.upgrade.preflight_report import (
+    Preflight,
+    differences,
+    joined,
+    kept_live,
+)
 from airflow_streaming.changes.upgrade.repartition import planned_for
 from airflow_streaming.changes.upgrade.rollback import (
     DeploymentPair,
@@ -23,8 +29,9 @@ from airflow_streaming.changes.upgrade.rollback import (
     sinks_of,
     way_back_of,
 )
+from airflow_streaming.changes.upgrade.steps_back import steps_back
 from airflow_streaming.checkpoints.progress import Progress, no_progress
-from airflow_streaming.exceptions import StreamingError
+from airflow_streaming.exceptions import RecordError, StreamingError
 from airflow_streaming.gates.change.settings import PARTITIONS as PARTITIONS_RULE
 from airflow_streaming.gates.change_gate import gate_stream_change
 from airflow_streaming.gates.findings import GateDecision, GateFinding, GateReport, report_of
@@ -32,7 +39,9 @@ from airflow_streaming.gates.state_partitions import RepartitionPlan
 from airflow_streaming.gates.version_gate import gate_stream_version
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.runtime import Runtime
+from airflow_streaming.model.names import other_lane
 from airflow_streaming.model.records.deployment import Deployment
+from airflow_streaming.model.spark.own_places import comparable
 from airflow_streaming.model.spark.plan import ScriptPlan
 from airflow_streaming.spark_jobs.plan_mode import plan_script
 from airflow_streaming.spark_jobs.runner import Program
@@ -49,11 +58,13 @@ class Candidate:
     :param deployment: As proposed.
     :param program: The script with its configuration, secrets included, for plan mode.
     :param runtime: The Spark that is to run it.
+    :param of_profile: Settings that the stream's profile has given to the live deployment.
     """
 
     deployment: Deployment
     program: Program
     runtime: Runtime
+    of_profile: frozenset[str] = frozenset()
 
 
 def preflight(
@@ -64,6 +75,7 @@ def preflight(
     *,
     sizes: Sequence[SizeSource] = (),
     repartitions: bool = False,
+    accepted: Collection[str] = (),
     storage_options: Mapping[str, Any] | None = None,
     progress: Progress = no_progress,
 ) -> Preflight:
@@ -73,6 +85,7 @@ def preflight(
     :param sizes: Where the sizes of the candidate come from, for the report.
     :param repartitions: State gets the number of partitions that the candidate asks for, where Spark
         and the checkpoints allow it; otherwise that number has no effect on it.
+    :param accepted: Codes of steps back from the live deployment that a user accepts.
     :raises SpecError: a habit is declared of a query that there is not.
     :raises LaunchError: plan mode's Spark could not be started.
     :raises CheckpointError: a checkpoint cannot be read.
@@ -95,18 +108,24 @@ def preflight(
             storage_options=storage_options,
         )
         gates = with_repartition(gates, state)
+    back = steps_back(
+        *(current, proposed, deployments_of(home)),
+        of_profile=candidate.of_profile,
+        accepted=accepted,
+    )
     return Preflight(
         stream=home.name,
         replaced=current.number,
         proposed=proposed,
         differences=differences(current, proposed),
-        gates=joined([gates], rollback, needs_way_back=ways.needs_way_back),
+        gates=joined([gates, report_of(back)], rollback, needs_way_back=ways.needs_way_back),
         rollback=rollback,
         sinks=sinks,
         advice=tuple(_advice(home)),
         sizes=tuple(sizes),
         queries=tuple(plan.query for plan in new.queries),
         partitions=state.partitions,
+        kept=kept_live(current, proposed),
     )
 
 
@@ -124,9 +143,23 @@ def ask_gates(
     *,
     storage_options: Mapping[str, Any] | None = None,
 ) -> GateReport:
-    """Return what the gates say of a candidate, without the way back; raises the same."""
+    """Return the gates' findings on a candidate, without the way back; raises the same."""
     new = plan_script(candidate.program, candidate.runtime)
-    return judge_plan(home, current, candidate.deployment, new, storage_options)
+    gates = judge_plan(home, current, candidate.deployment, new, storage_options)
+    back = steps_back(
+        *(current, candidate.deployment, deployments_of(home)), of_profile=candidate.of_profile
+    )
+    return report_of([*gates.findings, *back], gates.pattern)
+
+
+def deployments_of(home: StreamHome) -> list[Deployment]:
+    """Return the deployments of both lanes of a stream, as far as they can be read."""
+    found: list[Deployment] = []
+    for lane in (home, home.beside(other_lane(home.name))):
+        for number in lane.deployment_numbers():
+            with contextlib.suppress(RecordError):
+                found.append(lane.deployment(number))
+    return found
 
 
 def judge_plan(
@@ -139,7 +172,7 @@ def judge_plan(
     """Return what the gates say of a plan that was made already; raises as ``preflight``."""
     change = gate_stream_change(
         home,
-        new,
+        replace(new, queries=tuple(comparable(plan, proposed, current) for plan in new.queries)),
         storage_options=storage_options,
         same_code=is_same_code(current, proposed),
         versions=None,

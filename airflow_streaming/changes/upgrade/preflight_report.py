@@ -9,7 +9,7 @@ page stands below this one.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 from airflow_streaming.advice.sizing import SizeSource
@@ -21,10 +21,11 @@ from airflow_streaming.gates.findings import (
     report_of,
 )
 from airflow_streaming.model.codec import encode
-from airflow_streaming.model.records.deployment import Deployment
+from airflow_streaming.model.records.deployment import Deployment, Override
 from airflow_streaming.model.records.upgrade import RollbackMethod, RollbackPlan, SinkFacts
-from airflow_streaming.model.spark.conf import REDACTED, conf_text, is_secret_key, mask_password
+from airflow_streaming.model.spark.conf import conf_text
 from airflow_streaming.model.spark.failures import mask_secrets
+from airflow_streaming.model.spark.secrets import REDACTED, is_secret_name, mask_password
 
 _SHORT: Final = 12
 _SHOWN: Final = 200
@@ -39,11 +40,13 @@ class Difference:
     One value in which the proposed deployment differs from the one that runs.
 
     :param what: Field of the deployment, or a key of its configuration.
+    :param origin: Where the new value comes from: ``form`` or ``DAG``.
     """
 
     what: str
     old: str
     new: str
+    origin: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +64,7 @@ class Preflight:
         empty when they are not known.
     :param partitions: State partitions that the checkpoints are given; 0 leaves them.
     :param prewarm: The new driver is warmed up before the old one is stopped.
+    :param kept: Values that stay live though the DAG names others.
     """
 
     stream: str
@@ -75,6 +79,7 @@ class Preflight:
     queries: tuple[str, ...] = ()
     partitions: int = 0
     prewarm: bool = False
+    kept: tuple[Override, ...] = ()
 
     @property
     def decision(self) -> GateDecision:
@@ -105,8 +110,21 @@ class Preflight:
 
 
 def differences(current: Deployment, proposed: Deployment) -> tuple[Difference, ...]:
-    """Return what a proposed deployment changes, configuration key by key."""
-    return tuple(_differences(current, proposed))
+    """Return what a proposed deployment changes, configuration key by key, with the origins."""
+    typed = {one.what.removeprefix("conf.") for one in proposed.overrides}
+    return tuple(
+        replace(one, origin="form" if _SET_BY.get(one.what, one.what) in typed else "DAG")
+        for one in _differences(current, proposed)
+    )
+
+
+_SET_BY: Final = {"spark_version": "runtime", "application_sha256": "application"}
+"""Fields that follow from another one."""
+
+
+def kept_live(current: Deployment, proposed: Deployment) -> tuple[Override, ...]:
+    """Return the values that stay live though the DAG names others."""
+    return tuple(one for one in proposed.overrides if one in current.overrides)
 
 
 def _differences(current: Deployment, proposed: Deployment) -> Iterator[Difference]:
@@ -137,7 +155,7 @@ def _masked(values: Sequence[object]) -> Iterator[str]:
     names_secret = False
     for value in map(str, values):
         yield REDACTED if names_secret else mask_password(mask_secrets(value))
-        names_secret = value.startswith("-") and "=" not in value and is_secret_key(value)
+        names_secret = value.startswith("-") and "=" not in value and is_secret_name(value)
 
 
 def joined(

@@ -26,7 +26,8 @@ from airflow_streaming.model.records.epoch import LaunchCause
 from airflow_streaming.model.records.upgrade import RollbackPlan, SinkFacts
 from airflow_streaming.model.spark.conf import parse_spark_version
 from airflow_streaming.model.uris import to_hadoop
-from airflow_streaming.spark_jobs.runner import Job, NoAnswer, Task, ask, scratch_folder
+from airflow_streaming.spark_jobs.runner import Job, NoAnswer, Task, ask
+from airflow_streaming.spark_jobs.scratch import scratch_folder
 from airflow_streaming.storage.folders import open_folders
 
 PARTITIONS: Final = "spark.sql.shuffle.partitions"

@@ -136,6 +136,7 @@ class _Reading:
             last_committed_batch=journal.last_committed,
             watermark_ms=_watermark(journal),
             sources=positions(journal),
+            sinks=commit.sinks if commit else (),
             operators=operators(self._listing, state, self._schema_versions),
             is_stateful=is_stateful(journal, state),
             shuffle_partitions=_partitions(journal),

@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import Any
 
 from airflow_streaming.model.codec import encode
+from airflow_streaming.model.spark.logs import NamedSink
 
 
 class FindingCode(StrEnum):
@@ -198,6 +199,7 @@ class Checkpoint:
     :param watermark_ms: Event-time watermark the next batch continues from, in milliseconds since
         1970 as Spark wrote it; 0 means that the query has none yet.
     :param sources: Position of each source, in plan order.
+    :param sinks: Sinks that the newest commit names; empty without sink evolution.
     :param operators: Stateful operators by number.
     :param is_stateful: ``None`` where a missing state folder and no state look the same.
     :param shuffle_partitions: Pinned number of state partitions.
@@ -222,6 +224,7 @@ class Checkpoint:
     last_committed_batch: int | None = None
     watermark_ms: int | None = None
     sources: tuple[SourcePosition, ...] = ()
+    sinks: tuple[NamedSink, ...] = ()
     operators: tuple[Operator, ...] = ()
     is_stateful: bool | None = None
     shuffle_partitions: int | None = None

@@ -59,7 +59,7 @@ def delete_named(
     stream: str | None = None,
     dry_run: bool = True,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
-    homes: HomeOpener = lambda uri: open_home(uri, probe=False),
+    homes: HomeOpener = open_home,
 ) -> str:
     """
     Delete one backup; a second call finishes what a killed one began.

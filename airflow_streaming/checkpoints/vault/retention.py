@@ -84,7 +84,7 @@ def apply_retention(
     grace: timedelta = GRACE,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     progress: Progress = no_progress,
-    homes: HomeOpener = lambda uri: open_home(uri, probe=False),
+    homes: HomeOpener = open_home,
 ) -> Retained:
     """
     Remove a stream's backups that the policy does not keep, and collect what nothing refers to.

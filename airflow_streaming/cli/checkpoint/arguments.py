@@ -187,6 +187,11 @@ def _fill_undo(verb: argparse.ArgumentParser) -> None:
     from airflow_streaming.checkpoints.restore.replay import OF_SINKS  # not for the other verbs
 
     verb.add_argument("stream", metavar="STREAM", help="name of the stream")
+    verb.add_argument(
+        "--repair",
+        action="store_true",
+        help="instead move the batch that the newest repair took out of a file sink back into it",
+    )
     _add_accept(verb, OF_SINKS, "go back in spite of this refusal")
     add_person(verb)
 

@@ -26,6 +26,7 @@ from airflow_streaming.reports.backups import (
 if TYPE_CHECKING:
     from airflow_streaming.changes.restore.stream_restore import Switched
     from airflow_streaming.home.home import StreamHome
+    from airflow_streaming.model.records.repair import SinkRepair
 
 
 def copy_whole(arguments: Namespace, _: Person | None) -> int:
@@ -94,7 +95,7 @@ def restore_of_home(stream: StreamHome, arguments: Namespace, person: Person) ->
     # Not at the top: a restore of a checkpoint does without a home.
     from airflow_streaming.changes.restore.stream_restore import RestoreRequest
     from airflow_streaming.changes.restore.undo import plan_switch
-    from airflow_streaming.launch.registry import open_launcher
+    from airflow_streaming.cli.clusters import listed_launcher
     from airflow_streaming.services.changes import restore_stream
 
     store = open_backup_store(arguments.store)
@@ -108,10 +109,15 @@ def restore_of_home(stream: StreamHome, arguments: Namespace, person: Person) ->
             progress=told,
         )
         if arguments.dry_run:
-            plan = plan_switch(stream, open_launcher(), store, backup_id, asked)
+            plan = plan_switch(stream, listed_launcher(), store, backup_id, asked)
         else:
             by, reason = person.name, person.reason
-            switched = restore_stream(stream, store, backup_id, asked, by=by, reason=reason)
+            switched = restore_stream(
+                *(stream, store, backup_id, asked),
+                launcher=listed_launcher(),
+                by=by,
+                reason=reason,
+            )
     return _show_plan(arguments, plan) if arguments.dry_run else _show(switched, arguments)
 
 
@@ -122,11 +128,22 @@ def _show_plan(arguments: Namespace, plan: RestorePlan) -> int:
 
 def undo_restore(stream: StreamHome, arguments: Namespace, person: Person) -> int:
     """Continue a stream from the checkpoint it had before a restore."""
-    from airflow_streaming.changes.restore.undo import undo
-    from airflow_streaming.launch.registry import open_launcher
+    from airflow_streaming.changes.restore.undo import undo, undo_repair
+    from airflow_streaming.cli.clusters import listed_launcher
 
     by, reason, accept = person.name, person.reason, arguments.accept
-    return _show(undo(stream, open_launcher(), by=by, reason=reason, accept=accept), arguments)
+    if arguments.repair:
+        return _show_repair(undo_repair(stream, listed_launcher(), by=by, reason=reason), arguments)
+    return _show(undo(stream, listed_launcher(), by=by, reason=reason, accept=accept), arguments)
+
+
+def _show_repair(repair: SinkRepair, arguments: Namespace) -> int:
+    if arguments.json:
+        show_json(encode(repair))
+    else:
+        told = f"Batch {repair.batch} of query {repair.query!r} is in {repair.output} again"
+        show_lines([f"{told}; no launch of {repair.stream} moves it out."])
+    return OK
 
 
 def _show(switched: Switched, arguments: Namespace) -> int:

@@ -31,9 +31,9 @@ from airflow_streaming.gates.findings import GateDecision, GateReport
 from airflow_streaming.gates.version.matrix import release_of
 from airflow_streaming.gates.version_gate import gate_version
 from airflow_streaming.home.home import StreamHome
-from airflow_streaming.model.spark.conf import REDACTED
 from airflow_streaming.model.spark.failures import presentable
 from airflow_streaming.model.spark.plan import QueryPlan, ScriptPlan
+from airflow_streaming.model.spark.secrets import REDACTED
 from airflow_streaming.model.wire import MAX_RECORD_BYTES, parse_json
 from airflow_streaming.reports.gate import gate_report, plan_report, rules_report
 from airflow_streaming.reports.markdown import markdown

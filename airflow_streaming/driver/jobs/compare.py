@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from airflow_streaming.driver.errors import log_to_stderr, logger
+from airflow_streaming.driver.jobs.caller import leave_with_caller
 from airflow_streaming.driver.jobs.compare_columns import (
     Absent,
     Unfit,
@@ -35,7 +36,6 @@ from airflow_streaming.driver.jobs.compare_columns import (
 )
 from airflow_streaming.driver.jobs.compare_counts import compare_groups, compare_rows
 from airflow_streaming.driver.jobs.drill import leave_after
-from airflow_streaming.driver.jobs.rehearsal import leave_with_caller
 from airflow_streaming.driver.jobs.scratch_patch import sentence_of
 from airflow_streaming.driver.script import error_of
 from airflow_streaming.model.jobs.comparison import (
@@ -62,8 +62,7 @@ def run(arguments: Sequence[str]) -> int:
     """Do what the order says and end the process."""
     log_to_stderr()
     order = CompareOrder.from_bytes(Path(arguments[0]).read_bytes())
-    if order.held:
-        leave_with_caller(order.held, order.scratch)
+    leave_with_caller(order.held, order.scratch)
     leave_after(order.seconds, "The comparison")
     session = _session()
     for asked in order.asked:

@@ -20,6 +20,7 @@ from typing import Any, Final, NamedTuple
 
 from airflow_streaming.driver.errors import log_to_stderr, logger
 from airflow_streaming.driver.exit_status import ScriptState
+from airflow_streaming.driver.jobs.caller import leave_with_caller
 from airflow_streaming.driver.jobs.scratch_patch import (
     Absent,
     Patches,
@@ -172,6 +173,7 @@ def run(arguments: Sequence[str]) -> int:
     """Do what the order says and end the process."""
     log_to_stderr()
     order = DrillOrder.from_bytes(Path(arguments[0]).read_bytes())
+    leave_with_caller(order.held, order.scratch)
     leave_after(order.seconds + _MARGIN, "The drill")
     Drill(order).run()
     return 0

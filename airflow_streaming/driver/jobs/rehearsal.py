@@ -18,9 +18,7 @@ time is shared out among those that are left. Whatever it finds out it writes do
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
-import shutil
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -29,6 +27,7 @@ from typing import Any, Final
 
 from airflow_streaming.driver.errors import log_to_stderr, logger
 from airflow_streaming.driver.exit_status import ScriptState
+from airflow_streaming.driver.jobs.caller import leave_with_caller
 from airflow_streaming.driver.jobs.drill import later, leave_after
 from airflow_streaming.driver.jobs.rehearsal_bags import SteppedRun, bag_of, state_events
 from airflow_streaming.driver.jobs.scratch_patch import (
@@ -41,7 +40,6 @@ from airflow_streaming.driver.jobs.scratch_patch import (
     find_query,
     sentence_of,
 )
-from airflow_streaming.driver.jvm import JvmProcess
 from airflow_streaming.driver.monitoring.spark_query import QueryError, SparkQuery, has_run_a_batch
 from airflow_streaming.driver.script import error_of, run_program
 from airflow_streaming.model.jobs.drill import INPUT_GONE, DrilledQuery
@@ -53,50 +51,10 @@ from airflow_streaming.model.jobs.rehearsal import (
     Seen,
 )
 from airflow_streaming.model.progress import BatchProgress
-from airflow_streaming.model.spark.conf import REDACTED, is_secret_key
 from airflow_streaming.model.spark.failure_signs import Hint, hints, is_input_gone
 from airflow_streaming.model.spark.failures import mask_secrets
 from airflow_streaming.model.spark.plan import Column
-
-EVERY_SECONDS: Final = 1.0
-_PATIENCE: Final = 5.0
-
-
-def leave_with_caller(held: str, folder: str) -> None:
-    """
-    Watch the caller from now on; when he is gone, end this process and what belongs to it.
-
-    :param held: The file that he keeps locked.
-    :param folder: Removed with everything in it.
-    """
-    process = JvmProcess()
-
-    def watch() -> None:
-        while is_held(Path(held)):
-            time.sleep(EVERY_SECONDS)
-        logger.error("Parent process is gone; removing %s and exiting.", folder)
-        process.kill()
-        process.is_gone_within(_PATIENCE)
-        shutil.rmtree(folder, ignore_errors=True)
-        os._exit(1)
-
-    threading.Thread(target=watch, name="rehearsal-caller", daemon=True).start()
-
-
-def is_held(path: Path) -> bool:
-    """Tell whether a process keeps a file locked; a file that is gone is not locked."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
-
+from airflow_streaming.model.spark.secrets import REDACTED, is_secret_name
 
 _MOST_COLUMNS: Final = 40
 _MOST_TEXT: Final = 100
@@ -139,7 +97,7 @@ def shown(row: Iterable[tuple[str, Any]]) -> dict[str, str]:
     """Return the values of a row as they are shown, the first columns of it."""
     found: dict[str, str] = {}
     for name, value in list(row)[:_MOST_COLUMNS]:
-        found[name] = REDACTED if is_secret_key(name) else _text(value)
+        found[name] = REDACTED if is_secret_name(name) else _text(value)
     return found
 
 

@@ -23,7 +23,7 @@ import re
 import sys
 import types
 from collections.abc import Iterable, Mapping
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Final
 
 from airflow_streaming.driver.plan.code_imports import (
@@ -44,8 +44,10 @@ from airflow_streaming.driver.plan.code_imports import (
     refuse_loaders,
     source_of,
 )
+from airflow_streaming.model.spark.own_places import OwnPlaces
 from airflow_streaming.model.spark.plan import OPAQUE
 
+_MARKS: Final = ("{output}", "{checkpoint}")
 MAX_PARTS: Final = 20_000
 """Values that one function may reach; of more it is opaque."""
 _MAX_DEPTH: Final = 150
@@ -65,10 +67,28 @@ _NOT_OF_CLASSES: Final = frozenset(
 )
 
 
+_own = OwnPlaces()
+
+
+def set_own_places(places: OwnPlaces) -> None:
+    """Take the places of this process's deployment for marks in every later fingerprint."""
+    global _own
+    _own = places
+
+
+def own_places() -> OwnPlaces:
+    """Return the places of this process's deployment."""
+    return _own
+
+
 def fingerprint(function: Any) -> str:
-    """Return the fingerprint of a function or an object that is called, ``opaque:...`` of others."""
+    """
+    Return the fingerprint of a function or an object that is called, ``opaque:...`` of others.
+
+    It ends with a mark for each place of the deployment that the function uses, e.g. ``{output}``.
+    """
     try:
-        return _Reader().digest(function)
+        return _Reader().fingerprint(function)
     except Opaque as why:
         return f"{OPAQUE} {why}"
     except Exception as err:  # noqa: BLE001 - the user's objects may raise anything
@@ -82,6 +102,11 @@ class _Reader:
         self._kept: list[Any] = []
         self._modules: set[str] = set()
         self._depth = 0
+        self._used: set[str] = set()
+
+    def fingerprint(self, thing: Any) -> str:
+        digest = self.digest(thing)
+        return digest + "".join(mark for mark in _MARKS if mark in self._used)
 
     def digest(self, thing: Any) -> str:
         version = ".".join(map(str, sys.version_info[:2]))
@@ -94,9 +119,20 @@ class _Reader:
             data = str(part).encode("utf-8", "surrogatepass")
             self._hash.update(str(len(data)).encode() + b":" + data)
 
+    def _say_plain(self, name: str, thing: Any) -> None:
+        if isinstance(thing, str) and (marked := _own.marked(thing)) != thing:
+            self._used |= {mark for mark in _MARKS if mark in marked}
+            self._say(name, repr(marked))
+        else:
+            self._say(name, repr(thing))
+
+    def _path(self, thing: PurePath) -> None:
+        self._say("path")
+        self._say_plain(type(thing).__name__, str(thing))
+
     def _take(self, thing: Any, *, is_root: bool = False) -> None:
         if isinstance(thing, _PLAIN) and type(thing) in _PLAIN:
-            self._say(type(thing).__name__, repr(thing))
+            self._say_plain(type(thing).__name__, thing)
             return
         known = self._seen.get(id(thing))
         if known is not None:
@@ -137,7 +173,9 @@ class _Reader:
 
     def _set(self, thing: Iterable[Any]) -> None:
         # A set has no order, and hashes of text differ from run to run.
-        self._say(type(thing).__name__, *sorted(_Reader().digest(one) for one in thing))
+        readers = [(_Reader(), one) for one in thing]
+        self._say(type(thing).__name__, *sorted(reader.digest(one) for reader, one in readers))
+        self._used.update(*(reader._used for reader, _ in readers))
 
     def _code(self, code: types.CodeType, doc: str | None = None) -> None:
         refuse_loaders(code.co_names)
@@ -226,7 +264,7 @@ class _Reader:
             self._module_named(loaded)
         for key, value in sorted(vars(module).items() if module else ()):
             if not key.startswith("__") and type(value) in _PLAIN:
-                self._say(key, repr(value))
+                self._say_plain(key, value)
 
     def _installed(self, module: str | None, name: str) -> None:
         if name in IMPORTERS | LOADERS or (module == "builtins" and name in EVALUATORS):
@@ -324,6 +362,7 @@ _KINDS: Final[tuple[tuple[Any, Any], ...]] = (
     (property, _Reader._property),
     (functools.partial, _Reader._partial),
     (re.Pattern, _Reader._pattern),
+    (PurePath, _Reader._path),
 )
 
 

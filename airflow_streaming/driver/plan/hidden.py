@@ -16,8 +16,9 @@ from typing import Any, Final
 
 from airflow_streaming.driver.plan.functions import fingerprint
 from airflow_streaming.driver.plan.nodes import Node, Origin
-from airflow_streaming.model.spark.conf import mask_password, redact
+from airflow_streaming.model.spark.conf import redact
 from airflow_streaming.model.spark.plan import OPAQUE
+from airflow_streaming.model.spark.secrets import mask_password
 
 _SAID_ELSEWHERE: Final = frozenset(
     {

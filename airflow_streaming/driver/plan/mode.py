@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from airflow_streaming.driver.errors import log_to_stderr
 from airflow_streaming.driver.exit_status import ScriptState
+from airflow_streaming.driver.jobs.caller import leave_with_caller
 from airflow_streaming.driver.jobs.drill import later, leave_after
 from airflow_streaming.driver.jobs.scratch_patch import (
     Absent,
@@ -23,11 +24,13 @@ from airflow_streaming.driver.jobs.scratch_patch import (
     sentence_of,
 )
 from airflow_streaming.driver.patching import patch_method
+from airflow_streaming.driver.plan.functions import set_own_places
 from airflow_streaming.driver.plan.reading import read_plan, take
 from airflow_streaming.driver.plan.state_variables import Variables
 from airflow_streaming.driver.plan.writer_settings import listen, location_of, notes_of, take_notes
 from airflow_streaming.driver.script import check_classic, is_connect, run_program
 from airflow_streaming.exceptions import DriverRefusal
+from airflow_streaming.model.spark.own_places import OwnPlaces
 from airflow_streaming.model.spark.plan import PlanOrder, QueryPlan, ScriptPlan
 
 SCRIPT_GRACE: Final = 20.0
@@ -39,6 +42,7 @@ def run(arguments: Sequence[str]) -> int:
     """Do what the order says and end the process."""
     log_to_stderr()
     order = PlanOrder.from_bytes(Path(arguments[0]).read_bytes())
+    leave_with_caller(order.held, order.scratch)
     leave_after(order.seconds + _MARGIN, "Plan mode")
     Planning(order).run()
     return 0
@@ -49,6 +53,7 @@ class Planning:
 
     def __init__(self, order: PlanOrder) -> None:
         self._order = order
+        set_own_places(OwnPlaces(output=order.output, checkpoint=order.checkpoint))
         self._queries: list[QueryPlan] = []
         self._variables = Variables()
         self._leaving: Any = None

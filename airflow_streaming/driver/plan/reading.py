@@ -30,7 +30,7 @@ from airflow_streaming.driver.plan.sources import sources_of
 from airflow_streaming.driver.plan.steps import Visit, node_of, step_of, window_times
 from airflow_streaming.driver.plan.writer_settings import WriterSettings, said_on
 from airflow_streaming.model.jobs.drill import is_kept_back
-from airflow_streaming.model.spark.conf import mask_password, parse_spark_version, redact
+from airflow_streaming.model.spark.conf import parse_spark_version, redact
 from airflow_streaming.model.spark.plan import (
     CAPTURE,
     Column,
@@ -44,6 +44,7 @@ from airflow_streaming.model.spark.plan import (
     columns_of,
 )
 from airflow_streaming.model.spark.releases import recorded_settings
+from airflow_streaming.model.spark.secrets import mask_password
 
 _STREAMING: Final = "spark.sql.streaming."
 _ANSI: Final = "spark.sql.ansi.enabled"

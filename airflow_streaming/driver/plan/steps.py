@@ -15,6 +15,7 @@ from airflow_streaming.driver.plan.expressions import (
     short_text,
     time_column,
 )
+from airflow_streaming.driver.plan.functions import own_places
 from airflow_streaming.driver.plan.nodes import Node, Origin, expressions_in
 from airflow_streaming.driver.plan.sources import SOURCES
 from airflow_streaming.model.spark.plan import STEP_KINDS, NodePlan, StepPlan
@@ -95,7 +96,7 @@ def node_of(visit: Visit, names: Names, times: frozenset[str]) -> NodePlan | Non
         return None
     told = [names.text(one) for one in node.all_expressions()]
     text = "\x1e".join([*told, *node_fields(node, names.wording)])
-    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    digest = hashlib.sha256(own_places().marked(text).encode()).hexdigest()[:16]
     return NodePlan(node=node.name, below=visit.below, branch=visit.branch, digest=digest)
 
 

@@ -65,13 +65,12 @@ class OrderBook:
         data = self._store.read(path)
         if data is None:
             return None
-        order = StandbyOrder.from_bytes(data)
-        if (order.epoch, order.number) != (self._epoch, self.number):
+        try:
+            return self._layout.parse(StandbyOrder, data, epoch=self._epoch, number=self.number)
+        except RecordError as err:
             raise RecordError(
-                f"{self._store.uri}/{path} is order {order.number} to epoch {order.epoch}, which "
-                "is not what its name says."
-            )
-        return order
+                f"{self._store.uri}/{path} is no order to this driver: {err}"
+            ) from err
 
     def answer(self, *, committed: dict[str, int], error: str) -> None:
         """Answer the current order, and take the next one."""

@@ -68,7 +68,7 @@ class PromotionBook(OrderBook):
             data = self._store.read(path)
             if data is None:
                 return
-            epoch = _epoch_in(data, path)
+            epoch = self._epoch_in(data, path)
             if epoch is not None and is_promotion(epoch, self._standby):
                 break
             self._seen += 1
@@ -76,13 +76,12 @@ class PromotionBook(OrderBook):
         self._layout, self._epoch = self._lane, epoch.number
         self._is_promoted = True
 
-
-def _epoch_in(data: bytes, path: str) -> Epoch | None:
-    try:
-        return Epoch.from_bytes(data)
-    except RecordError as err:
-        logger.warning("%s cannot be read, so it is not this driver's: %s", path, err)
-        return None
+    def _epoch_in(self, data: bytes, path: str) -> Epoch | None:
+        try:
+            return self._lane.parse(Epoch, data, number=self._seen + 1)
+        except RecordError as err:
+            logger.warning("%s cannot be read, so it is not this driver's: %s", path, err)
+            return None
 
 
 def is_promotion(epoch: Epoch, standby: Epoch) -> bool:
@@ -140,7 +139,7 @@ def read_signs(store: Store, lane: Layout, change: int | None = None) -> LaneSig
         deployment=newest_number(store, lane.folder(Deployment)),
         is_given_up=circuit is not None and circuit.holds(epoch or None),
         epoch=epoch,
-        beat=0 if status is None else Status.from_bytes(status).beat,
+        beat=0 if status is None else lane.parse(Status, status, epoch=epoch).beat,
         is_change_over=change is not None and _is_over(store, lane, change),
     )
 
@@ -154,13 +153,15 @@ def _is_over(store: Store, lane: Layout, change: int) -> bool:
     folder = lane.folder(UpgradeTransition, change=change)
     number = newest_number(store, folder)
     data = store.read(f"{folder}/{numbered(number)}.json") if number else None
-    return data is not None and UpgradeTransition.from_bytes(data).after.is_decided
+    if data is None:
+        return False
+    return lane.parse(UpgradeTransition, data, change=change, number=number).after.is_decided
 
 
 def _newest(cls: type[R], store: Store, lane: Layout) -> R | None:
     number = newest_number(store, lane.folder(cls))
     data = store.read(lane.place(cls, number=number)) if number else None
-    return None if data is None else cls.from_bytes(data)
+    return None if data is None else lane.parse(cls, data, number=number)
 
 
 def reason_to_end(signs: LaneSigns, standby: Epoch) -> str:

@@ -47,7 +47,7 @@ from airflow_streaming.gates.change.settings import (
     judge_trigger,
     pinned_against,
 )
-from airflow_streaming.gates.change.sinks import FOREACH, VIEWS, judge_sink
+from airflow_streaming.gates.change.sinks import FOREACH, VIEWS, judge_sink, judge_skipping
 from airflow_streaming.gates.change.sources import judge_sources, place
 from airflow_streaming.gates.change.steps import judge_steps
 from airflow_streaming.gates.findings import (
@@ -263,6 +263,7 @@ def judge_change(
     known = checkpoint if checkpoint is not None and has_begun(checkpoint) else None
     if _is_unread(new):
         return [replace(finding, query=new.query) for finding in found]
+    found += judge_skipping(new, known)
     if old is not None and not _is_unread(old):
         pair = Pair(
             old=old,

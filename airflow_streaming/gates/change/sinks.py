@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from airflow_streaming.checkpoints.read.report import Checkpoint
 from airflow_streaming.gates.change.pair import Pair
 from airflow_streaming.gates.change.sources import place
 from airflow_streaming.gates.findings import GateFinding
 from airflow_streaming.gates.rules import Rule, rule_named
-from airflow_streaming.model.spark.plan import OPAQUE, SinkPlan
+from airflow_streaming.model.records.upgrade import HABITS, SinkReplaySemantics
+from airflow_streaming.model.spark.plan import OPAQUE, QueryPlan, SinkPlan
 
 CONNECTION: Final = rule_named("sink.connection")
 CLUSTER: Final = rule_named("sink.cluster")
@@ -71,7 +73,9 @@ TABLE: Final = rule_named("sink.target")
 FUNCTION: Final = rule_named("sink.function")
 BODY: Final = rule_named("sink.function_body")
 VIEW: Final = rule_named("sink.view")
+SKIPS_STATE: Final = rule_named("sink.skips_state")
 RULES: Final = (
+    SKIPS_STATE,
     FILE_TO_KAFKA,
     TO_FILE,
     KAFKA_AND_FOREACH,
@@ -108,6 +112,15 @@ def judge_sink(pair: Pair) -> Iterator[GateFinding]:
     yield from judge_sink_options(old, new, pair.shown_by_plan)
     if old.sink in FOREACH:
         yield from _judge_function(pair, _function(old), _function(new))
+
+
+def judge_skipping(plan: QueryPlan, checkpoint: Checkpoint | None) -> Iterator[GateFinding]:
+    """Yield that a kill may leave a checkpoint which Spark cannot continue from."""
+    if checkpoint is None or checkpoint.state_format != 2 or not plan.is_stateful:
+        return
+    if not HABITS.get(plan.sink.sink, SinkReplaySemantics.UNKNOWN).executes_again:
+        evidence = f"commits/{checkpoint.last_committed_batch}"
+        yield SKIPS_STATE.found(new=sink_text(plan.sink), evidence=evidence)
 
 
 def sink_text(sink: SinkPlan) -> str:

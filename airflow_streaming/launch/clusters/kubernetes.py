@@ -31,7 +31,9 @@ from airflow_streaming.launch.clusters.kubernetes_api import (
 from airflow_streaming.launch.clusters.pods import (
     MANAGED,
     MOUNT,
+    RESOURCE,
     TOKEN_LABEL,
+    is_drivers,
     judge_pod,
     mapping,
     pod_name,
@@ -56,6 +58,9 @@ log: Final = logging.getLogger(__name__)
 KIND: Final = "kubernetes"
 KILL_PATIENCE: Final = 10.0
 _POLL: Final = 0.5
+IDENTITY_AGE: Final = 300.0
+"""Seconds for which a list of the drivers' uids answers: for so long another creator's pod with the name
+and the labels of a driver that is gone may count as running."""
 _KILL_GRACE: Final = 1
 """Seconds. Zero would delete the object without waiting for the kubelet, and prove nothing."""
 _NOT_FOUND: Final = 404
@@ -126,7 +131,7 @@ class KubernetesLauncher:
             raise LaunchError(f"Stream {epoch.stream!r} was not submitted: {closed(err)}") from err
         code = self._submit(request, application, place)
         try:
-            pod = self._pod(epoch)
+            pod = self._pod(epoch, None)
         except Unreachable as err:
             # It may well be there, so this is no failed launch.
             log.warning(
@@ -144,7 +149,7 @@ class KubernetesLauncher:
 
     def find(self, epoch: Epoch) -> Launch | None:
         try:
-            pod = self._pod(epoch)
+            pod = self._pod(epoch, None)
         except (Unreachable, SpecError):
             return None
         if pod is None or judge_pod(pod).state is ProcessState.GONE:
@@ -155,11 +160,11 @@ class KubernetesLauncher:
         self, epoch: Epoch, launch: Launch | None, /, heartbeat: Heartbeat | None = None
     ) -> Process:
         try:
-            listed = self._listed(epoch)
+            listed = self._listed(epoch, launch)
             if listed is not None and listed.state is ProcessState.RUNNING:
                 return listed
             # A proof is asked for after the question, and of the store itself.
-            return self._look(epoch)
+            return self._look(epoch, launch)
         except (Unreachable, SpecError) as err:
             return Process.unseen(str(err))
 
@@ -173,10 +178,10 @@ class KubernetesLauncher:
             return Process.unseen(str(err))
         while True:
             try:
-                seen = self._look(epoch)
+                seen = self._look(epoch, launch)
                 if seen.state is ProcessState.GONE or self._clock() >= deadline:
                     return seen
-                self._delete_all(epoch)
+                self._delete_all(epoch, launch)
             except (Unreachable, SpecError) as err:
                 return Process.unseen(str(err))
             time.sleep(_POLL)
@@ -192,6 +197,8 @@ class KubernetesLauncher:
         try:
             place = Place.parse(epoch.host.name)
             shown = f"kubectl logs -n {place.namespace} {pod_name(epoch)}"
+            if self._pod(epoch, launch) is None:
+                return DriverLog(place=shown, trouble="the driver's pod is gone")
             path = f"pods/{pod_name(epoch)}/log?tailLines={_LOG_LINES}"
             answer = Namespace(place, self._login).ask("GET", path)
         except (Unreachable, SpecError) as err:
@@ -200,13 +207,13 @@ class KubernetesLauncher:
             return DriverLog(place=shown, trouble=trouble(answer))
         return DriverLog(place=shown, tail=answer.raw[-most:])
 
-    def _look(self, epoch: Epoch) -> Process:
+    def _look(self, epoch: Epoch, launch: Launch | None) -> Process:
         """
         Say what is proved of an epoch's driver.
 
         :raises Unreachable: the API server did not answer.
         """
-        return self._noted(epoch, judge_pod(self._pod(epoch)))
+        return self._noted(epoch, judge_pod(self._pod(epoch, launch)))
 
     def _noted(self, epoch: Epoch, seen: Process) -> Process:
         if seen.state is ProcessState.GONE:
@@ -214,39 +221,53 @@ class KubernetesLauncher:
                 table.forget(pod_name(epoch))
         return seen
 
-    def _listed(self, epoch: Epoch) -> Process | None:
+    def _listed(self, epoch: Epoch, launch: Launch | None) -> Process | None:
         """
         Say what the lists of all our drivers say of this one; ``None`` where it is in none.
 
         :raises Unreachable: the API server did not answer.
         """
-        name, (statuses, pending) = pod_name(epoch), self._tables(epoch)
+        name, (statuses, identities, pending) = pod_name(epoch), self._tables(epoch)
         status = statuses.get(name)
         if status == _RUNNING:
+            identity = identities.get(name) if launch is not None and launch.handle else {}
+            if identity is None or not is_drivers(identity, epoch, launch):
+                return None
             return Process(state=ProcessState.RUNNING, detail=f"pod {name} is {status}")
         waits = None if status is None else pending.get(name)
-        return None if waits is None else judge_pod(waits)
+        if waits is None or not is_drivers(waits, epoch, launch):
+            return None
+        return judge_pod(waits)
 
-    def _delete_all(self, epoch: Epoch) -> None:
-        pod = self._pod(epoch)
+    def _delete_all(self, epoch: Epoch, launch: Launch | None) -> None:
+        pod = self._pod(epoch, launch)
         if pod is not None:
             self._delete(epoch, pod)
 
     def _namespace(self, epoch: Epoch) -> Namespace:
         return Namespace(Place.parse(epoch.host.name), self._login)
 
-    def _tables(self, epoch: Epoch) -> tuple[SharedTable[str], SharedTable[Mapping[str, Any]]]:
-        """Return the statuses of all our drivers, and the pods of those that wait, by their names."""
+    def _tables(
+        self, epoch: Epoch
+    ) -> tuple[SharedTable[str], SharedTable[Mapping[str, Any]], SharedTable[Mapping[str, Any]]]:
+        """Return the statuses and identities of all our drivers, and the pods of those that wait."""
         namespace, key = self._namespace(epoch), (epoch.host.name, self._login)
         return (
             _STATUSES.of(key, lambda: SharedTable(lambda: _statuses(namespace), self._clock)),
+            _IDENTITIES.of(
+                key,
+                lambda: SharedTable(
+                    lambda: namespace.identities(_DRIVERS), self._clock, IDENTITY_AGE
+                ),
+            ),
             _PENDING.of(key, lambda: SharedTable(lambda: _pending(namespace), self._clock)),
         )
 
-    def _pod(self, epoch: Epoch) -> Mapping[str, Any] | None:
-        """Return the newest pod of the epoch that is not proved gone, else the newest one."""
+    def _pod(self, epoch: Epoch, launch: Launch | None) -> Mapping[str, Any] | None:
+        """Return the pod of the epoch's driver; pods of other creators do not count."""
         selector = f"{TOKEN_LABEL}={epoch.mark},spark-role=driver"
-        pods = self._namespace(epoch).pods(selector)
+        found = self._namespace(epoch).pods(selector)
+        pods = [pod for pod in found if is_drivers(pod, epoch, launch)]
         alive = [pod for pod in pods if judge_pod(pod).state is not ProcessState.GONE]
         return next(iter(alive or pods), None)
 
@@ -326,6 +347,7 @@ class KubernetesLauncher:
 
 
 _STATUSES: Final[SharedTables[str]] = SharedTables()
+_IDENTITIES: Final[SharedTables[Mapping[str, Any]]] = SharedTables()
 _PENDING: Final[SharedTables[Mapping[str, Any]]] = SharedTables()
 """Each stream of a triggerer has a launcher of its own; the lists are one for all of them."""
 _DRIVERS: Final = f"{MANAGED},spark-role=driver"
@@ -343,15 +365,20 @@ def _pending(namespace: Namespace) -> dict[str, Mapping[str, Any]]:
 
 
 def launched(epoch: Epoch, pod: Mapping[str, Any]) -> Launch:
-    """Return the record of a launch; ``pod`` is empty where it is not known whether there is one."""
+    """
+    Return the record of a launch.
+
+    :param pod: The pod, or the operator's resource; empty where it is not known whether there is one.
+    """
     name, uid = pod_name(epoch), mapping(pod, "metadata").get("uid")
+    key = "resource" if pod.get("kind") == RESOURCE else "uid"
     place = Place.parse(epoch.host.name)
     return Launch(
         epoch=epoch.number,
         token=epoch.token,
         host=epoch.host,
         launched_at=datetime.now(UTC),
-        handle={"pod": name, **({"uid": str(uid)} if uid else {})},
+        handle={"pod": name, **({key: str(uid)} if uid else {})},
         driver=f"pod {place.namespace}/{name}",
         log=f"kubectl logs -n {place.namespace} {name}",
     )

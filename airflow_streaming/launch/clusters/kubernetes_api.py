@@ -221,6 +221,8 @@ def _text(path: Path) -> str:
 
 
 _TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io"
+_METADATA: Final = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+_IDENTITY: Final = ("name", "uid", "creationTimestamp", "ownerReferences")
 
 
 class Namespace:
@@ -256,6 +258,24 @@ class Namespace:
         if not answer.is_success or found is None:
             raise Unreachable(f"pods of {self.place} cannot be listed: {trouble(answer)}")
         return found
+
+    def identities(self, selector: str) -> dict[str, Mapping[str, Any]]:
+        """
+        Return the metadata of each pod of a label selector, by name, from the API server's cache.
+
+        :raises Unreachable: no list came.
+        """
+        asked = {"labelSelector": selector, "resourceVersion": "0"}
+        answer = self.ask("GET", f"pods?{urlencode(asked)}", accept=_METADATA)
+        items = answer.body.get("items")
+        if not answer.is_success or not isinstance(items, list):
+            raise Unreachable(f"pods of {self.place} cannot be listed: {trouble(answer)}")
+        found = (one.get("metadata") for one in items if isinstance(one, dict))
+        return {
+            str(one.get("name")): {"metadata": {key: one.get(key) for key in _IDENTITY}}
+            for one in found
+            if isinstance(one, dict)
+        }
 
     def pods(self, selector: str, *, pending: bool = False) -> list[Mapping[str, Any]]:
         """

@@ -19,14 +19,16 @@ import json
 import re
 import zipfile
 from collections.abc import Mapping
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from airflow_streaming.exceptions import SpecError
+from airflow_streaming.exceptions import RecordError, SpecError
 from airflow_streaming.launch.clusters.kubernetes_api import Place
 from airflow_streaming.launch.port import ClusterApplication
+from airflow_streaming.model.codec import parse_time
 from airflow_streaming.model.observation import Process, ProcessState
-from airflow_streaming.model.records.epoch import Epoch
+from airflow_streaming.model.records.epoch import APACHE_OPERATOR, KUBEFLOW_OPERATOR, Epoch, Launch
 from airflow_streaming.model.spark.conf import PRIVATE_CONF_FILE
 
 MOUNT: Final = "/opt/airflow-streaming"
@@ -35,6 +37,12 @@ LABEL: Final = "airflow-streaming"
 MANAGED: Final = f"{LABEL}/managed=true"
 TOKEN_LABEL: Final = f"{LABEL}/token"
 """Label with the epoch's mark, by which its driver is found."""
+RESOURCE: Final = "SparkApplication"
+"""Kind of the resources of Spark operators, which own the pods that are made for them."""
+OPERATED: Final = (APACHE_OPERATOR, KUBEFLOW_OPERATOR)
+"""Launchers whose pods an operator makes."""
+CLOCKS: Final = timedelta(minutes=10)
+"""By how much the clocks of the API server and of a worker may differ."""
 _MAX_SECRET: Final = 2**20
 
 
@@ -95,6 +103,41 @@ def judge_pod(pod: Mapping[str, Any] | None) -> Process:
             told = f"{told} and is being deleted"
         return Process(state=ProcessState.RUNNING, detail=told)
     return Process.unseen(told)
+
+
+def is_drivers(found: Mapping[str, Any], epoch: Epoch, launch: Launch | None) -> bool:
+    """
+    Tell whether a pod or resource is the driver's own, and not another creator's with its labels.
+
+    ``spark-submit`` and the resource of an operator have the epoch's name. A name is free again once its
+    object was deleted, a uid never is. An operator's pod belongs to a resource. An object of another uid
+    than the recorded one is another creator's where it was created after the launch was recorded; where
+    it was created before, the record is damaged.
+    """
+    metadata = mapping(found, "metadata")
+    is_operated = epoch.launcher in OPERATED and found.get("kind") != RESOURCE
+    if not is_operated and metadata.get("name") not in (None, pod_name(epoch)):
+        return False
+    handle = {} if launch is None else launch.handle
+    recorded = handle.get("resource" if epoch.launcher in OPERATED else "uid")
+    uids = _owners(metadata) if is_operated else {metadata.get("uid")}
+    if launch is None or not recorded or not uids or recorded in uids:
+        return True
+    created = _time(metadata.get("creationTimestamp"))
+    return created is None or created < launch.launched_at + CLOCKS
+
+
+def _owners(metadata: Mapping[str, Any]) -> set[object]:
+    owners = metadata.get("ownerReferences")
+    listed = [one for one in owners if isinstance(one, dict)] if isinstance(owners, list) else []
+    return {str(one.get("uid")) for one in listed if one.get("kind") == RESOURCE}
+
+
+def _time(text: object) -> datetime | None:
+    try:
+        return parse_time(text, "creationTimestamp") if isinstance(text, str) else None
+    except RecordError:
+        return None
 
 
 def mapping(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:

@@ -24,13 +24,16 @@ from airflow_streaming.model.spark.failures import first_line, presentable
 
 TIMEOUT: Final = 10.0
 """Seconds for one answer; a cluster manager that needs longer counts as out of reach."""
+WHOLE_ANSWER: Final = 30.0
+"""Seconds for all of one answer."""
+_PART: Final = 2**16
 _until: Final[ContextVar[float]] = ContextVar("until", default=float("inf"))
 
 
 @contextmanager
 def answers_within(seconds: float) -> Iterator[None]:
-    """Let all questions of the block together take so long; a server that drips its answer may exceed it."""
-    token = _until.set(time.monotonic() + seconds)
+    """Let all questions of the block together take so long; a block inside another shares its time."""
+    token = _until.set(min(_until.get(), time.monotonic() + seconds))
     try:
         yield
     finally:
@@ -144,7 +147,7 @@ def ask(
 
 def _read(status: int, reply: Any, url: str, most: int) -> Answer:
     try:
-        raw: bytes = reply.read(most + 1)
+        raw = _bytes_of(reply, url, most + 1)
     except (OSError, http.client.HTTPException) as err:
         raise Unreachable(f"{url} broke off its answer") from err
     if len(raw) > most:
@@ -154,3 +157,18 @@ def _read(status: int, reply: Any, url: str, most: int) -> Answer:
     except (ValueError, RecursionError):
         body = {}
     return Answer(status=status, body=body if isinstance(body, dict) else {}, raw=raw)
+
+
+def _bytes_of(reply: Any, url: str, most: int) -> bytes:
+    """
+    Read up to ``most`` bytes, part by part: a server that drips its answer exceeds no deadline.
+
+    :raises Unreachable: the time is up.
+    """
+    parts, size, until = [], 0, min(_until.get(), time.monotonic() + WHOLE_ANSWER)
+    while size < most and (part := reply.read1(min(most - size, _PART))):
+        parts.append(part)
+        size += len(part)
+        if time.monotonic() > until:
+            raise Unreachable(f"{url} has not sent its whole answer in time")
+    return b"".join(parts)

@@ -24,10 +24,16 @@ class SharedTable(Generic[Entry]):
 
     :param read: Lists them. What it raises is passed on.
     :param clock: Monotonic seconds.
+    :param age: Seconds for which a list answers.
     """
 
-    def __init__(self, read: Callable[[], Mapping[str, Entry]], clock: Callable[[], float]) -> None:
-        self._read, self._clock = read, clock
+    def __init__(
+        self,
+        read: Callable[[], Mapping[str, Entry]],
+        clock: Callable[[], float],
+        age: float = AGE,
+    ) -> None:
+        self._read, self._clock, self._age = read, clock, age
         self._lock = threading.Lock()
         self._entries: Mapping[str, Entry] = {}
         self._read_at = float("-inf")
@@ -43,7 +49,7 @@ class SharedTable(Generic[Entry]):
         with self._lock:
             if key in self._gone:
                 return None
-            if self._clock() - self._read_at > AGE:
+            if self._clock() - self._read_at > self._age:
                 self._entries, self._read_at = self._read(), self._clock()
             return self._entries.get(key)
 

@@ -28,6 +28,8 @@ from airflow_streaming.launch.clusters.kubernetes_api import (
 )
 from airflow_streaming.launch.clusters.pods import (
     MOUNT,
+    RESOURCE,
+    is_drivers,
     judge_pod,
     labels_of,
     mapping,
@@ -188,7 +190,7 @@ def resource_of(
     conf = submit_conf(epoch, application, place)
     return {
         "apiVersion": operator.api.removeprefix("apis/"),
-        "kind": "SparkApplication",
+        "kind": RESOURCE,
         "metadata": {"name": pod_name(epoch), "labels": labels_of(epoch)},
         "spec": operator.spec(application, conf),
     }
@@ -261,14 +263,14 @@ class OperatorLauncher(KubernetesLauncher):
         if answer is None:
             return launched(epoch, {})
         self._hand_to(namespace, epoch, {**answer.body, "apiVersion": self._api})
-        return launched(epoch, answer.body)
+        return launched(epoch, {**answer.body, "kind": RESOURCE})
 
     def find(self, epoch: Epoch) -> Launch | None:
         try:
-            resource = self._resource(epoch)
-            if self._look(epoch).state is ProcessState.GONE:
+            resource = self._resource(epoch, None)
+            if self._look(epoch, None).state is ProcessState.GONE:
                 return None
-            return launched(epoch, resource or self._pod(epoch) or {})
+            return launched(epoch, resource or self._pod(epoch, None) or {})
         except (Unreachable, SpecError):
             return None
 
@@ -304,22 +306,23 @@ class OperatorLauncher(KubernetesLauncher):
             )
         return answer
 
-    def _look(self, epoch: Epoch) -> Process:
+    def _look(self, epoch: Epoch, launch: Launch | None) -> Process:
         # The pod is asked for last: it may be made while the resource is being read.
-        resource = self._resource(epoch)
-        return self._noted(epoch, judge_resource(self._operator, resource, self._pod(epoch)))
+        resource = self._resource(epoch, launch)
+        pod = self._pod(epoch, launch)
+        return self._noted(epoch, judge_resource(self._operator, resource, pod))
 
-    def _resource(self, epoch: Epoch) -> Mapping[str, Any] | None:
+    def _resource(self, epoch: Epoch, launch: Launch | None) -> Mapping[str, Any] | None:
         answer = self._ask(epoch, "GET")
         if is_absent(answer):
             return None
         if not answer.is_success:
             raise Unreachable(f"SparkApplication {pod_name(epoch)} is not shown: {trouble(answer)}")
-        return answer.body
+        return answer.body if is_drivers(answer.body, epoch, launch) else None
 
-    def _delete_all(self, epoch: Epoch) -> None:
+    def _delete_all(self, epoch: Epoch, launch: Launch | None) -> None:
         # The resource first, so that the operator makes no pod after the look.
-        resource = self._resource(epoch)
+        resource = self._resource(epoch, launch)
         if resource is not None:
             uid = mapping(resource, "metadata").get("uid")
             options = {
@@ -332,7 +335,7 @@ class OperatorLauncher(KubernetesLauncher):
                 raise Unreachable(
                     f"SparkApplication {pod_name(epoch)} cannot be deleted: {trouble(answer)}"
                 )
-        super()._delete_all(epoch)
+        super()._delete_all(epoch, launch)
 
     def _ask(self, epoch: Epoch, method: str, body: Mapping[str, Any] | None = None) -> Answer:
         path = f"sparkapplications/{pod_name(epoch)}"

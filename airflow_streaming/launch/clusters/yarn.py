@@ -2,7 +2,8 @@
 Drivers as application masters of YARN, submitted by ``spark-submit`` in cluster mode without waiting.
 
 An application carries its stream, epoch and mark as tags, so one that was submitted by a task which
-died is found again, and is looked for before another is submitted. YARN would start a failed
+died is found again, and is looked for before another is submitted. Applications that other users have
+submitted with the same tags do not count. YARN would start a failed
 application master anew; it is limited to one attempt, since only one may restart a stream.
 
 ``spark-submit`` puts the driver's package, the script and the configuration into the application's
@@ -39,6 +40,7 @@ from airflow_streaming.launch.clusters.yarn_api import (
     Negotiate,
     ResourceManagers,
     absence_is_proof,
+    driver_among,
     judge,
     judge_node,
     negotiate,
@@ -54,7 +56,8 @@ from airflow_streaming.launch.environment import (
 from airflow_streaming.launch.port import ClusterApplication, DriverLog, Heartbeat, LaunchRequest
 from airflow_streaming.model.observation import Process, ProcessState
 from airflow_streaming.model.records.epoch import Epoch, Host, Launch
-from airflow_streaming.model.spark.conf import DIES_WITH_JVM, PRIVATE_CONF, SECRET_KEY
+from airflow_streaming.model.spark.conf import DIES_WITH_JVM, PRIVATE_CONF
+from airflow_streaming.model.spark.secrets import SECRET_NAME
 
 log: Final = logging.getLogger(__name__)
 KIND: Final = "yarn"
@@ -118,7 +121,7 @@ def submit_conf(epoch: Epoch, application: ClusterApplication) -> dict[str, str]
 
 def _redaction(conf: Mapping[str, str], defaults: str) -> str:
     line = re.compile(rf"^[ \t\f]*{re.escape(_REDACTION)}[\s=:]+(.*)$", re.MULTILINE)
-    by_default = line.findall(defaults)[-1:] or [f"(?i){SECRET_KEY.pattern}"]
+    by_default = line.findall(defaults)[-1:] or [f"(?i){SECRET_NAME}"]
     return rf"(?:{conf.get(_REDACTION, by_default[0].strip())})|spark\.yarn\.appMasterEnv\."
 
 
@@ -164,7 +167,7 @@ class YarnLauncher:
             )
         managers = self._managers(epoch)
         try:
-            found = managers.application(mark_tag(epoch))
+            found = managers.driver(mark_tag(epoch), {})
         except Unreachable as err:
             request.discard()
             raise LaunchError(f"Stream {epoch.stream!r} was not submitted: {closed(err)}") from err
@@ -175,7 +178,7 @@ class YarnLauncher:
 
     def find(self, epoch: Epoch) -> Launch | None:
         try:
-            found = self._managers(epoch).application(mark_tag(epoch))
+            found = self._managers(epoch).driver(mark_tag(epoch), {})
             if found is None or self._judge(epoch, found).state is ProcessState.GONE:
                 return None
         except (Unreachable, SpecError):
@@ -186,9 +189,12 @@ class YarnLauncher:
         self, epoch: Epoch, launch: Launch | None, /, heartbeat: Heartbeat | None = None
     ) -> Process:
         try:
-            listed = self._table(epoch).get(mark_tag(epoch))
-            if listed is not None and (seen := judge(listed)) is not None:
-                return seen
+            # Only with its user known: a list of the living does not have the first application.
+            if user := _recorded(launch).get("user"):
+                living = self._table(epoch).get(mark_tag(epoch)) or ()
+                listed = driver_among(living, {"user": user})
+                if listed is not None and (seen := judge(listed)) is not None:
+                    return seen
             # A proof is asked for after the question.
             return self._look(epoch, launch)[1]
         except (Unreachable, SpecError) as err:
@@ -218,7 +224,7 @@ class YarnLauncher:
 
     def logs(self, epoch: Epoch, launch: Launch, file: Path | None, most: int) -> DriverLog:
         try:
-            found = self._managers(epoch).application(mark_tag(epoch))
+            found = self._managers(epoch).driver(mark_tag(epoch), _recorded(launch))
             place = self._place_of_log(epoch, found)
         except (Unreachable, SpecError) as err:
             return DriverLog(place="yarn logs", trouble=str(err))
@@ -256,7 +262,7 @@ class YarnLauncher:
 
         :raises Unreachable: no active ResourceManager answered.
         """
-        found = self._managers(epoch).application(mark_tag(epoch))
+        found = self._managers(epoch).driver(mark_tag(epoch), _recorded(launch))
         seen = self._judge_absent(epoch, launch) if found is None else self._judge(epoch, found)
         if seen.state is ProcessState.GONE:
             self._table(epoch).forget(mark_tag(epoch))
@@ -283,7 +289,7 @@ class YarnLauncher:
             addresses=parse_place(epoch.host.name), user=_user(), negotiate=self._negotiate
         )
 
-    def _table(self, epoch: Epoch) -> SharedTable[Application]:
+    def _table(self, epoch: Epoch) -> SharedTable[tuple[Application, ...]]:
         managers = self._managers(epoch)
         return _TABLES.of(
             epoch.host.name, lambda: SharedTable(lambda: _living(managers), self._clock)
@@ -295,7 +301,7 @@ class YarnLauncher:
             token=epoch.token,
             host=epoch.host,
             launched_at=datetime.now(UTC),
-            handle={"application": found.id} if found is not None else {},
+            handle={"application": found.id, "user": found.user} if found is not None else {},
             driver=found.id if found is not None else "a submission that YARN does not show",
             log=self._place_of_log(epoch, found),
         )
@@ -307,13 +313,21 @@ class YarnLauncher:
         return f"{found.logs or page} (after its end: yarn logs -applicationId {found.id})"
 
 
-_TABLES: Final[SharedTables[Application]] = SharedTables()
+_TABLES: Final[SharedTables[tuple[Application, ...]]] = SharedTables()
 """Each stream of a triggerer has a launcher of its own; the list is one for all of them."""
 
 
-def _living(managers: ResourceManagers) -> dict[str, Application]:
-    found = managers.applications(TAG, LIVING)
-    return {tag: one for one in found for tag in one.tags if tag.startswith(f"{TAG}-mark-")}
+def _living(managers: ResourceManagers) -> dict[str, tuple[Application, ...]]:
+    found: dict[str, tuple[Application, ...]] = {}
+    for one in managers.applications(TAG, LIVING):
+        for tag in one.tags:
+            if tag.startswith(f"{TAG}-mark-"):
+                found[tag] = (*found.get(tag, ()), one)
+    return found
+
+
+def _recorded(launch: Launch | None) -> Mapping[str, str]:
+    return {} if launch is None else launch.handle
 
 
 def _option(command: tuple[str, ...], option: str) -> str:

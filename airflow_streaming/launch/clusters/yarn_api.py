@@ -20,7 +20,7 @@ A standby answers with a redirection or a text in place of JSON; either is no an
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -102,6 +102,7 @@ class Application:
     An application as the ResourceManager shows it.
 
     :param state: ``None`` for one that this release does not know.
+    :param user: The user that submitted it, as YARN has authenticated it.
     :param began: Milliseconds since 1970 by the ResourceManager's clock; ``None`` for a reader who
         may not see the application's details.
     :param node: Web address of the NodeManager that ran the application master; empty where none did
@@ -111,6 +112,7 @@ class Application:
 
     id: str
     state: AppState | None
+    user: str = ""
     tags: frozenset[str] = frozenset()
     diagnostics: str = ""
     began: int | None = None
@@ -129,6 +131,7 @@ class Application:
         return cls(
             id=body["id"],
             state=known.get(_text(body, "state")),
+            user=_text(body, "user"),
             tags=frozenset(tag.strip() for tag in _text(body, "applicationTags").split(",")),
             diagnostics=_text(body, "diagnostics"),
             began=began if isinstance(began, int) and began > 0 else None,
@@ -136,6 +139,11 @@ class Application:
             container=logs[2] if logs else "",
             logs=logs[0] if logs else "",
         )
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """Return the place of its id among all: ResourceManagers count them up."""
+        return tuple(map(int, self.id.split("_")[1:]))
 
     @property
     def has_ended(self) -> bool:
@@ -146,6 +154,23 @@ class Application:
         """Say what it is and why, in YARN's own words."""
         why = " ".join(self.diagnostics.split())[:300]
         return f"{self.id} is {self.state or 'in no known state'}{f': {why}' if why else ''}"
+
+
+def driver_among(found: Sequence[Application], recorded: Mapping[str, str]) -> Application | None:
+    """
+    Return the application of a driver among those with its mark: a living one, else the newest.
+
+    Every user of a cluster can read the tags of an application and submit another one with them. The
+    mark is unknown before the driver is submitted, so the first application is the driver's.
+    Applications of other users do not count.
+
+    :param recorded: Handle of the driver's launch record, with ``user`` where it is known.
+    """
+    first = min(found, key=lambda one: one.order, default=None)
+    user = recorded.get("user") or (first.user if first is not None else "")
+    own = [one for one in found if one.user == user]
+    alive = [one for one in own if not one.has_ended]
+    return max(alive or own, key=lambda one: one.order, default=None)
 
 
 def _text(body: Mapping[str, Any], key: str) -> str:
@@ -282,15 +307,13 @@ class ResourceManagers:
     user: str = ""
     negotiate: Negotiate = field(default=negotiate)
 
-    def application(self, tag: str) -> Application | None:
+    def driver(self, tag: str, recorded: Mapping[str, str]) -> Application | None:
         """
-        Return the application with a tag: one that has not ended, else the newest.
+        Return the application of the driver with a mark; see ``driver_among``.
 
         :raises Unreachable: no active ResourceManager answered.
         """
-        found = self.applications(tag)
-        alive = [one for one in found if not one.has_ended]
-        return max(alive or found, key=lambda one: one.began or 0, default=None)
+        return driver_among(self.applications(tag), recorded)
 
     def applications(self, tag: str, states: tuple[AppState, ...] = ()) -> list[Application]:
         """

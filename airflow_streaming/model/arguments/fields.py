@@ -44,7 +44,7 @@ from airflow_streaming.model.arguments.calls import (
     written_at,
 )
 from airflow_streaming.model.durations import duration_text
-from airflow_streaming.model.spark.conf import REDACTED, is_secret
+from airflow_streaming.model.spark.secrets import REDACTED, is_secret
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")

@@ -107,6 +107,8 @@ class DrillOrder(Record):
     :param seconds: Time it may take.
     :param application: Path of the script as its author knows it; empty when there is none.
     :param source: Where its bytes lie now.
+    :param held: File that the ordering process keeps locked while it lives; empty: it is not watched.
+    :param scratch: Folder that is removed when that process is gone.
     """
 
     KIND: ClassVar[str] = "drill-order"
@@ -117,6 +119,8 @@ class DrillOrder(Record):
     application: str = ""
     source: str = ""
     arguments: tuple[str, ...] = ()
+    held: str = ""
+    scratch: str = ""
 
 
 class DrillEventKind(StrEnum):

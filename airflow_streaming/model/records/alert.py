@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import ClassVar, Final
 
 from airflow_streaming.model.health_rules import Severity
-from airflow_streaming.model.wire import Record
+from airflow_streaming.model.wire import MAX_NOTE_BYTES, Record
 
 RESTART_KEY: Final = "restart"
 """The key of everything about restarts: one incident from a failure to the next healthy batch."""
@@ -52,6 +52,7 @@ class Alert(Record):
     """
 
     KIND: ClassVar[str] = "alert"
+    LARGEST: ClassVar[int] = MAX_NOTE_BYTES
 
     stream: str
     alert: AlertKind
@@ -79,6 +80,7 @@ class AlertTry(Record):
     """
 
     KIND: ClassVar[str] = "alert_try"
+    LARGEST: ClassVar[int] = MAX_NOTE_BYTES
 
     number: int
     attempt: int
@@ -95,6 +97,7 @@ class AlertSent(Record):
     """
 
     KIND: ClassVar[str] = "alert_sent"
+    LARGEST: ClassVar[int] = MAX_NOTE_BYTES
 
     number: int
     outcome: str

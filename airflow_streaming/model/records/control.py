@@ -16,7 +16,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import ClassVar, Protocol
 
-from airflow_streaming.model.wire import Record
+from airflow_streaming.exceptions import closed
+from airflow_streaming.model.wire import MAX_NOTE_BYTES, Record
 
 
 class DesiredState(StrEnum):
@@ -108,14 +109,20 @@ class EventKind(StrEnum):
     """The number of executors changes with the load."""
     CHECKPOINT_CHANGED = "checkpoint_changed"
     """The stream was restored from a backup, or a restore was undone."""
+    SINK_REPAIRED = "sink_repaired"
+    """A batch that its checkpoint had not committed was moved out of a file sink, back into it, or could not be."""
     UPGRADE = "upgrade"
     """An upgrade came to another stage, or ended."""
     CUTOVER = "cutover"
     """A cutover came to another state, or ended."""
+    SUPERVISED = "supervised"
+    """Rules, restart policy, stop grace or notifiers of the dag have changed."""
     OWNER = "owner"
     """The stream has been handed over to another dag."""
     PRUNED = "pruned"
     """What was old was removed."""
+    REMOVED = "removed"
+    """The stream was removed, or its name was freed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +130,7 @@ class Event(Record):
     """One line of the timeline; never read to decide anything."""
 
     KIND: ClassVar[str] = "event"
+    LARGEST: ClassVar[int] = MAX_NOTE_BYTES
 
     event: EventKind
     at: datetime
@@ -141,6 +149,8 @@ class ChangeKind(StrEnum):
     """Another deployment on the same checkpoint, with a way back; see ``changes.upgrade``."""
     CUTOVER = "cutover"
     """Another lane becomes live; recorded in both, and led by the first; see ``changes.cutover``."""
+    REMOVE = "remove"
+    """The stream is removed. Until it ends, when a user frees the name, nothing can start the stream."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,13 +161,15 @@ class Change(Record):
     :param replaced: Number of the deployment that is given up, or whose checkpoint is.
     :param deployment: Number of the deployment that takes its place.
     :param checkpoint: URI under which every query will have a folder.
-    :param backup: Id of the backup that is restored; empty for an undo and for an upgrade.
+    :param backup: Id of the backup that is restored, or was taken before a removal; empty for an undo and
+        for an upgrade.
     :param queries: From each query's folder in the backup to its folder under ``checkpoint``.
     :param terms: Digest of the terms of an upgrade or of a cutover, which lie beside it; else empty.
     :param leader: In a lane that a cutover led elsewhere touches: the leading stream and the number
         of its change, as ``orders/4``. Such a guest has no terms and ends with its leader.
     :param rewinds_sinks: Of a restore: once its deployment is there, file sinks are put back to the
         batches of the backup, and the stream is not started before that has ended.
+    :param store: Of a removal: URI of the store that has the backup.
     """
 
     KIND: ClassVar[str] = "change"
@@ -176,6 +188,7 @@ class Change(Record):
     terms: str = ""
     leader: str = ""
     rewinds_sinks: bool = False
+    store: str = ""
 
 
 class ChangeOutcome(StrEnum):
@@ -229,6 +242,28 @@ class ChangeInProgress(Protocol):
 
     def is_overdue(self, now: datetime) -> bool:
         """Tell whether it made no progress for so long that no task seems to work on it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamRemoval:
+    """The removal of a stream, as the tasks see it that once kept it."""
+
+    change: Change
+
+    rule: ClassVar[str] = "removed"
+    patience: ClassVar[timedelta] = timedelta.max
+    owns_stream: ClassVar[bool] = True
+
+    @property
+    def since(self) -> datetime:
+        return self.change.at
+
+    def is_overdue(self, now: datetime) -> bool:
+        return False
+
+    def __str__(self) -> str:
+        by, at = self.change.by, self.change.at
+        return f"The stream was removed by {by} on {at:%Y-%m-%d %H:%M} UTC: {closed(self.change.reason)}"
 
 
 class RemovalKind(StrEnum):

@@ -30,7 +30,7 @@ from airflow_streaming.model.arguments.fields import (
     refuse_blank,
 )
 from airflow_streaming.model.durations import age_of
-from airflow_streaming.model.names import check_names, is_path_part
+from airflow_streaming.model.names import base_of, check_names, is_path_part
 from airflow_streaming.model.records.cutover_table import (
     CutoverEvent,
     CutoverState,
@@ -298,6 +298,8 @@ class LiveRecord(Record):
         for name in (self.stream, self.lane, self.leader):
             if not is_path_part(name):
                 raise ValueError(f"{name!r:.80} is not the name of a stream or a lane.")
+        if base_of(self.lane) != self.stream:
+            raise ValueError(f"{self.lane!r:.80} is no lane of stream {self.stream!r:.80}.")
 
 
 Step = Callable[[str, int, int], CutoverTransition | None]

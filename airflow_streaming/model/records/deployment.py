@@ -20,7 +20,24 @@ from airflow_streaming.model.names import check_place
 from airflow_streaming.model.uris import for_spark
 from airflow_streaming.model.wire import Record
 
-_NOT_COMPARED: Final = frozenset({"number", "created_at", "created_by", "color", "replay_from"})
+_NOT_COMPARED: Final = frozenset(
+    {"number", "created_at", "created_by", "color", "replay_from", "overrides"}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Override:
+    """
+    A value that a form has set over that of the DAG.
+
+    :param what: ``runtime``, ``application``, or ``conf.`` and a key.
+    :param value: The form's; ``None`` where it takes the key out.
+    :param dag: The DAG's at that time; ``None`` where it has no such key.
+    """
+
+    what: str
+    value: str | None
+    dag: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +57,8 @@ class Deployment(Record):
         ``{replay_from_ms}`` is the same in milliseconds since the Unix epoch, 0 for the beginning.
     :param py_files_sha256: Digest of each of ``py_files`` as it was proposed; an empty text for one that
         the proposing host does not hold.
+    :param overrides: Values of ``conf``, ``runtime`` and ``application`` that forms have set over the
+        DAG's. They do not count as a difference of their own.
     """
 
     KIND: ClassVar[str] = "deployment"
@@ -65,6 +84,7 @@ class Deployment(Record):
     color: str = "blue"
     replay_from: str = ""
     py_files_sha256: tuple[str, ...] = ()
+    overrides: tuple[Override, ...] = ()
 
     def __post_init__(self) -> None:
         for what in ("application", "checkpoint", "output"):
@@ -113,6 +133,47 @@ class Deployment(Record):
             "replay_from_ms": str(_milliseconds(self.replay_from)),
         }
         return [fill(argument, known) for argument in self.application_args]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deviation(Record):
+    """
+    The difference between the deployment that a DAG names and the live one; the newest number counts.
+
+    The task that keeps the stream records it, so that the command line and the page show it too.
+
+    :param deployment: Number of the live deployment.
+    :param values: The values that differ, ``value`` the live one; empty where the DAG names the live
+        deployment.
+    """
+
+    KIND: ClassVar[str] = "deviation"
+
+    number: int
+    deployment: int
+    values: tuple[Override, ...]
+    by: str
+    at: datetime
+
+
+def difference_to_dag(live: Deployment, deviation: Deviation | None) -> str:
+    """
+    Return how the DAG differs from a live deployment, as a sentence; empty where it does not.
+
+    :param deviation: The newest record. Until one of this deployment is made, the values count that
+        forms have set.
+    """
+    is_current = deviation is not None and deviation.deployment == live.number
+    values = deviation.values if deviation is not None and is_current else live.overrides
+    told = "; ".join(
+        f"{one.what.removeprefix('conf.')}: live {one.value or 'not set'}, DAG {one.dag or 'not set'}"
+        for one in values
+    )
+    return (
+        f"The DAG names another deployment than the live one ({live.number}): {told}."
+        if told
+        else ""
+    )
 
 
 class ProposalAction(StrEnum):

@@ -155,8 +155,11 @@ class Epoch(Record):
     executors: int | None = None
 
     def __post_init__(self) -> None:
+        check_place("token", self.token)
         if self.lease_seconds is not None:
             check_lease(timedelta(seconds=self.lease_seconds))
+        if self.serves and self.stream != standby_of(self.serves):
+            raise ValueError(f"{self.stream!r:.80} has no standbys of {self.serves!r:.80}.")
 
     @property
     def lease(self) -> timedelta | None:
@@ -216,6 +219,7 @@ class Launch(Record):
 
     def __post_init__(self) -> None:
         check_place("log", self.log)
+        check_place("token", self.token)
 
 
 MAX_STOP_GRACE: Final = timedelta(days=1)

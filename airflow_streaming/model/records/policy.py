@@ -1,9 +1,9 @@
-"""The restart policy of a stream, its blackouts, its decisions, and the record of the rules it is watched by."""
+"""The restart policy of a stream, its blackouts and its decisions."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 from enum import StrEnum
 from typing import ClassVar, Final, Self
@@ -12,8 +12,6 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.arguments.fields import check_values, named_fields
 from airflow_streaming.model.durations import CLOCKS_DIFFER
-from airflow_streaming.model.health_rules import HealthRules
-from airflow_streaming.model.records.epoch import MAX_STOP_GRACE, USUAL_STOP_GRACE
 from airflow_streaming.model.spark.failure_signs import FailureClass, FailureKind
 from airflow_streaming.model.wire import JsonValue, Record
 
@@ -112,7 +110,8 @@ class RestartPolicy(JsonValue):
     :param max_delay: Largest bound.
     :param budgets: Restarts allowed per sliding window after failures of the infrastructure, and
         after verdicts; spending any one opens the circuit.
-    :param application_budgets: The same after failures of the application.
+    :param application_budgets: The same after failures of the application. An empty tuple sets no
+        limit, for either.
     :param poison_after: So many failures of one batch in the same way make it a poison batch.
     :param reset_after: A driver that made progress for this long clears the failure count.
     :param reset_batches: ... provided that it also committed this many batches.
@@ -285,28 +284,3 @@ class RestartDecision(Record):
             offsets=failure.offsets,
             remedy=failure.kind.remedy if gives_up else "",
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Supervision(Record):
-    """
-    What the dag asks of health and restarts; the newest number counts.
-
-    The task that keeps the stream records it, so that the command line, sensors in other dags and
-    pages judge by the same rules, and every stop gives the driver the same time.
-
-    :param stop_grace: How long a stop may wait for a batch boundary before the driver is killed.
-    """
-
-    KIND: ClassVar[str] = "supervision"
-
-    number: int
-    by: str
-    at: datetime
-    health: HealthRules = field(default_factory=HealthRules)
-    restart: RestartPolicy = field(default_factory=RestartPolicy)
-    stop_grace: timedelta = USUAL_STOP_GRACE
-
-    def __post_init__(self) -> None:
-        if not timedelta(0) <= self.stop_grace <= MAX_STOP_GRACE:
-            raise SpecError("The grace of a stop must be between 0 s and one day.")

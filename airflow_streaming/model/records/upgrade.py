@@ -45,6 +45,11 @@ class SinkReplaySemantics(StrEnum):
     UNKNOWN = "unknown"
     """Only its author can tell, and has not."""
 
+    @property
+    def executes_again(self) -> bool:
+        """Tell whether Spark certainly executes such a batch, and so writes its state once more."""
+        return self in (SinkReplaySemantics.APPENDS, SinkReplaySemantics.NOTHING)
+
 
 HABITS: Final[Mapping[str, SinkReplaySemantics]] = {
     FILE: SinkReplaySemantics.FILE_LOG,

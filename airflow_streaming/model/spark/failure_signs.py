@@ -37,15 +37,20 @@ class FailureKind(StrEnum):
     What kind of failure ended a driver: one row for each.
 
     ``restart_class`` is the restart budget that it is charged to; ``remedy`` is one or two
-    sentences on what to do.
+    sentences on what to do. ``is_in_copy``: the failure lies in the recorded copy of script and
+    settings, so that another start of the same deployment fails in the same way.
     """
 
     restart_class: FailureClass
     remedy: str
+    is_in_copy: bool
 
-    def __new__(cls, name: str, restart_class: FailureClass, remedy: str) -> Self:
+    def __new__(
+        cls, name: str, restart_class: FailureClass, remedy: str, is_in_copy: bool = False
+    ) -> Self:
         kind = str.__new__(cls, name)
         kind._value_, kind.restart_class, kind.remedy = name, restart_class, remedy
+        kind.is_in_copy = is_in_copy
         return kind
 
     TRANSIENT = (
@@ -60,10 +65,8 @@ class FailureKind(StrEnum):
     USER_CODE = (
         "user_code",
         FailureClass.APPLICATION,
-        (
-            "Read the error in the driver's log, correct the script or the row it fails on, "
-            "and deploy the stream again."
-        ),
+        ("Read the error in the driver's log, and correct the script or the row that it fails on."),
+        True,
     )
     """The script's own code raised, or an expression of it did on a row."""
     POISON_BATCH = (
@@ -71,9 +74,9 @@ class FailureKind(StrEnum):
         FailureClass.FINAL,
         (
             "Correct the script so that it can process the batch, or set the offending rows "
-            "aside at the source; then start the stream again. It continues with the same "
-            "batch."
+            "aside at the source. The stream continues with the same batch."
         ),
+        True,
     )
     """
     The same batch failed the same way again and again, so that it cannot pass as it is.
@@ -97,8 +100,26 @@ class FailureKind(StrEnum):
             "Deploy the earlier script, settings or Spark version, with which the checkpoint "
             "was written; or give the changed query a new checkpoint."
         ),
+        True,
     )
     """The checkpoint is whole, but does not fit the query, the Spark version or the source."""
+    SINK_AHEAD = (
+        "sink_ahead",
+        FailureClass.FINAL,
+        (
+            "The sink has the planned batch and the checkpoint has no commit of it: Spark skips "
+            "the batch and has no state for it. A file sink: start the stream again, which moves "
+            "the batch out of the sink first; the timeline says why where it did not. A function "
+            "or a table that skips known batches: let it take the batch once more, or restore a "
+            "backup."
+        ),
+    )
+    """
+    The sink skips a batch that it has, so the query has no state of that batch.
+
+    It happens with state checkpoint format 2 alone, when the driver dies between the sink's write and
+    the commit.
+    """
     SECOND_WRITER = (
         "second_writer",
         FailureClass.FINAL,
@@ -112,10 +133,8 @@ class FailureKind(StrEnum):
     CONFIGURATION = (
         "configuration",
         FailureClass.FINAL,
-        (
-            "Correct the option, package, address, right or query that the message names, and "
-            "deploy the stream again."
-        ),
+        ("Correct the option, package, address, right or query that the message names."),
+        True,
     )
     """The stream cannot run as it is set up: an option, a jar, an address, a right, the plan."""
     OUT_OF_MEMORY = (
@@ -217,6 +236,11 @@ _NO_STATE: Final = (
     "If the query kept state before, its files were deleted: restore the checkpoint from a backup. "
     "If the state is new in the script, give the changed query a new checkpoint."
 )
+_BATCH_NOT_READ: Final = (
+    "The function of foreachBatch did not execute the whole batch, so its state is incomplete (checked by "
+    "Spark 4.1 and newer). Let it write every batch it is given, also one that it has written before: "
+    "replace the rows of that batch id. Then start the stream again."
+)
 _NO_JVM: Final = (
     "Spark's Java process did not start. Its own words are in the driver's log; look for a setting "
     "it refused, a missing Java, or too little memory."
@@ -253,6 +277,19 @@ _DECISIVE: Final = (
     ),
 )  # fmt: skip
 _DISTINCTIVE: Final = (
+    # An assertion of StateStoreWriter: no task has reported an id of the new state.
+    Sign(
+        kind=FailureKind.SINK_AHEAD,
+        phrases=(
+            "CheckpointInfo length: 0, numPartitions:",
+            "ChekpointInfo length: 0, numPartitions:",  # Spark 4.0
+        ),
+    ),
+    Sign(
+        kind=FailureKind.USER_CODE,
+        phrases=("[STATE_STORE_COMMIT_VALIDATION_FAILED",),
+        remedy=_BATCH_NOT_READ,
+    ),
     Sign(
         kind=FailureKind.INCOMPATIBLE,
         phrases=(

@@ -28,38 +28,14 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 from urllib.parse import quote, quote_plus
 
-from airflow_streaming.model.spark.conf import (
-    KNOWN_TOKEN,
-    REDACTED,
-    SECRET_KEY,
-    mask_logins,
-    may_name_secret,
-    names_class,
-)
 from airflow_streaming.model.spark.failure_signs import WEIGHTS, Diagnosis, FailureKind, Sign
+from airflow_streaming.model.spark.secrets import REDACTED, mask_text
 
 MAX_TEXT: Final = 2_000
 """Characters of an error text that a record keeps."""
 MAX_READ: Final = 200_000
 """Characters of a message that are looked at; Spark's own plan dumps reach megabytes."""
 _CONDITION: Final = re.compile(r"\[([A-Z][A-Z0-9]*(?:[_.][A-Z0-9]+)+)\]")
-_VALUE: Final = r"""(?:'(?:[^'\\]|\\.){0,500}'|"(?:[^"\\]|\\.){0,500}"|\S+)"""
-_GIVEN: Final = r"""(?:\s{0,4}(?:=>|->|[=:])\s{0,4}|['"]\s{0,4},\s{0,4}(?=['"])|\s{1,4}(?=['"]))"""
-"""What stands between a name and its value: signs, or the comma and quotes of a call or of SQL options."""
-_SECRET: Final = re.compile(
-    rf"((?:{SECRET_KEY.pattern})(?:[^\s=:'\",>-]|-(?!>)){{0,80}}['\"]?{_GIVEN}){_VALUE}"
-    rf"|((?<![\w-])--(?=[a-z])[\w.-]{{0,80}}(?:{SECRET_KEY.pattern})[\w.-]{{0,80}}\s{{1,4}})[^\s-]\S*",
-    re.IGNORECASE,
-)
-_AUTHORIZATION: Final = re.compile(
-    r"(authorization['\"]?\s{0,4}[=:,]\s{0,4}[\['\"]{0,4})"
-    r"(?:(?:apikey|aws4[\w-]{0,20}|basic|bearer|digest|geniekey|negotiate|ntlm|sharedkey|splunk|token)\s{1,4})?\S+"
-    r"|((?<![a-z])bearer\s{1,4})[a-z0-9._~+/-]{8,4000}=*",
-    re.IGNORECASE,
-)
-_USER_INFO: Final = re.compile(r"(://[^/\s:@]{1,200}:)[^\s/]{1,200}@|(https?://)[^/\s:@]{1,400}@")
-_COUNT: Final = re.compile(r"tokens['\"]?\s{0,4}[=:]\s{0,4}$", re.IGNORECASE)
-_GIVEN_SIGN: Final = re.compile(r"['\"\s=:>-]{1,12}$")
 _WRAPPER: Final = re.compile(
     r"^(?:\[STREAM_FAILED\] Query \[.*?\] terminated with exception: "
     r"|An error occurred while calling \S{1,100}\.\s{0,4}\n: )"
@@ -194,23 +170,7 @@ def mask_hidden(text: str) -> str:
 
 def mask_secrets(text: str) -> str:
     """Return the text with known secrets and values after secret-looking names marked."""
-    text = mask_hidden(text)
-    # Headers first: what follows their name is two words, of which the second is the secret.
-    text = KNOWN_TOKEN.sub(_marked, text)
-    for pattern in (_AUTHORIZATION, _SECRET) if may_name_secret(text) else ():
-        text = pattern.sub(_marked, text)
-    text = mask_logins(text)
-    return _USER_INFO.sub(lambda found: f"{found[1] or found[2]}{REDACTED}@", text)
-
-
-def _marked(found: re.Match[str]) -> str:
-    name = next(filter(None, found.groups()), "")
-    value = found[0][len(name) :].strip("'\",;.)")
-    # How many tokens there are is no secret, and neither is the class of what has the credentials.
-    is_plain = (_COUNT.search(name) and value.isdigit()) or names_class(
-        _GIVEN_SIGN.sub("", name), value
-    )
-    return found[0] if is_plain else f"{name}{REDACTED}"
+    return mask_text(mask_hidden(text))
 
 
 def presentable(text: str) -> str:

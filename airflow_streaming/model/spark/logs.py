@@ -170,6 +170,8 @@ def _is_unicode(value: Any) -> bool:
 
 OFFSET_LOG_VERSIONS: Final = (1, 2)
 COMMIT_LOG_VERSIONS: Final = (1, 2, 3)
+SINKS_NAMED: Final = 3
+"""Version of a commit log that names sinks (queryEvolution.enableSinkEvolution)."""
 NO_OFFSET: Final = "-"
 """What Spark writes for a source that has no offset yet."""
 MAX_PLANNED_SOURCES: Final = 10_000
@@ -202,6 +204,20 @@ class OffsetLog:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NamedSink:
+    """
+    A sink that the commits of a query with sink evolution name.
+
+    :param provider: Spark's name of the implementation.
+    :param is_active: The batch was written to it; an earlier sink stays listed.
+    """
+
+    name: str
+    provider: str
+    is_active: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CommitLog:
     """
     The proof that one batch is done: ``commits/N``.
@@ -211,11 +227,13 @@ class CommitLog:
         query has none yet, ``None`` that the commit does not tell.
     :param state_ids: Unique ids of the state that the batch left behind, by operator: for each
         partition the id of each store. Empty where state files have no such ids.
+    :param sinks: Version 3: the sinks that the query has written to, by name.
     """
 
     log_version: int
     watermark_ms: int | None = None
     state_ids: Mapping[int, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
+    sinks: tuple[NamedSink, ...] = ()
 
 
 def parse_offset_log(data: bytes) -> OffsetLog:
@@ -250,6 +268,7 @@ def parse_commit_log(data: bytes) -> CommitLog:
         log_version=version,
         watermark_ms=_milliseconds(about, "nextBatchWatermarkMs"),
         state_ids=_state_ids(about.get("stateUniqueIds")),
+        sinks=_sinks(about.get("sinkMetadataMap")) if version == SINKS_NAMED else (),
     )
 
 
@@ -296,6 +315,23 @@ def _state_ids(value: Any) -> dict[int, tuple[tuple[str, ...], ...]]:
             raise RecordError(f"stateUniqueIds names an operator {operator!r:.40}.")
         found[int(operator)] = tuple(map(_ids, items(partitions, f"stateUniqueIds {operator}")))
     return found
+
+
+def _sinks(value: Any) -> tuple[NamedSink, ...]:
+    found = []
+    for name, told in mapping(value, "sinkMetadataMap").items():
+        where = f"sinkMetadataMap {name:.80}"
+        about = mapping(told, where)
+        if string(about.get("sinkName"), f"sinkName of {where}") != name:
+            raise RecordError(f"{where} is of a sink {about['sinkName']!r:.80}.")
+        if type(about.get("isActive")) is not bool:
+            raise RecordError(f"isActive of {where} is neither true nor false.")
+        string(about.get("commitOffset"), f"commitOffset of {where}")
+        provider = string(about.get("providerName"), f"providerName of {where}")
+        found.append(NamedSink(name=name, provider=provider, is_active=about["isActive"]))
+    if sum(sink.is_active for sink in found) != 1:
+        raise RecordError("sinkMetadataMap of a commit has not exactly one active sink.")
+    return tuple(sorted(found, key=lambda sink: sink.name))
 
 
 def _ids(stores: Any) -> tuple[str, ...]:

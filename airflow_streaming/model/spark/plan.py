@@ -351,6 +351,9 @@ class PlanOrder(Record):
     :param seconds: Time it may take.
     :param application: Path of the script as its author knows it.
     :param source: Where its bytes lie now.
+    :param output: Place of the deployment that ``{output}`` stands for; ``checkpoint`` likewise.
+    :param held: File that the ordering process keeps locked while it lives; empty: it is not watched.
+    :param scratch: Folder that is removed when that process is gone.
     """
 
     KIND: ClassVar[str] = "plan-order"
@@ -360,3 +363,7 @@ class PlanOrder(Record):
     application: str
     source: str
     arguments: tuple[str, ...] = ()
+    output: str = ""
+    checkpoint: str = ""
+    held: str = ""
+    scratch: str = ""

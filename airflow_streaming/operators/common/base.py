@@ -14,12 +14,14 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_streaming.exceptions import StreamFailed
 from airflow_streaming.hooks.home import spec_errors_are_final
-from airflow_streaming.model.arguments.calls import NamedParameters
 from airflow_streaming.model.arguments.fields import checked
+from airflow_streaming.model.arguments.form_policy import FormPolicy
 from airflow_streaming.model.records.owner import Actor
 from airflow_streaming.model.records.policy import RestartDecision
+from airflow_streaming.operators.common.run_values import RunValuesTask, is_authors
 from airflow_streaming.spec import StreamSpec
 from airflow_streaming.supervision.decide import Step
+from airflow_streaming.supervision.restart import remedy_of
 
 if TYPE_CHECKING:
     import jinja2
@@ -63,8 +65,7 @@ def gave_up(stream: str, decision: RestartDecision) -> AirflowFailException:
     """Return the error of a task whose stream is down and not started again."""
     cause = StreamFailed(
         f"Stream {stream!r} is down and stays down: {decision.reason} The circuit is open. "
-        f"{decision.remedy or 'Fix the cause.'} Then start it again with StartStreamOperator or "
-        f"'airflow-streaming close-circuit {stream}'."
+        f"{remedy_of(decision, stream)}"
     )
     error = AirflowFailException(str(cause))
     error.__cause__ = cause
@@ -114,7 +115,7 @@ class ProgressLogger:
         return True
 
 
-class SpecTask(NamedParameters, BaseOperator):
+class SpecTask(RunValuesTask, BaseOperator):
     """
     A task on one stream, given as its dag describes it.
 
@@ -147,6 +148,8 @@ class SpecTask(NamedParameters, BaseOperator):
         self.home_conn_id = home_conn_id
         self.stream_name = getattr(stream, "name", None)
         self.stream_home = getattr(stream, "home", None)
+        self.form_policy = FormPolicy() if stream is None else stream.form_policy
+        self._has_authors_application = stream is not None and is_authors(stream.application)
 
     def render_template(
         self,
@@ -166,11 +169,51 @@ class SpecTask(NamedParameters, BaseOperator):
         with spec_errors_are_final():
             return dataclasses.replace(content, **rendered)
 
-    def open_hook(self, context: Context, spec: StreamSpec | None = None) -> SparkStreamHook:
+    def known_applications(self) -> tuple[str, ...]:
+        if self.stream is None:
+            return ()
+        # Not at dag parse.
+        from airflow_streaming.home.live_lane import live_lane
+        from airflow_streaming.hooks.home import StreamHomeHook
+
+        with spec_errors_are_final():
+            home = StreamHomeHook(self.stream.home, self.home_conn_id, looks_only=True).get_conn()
+            deployed = home.stream(live_lane(home, self.stream.name)).newest_deployment()
+        authors = (self.stream.application,) if self._has_authors_application else ()
+        return authors if deployed is None else (*authors, deployed.application)
+
+    def open_edited_hook(
+        self, context: Context, stream: StreamSpec, **form: Any
+    ) -> SparkStreamHook:
+        """
+        Return the hook of a stream with the values of a form over those of the live deployment.
+
+        :param form: Arguments of ``edited``.
+        :raises SpecError: a value of the form is refused.
+        :raises AirflowFailException: the spec cannot run.
+        """
+        # Not at dag parse.
+        from airflow_streaming.operators.common.form_edits import edited
+
+        hook = self.open_hook(context, stream)
+        live = hook.home.newest_deployment()
+        asked = edited(stream, () if live is None else live.overrides, **form)
+        return self.open_hook(context, asked, dag=stream)
+
+    def open_hook(
+        self,
+        context: Context,
+        spec: StreamSpec | None = None,
+        *,
+        dag: StreamSpec | None = None,
+        has_seen_home: bool = False,
+    ) -> SparkStreamHook:
         """
         Return the hook of the stream.
 
-        :param spec: The stream with what a form has changed; the task's own when not given.
+        :param spec: The stream with the values of a form; the task's own when not given.
+        :param dag: The stream without them; ``spec`` when not given.
+        :param has_seen_home: The task is resumed and remembers what it saw in the home.
         :raises AirflowFailException: the spec cannot run.
         """
         # Not at dag parse.
@@ -185,6 +228,8 @@ class SpecTask(NamedParameters, BaseOperator):
                 by=who(context),
                 folders=self.dag_folders(),
                 launch_conf=functools.partial(driver_lineage, context),
+                has_seen_home=has_seen_home,
+                dag=dag,
             )
 
     def dag_folders(self) -> tuple[Path, ...]:

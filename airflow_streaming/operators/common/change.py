@@ -29,7 +29,6 @@ from airflow_streaming.operators.common.checkpoint import Terminated
 from airflow_streaming.operators.common.form_edits import (
     ENDED_XCOM_KEY,
     WRONG_XCOM_KEY,
-    edited,
     first_told,
 )
 from airflow_streaming.spec import StreamSpec
@@ -74,9 +73,9 @@ class ChangeTask(SpecTask):
     and the next attempt continues from there.
 
     :param stream: The stream as its keep-alive dag has it. (templated, field by field)
-    :param runtime: Name of the Spark installation to go to; the spec's when empty. (templated)
-    :param application: The script to go to; the spec's when empty. (templated)
-    :param conf: Changes of the configuration, as a mapping or JSON; ``null`` takes a key out.
+    :param runtime: Name of the Spark installation to go to; the live one when empty. (templated)
+    :param application: The script to go to; the live one when empty. (templated)
+    :param conf: Changes of the live configuration, as a mapping or JSON; ``null`` takes a key out.
         (templated)
     :param size: Changes of what it runs with: ``executors``, ``executor_cores``,
         ``executor_memory``, ``shuffle_partitions``; as a mapping or JSON. (templated)
@@ -146,7 +145,8 @@ class ChangeTask(SpecTask):
     def hook_of(self, stream: StreamSpec, context: Context) -> SparkStreamHook:
         """Return the hook of one stream as it is to become; raises the same."""
         try:
-            spec = edited(
+            return self.open_edited_hook(
+                context,
                 stream,
                 runtime=self.runtime,
                 application=self.application,
@@ -155,7 +155,6 @@ class ChangeTask(SpecTask):
             )
         except SpecError as err:
             raise AirflowFailException(str(err)) from err
-        return self.open_hook(context, spec)
 
     def open_folders(self, uri: str) -> Folders:
         """Open a checkpoint with the home's connection, to look at it."""

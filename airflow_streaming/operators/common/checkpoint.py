@@ -20,14 +20,15 @@ from airflow_streaming.exceptions import (
     SpecError,
     StreamingError,
 )
-from airflow_streaming.model.arguments.calls import NamedParameters
 from airflow_streaming.model.arguments.fields import checked
+from airflow_streaming.model.arguments.form_policy import FormPolicy
 from airflow_streaming.model.arguments.literals import OF_A_STREAM, check_literals, uri_of
 from airflow_streaming.model.names import Color, check_stream_name, color_of
 from airflow_streaming.model.records.alert import AlertKind
 from airflow_streaming.model.uris import check_uri
 from airflow_streaming.notifications.alerts import Alerts, Notifiers
 from airflow_streaming.operators.common.base import ProgressLogger, who
+from airflow_streaming.operators.common.run_values import RunValuesTask
 from airflow_streaming.supervision.alerts.alerting import about_age
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class Terminated(BaseException):
     """The task was killed while it was at work; raised where it was, so that all is let go."""
 
 
-class CheckpointTask(NamedParameters, BaseOperator):
+class CheckpointTask(RunValuesTask, BaseOperator):
     """
     A task on the backups of one stream.
 
@@ -61,6 +62,7 @@ class CheckpointTask(NamedParameters, BaseOperator):
     :param home_conn_id: Connection with credentials for the home. (templated)
     :param store_conn_id: Connection with credentials for the store; that of the home when the store
         is not given. (templated)
+    :param form_policy: Which of the templated fields a run may give, see ``FormPolicy``.
     """
 
     template_fields: Sequence[str] = ("stream", "home", "store", "home_conn_id", "store_conn_id")
@@ -75,9 +77,11 @@ class CheckpointTask(NamedParameters, BaseOperator):
         store: str | None = None,
         home_conn_id: str | None = None,
         store_conn_id: str | None = None,
+        form_policy: FormPolicy = FormPolicy(),
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        self.form_policy = form_policy
         self.stream = stream
         self.home = home
         self.store = store

@@ -21,8 +21,8 @@ from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.model.records.cutover import CompareTerms, StartWay
 from airflow_streaming.model.records.cutover_table import CUTOVER, CutoverState
 from airflow_streaming.model.records.deployment import Deployment
-from airflow_streaming.model.spark.conf import REDACTED
 from airflow_streaming.model.spark.failures import presentable
+from airflow_streaming.model.spark.secrets import REDACTED
 from airflow_streaming.options import CutoverCheck, SideBySide
 from airflow_streaming.spark_jobs.compare import compare
 

@@ -84,6 +84,7 @@ class DagLanes:
             propose=propose,
             program=green.program,
             runtime=green.runtime(hook.asked.runtime),
+            of_profile=hook.profile_keys,
         )
 
     def hook(self, lane: str) -> SparkStreamHook:

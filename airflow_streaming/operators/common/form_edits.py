@@ -1,7 +1,7 @@
 """
 The run of an upgrade or a cutover, and what its form asks for and changes of a stream.
 
-An empty field leaves what the dag says. Values of a form are kept in Airflow's database and shown
+An empty field keeps the live value. Values of a form are kept in Airflow's database and shown
 to everybody who may see the run, so secrets are refused here and belong into the dag.
 """
 
@@ -10,15 +10,18 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.hooks.overrides import with_live
 from airflow_streaming.model.arguments.fields import is_template
 from airflow_streaming.model.records.control import Change, ChangeKind
-from airflow_streaming.model.spark.conf import REDACTED, check_conf_key, redact
+from airflow_streaming.model.records.deployment import Override
+from airflow_streaming.model.spark.conf import check_conf_key, redact
+from airflow_streaming.model.spark.secrets import REDACTED
 from airflow_streaming.spec import StreamSpec
 
 if TYPE_CHECKING:
@@ -88,6 +91,7 @@ _EXAMPLES: Final = {
 
 def edited(
     spec: StreamSpec,
+    live: Sequence[Override] = (),
     *,
     runtime: str | None = None,
     application: str | None = None,
@@ -95,14 +99,17 @@ def edited(
     size: Mapping[str, Any] | None = None,
 ) -> StreamSpec:
     """
-    Return the stream as a form asks for it.
+    Return the stream as a form asks for it; see ``hooks.overrides`` for its empty fields.
 
+    :param spec: The stream as its DAG has it.
+    :param live: Values that earlier forms have set, as the live deployment records them.
     :param runtime: Name of another Spark installation.
     :param application: Path or URI of another version of the script.
     :param conf: Changes of the configuration, as a mapping or as JSON; ``null`` takes a key out.
     :param size: What it runs with, by the names in ``SIZES``; an empty value leaves what is.
     :raises SpecError: a key is not Spark's, or a value is a secret.
     """
+    spec = with_live(spec, live)
     changes = {**conf_changes(conf), **size_changes(spec, size or {})}
     kept = {key: value for key, value in spec.conf.items() if key not in changes}
     added = {key: value for key, value in changes.items() if value is not None}

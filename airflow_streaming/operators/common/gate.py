@@ -12,6 +12,7 @@ from airflow_streaming.exceptions import CheckpointBusy, CheckpointError, SpecEr
 from airflow_streaming.gates.findings import GateDecision, GateFinding, GateReport
 from airflow_streaming.model.arguments.calls import Way
 from airflow_streaming.model.arguments.fields import checked, is_filled_in
+from airflow_streaming.model.arguments.form_policy import FormPolicy
 from airflow_streaming.operators.common.base import Log, SpecTask
 from airflow_streaming.reports.gate import gate_report
 from airflow_streaming.reports.markdown import markdown
@@ -131,6 +132,8 @@ class GateTask(SpecTask):
     :param checkpoint_conn_id: Connection with credentials for it. (templated)
     :param fail_on: The best decision from which the task fails: ``not_allowed``, ``unknown`` or
         ``allowed_with_consequence``; ``None`` never fails it. (templated)
+    :param form_policy: For a checkpoint: which of the templated fields a run may give; a stream has its
+        own. See ``FormPolicy``.
     """
 
     template_fields: Sequence[str] = (
@@ -152,9 +155,12 @@ class GateTask(SpecTask):
         checkpoint: str | None = None,
         checkpoint_conn_id: str | None = None,
         fail_on: GateDecision | str | None = GateDecision.NOT_ALLOWED.value,
+        form_policy: FormPolicy = FormPolicy(),
         **kwargs: Any,
     ) -> None:
         super().__init__(stream=stream, **kwargs)
+        if stream is None:
+            self.form_policy = form_policy
         self.checkpoint = checkpoint
         self.checkpoint_conn_id = checkpoint_conn_id
         self.fail_on = fail_on.value if isinstance(fail_on, GateDecision) else fail_on

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from airflow.sdk.exceptions import AirflowFailException
 
+from airflow_streaming.changes.upgrade.preflight_report import differences
 from airflow_streaming.checkpoints.backup.records import Origin
 from airflow_streaming.checkpoints.backup.stream_backup import (
     BackupRequest,
@@ -22,7 +23,12 @@ from airflow_streaming.hooks.checkpoint import BackupStoreHook, CheckpointHook
 from airflow_streaming.hooks.home import spec_errors_are_final
 from airflow_streaming.model.names import color_of, other_lane
 from airflow_streaming.model.records.control import ChangeKind, ChangeOutcome, EventKind
-from airflow_streaming.model.records.deployment import Deployment, ProposalAction, decide_proposal
+from airflow_streaming.model.records.deployment import (
+    Deployment,
+    Override,
+    ProposalAction,
+    decide_proposal,
+)
 from airflow_streaming.operators.common.base import Log, ProgressLogger
 from airflow_streaming.operators.common.gate import line_of
 from airflow_streaming.spec import StreamSpec
@@ -202,8 +208,6 @@ class TriggerFactory:
             watched=watched or None,
             run_started_at=run_started_at.isoformat() if run_started_at else None,
             rollover_seconds=rollover.total_seconds() if rollover else None,
-            rules=self.spec.health.to_dict(),
-            policy=self.spec.restart.to_dict(),
             blocked=unable_to is not None,
             unable_to=(unable_to or Action.BLOCKED).value,
             undelivered=has_undelivered,
@@ -257,43 +261,65 @@ class Deploying:
             message = f"The dag proposes what cannot run, so nothing changes: {err}"
             hook.keeper.tell(EventKind.PROPOSED, message)
             return
+        self._record_deviation(current, proposed)
         action = decide_proposal(current, proposed, restart_asked=restart_asked)
         if action is ProposalAction.KEEP:
             return
-        refusal = self._why_not(current, proposed, action)
-        if current is not None and refusal:
-            hook.keeper.tell(EventKind.PROPOSED, refusal)
-            return
-        if current is not None and self.backs_up:
-            self._back_up()
-        hook.keeper.deploy(proposed, source)
-        hook.keeper.forgive("A new deployment was applied.")
-
-    def _why_not(
-        self, current: Deployment | None, proposed: Deployment, action: ProposalAction
-    ) -> str:
-        """Return why a proposal is not applied, in words; empty when it is."""
         if current is None:
-            return ""
+            self._apply(proposed, source)
+            return
         message = _proposal_message(proposed, current)
-        change = self.hook.home.change_in_hand()
+        change = hook.home.change_in_hand()
         if change is not None:
-            return f"{message} Change {change.number} must finish first."
-        if action is ProposalAction.APPLY:
-            return ""
-        if not self.apply_allowed:
-            return message
-        undone = undone_by_a_person(self.hook.streams, self.hook.home, proposed)
+            self._tell(f"{message} Change {change.number} must finish first.")
+        elif action is ProposalAction.APPLY:
+            undoes = (
+                f"The DAG's values were written over the live ones: {_values(proposed, current)}."
+            )
+            self._apply(proposed, source, undoes=undoes)
+        elif self.apply_allowed:
+            self._apply_allowed(current, message)
+        else:
+            self._tell(message)
+
+    def _record_deviation(self, current: Deployment | None, named: Deployment) -> None:
+        if current is None:
+            return
+        values = [
+            Override(what=one.what, value=one.old, dag=one.new)
+            for one in differences(current, named)
+        ]
+        hook = self.hook
+        hook.home.record_deviation(current.number, values, by=hook.by, now=datetime.now(UTC))
+
+    def _apply_allowed(self, current: Deployment, message: str) -> None:
+        """Apply the author's edits on top of the live values, where the gates allow it."""
+        hook = self.hook.with_live_values()
+        proposed, source = hook.proposal()
+        if proposed.fingerprint == current.fingerprint:
+            self._tell(message)
+            return
+        undone = undone_by_a_person(hook.streams, hook.home, proposed)
         if undone:
-            return f"{message} {undone}"
-        report = gates_on(self.hook, current)
-        if report.decision is GateDecision.ALLOWED:
-            self.log.info("The gates allow what the dag proposes, so it is applied.")
-            return ""
-        return f"{message} The gates: {line_of(report.findings[0])}"
+            self._tell(f"{message} {undone}")
+            return
+        report = gates_on(hook, current)
+        if report.decision is not GateDecision.ALLOWED:
+            self._tell(f"{message} The gates: {line_of(report.findings[0])}")
+            return
+        self.log.info("The gates allow the edits of the DAG, so they are applied.")
+        self._apply(proposed, source, undoes=f"It changes {_values(proposed, current)}.")
+
+    def _tell(self, message: str) -> None:
+        self.hook.keeper.tell(EventKind.PROPOSED, message)
+
+    def _apply(self, proposed: Deployment, source: bytes, *, undoes: str = "") -> None:
+        if undoes and self.backs_up:
+            self._back_up()
+        self.hook.keeper.deploy(proposed, source, undoes=undoes)
+        self.hook.keeper.forgive("A new deployment was applied.")
 
     def _back_up(self) -> None:
-
         hook = self.hook
         back_up_before_upgrade(
             hook.home,
@@ -306,11 +332,15 @@ class Deploying:
 
 
 def _proposal_message(proposed: Deployment, current: Deployment) -> str:
-    # After a restore a dag that names a checkpoint proposes to leave the restored one.
-    is_moved = proposed.checkpoint != current.checkpoint
-    move = f", and to go from {current.checkpoint} to {proposed.checkpoint}" if is_moved else ""
     return (
-        f"The dag proposes another deployment than the running {current.number}: "
-        f"{', '.join(proposed.differences(current))} differ. The running one stays; trigger the "
-        f"dag with restart=True to apply the proposal{move}."
+        f"The DAG names another deployment than the live one ({current.number}): "
+        f"{_values(proposed, current)}. The live one stays. A run with restart=True writes the DAG's "
+        "values over the live ones."
+    )
+
+
+def _values(proposed: Deployment, current: Deployment) -> str:
+    changed = differences(current, proposed)
+    return "; ".join(
+        f"{one.what} {one.old or 'not set'} → {one.new or 'not set'}" for one in changed
     )

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException, TaskAwaitingInput
 
+from airflow_streaming.changes.answers import Answer, Settled
 from airflow_streaming.checkpoints.restore.sink_rewind import AuthorsRewind
 from airflow_streaming.exceptions import HomeUnavailable
 from airflow_streaming.model.arguments.calls import NamedParameters
@@ -19,7 +22,8 @@ from airflow_streaming.operators.common.base import ProgressLogger
 from airflow_streaming.operators.common.change import ChangeTask
 from airflow_streaming.operators.common.form_edits import ADVISED, ENDED_XCOM_KEY, pulled
 from airflow_streaming.operators.common.gate import REPORT_XCOM_KEY
-from airflow_streaming.triggers.change import AnswerTrigger, UpgradeTrigger
+from airflow_streaming.triggers.change import UpgradeTrigger
+from airflow_streaming.triggers.question import SETTLED, AnswerTrigger, QuestionTrigger
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -36,7 +40,9 @@ class StreamApprovalOperator(NamedParameters, ApprovalOperator):
     """
     Ask a user yes or no; silence until ``response_timeout`` is a no.
 
-    Airflow itself sees to it that only the assigned users may answer.
+    Airflow itself sees to it that only the assigned users may answer. The task waits deferred, because
+    the question may be settled elsewhere: by a command from a terminal or a page, by another run, or
+    by the end of the change. Then the task ends with that outcome.
 
     Who answers within a few seconds of the question is too fast for Airflow: its scheduler meets the
     task queued again before it has heard that the worker which asked has ended, takes it for killed,
@@ -44,18 +50,27 @@ class StreamApprovalOperator(NamedParameters, ApprovalOperator):
     Airflow operator would drop it). It is read by the triggerer, the only one who can, and only in a
     retry: when a user clears the task, he is asked anew.
 
+    :param home: URI of the home. (templated)
+    :param stream: Name of the stream; of several, the one that leads. (templated)
+    :param home_conn_id: Connection with credentials for the home. (templated)
     :param approvers: Who may answer, as ids of Airflow's users, a list or a text with commas; empty
         for everybody who may edit the dag. (templated)
     :param allowed_approvers: The most that ``approvers`` may name, so that no user makes himself an
         approver in a form.
     """
 
-    template_fields: Sequence[str] = (*ApprovalOperator.template_fields, "approvers")
+    template_fields: Sequence[str] = (
+        *ApprovalOperator.template_fields,
+        *("approvers", "home", "stream", "home_conn_id"),
+    )
 
     @checked
     def __init__(
         self,
         *,
+        home: str,
+        stream: str,
+        home_conn_id: str | None = None,
         approvers: Sequence[str] | str = (),
         allowed_approvers: Sequence[str] = (),
         **kwargs: Any,
@@ -64,23 +79,45 @@ class StreamApprovalOperator(NamedParameters, ApprovalOperator):
             # Silence is a no: the task then ends like one instead of failing.
             kwargs.setdefault("defaults", self.REJECT)
         super().__init__(**kwargs)
+        self.home, self.stream, self.home_conn_id = home, stream, home_conn_id
         self.approvers = approvers
         self.allowed_approvers = tuple(allowed_approvers)
 
+    @abstractmethod
+    def question(self, context: Context, **waiting: Any) -> QuestionTrigger:
+        """
+        Return the trigger that waits for the answer.
+
+        :param waiting: Arguments that every such trigger takes.
+        """
+
+    @abstractmethod
+    def answered(self, context: Context, event: dict[str, Any]) -> Any:
+        """Act on a user's answer, or on silence."""
+
+    @abstractmethod
+    def settled(self, context: Context, settled: Settled) -> Any:
+        """End the task: its question was settled elsewhere."""
+
     def ask(self, context: Context) -> Any:
         """Ask, or read the answer that an earlier try was given."""
-        self.assigned_users = [{"id": name, "name": name} for name in self._who_may_answer()]
         if is_retry(context["ti"], self.retries):
             self.defer(trigger=AnswerTrigger(ti_id=str(context["ti"].id)), method_name="on_answer")
-        return super().execute(context)
+        return self._ask_anew(context)
 
     def on_answer(self, context: Context, event: dict[str, Any]) -> Any:
         """Take the answer that an earlier try was given; ask again where there is none."""
         if event.get("chosen_options"):
             self.log.info("Using the approval recorded by an earlier attempt.")
             return self.execute_complete(context, event)
-        self.assigned_users = [{"id": name, "name": name} for name in self._who_may_answer()]
-        return super().execute(context)
+        return self._ask_anew(context)
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
+        """Act on what the trigger, or Airflow, reports of the question."""
+        if SETTLED in event:
+            told = event[SETTLED]
+            return self.settled(context, Settled(Answer(told["answer"]), told["reason"]))
+        return self.answered(context, event if "chosen_options" in event else self._silence())
 
     def said_no(self, event: dict[str, Any]) -> str:
         """Return who refused, in a sentence; empty for an approval, and without an answer."""
@@ -93,6 +130,36 @@ class StreamApprovalOperator(NamedParameters, ApprovalOperator):
         """Tell the tasks after this one that nothing is to be begun."""
         self.log.info("%s", reason)
         context["ti"].xcom_push(key=ENDED_XCOM_KEY, value=reason)
+
+    def _ask_anew(self, context: Context) -> Any:
+        self.assigned_users = [{"id": name, "name": name} for name in self._who_may_answer()]
+        try:
+            return super().execute(context)
+        except TaskAwaitingInput as parked:
+            # Airflow parks the task in a state that no trigger can end.
+            return self._wait(context, parked.timeout)
+
+    def _wait(self, context: Context, timeout: timedelta | None) -> NoReturn:
+        now = datetime.now(UTC)
+        trigger = self.question(
+            context,
+            home=self.home,
+            stream=self.stream,
+            home_conn_id=self.home_conn_id,
+            ti_id=str(context["ti"].id),
+            deferred_at=now.isoformat(),
+            until=None if timeout is None else (now + timeout).isoformat(),
+        )
+        self.defer(trigger=trigger, method_name="execute_complete")
+
+    def _silence(self) -> dict[str, Any]:
+        return {
+            "chosen_options": [self.REJECT],
+            "params_input": {},
+            "responded_at": datetime.now(UTC),
+            "responded_by_user": None,
+            "timedout": True,
+        }
 
     def _who_may_answer(self) -> list[str]:
         asked = self.approvers.split(",") if isinstance(self.approvers, str) else self.approvers

@@ -1,30 +1,38 @@
 """
-Drivers as pages look at them: a cluster is asked only where the task's own connection leads.
+Drivers as pages look at them: the one wall between the records of a home and the API server's network.
 
 The record of an epoch says which launcher started its driver, and at which cluster. The driver's script
-can write that record too, so on its word the API server would send requests to any address. The Spark
-connection of the task, which only Airflow's operators can write, must name the same cluster.
+can write that record too. So the API server asks a cluster only where ``[streaming] clusters`` lists it,
+or where the Spark connection names it that the dag file spells out for the task.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from airflow.sdk import BaseHook
 
 from airflow_streaming.hooks.clusters import target_of
+from airflow_streaming.launch.cluster_policy import ask_listed
 from airflow_streaming.launch.clusters.rest import answers_within
-from airflow_streaming.launch.port import DriverLog, Heartbeat
+from airflow_streaming.launch.port import DriverLog, Heartbeat, Launcher
 from airflow_streaming.launch.registry import open_launcher
 from airflow_streaming.model.observation import Process
-from airflow_streaming.model.records.epoch import KUBERNETES, STANDALONE, Epoch, Launch
+from airflow_streaming.model.records.epoch import Epoch, Launch
 from airflow_streaming.plugins.access.kept import Kept
+from airflow_streaming.settings import read_settings
 
 PATIENCE: Final = 2.0
-"""Seconds for all questions of a page to a cluster: less than a page may take, so that a cluster that
+"""Seconds for all questions of a page to clusters: less than a page may take, so that a cluster that
 is away does not make its home look so."""
+
+
+def in_time() -> AbstractContextManager[None]:
+    """Let all questions of a page to clusters together take ``PATIENCE``."""
+    return answers_within(PATIENCE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,41 +40,42 @@ class PageDrivers:
     """
     Looks at the drivers of one stream for its pages.
 
-    :param kept: What the task keeps, by its rendered fields.
+    :param kept: The task's rendered fields.
     """
 
     kept: Kept
+    launcher: Launcher = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "launcher", open_launcher(policy=self._policy))
 
     def probe(
         self, epoch: Epoch, launch: Launch | None, /, heartbeat: Heartbeat | None = None
     ) -> Process:
         """Look at the driver's processes, as a launcher does; it never raises."""
-        refusal = why_not_asked(epoch, self.kept.conn_id)
-        if refusal:
-            return Process.unseen(refusal)
-        with answers_within(PATIENCE):
-            return open_launcher().probe(epoch, launch, heartbeat)
+        with in_time():
+            return self.launcher.probe(epoch, launch, heartbeat)
 
     def logs(self, epoch: Epoch, launch: Launch, file: Path, most: int) -> DriverLog:
         """Return the end of the driver's output, as a launcher does; it never raises."""
-        refusal = why_not_asked(epoch, self.kept.conn_id)
-        if refusal:
-            return DriverLog(place=launch.log, trouble=refusal)
-        with answers_within(PATIENCE):
-            return open_launcher().logs(epoch, launch, file, most)
+        with in_time():
+            return self.launcher.logs(epoch, launch, file, most)
 
+    def _policy(self, epoch: Epoch) -> str:
+        refusal = ask_listed(read_settings().clusters)(epoch)
+        if not refusal:
+            return ""
+        why = self._why_not_named(epoch)
+        return f"{refusal}; {why}" if why else ""
 
-def why_not_asked(epoch: Epoch, conn_id: str) -> str:
-    """Return why a cluster is not asked for an epoch's driver; empty when it may be."""
-    if epoch.launcher not in (STANDALONE, KUBERNETES):
-        return ""  # a process of a host; launchers of other packages look after themselves
-    try:
-        named = target_of(conn_id, BaseHook.get_connection(conn_id), epoch.launcher).cluster
-    except Exception as err:  # noqa: BLE001 - a backend of secrets raises what it likes
-        return f"Spark connection {conn_id!r} names no cluster to ask here: {err}"
-    if named == epoch.host.name:
-        return ""
-    return (
-        f"the record of epoch {epoch.number} says cluster {epoch.host.name!r:.200}, and Spark "
-        f"connection {conn_id!r} of its task {named!r:.200}; pages ask the latter only"
-    )
+    def _why_not_named(self, epoch: Epoch) -> str:
+        conn_id = self.kept.conn_id
+        if self.kept.conn_written != conn_id:
+            return f"the dag file does not spell out Spark connection {conn_id!r} of its task"
+        try:
+            named = target_of(conn_id, BaseHook.get_connection(conn_id), epoch.launcher).cluster
+        except Exception as err:  # noqa: BLE001 - a backend of secrets raises what it likes
+            return f"Spark connection {conn_id!r} names no cluster to ask here: {err}"
+        if named and named == epoch.host.name:
+            return ""
+        return f"Spark connection {conn_id!r} of its task names {named or 'none'!r:.200}"

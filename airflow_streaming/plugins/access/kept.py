@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow.models.dag import DagModel
@@ -55,7 +56,8 @@ class Kept:
 
     :param written: The home as the dag file has it, when it is no template there.
     :param dag: The dag of the task, for the stream's owner.
-    :param conn_id: Spark connection, rendered; empty where none is known.
+    :param conn_id: Spark connection, rendered; empty where none is known. ``conn_written`` as the dag
+        file has it.
     :param backup_store: Where its backups lie, rendered; ``backup_written`` as the dag file has it.
     :param is_external: It is a stream that this provider did not launch; ``home`` is its checkpoint
         then, and ``home_conn_id`` the connection for that.
@@ -68,6 +70,7 @@ class Kept:
     written: str | None
     dag: Actor
     conn_id: str = ""
+    conn_written: str | None = None
     backup_store: str | None = None
     backup_written: str | None = None
     run_id: str = ""
@@ -75,6 +78,11 @@ class Kept:
     map_index: int = -1
     is_external: bool = False
     endpoint: str | None = None
+
+    @property
+    def place(self) -> str:
+        """What hangs together: a home, as it is reached by one connection."""
+        return self.home if self.home_conn_id is None else f"{self.home} ({self.home_conn_id})"
 
 
 KEEPS: Final = ("SparkStreamOperator",)
@@ -109,6 +117,7 @@ def _kept(instance: TaskInstance, rendered: dict[str, Any], session: Session) ->
         written=_written(instance, "stream_home", session),
         dag=_actor(instance.dag_id, session),
         conn_id=_text(rendered.get("conn_id")) or "",
+        conn_written=_written(instance, "conn_id", session),
         backup_store=_text(rendered.get("backup_store")),
         backup_written=_written(instance, "backup_store", session),
         run_id=instance.run_id,
@@ -256,6 +265,28 @@ def _actor(dag_id: str, session: Session) -> Actor:
 
 def _text(value: Any) -> str | None:
     return value if isinstance(value, str) and 0 < len(value) <= _MOST else None
+
+
+def workers_of(dag_id: str) -> set[str]:
+    """
+    Return the hosts that have run tasks of a dag, with and without their domains.
+
+    Airflow records them itself, which no user and no stream can.
+    """
+    with create_session() as session:
+        found = session.scalars(
+            select(TaskInstance.hostname).where(TaskInstance.dag_id == dag_id).distinct()
+        )
+        names = {name.lower() for name in found if name}
+    return names | {name.partition(".")[0] for name in names if not _is_address(name)}
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 def check_owner(stream: StreamHome, kept: Kept) -> None:

@@ -65,7 +65,7 @@ class Looks:
         """
         Return what ``act`` returns, which reads one home.
 
-        :param home: What hangs together: its URI.
+        :param home: What hangs together: its URI, with the connection that reaches it.
         :raises LookRefused: the home hangs, every thread is in use, or it took too long.
         """
         look = self._ask(home, act)

@@ -68,14 +68,14 @@ def _place(uri: str, what: str) -> str:
 
 
 def ui_address(
-    url: str | None, *, host: str, local: Collection[str] = (), allowed: Iterable[str] = ()
+    url: str | None, *, hosts: Collection[str], allowed: Iterable[str] = ()
 ) -> str | None:
     """
     Return the address of a Spark UI that a browser may be led to; ``None`` when it may not.
 
     :param url: As the driver's status has it.
-    :param host: Name of the host in the record of the driver's launch.
-    :param local: Names and addresses that mean the same host, when that is this one.
+    :param hosts: Names in small letters of the hosts that run tasks of the stream's dag, as Airflow
+        knows them.
     :param allowed: ``[streaming] ui_hosts``: host names, ``.domain`` for all hosts in one, networks
         such as ``10.0.0.0/8``.
     """
@@ -86,8 +86,7 @@ def ui_address(
         return None
     if parts.scheme not in ("http", "https") or not name or "@" in parts.netloc:
         return None
-    known = {host.lower(), *(one.lower() for one in local)}
-    if name not in known and not any(_is_in(name, entry.lower()) for entry in allowed):
+    if name not in hosts and not any(_is_in(name, entry.lower()) for entry in allowed):
         return None
     return _rebuilt(parts, name, port)
 

@@ -16,7 +16,7 @@ export function menu(data, done, showPanel) {
     if (dags.restore) items.push(item("Verify or restore …", false, () => showPanel("backups")));
     items.push(
       item("Apply the dag's edited spec", true, () =>
-        askRun(data, data.dag, { title: "Apply the dag's edited spec", says: "Stops the driver at a batch boundary, deploys what the dag file says now, and starts it on the same checkpoint. No gate and no way back: the upgrade dag has both. If the dag says nothing new, only the run is replaced.", conf: { restart: true }, isSure: true, done }),
+        askRun(data, data.dag, { title: "Apply the dag's edited spec", says: `Stops the driver at a batch boundary, writes the DAG's values over the live ones, and starts the stream on the same checkpoint. Skips the gates and cannot be rolled back; use the upgrade DAG for both. ${data.dag_differs || "If the DAG names the live deployment, only the DAG run is replaced."}`, conf: { restart: true }, isSure: true, done }),
       ),
     );
     const forms = [

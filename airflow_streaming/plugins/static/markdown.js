@@ -2,18 +2,24 @@
 
 import { h } from "./dom.js";
 
+const MOST = 10000; // elements of a report; a browser takes seconds for more
+
 export function markdown(text) {
   const root = h("article", { class: "report" });
   const lines = String(text).slice(0, 200000).split("\n");
-  for (let at = 0; at < lines.length; ) at = block(root, lines, at);
+  const left = { elements: MOST };
+  let at = 0;
+  while (at < lines.length && left.elements > 0) at = block(root, lines, at, left);
+  if (at < lines.length) root.append(h("pre", {}, lines.slice(at).join("\n")));
   return root;
 }
 
-function block(root, lines, at) {
+function block(root, lines, at, left) {
   const line = lines[at];
+  left.elements--;
   const heading = /^(#{1,4})\s+(.*)$/.exec(line);
   if (heading) {
-    root.append(h(`h${Math.min(3, heading[1].length)}`, {}, inline(heading[2])));
+    root.append(h(`h${Math.min(3, heading[1].length)}`, {}, inline(heading[2], left)));
     return at + 1;
   }
   if (line.startsWith("```")) {
@@ -22,55 +28,62 @@ function block(root, lines, at) {
     root.append(h("pre", {}, h("code", {}, lines.slice(at + 1, stop).join("\n"))));
     return stop + 1;
   }
-  if (line.startsWith("|")) return table(root, lines, at);
-  if (/^\s*[-*]\s/.test(line)) return list(root, lines, at);
+  if (line.startsWith("|")) return table(root, lines, at, left);
+  if (/^\s*[-*]\s/.test(line)) return list(root, lines, at, left);
   if (!line.trim()) return at + 1;
   let end = at + 1;
   while (end < lines.length && lines[end].trim() && !/^(#|\||```|\s*[-*]\s)/.test(lines[end])) end++;
-  root.append(h("p", {}, inline(lines.slice(at, end).join(" "))));
+  root.append(h("p", {}, inline(lines.slice(at, end).join(" "), left)));
   return end;
 }
 
-function table(root, lines, at) {
+function table(root, lines, at, left) {
   let end = at;
-  while (end < lines.length && lines[end].startsWith("|")) end++;
-  const rows = lines.slice(at, end).map(cells);
-  const isHead = rows[1]?.every((cell) => /^:?-+:?$/.test(cell));
   const body = h("tbody");
-  rows.forEach((row, index) => {
-    if (isHead && index === 1) return;
-    const tag = isHead && index === 0 ? "th" : "td";
-    body.append(h("tr", {}, row.map((cell) => h(tag, {}, inline(cell)))));
-  });
+  const isHead = lines[at + 1]?.startsWith("|") && cells(lines[at + 1]).every((cell) => /^:?-+:?$/.test(cell));
+  for (; end < lines.length && lines[end].startsWith("|") && left.elements > 0; end++) {
+    if (isHead && end === at + 1) continue;
+    const tag = isHead && end === at ? "th" : "td";
+    const row = cells(lines[end]).slice(0, Math.max(0, left.elements));
+    left.elements -= row.length + 1;
+    body.append(h("tr", {}, row.map((cell) => h(tag, {}, inline(cell, left)))));
+  }
   root.append(h("table", {}, body));
   return end;
 }
 
 function cells(line) {
   return line
-    .replace(/^\||\|\s*$/g, "")
+    .trimEnd()
+    .replace(/^\||\|$/g, "")
     .split(/(?<!\\)\|/)
     .map((cell) => cell.trim().replace(/\\([|`*_#<>\\-])/g, "$1"));
 }
 
-function list(root, lines, at) {
+function list(root, lines, at, left) {
   const items = h("ul");
   let end = at;
-  while (end < lines.length && /^\s*[-*]\s/.test(lines[end])) {
-    items.append(h("li", {}, inline(lines[end].replace(/^\s*[-*]\s+/, ""))));
-    end++;
+  for (; end < lines.length && /^\s*[-*]\s/.test(lines[end]) && left.elements > 0; end++) {
+    left.elements--;
+    items.append(h("li", {}, inline(lines[end].replace(/^\s*[-*]\s+/, ""), left)));
   }
   root.append(items);
   return end;
 }
 
-function inline(text) {
-  return text
-    .split(/(`[^`]+`|\*\*[^*]+\*\*)/)
-    .filter(Boolean)
-    .map((part) => {
-      if (part.startsWith("`") && part.endsWith("`") && part.length > 1) return h("code", {}, part.slice(1, -1));
-      if (part.startsWith("**") && part.endsWith("**") && part.length > 4) return h("b", {}, inline(part.slice(2, -2)));
-      return part.replace(/\\([|`*_#<>\\-])/g, "$1");
-    });
+function inline(text, left) {
+  const parts = text.split(/(`[^`]+`|\*\*[^*]+\*\*)/);
+  if (parts.length > Math.max(1, left.elements)) return [text];
+  left.elements -= parts.length - 1;
+  // Every second part is one that the pattern has found.
+  return parts.map((part, index) => (index % 2 ? marked(part, left) : plain(part)));
+}
+
+function marked(part, left) {
+  if (part.startsWith("`")) return h("code", {}, part.slice(1, -1));
+  return h("b", {}, inline(part.slice(2, -2), left));
+}
+
+function plain(text) {
+  return text.replace(/\\([|`*_#<>\\-])/g, "$1");
 }

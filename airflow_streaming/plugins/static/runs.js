@@ -22,7 +22,7 @@ export function runs(box, data) {
 async function draw(box, dags) {
   try {
     const list = airflow("api/v2/dags/~/dagRuns/list");
-    const asking = airflow("api/v2/dags/~/dagRuns/~/hitlDetails?response_received=false&limit=50");
+    const asking = airflow("api/v2/dags/~/dagRuns/~/hitlDetails?response_received=false&state=deferred&state=awaiting_input&limit=50");
     const [told, questions] = await Promise.all([
       post(list, { dag_ids: dags, page_limit: MOST, order_by: "-run_after" }, {}),
       fetchFrom(asking).catch(() => ({ hitl_details: [] })),

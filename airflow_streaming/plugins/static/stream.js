@@ -24,6 +24,7 @@ const MARKS = {
   alert_gave_up: ["!", "c5", "alert"],
   alert_recovered: ["✓", "c2", "recovered"],
   checkpoint_changed: ["B", "c7", "restored"],
+  sink_repaired: ["B", "c7", "sink repaired"],
   backup: ["B", "c7", "backup"],
 };
 
@@ -223,6 +224,7 @@ export function stream(root, dag, name) {
       ["Spark", data.spark || NOTHING, data.driver ? `${data.launcher} on ${clean(data.driver.host)}` : ""],
       ["Backup", data.backup ? ago(data.backup.at, Date.now()) : "none", data.backup ? (data.backup.verified ? "verified" : "not verified") : "no backup is known"],
     ];
+    if (data.dag_differs) entries.push(["DAG", "differs", clean(data.dag_differs)]);
     if (data.standby) entries.push(["Standby", clean(data.standby), ""]);
     put(facts, entries.map(([label, value, small]) => h("div", { class: "fact" }, h("dt", {}, label), h("dd", { title: clean(value) }, value, h("small", { title: clean(small) }, small)))));
   }

@@ -23,6 +23,7 @@ from airflow_streaming.model.observation import Verdict, VerdictState
 from airflow_streaming.model.records.alert import BACKUP_KEY, RESTART_KEY, Alert, AlertKind, is_told
 from airflow_streaming.model.records.policy import RestartAction, RestartDecision
 from airflow_streaming.model.spark.failures import presentable
+from airflow_streaming.supervision.restart import remedy_of
 
 _ACTIONS: Final = {
     Severity.ALERT: "Nothing: the stream is left alone.",
@@ -212,8 +213,7 @@ def gave_up(*, stream: str, decision: RestartDecision, now: datetime) -> Alert:
         severity=Severity.STOP,
         action="The circuit is open: the stream is down and is not restarted automatically, "
         "unless its policy allows one more try.",
-        remedy=f"{decision.remedy or decision.failure_kind.remedy} Then close the circuit: "
-        f"airflow-streaming close-circuit {stream} --reason TEXT",
+        remedy=remedy_of(decision, stream),
     )
 
 
@@ -237,6 +237,42 @@ def restart_failed(*, stream: str, epoch: int, error: str, now: datetime) -> Ale
         action="Nothing runs. The restart policy decides whether it is tried again.",
         remedy="Correct what the error names: the runtime, the connection, the script or the host.",
     )
+
+
+def sink_repaired(
+    *, stream: str, epoch: int, query: str, reason: str, is_done: bool, now: datetime
+) -> Alert:
+    """
+    Return the alert about a file sink that was put back before a launch, or could not be.
+
+    :param epoch: The epoch whose driver died.
+    """
+    return Alert(
+        stream=stream,
+        alert=AlertKind.RESTARTED,
+        key=RESTART_KEY,
+        epoch=epoch,
+        at=now,
+        by="",
+        reason=presentable(reason),
+        severity=Severity.RESTART,
+        rule="sink_repaired" if is_done else "sink_not_repaired",
+        query=query,
+        action="The batch was moved out of the sink and is executed again."
+        if is_done
+        else "The driver is started; the sink is left as it is.",
+        remedy=(_REPAIRED if is_done else _NOT_REPAIRED).replace("{stream}", stream),
+    )
+
+
+_REPAIRED: Final = (
+    "Tell the readers of the output. To take the repair back: stop the stream, then airflow-streaming "
+    "checkpoint undo {stream} --repair"
+)
+_NOT_REPAIRED: Final = (
+    "If the driver fails with 'CheckpointInfo length: 0', do what the reason names, then: "
+    "airflow-streaming start {stream}"
+)
 
 
 def moment(time: datetime) -> str:

@@ -15,7 +15,7 @@ from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from typing import Final
 
 from airflow_streaming.exceptions import SpecError, closed
-from airflow_streaming.model.spark.conf import mask_uri
+from airflow_streaming.model.spark.secrets import mask_uri
 
 _HOST: Final = re.compile(r"(?=.{1,253}$)[a-z0-9_]([a-z0-9_-]{0,62})(\.[a-z0-9_][a-z0-9_-]{0,62})*")
 _NUMERIC: Final = re.compile(r"(0x[0-9a-f]*|[0-9]+)")

@@ -88,9 +88,13 @@ class Tails:
                 f"{self._folders.uri} has {len(below)} folders, more than {MAX_CHECKPOINTS}. Give "
                 "the checkpoint of one query, or the folder of one stream's checkpoints."
             )
-        found = (self._tail(folder) for folder in below)
+        found = [tail for folder in below if (tail := self._tail(folder)) is not None]
+        if not found and strange:
+            # Perhaps no folder of checkpoints: a page must not list the names in it.
+            own_name = self._folders.uri.rstrip("/").rsplit("/", 1)[-1]
+            return (Tail(name=own_name, unknown=_ONLY_STRANGE.format(len(strange))),)
         behind = (Tail(name=one.name, unknown=_STRANGE.format(one.strange)) for one in strange)
-        return (*(tail for tail in found if tail is not None), *behind)
+        return (*found, *behind)
 
     def _tail(self, folder: str) -> Tail | None:
         offsets = self._log(folder, "offsets")
@@ -181,6 +185,12 @@ def _newest_names(names: Iterable[str]) -> list[str]:
 
 _STRANGE: Final = (
     "it is a {}, and was not followed. Give the folder of the checkpoint itself, or remove it."
+)
+
+
+_ONLY_STRANGE: Final = (
+    "it has no checkpoint, and {} links, pipes or devices that were not followed. Give the folder of the "
+    "checkpoint itself."
 )
 
 

@@ -16,7 +16,13 @@ from airflow_streaming.model.codec import encode, format_time
 from airflow_streaming.model.names import color_of
 from airflow_streaming.model.observation import WELL, VerdictState
 from airflow_streaming.model.wire import JsonValue
-from airflow_streaming.supervision.readiness.conditions import asked
+from airflow_streaming.supervision.readiness.conditions import (
+    asked,
+    lacks_watermark,
+    missing_watermark,
+    no_query,
+    with_watermark,
+)
 from airflow_streaming.supervision.readiness.snapshot import QuerySnapshot, StreamSnapshot
 
 _PASSING: Final = frozenset({VerdictState.STARTING, VerdictState.STOPPING})
@@ -98,6 +104,19 @@ def announce(
     return of_progress(snapshot, told, queries, every)
 
 
+def why_silent(snapshot: StreamSnapshot, *, topic: EventType, query: str | None = None) -> str:
+    """Return why no event of progress can come of what is known now; empty when one can."""
+    if topic not in (EventType.WATERMARK, EventType.BATCH):
+        return ""
+    queries = asked(snapshot, query)
+    if not queries:
+        return no_query(snapshot, query)
+    if topic is EventType.BATCH:
+        return ""
+    missing = (missing_watermark(one) for one in with_watermark(queries) if one.watermark is None)
+    return lacks_watermark(snapshot.who, queries) or next(missing, "")
+
+
 def _of_state(snapshot: StreamSnapshot, told: LastSent) -> StreamEvent | None:
     state = snapshot.verdict.state
     # What was only read, of a driver that may be hung since, is no news that it is well.
@@ -130,9 +149,10 @@ def _of_live(snapshot: StreamSnapshot, told: LastSent) -> StreamEvent | None:
 def _of_watermark(
     snapshot: StreamSnapshot, told: LastSent, queries: tuple[QuerySnapshot, ...], every: timedelta
 ) -> StreamEvent | None:
-    if any(one.watermark is None for one in queries):
+    counted = with_watermark(queries)
+    if not counted or any(one.watermark is None for one in counted):
         return None
-    behind = min(queries, key=_watermark)
+    behind = min(counted, key=_watermark)
     until = _EPOCH + (_watermark(behind) - _EPOCH) // every * every
     if told.complete_until is not None and until <= told.complete_until:
         return None

@@ -11,7 +11,7 @@ these two are meant whatever they are called.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -54,6 +54,7 @@ class Condition(JsonValue):
     :param backlog_below: The backlog is below this, counted in ``backlog_unit``. Unlike what was
         committed it does not stay true, so the stream must be observed while it works.
     :param caught_up_with: Another stream's offsets: this one has read at least as far.
+    :param tolerate_stop: A stop of the stream is waited out for this long.
     """
 
     WHAT: ClassVar[str] = "condition"
@@ -66,6 +67,7 @@ class Condition(JsonValue):
     backlog_below: float | None = None
     backlog_unit: BacklogUnit = BacklogUnit.RECORDS
     caught_up_with: tuple[str, ...] | None = None
+    tolerate_stop: timedelta | None = None
 
     @property
     def needs_a_sign_of_life(self) -> bool:
@@ -92,30 +94,32 @@ class Condition(JsonValue):
 def gate(snapshot: StreamSnapshot, condition: Condition) -> Readiness:
     """Say whether a stream meets a condition."""
     if condition.healthy_for is not None:
-        health = _healthy(snapshot, condition.healthy_for)
+        health = _healthy(snapshot, condition, condition.healthy_for)
         if health is not None:
             return health
     if condition.backlog_below is not None and not _is_current(snapshot):
         return _not_met(
-            snapshot, f"How large the backlog is now is not known. {_why_old(snapshot)}"
+            snapshot, condition, f"How large the backlog is now is not known. {_why_old(snapshot)}"
         )
     queries = asked(snapshot, condition.query)
     if not queries:
-        return _not_met(snapshot, _no_query(snapshot, condition))
+        return _not_met(snapshot, condition, no_query(snapshot, condition.query))
+    if condition.watermark is not None and (why := lacks_watermark(snapshot.who, queries)):
+        return Readiness(state=ReadinessState.LOST, reason=why)
     for query in queries:
         for ask in _QUESTIONS:
             missing = ask(query, condition)
             if missing is not None:
-                return _not_met(snapshot, missing)
+                return _not_met(snapshot, condition, missing)
     return Readiness(state=ReadinessState.READY, reason=_met(snapshot, queries))
 
 
 _NO_SIGN: Final = "Waiting to see a sign of life."
 
 
-def _healthy(snapshot: StreamSnapshot, wanted: timedelta) -> Readiness | None:
+def _healthy(snapshot: StreamSnapshot, condition: Condition, wanted: timedelta) -> Readiness | None:
     if snapshot.lost is not None:
-        return Readiness(state=ReadinessState.LOST, reason=snapshot.lost)
+        return _while_down(snapshot, condition, snapshot.lost)
     verdict = snapshot.verdict
     if not verdict.is_well:
         return _not_yet(verdict.reason)
@@ -141,12 +145,20 @@ def _why_old(snapshot: StreamSnapshot) -> str:
     return snapshot.verdict.reason if snapshot.verdict.state not in _CURRENT else _NO_SIGN
 
 
-def _not_met(snapshot: StreamSnapshot, missing: str) -> Readiness:
+def _not_met(snapshot: StreamSnapshot, condition: Condition, missing: str) -> Readiness:
     # What a stream has committed stays committed, so a stopped one may well meet a condition on
     # data; one that does not meet it now never will while it is stopped.
     if snapshot.lost is not None:
-        return Readiness(state=ReadinessState.LOST, reason=f"{missing} {snapshot.lost}")
+        return _while_down(snapshot, condition, f"{missing} {snapshot.lost}")
     return _not_yet(missing)
+
+
+def _while_down(snapshot: StreamSnapshot, condition: Condition, reason: str) -> Readiness:
+    pause = snapshot.pause
+    expected = pause.tolerated(condition.tolerate_stop) if pause is not None else ""
+    if expected:
+        return _not_yet(f"{reason} {expected}")
+    return Readiness(state=ReadinessState.LOST, reason=reason)
 
 
 def asked(snapshot: StreamSnapshot, name: str | None) -> tuple[QuerySnapshot, ...]:
@@ -154,11 +166,28 @@ def asked(snapshot: StreamSnapshot, name: str | None) -> tuple[QuerySnapshot, ..
     return tuple(query for query in snapshot.queries if name is None or query.name == name)
 
 
-def _no_query(snapshot: StreamSnapshot, condition: Condition) -> str:
-    if condition.query is None:
+def with_watermark(queries: Sequence[QuerySnapshot]) -> tuple[QuerySnapshot, ...]:
+    """Return the queries that have a watermark, or may have one."""
+    return tuple(query for query in queries if query.has_watermark is not False)
+
+
+def lacks_watermark(who: str, queries: Sequence[QuerySnapshot]) -> str:
+    """Return why no watermark of these queries will ever pass a time; empty when one may."""
+    if not queries or with_watermark(queries):
+        return ""
+    names = ", ".join(repr(query.name) for query in queries)
+    return (
+        f"No query of {who} that is asked has a watermark ({names}). Call withWatermark() in its script, "
+        'or wait for commits: StreamProgressSensor, or stream_asset(on="batch").'
+    )
+
+
+def no_query(snapshot: StreamSnapshot, name: str | None) -> str:
+    """Return why no query is asked."""
+    if name is None:
         return f"No query of {snapshot.who} is known yet."
     known = ", ".join(query.name for query in snapshot.queries) or "none"
-    return f"No query {condition.query!r} in {snapshot.who}; known queries: {known}."
+    return f"No query {name!r} in {snapshot.who}; known queries: {known}."
 
 
 def _batch(query: QuerySnapshot, condition: Condition) -> str | None:
@@ -177,12 +206,21 @@ def _committed(query: QuerySnapshot, condition: Condition) -> str | None:
     return f"Query {query.name!r} has committed nothing since {_time(wanted)}; last: {newest}."
 
 
+def missing_watermark(query: QuerySnapshot) -> str:
+    """Return why a query has no time to compare yet."""
+    if query.has_watermark:
+        return f"No row has moved the watermark of query {query.name!r} yet."
+    return f"Query {query.name!r} has no watermark, or none yet. If it has none, name another one with query=."
+
+
 def _watermark(query: QuerySnapshot, condition: Condition) -> str | None:
     wanted = condition.watermark
-    if wanted is None or (query.watermark is not None and query.watermark >= wanted):
+    if wanted is None or query.has_watermark is False:
         return None
     if query.watermark is None:
-        return f"Query {query.name!r} has no watermark, or none yet."
+        return missing_watermark(query)
+    if query.watermark >= wanted:
+        return None
     return (
         f"The watermark of query {query.name!r} is {_time(query.watermark)}, not {_time(wanted)}."
     )

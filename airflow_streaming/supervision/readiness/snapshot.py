@@ -23,12 +23,13 @@ from airflow_streaming.exceptions import SpecError, closed
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.observation import Verdict, VerdictState
 from airflow_streaming.model.progress import MAX_OFFSET, BatchProgress
-from airflow_streaming.model.records.control import DesiredState
 from airflow_streaming.model.status import QueryStatus, Status
 from airflow_streaming.model.uris import is_local
 from airflow_streaming.model.wire import JsonValue
 from airflow_streaming.supervision.decide import ReconcileInput
 from airflow_streaming.supervision.health import judge
+from airflow_streaming.supervision.readiness.pause import Pause
+from airflow_streaming.supervision.stream_status import KeptDown, kept_down_by
 
 
 class ReadinessState(StrEnum):
@@ -130,6 +131,8 @@ class QuerySnapshot:
     :param batch_id: The newest committed batch.
     :param committed_at: When it was committed, by the clock of the driver that wrote it.
     :param watermark: Event-time watermark that batch worked with: windows up to it are delivered.
+    :param has_watermark: Whether the query has a watermark, which its first rows may not have moved
+        yet. A checkpoint alone shows only that it has one.
     :param planned_batch: A batch that is planned and not committed.
     :param offsets: End offset of each source after the committed batch, as Spark wrote them; empty
         when one of them is not known in full.
@@ -140,6 +143,7 @@ class QuerySnapshot:
     batch_id: int | None = None
     committed_at: datetime | None = None
     watermark: datetime | None = None
+    has_watermark: bool | None = None
     planned_batch: int | None = None
     offsets: tuple[str, ...] = ()
     backlog_records: float | None = None
@@ -158,6 +162,7 @@ class StreamSnapshot:
     :param fresh: This observer has itself seen signs of life; what was merely read may be old.
     :param lost: Why it will not become well without intervention: it is stopped, or its circuit is
         open.
+    :param pause: What is known of the stop, where its desired state is "stopped".
     :param lane: The lane that is live, of a stream of ours.
     :param output: What the lane's deployment writes; empty before there is one.
     """
@@ -168,6 +173,7 @@ class StreamSnapshot:
     epoch: int | None = None
     fresh: bool = False
     lost: str | None = None
+    pause: Pause | None = None
     lane: str | None = None
     output: str = ""
 
@@ -202,11 +208,12 @@ def lacks_progress(status: Status | None) -> bool:
 
 
 def _lost(situation: ReconcileInput) -> str | None:
-    if situation.desired is DesiredState.STOPPED:
-        return 'Desired state is "stopped".'
     circuit, seen = situation.circuit, situation.seen
-    if circuit is not None and circuit.holds(seen.epoch.number if seen else None):
-        return closed(f"The circuit is open: {circuit.reason}")
+    match kept_down_by(situation.desired, circuit, seen.epoch.number if seen else None):
+        case KeptDown.STOPPED:
+            return 'Desired state is "stopped".'
+        case KeptDown.CIRCUIT if circuit is not None:
+            return closed(f"The circuit is open: {circuit.reason}")
     return None
 
 
@@ -232,6 +239,7 @@ def _as_of_then(query: QueryStatus) -> QuerySnapshot:
         batch_id=then.batch_id,
         committed_at=then.committed_at,
         watermark=then.watermark,
+        has_watermark=then.has_watermark,
         offsets=then.offsets,
     )
 
@@ -246,6 +254,8 @@ def _query(query: QueryStatus) -> QuerySnapshot:
         batch_id=batch.batch_id if batch.batch_id >= 0 else None,
         committed_at=_committed_at(batch),
         watermark=_watermark(batch),
+        # Spark names the watermark of every query that has one, from its first progress on.
+        has_watermark=bool(batch.watermark),
         planned_batch=query.planned_batch,
         offsets=_offsets(batch),
         backlog_records=records,

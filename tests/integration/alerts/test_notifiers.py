@@ -156,7 +156,7 @@ def test_a_mail_says_what_happened_and_what_to_do(
         "ValueError: price &#39;n/a&#39; is not a number.",
         "Batch:             41\n",
         "{&#34;logOffset&#34;:41}",
-        "airflow-streaming close-circuit orders",
+        "airflow-streaming start orders --again --reason TEXT",
         "Task log: https://airflow.example/log",
         "Driver log: https://airflow.example/streaming/tasks/orders/run-1/orders/-1/driver-log",
         "by orders.orders run r1 try 1.",

@@ -8,7 +8,7 @@ import pytest
 import s3fs
 
 from airflow_streaming.exceptions import AlreadyExists, HomeNotExclusive, HomeUnavailable
-from airflow_streaming.home.home import open_home
+from airflow_streaming.home.home import init_home, open_home
 from airflow_streaming.model.records.control import DesiredState
 from airflow_streaming.model.storage import Store
 from airflow_streaming.storage.fsspec_store import open_store
@@ -30,7 +30,7 @@ class TestS3Store(StoreContract, ExclusiveContract, WholeFilesContract):
 def test_a_store_that_honors_conditions_passes_the_probe(exclusive_s3: S3Server) -> None:
     uri = f"s3a://streams/{uuid.uuid4().hex}"
 
-    home = open_home(uri, exclusive_s3.options)
+    home = init_home(uri, exclusive_s3.options)
 
     assert home.store.names("_store") == [RECORD.rpartition("/")[2]]
     assert open_home(uri, exclusive_s3.options).streams() == []
@@ -38,13 +38,13 @@ def test_a_store_that_honors_conditions_passes_the_probe(exclusive_s3: S3Server)
 
 def test_a_stream_lives_on_s3(exclusive_s3: S3Server) -> None:
     uri = f"s3://streams/{uuid.uuid4().hex}"
-    stream = open_home(uri, exclusive_s3.options, probe=False).stream("orders")
+    stream = open_home(uri, exclusive_s3.options).stream("orders")
     stream.create_deployment(make_deployment(), SCRIPT)
     stream.create_epoch(make_epoch(1))
     stream.create_epoch(make_epoch(2))
     stream.want(DesiredState.STOPPED, by="ada", reason="maintenance", now=NOON)
 
-    seen = open_home(uri, exclusive_s3.options, probe=False)
+    seen = open_home(uri, exclusive_s3.options)
 
     assert seen.streams() == ["orders"]
     assert seen.stream("orders").application(1) == SCRIPT
@@ -55,7 +55,7 @@ def test_a_stream_lives_on_s3(exclusive_s3: S3Server) -> None:
 
 def test_what_another_process_writes_is_seen_at_once(exclusive_s3: S3Server) -> None:
     uri = f"s3://streams/{uuid.uuid4().hex}"
-    homes = [open_home(uri, exclusive_s3.options, probe=False) for _ in range(2)]
+    homes = [open_home(uri, exclusive_s3.options) for _ in range(2)]
     watcher, writer = (home.stream("orders") for home in homes)
     for number in range(1, 6):
         writer.create_epoch(make_epoch(number))
@@ -67,11 +67,11 @@ def test_a_file_system_of_a_caller_who_lists_with_a_cache_is_never_stale(
     exclusive_s3: S3Server,
 ) -> None:
     uri = f"s3://streams/{uuid.uuid4().hex}"
-    writer = open_home(uri, exclusive_s3.options, probe=False).stream("orders")
+    writer = open_home(uri, exclusive_s3.options).stream("orders")
     caching = s3fs.S3FileSystem(
         **exclusive_s3.options, use_listings_cache=True, skip_instance_cache=True
     )
-    watcher = open_home(uri, filesystem=caching, probe=False).stream("orders")
+    watcher = open_home(uri, filesystem=caching).stream("orders")
     for number in range(1, 4):
         writer.create_epoch(make_epoch(number))
 
@@ -86,13 +86,13 @@ def test_a_gateway_that_ignores_the_condition_is_refused(careless_s3: S3Server) 
         match=rf"The store under {uri} let \d+ of 24 writers create the same file\. .*so nothing "
         r"is run\. Use a local folder, or an object store that honors conditional writes",
     ):
-        open_home(uri, careless_s3.options)
+        init_home(uri, careless_s3.options)
 
     assert open_store(uri, careless_s3.options).names("_store") == []
 
 
 def test_a_missing_bucket_is_no_empty_home(exclusive_s3: S3Server) -> None:
-    home = open_home("s3://no-such-bucket/home", exclusive_s3.options, probe=False)
+    home = open_home("s3://no-such-bucket/home", exclusive_s3.options)
 
     with pytest.raises(HomeUnavailable, match=r"s3://no-such-bucket/home.* cannot be used"):
         home.stream("orders").status(1)
@@ -104,7 +104,7 @@ def test_wrong_credentials_are_reported_and_not_repeated(exclusive_s3: S3Server)
     options = {**exclusive_s3.options, "secret": "not-the-secret"}
 
     with pytest.raises(HomeUnavailable, match="credentials may read and write") as raised:
-        open_home(f"s3://streams/{uuid.uuid4().hex}", options)
+        init_home(f"s3://streams/{uuid.uuid4().hex}", options)
 
     assert "not-the-secret" not in str(raised.value)
 
@@ -118,4 +118,4 @@ def test_a_server_that_is_down_is_reported(exclusive_s3: S3Server) -> None:
     }
 
     with pytest.raises(HomeUnavailable, match="can be reached from this host"):
-        open_home("s3://streams/home", options)
+        init_home("s3://streams/home", options)

@@ -56,7 +56,7 @@ def test_of_racing_creators_one_wins(bad_s3: S3Server, uri: str) -> None:
 
 
 def test_of_two_workers_that_launch_at_once_one_takes_the_epoch(bad_s3: S3Server, uri: str) -> None:
-    workers = [open_home(uri, bad_s3.options, probe=False).stream("orders") for _ in range(2)]
+    workers = [open_home(uri, bad_s3.options).stream("orders") for _ in range(2)]
     workers[0].create_deployment(make_deployment(), SCRIPT)
     taken: list[int] = []
 
@@ -80,7 +80,7 @@ def test_of_two_tasks_that_launch_in_one_instant_one_starts_a_driver(
         launcher, place = FakeLauncher(), f"s3://streams/{uuid.uuid4().hex}"
 
         def racer(name: str, place: str = place, launcher: FakeLauncher = launcher) -> Racer:
-            home = open_home(place, bad_s3.options, probe=False).stream("orders")
+            home = open_home(place, bad_s3.options).stream("orders")
             return Racer(tmp_path, launcher, name, home)
 
         racers = [racer("one"), racer("two")]
@@ -103,7 +103,7 @@ def test_of_two_tasks_that_launch_in_one_instant_one_starts_a_driver(
 
 
 def test_of_two_changes_that_begin_in_one_instant_one_is_open(bad_s3: S3Server, uri: str) -> None:
-    workers = [open_home(uri, bad_s3.options, probe=False).stream("orders") for _ in range(2)]
+    workers = [open_home(uri, bad_s3.options).stream("orders") for _ in range(2)]
     workers[0].create_deployment(make_deployment(), SCRIPT)
     begun: list[str] = []
 
@@ -131,7 +131,7 @@ def test_of_two_changes_that_begin_in_one_instant_one_is_open(bad_s3: S3Server, 
 
 
 def test_a_wish_is_recorded_once(bad_s3: S3Server, uri: str) -> None:
-    stream = open_home(uri, bad_s3.options, probe=False).stream("orders")
+    stream = open_home(uri, bad_s3.options).stream("orders")
 
     for _ in range(2):
         stream.want(DesiredState.STOPPED, by="ada", reason="maintenance", now=NOON)

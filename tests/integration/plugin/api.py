@@ -16,6 +16,8 @@ from typing import Any, Final
 import httpx
 import pytest
 
+from airflow_streaming.model.host import this_host
+
 PASSWORDS: Final = {"ann": "a", "bob": "b"}
 RUN: Final = "run-1"
 BUNDLE: Final = "dags-folder"
@@ -143,6 +145,7 @@ def run_task(dag: Any, task_id: str, chosen: str = "") -> None:
         instance = run.get_task_instance(task_id, session=session)
         instance.task = task
         instance.start_date = datetime.now(UTC)
+        instance.hostname = this_host().name
         fields = RenderedTaskInstanceFields(
             instance, render_templates=False, rendered_fields=_serialize_rendered_fields(task)
         )

@@ -123,7 +123,7 @@ def test_every_chart_shows_the_figures_that_the_home_holds(
             ".map((c) => [c.querySelector('h2').textContent, JSON.parse(c.dataset.newest)])))"
         )
     )
-    newest = open_home(str(home), probe=False).stream("orders_eu").read_progress(2, limit=1)[0]
+    newest = open_home(str(home)).stream("orders_eu").read_progress(2, limit=1)[0]
     assert found.keys() == FIGURES.keys()
     for title, lines in FIGURES.items():
         for name, figure in lines.items():
@@ -142,7 +142,7 @@ def test_a_stream_is_stopped_after_a_second_word(browser: Page, address: str, ho
     browser.type("maintenance")
     browser.press("Enter")
     browser.until("document.activeElement.name === 'confirm'")
-    stream = open_home(str(home), probe=False).stream("orders_eu")
+    stream = open_home(str(home)).stream("orders_eu")
     assert stream.desired() is None
     browser.type("orders_eu")
     browser.until("!document.querySelector('dialog button[type=submit]').disabled")
@@ -184,7 +184,7 @@ def test_a_user_without_rights_is_told_so(browser: Page, address: str) -> None:
 
 
 def test_a_hostile_stream_harms_nothing(browser: Page, address: str, home: Path) -> None:
-    stream = open_home(str(home), probe=False).stream("orders_eu")
+    stream = open_home(str(home)).stream("orders_eu")
     status = stream.status(2)
     assert status is not None
     query = status.queries[0]

@@ -28,7 +28,7 @@ JUDGED = (
 
 
 def stream_of(home: Path, name: str) -> StreamHome:
-    return open_home(str(home), probe=False).stream(name)
+    return open_home(str(home)).stream(name)
 
 
 def opened(browser: Page, address: str, name: str, *, tab: str = "timeline") -> None:

@@ -9,7 +9,7 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,10 @@ from fastapi import FastAPI
 
 from airflow_streaming.home.home import StreamHome, open_home
 from airflow_streaming.model.host import this_host
-from airflow_streaming.model.records.epoch import Epoch, Launch, LaunchCause
+from airflow_streaming.model.records.epoch import Epoch, Host, Launch, LaunchCause
 from airflow_streaming.model.records.owner import Actor
 from airflow_streaming.model.status import DriverState, Status
+from airflow_streaming.model.uris import digest_of
 from tests.integration.plugin.api import BUNDLE, PASSWORDS, RUN, add_dag, forge_xcom, settings_of
 
 with warnings.catch_warnings():
@@ -151,7 +152,7 @@ def make_stream(folder: Path, home: str, name: str) -> StreamHome:
             created_at=NOW,
         )
     )
-    log = folder / "drivers" / name / "000001.log"
+    log = folder / "drivers" / digest_of(home) / name / "000001.log"
     log.parent.mkdir(parents=True)
     log.write_text(SECRET)
     stream.record_launch(
@@ -214,6 +215,50 @@ def test_a_forged_log_path_is_named_and_never_read(
     assert "of another user" not in reply.text
 
 
+def launch_of(stream: StreamHome) -> Launch:
+    launch = stream.launch(1)
+    assert launch is not None
+    return launch
+
+
+def test_the_log_of_another_home_is_not_shown(
+    home: StreamHome, client: TestClient, bob: dict[str, str], tmp_path: Path
+) -> None:
+    drivers = Path(launch_of(home).log).parents[2]
+    other = drivers / digest_of("/another/home") / "orders" / "000001.log"
+    other.parent.mkdir(parents=True)
+    other.write_text("of another stream")
+    record = Path(home.store.uri) / "orders/epochs/000001/launch.json"
+    before = record.read_text()
+    record.write_text(before.replace(launch_of(home).log, str(other)))
+    try:
+        reply = client.get(page("orders"), headers=bob)
+    finally:
+        record.write_text(before)
+
+    assert "of another stream" not in reply.text
+
+
+def test_the_log_of_another_stream_is_not_shown_for_a_forged_epoch(
+    home: StreamHome, client: TestClient, bob: dict[str, str]
+) -> None:
+    other = Path(launch_of(home).log).parents[1] / "payments" / "000002.log"
+    other.parent.mkdir(parents=True)
+    other.write_text("of another stream")
+    forged = replace(home.epoch(1), number=2, stream="payments")
+    launch = replace(launch_of(home), epoch=2, log=str(other))
+    home.store.create("orders/epochs/000002.json", forged.to_bytes())
+    home.store.create("orders/epochs/000002/launch.json", launch.to_bytes())
+    try:
+        reply = client.get(page("orders"), headers=bob)
+    finally:
+        home.store.delete("orders/epochs/000002/launch.json")
+        home.store.delete("orders/epochs/000002.json")
+
+    assert "of another stream" not in reply.text
+    assert "its stream is 'payments', not 'orders'" in reply.text
+
+
 @pytest.mark.parametrize(
     ("url", "code", "location"),
     [
@@ -224,7 +269,7 @@ def test_a_forged_log_path_is_named_and_never_read(
         ("http://{host}@evil.example.com/", 403, None),
     ],
 )
-def test_the_spark_ui_is_followed_only_to_the_host_of_the_launch(
+def test_the_spark_ui_is_followed_only_to_hosts_that_airflow_knows(
     home: StreamHome,
     client: TestClient,
     bob: dict[str, str],
@@ -233,12 +278,18 @@ def test_the_spark_ui_is_followed_only_to_the_host_of_the_launch(
     location: str | None,
 ) -> None:
     host = this_host().name.lower()
+    # The stream can write both records.
+    record = Path(home.store.uri) / "orders/epochs/000001/launch.json"
+    launch = Launch.from_bytes(record.read_bytes())
+    forged = replace(launch, host=Host(name="evil.example.com"))
+    record.write_bytes(forged.to_bytes())
     home.store.replace(
         "orders/epochs/000001/status.json",
         status(url and url.format(host=host)).to_bytes(),
     )
 
     reply = client.get(page("orders", "spark-ui"), headers=bob)
+    record.write_bytes(launch.to_bytes())
 
     assert reply.status_code == code, reply.text
     assert reply.headers.get("location") == (location and location.format(host=host))

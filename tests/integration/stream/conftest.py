@@ -18,6 +18,7 @@ import pyarrow.parquet
 import pytest
 from airflow.sdk.exceptions import TaskDeferred
 
+from airflow_streaming.launch.cluster_policy import ask_recorded
 from airflow_streaming.launch.local import LocalLauncher
 from airflow_streaming.launch.port import TOKEN_OPTION
 from airflow_streaming.launch.registry import open_launcher
@@ -205,7 +206,9 @@ class ClusterStream(RealStream):
         return False
 
     def is_gone(self, epoch: int) -> bool:
-        seen = open_launcher().probe(self.home.epoch(epoch), self.home.launch(epoch))
+        seen = open_launcher(policy=ask_recorded).probe(
+            self.home.epoch(epoch), self.home.launch(epoch)
+        )
         return seen.state is ProcessState.GONE
 
     def end(self) -> None:

@@ -14,6 +14,7 @@ from typing import Any, Final, Self
 
 import pytest
 
+from airflow_streaming.launch.cluster_policy import ask_recorded
 from airflow_streaming.launch.registry import open_launcher
 from airflow_streaming.model.records.autoscale import SizeChange, SizeCode
 from airflow_streaming.model.records.epoch import Outcome
@@ -113,7 +114,7 @@ class SizedStream(KeptStream):
             restart=UNBOUNDED,
         )
         self._load, self._begun = load, time.monotonic()
-        self._observer = Observer(self.home, open_launcher())
+        self._observer = Observer(self.home, open_launcher(policy=ask_recorded))
         self._told = ""
 
     def changes(self) -> list[SizeChange]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from airflow_streaming.launch.cluster_policy import ask_recorded
 from airflow_streaming.launch.local import LocalLauncher
 from airflow_streaming.launch.registry import open_launcher
 from airflow_streaming.model.observation import ProcessState
@@ -61,7 +62,7 @@ class HotStream(KeptStream):
     def _kill(self, home: Any, number: int) -> None:
         launch = home.launch(number)
         os.killpg(int(launch.handle["pid"]), signal.SIGKILL)
-        launcher, epoch = open_launcher(), home.epoch(number)
+        launcher, epoch = open_launcher(policy=ask_recorded), home.epoch(number)
         # By its launch too, as the stream looks: which processes are there is known for two seconds.
         looks = [lambda known=known: launcher.probe(epoch, known).state for known in (launch, None)]
         until(lambda: all(look() is ProcessState.GONE for look in looks), f"death of {number}")

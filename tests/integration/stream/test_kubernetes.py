@@ -21,6 +21,7 @@ from typing import Any
 import psutil
 import pytest
 
+from airflow_streaming.launch.cluster_policy import ask_recorded
 from airflow_streaming.launch.clusters.kubernetes_api import Namespace
 from airflow_streaming.launch.clusters.pods import pod_name
 from airflow_streaming.launch.clusters.spark_operators import APACHE, OPERATORS
@@ -98,7 +99,11 @@ class PodStream(RealStream):
 
     def state(self, epoch: int) -> ProcessState:
         """Return what the launcher sees of a driver."""
-        return open_launcher().probe(self.home.epoch(epoch), self.home.launch(epoch)).state
+        return (
+            open_launcher(policy=ask_recorded)
+            .probe(self.home.epoch(epoch), self.home.launch(epoch))
+            .state
+        )
 
     def admin(self) -> Namespace:
         return self.server.namespace()
@@ -216,7 +221,7 @@ async def test_the_stream_outlives_its_worker_and_an_api_server_that_goes_away(
     try:
         with monkeypatch.context() as impatient:
             impatient.setattr("airflow_streaming.launch.clusters.rest.TIMEOUT", 1.0)
-            observer, looks = Observer(stream.home, open_launcher()), list[Any]()
+            observer, looks = Observer(stream.home, open_launcher(policy=ask_recorded)), list[Any]()
             begun = time.monotonic()
             while len(looks) < 3 or time.monotonic() - begun < AWAY:
                 looks.append(observer.situation())

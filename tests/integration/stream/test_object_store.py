@@ -23,7 +23,7 @@ from airflow.sdk import DAG
 from airflow.sdk.exceptions import TaskDeferred
 
 from airflow_streaming.gates.findings import GateDecision
-from airflow_streaming.home.home import StreamHome, open_home
+from airflow_streaming.home.home import StreamHome, init_home, open_home
 from airflow_streaming.model.names import other_lane
 from airflow_streaming.model.records.cutover_table import CutoverState
 from airflow_streaming.operators.backup import CheckpointBackupOperator
@@ -68,6 +68,7 @@ class StoredStream(RealStream):
     def __init__(self, folder: Path, server: S3Server, jars: list[str]) -> None:
         super().__init__(folder)
         self.server, self.jars, self.uri = server, jars, f"{BUCKET}/{folder.name}"
+        init_home(self.uri, server.options)
         self.files = s3fs.S3FileSystem(**server.options, use_listings_cache=False)
 
     @property

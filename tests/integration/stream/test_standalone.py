@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from airflow_streaming.launch.cluster_policy import ask_recorded
 from airflow_streaming.launch.registry import open_launcher
 from airflow_streaming.model.records.epoch import Outcome
 from tests.integration.servers.standalone import processes_with
@@ -65,7 +66,9 @@ def _check_log(stream: ClusterStream, epoch: int, mode: str) -> None:
     assert kept.text
     assert CANARY not in kept.text
     if mode == "cluster":
-        shown = open_launcher().logs(stream.home.epoch(epoch), stream.launch(epoch), None, 2**16)
+        shown = open_launcher(policy=ask_recorded).logs(
+            stream.home.epoch(epoch), stream.launch(epoch), None, 2**16
+        )
         assert shown.tail is not None, shown.trouble
         assert b"\n==== stderr\n" in shown.tail
         assert "\n==== stderr\n" in kept.text

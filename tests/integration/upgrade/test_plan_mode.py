@@ -100,3 +100,41 @@ def test_every_query_of_a_script_is_told_and_none_is_started(
     assert (sessions.sink.sink, sessions.sink.target) == ("table", "sessions")
     assert list(source.iterdir()) == []
     assert list(scratch.iterdir()) == []
+
+
+LANES = """
+import sys
+from pyspark.sql import SparkSession, functions as F
+
+output = sys.argv[1]
+spark = SparkSession.builder.getOrCreate()
+
+def write(batch, number):
+    batch.write.mode("append").json(f"{output}/late")
+
+rows = spark.readStream.format("rate").load().withColumn("place", F.lit(output))
+rows.writeStream.queryName("late").foreachBatch(write).start()
+"""
+
+
+def test_one_script_gives_one_plan_in_both_lanes(tmp_path: Path, spark_4_3: Path) -> None:
+    runtime = resolve_runtime("spark-4.3", {"spark-4.3": str(spark_4_3)})
+
+    def planned(lane: str) -> QueryPlan:
+        output = f"/srv/{lane}/out"
+        program = Program(
+            application=str(tmp_path / "job.py"),
+            source=LANES.encode(),
+            arguments=(output,),
+            output=output,
+        )
+        told = plan_script(program, runtime, scratch=tmp_path, timeout=PATIENCE)
+        assert told.problem == ""
+        return told.queries[0]
+
+    blue, green = planned("blue"), planned("green")
+
+    assert green.sink.code == blue.sink.code
+    assert green.sink.code.endswith("{output}")
+    assert green.nodes == blue.nodes
+    assert green.steps != blue.steps, "shown to readers with its own places"

@@ -30,6 +30,7 @@ from airflow_streaming.cli import status
 from airflow_streaming.cli.main import main as command
 from airflow_streaming.home.history import PartCache
 from airflow_streaming.home.home import open_home
+from airflow_streaming.launch.registry import open_launcher
 from airflow_streaming.plugins.lists import timeline_view
 from airflow_streaming.plugins.views import StreamWatch
 from tests.page.homes import write_home
@@ -131,8 +132,8 @@ HOME_DAMAGES: Final = (*DAMAGES, other_value, other_value, other_value, hostile_
 
 
 def page(home: str, stream: str, show: Callable[[StreamWatch], Any]) -> None:
-    opened = open_home(home, probe=False)
-    watch = StreamWatch(home=opened.stream(stream), parts=PartCache())
+    opened = open_home(home)
+    watch = StreamWatch(home=opened.stream(stream), parts=PartCache(), probe=open_launcher().probe)
     text = json.dumps(show(watch), default=str, allow_nan=False)
     if CANARY.decode() in text:
         raise Ended("a page shows what lies outside")

@@ -127,7 +127,7 @@ class Play:
         asked: dict[str, Any] = {}
 
         def is_asked() -> bool:
-            if self.task_states(run).get(APPROVE) != "awaiting_input":
+            if self.task_states(run).get(APPROVE) != "deferred":
                 return self._is_over(run)
             asked.update(self.stage.airflow.get(self._question(run)))
             return True
@@ -148,7 +148,7 @@ class Play:
 
         def is_taken() -> bool:
             state = self.task_states(run)[APPROVE]
-            if state == "awaiting_input":
+            if state == "deferred":
                 now = self.stage.airflow.get(self._question(run))
                 if not now["response_received"]:
                     answer = {"chosen_options": [option], "params_input": {}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -10,11 +11,13 @@ import pytest
 from airflow_streaming.advice.doctor import RULES, examine, risks
 from airflow_streaming.advice.examined import Facts, Outcome, RiskLevel
 from airflow_streaming.advice.profile import StateStore
+from airflow_streaming.model.spark.plan import QueryPlan
 from tests.unit.supervision.builders import BEGUN, a_deployment
 from tests.unit.supervision.examined import (
     GOOD_CONF,
     PARTITIONS,
     PROVIDER,
+    a_planned_query,
     batches,
     facts,
     said,
@@ -373,3 +376,34 @@ def test_the_number_of_cores_is_found_where_conf_has_it(conf: dict[str, str], co
     )
 
     assert found.what == f"{cores} partitions on {cores} cores."
+
+
+@pytest.mark.parametrize(
+    ("plan", "outcome", "level"),
+    [
+        pytest.param(a_planned_query(), Outcome.FINE, None, id="format 1"),
+        pytest.param(
+            a_planned_query(checkpoint_format="2"), Outcome.RISK, RiskLevel.MEDIUM, id="a file sink"
+        ),
+        pytest.param(a_planned_query("delta", "2"), Outcome.RISK, RiskLevel.HIGH, id="a table"),
+        pytest.param(a_planned_query("kafka", "2"), Outcome.FINE, None, id="Kafka"),
+        pytest.param(a_planned_query("foreachbatch", "2"), Outcome.UNKNOWN, None, id="a function"),
+        pytest.param(
+            replace(a_planned_query(checkpoint_format="2"), operators=()),
+            Outcome.FINE,
+            None,
+            id="no state",
+        ),
+    ],
+)
+def test_state_that_a_sink_skips_is_a_risk_in_format_2(
+    plan: QueryPlan, outcome: Outcome, level: RiskLevel | None
+) -> None:
+    advice = the_one("skipped-state", facts(plans=(plan,)))
+
+    assert (advice.outcome, advice.level, advice.query) == (outcome, level, "revenue")
+    assert bool(advice.remedy) is (outcome is not Outcome.FINE)
+
+
+def test_state_that_a_sink_skips_is_unknown_before_a_plan_is_recorded() -> None:
+    assert the_one("skipped-state", facts(plans=())).outcome is Outcome.UNKNOWN

@@ -19,6 +19,7 @@ from airflow_streaming.advice.profile import (
     summary,
 )
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.records.upgrade import HABITS, SinkFacts, SinkReplaySemantics
 from airflow_streaming.model.spark.conf import check_conf_key, parse_spark_version, redact
 from tests.unit.supervision.builders import a_spec
 
@@ -52,8 +53,7 @@ def test_production_sets_what_an_operator_needs_to_see_stop_and_restore_a_stream
         PROVIDER: StateStore.ROCKSDB.provider,
         "spark.sql.streaming.stateStore.maintenanceInterval": "60s",
         CHANGELOG: "true",
-        FORMAT: "2",
-        CHECKSUM: "true",
+        FORMAT: "1",
     }
 
 
@@ -82,9 +82,50 @@ def test_every_setting_is_one_a_stream_may_set_and_says_why(spark: str, store: S
 def test_a_runtime_gets_only_what_it_has(
     spark: str, format_version: str | None, checksum: str | None
 ) -> None:
-    conf = given(EIGHT, spark)
+    conf = given(replace(EIGHT, checkpoint_format=2), spark)
 
     assert (conf.get(FORMAT), conf.get(CHECKSUM)) == (format_version, checksum)
+
+
+def a_sink(query: str, sink: str, *, is_stateful: bool = True) -> SinkFacts:
+    habit = HABITS.get(sink, SinkReplaySemantics.UNKNOWN)
+    return SinkFacts(query=query, sink=sink, habit=habit, is_stateful=is_stateful)
+
+
+KAFKA_SINK = a_sink("counts", "kafka")
+FORMATS: dict[str, tuple[int | None, list[SinkFacts], str, str]] = {
+    "nothing is recorded": (None, [], "1", "No driver has recorded"),
+    "Kafka takes a batch again": (None, [KAFKA_SINK], "2", "takes a batch again"),
+    "a file sink skips it": (None, [a_sink("lake", "file")], "1", "lake (file)"),
+    "a table of a lake skips it": (None, [a_sink("lake", "delta")], "1", "lake (delta)"),
+    "a function may skip it": (None, [a_sink("f", "foreachbatch")], "1", "f (foreachbatch)"),
+    "one of two skips it": (None, [KAFKA_SINK, a_sink("lake", "file")], "1", "lake (file)"),
+    "a file sink without state": (
+        None,
+        [KAFKA_SINK, a_sink("raw", "file", is_stateful=False)],
+        "2",
+        "takes a batch again",
+    ),
+    "no query has state": (None, [a_sink("raw", "file", is_stateful=False)], "1", "No driver"),
+    "the author's choice": (2, [a_sink("lake", "file")], "2", "The author"),
+    "the author's other choice": (1, [KAFKA_SINK], "1", "The author"),
+}
+
+
+@pytest.mark.parametrize(
+    ("chosen", "sinks", "value", "words"), FORMATS.values(), ids=FORMATS.keys()
+)
+def test_the_checkpoint_format_follows_the_sinks_and_says_why(
+    chosen: int | None, sinks: list[SinkFacts], value: str, words: str
+) -> None:
+    profile = replace(EIGHT, checkpoint_format=chosen)
+
+    found = by_key(resolve(profile, "4.3.0", {}, sinks=sinks))[FORMAT]
+
+    assert (found.value, found.pinned) == (value, True)
+    assert words in found.why
+    is_risky = value == "1" or any(not one.habit.executes_again for one in sinks if one.is_stateful)
+    assert ("CheckpointInfo length: 0" in found.why) is is_risky
 
 
 def test_what_is_left_out_is_listed_with_the_reason() -> None:

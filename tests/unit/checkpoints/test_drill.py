@@ -179,7 +179,11 @@ def test_spark_is_small_private_and_tells_production_nothing(
         ),
     ],
 )
-def test_a_spark_that_dies_is_a_problem(run_drill: RunDrill, submit: str, problem: str) -> None:
+def test_a_spark_that_dies_is_a_problem(
+    run_drill: RunDrill, submit: str, problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # In a namespace of its own the first process is a shell, which tells a signal as its code.
+    monkeypatch.setenv("AIRFLOW_STREAMING_JOB_ISOLATION", "off")
     found = run_drill(submit)
 
     assert len(found.problems) == 1
@@ -189,6 +193,8 @@ def test_a_spark_that_dies_is_a_problem(run_drill: RunDrill, submit: str, proble
 def test_a_spark_that_hangs_is_ended_with_all_it_started(
     run_drill: RunDrill, scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # The processes are looked for by the ids that they see themselves.
+    monkeypatch.setenv("AIRFLOW_STREAMING_JOB_ISOLATION", "off")
     hanging = (
         "sleep 600 & echo $! > child\nsetsid sleep 600 & echo $! > runaway\ntouch all\nsleep 600"
     )

@@ -8,11 +8,10 @@ import pytest
 
 from airflow_streaming.exceptions import HomeUnavailable
 from airflow_streaming.home.home import StreamHome
-from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.observation import Process, ProcessState
 from airflow_streaming.model.records.control import CircuitState, DesiredState, EventKind
 from airflow_streaming.model.records.epoch import Outcome
-from airflow_streaming.model.records.policy import RestartPolicy
+from airflow_streaming.model.records.supervision import Supervision
 from tests.patience import PATIENCE
 from tests.unit.cli.host import GONE, UNSEEN, FakeHost, Run, begin, end
 from tests.unit.home.make import NOON, make_death, make_epoch, make_stop
@@ -98,10 +97,7 @@ class TestStop:
     def test_without_a_grace_the_dags_counts(self, run: Run, stream: StreamHome) -> None:
         begin(stream)
         stream.supervise(
-            *(HealthRules(), RestartPolicy()),
-            by="dag run",
-            now=NOON,
-            stop_grace=timedelta(minutes=7),
+            Supervision(number=0, by="dag run", at=NOON, stop_grace=timedelta(minutes=7))
         )
 
         run("stop", "orders")
@@ -289,7 +285,7 @@ class TestDeclareDead:
         code, out, err = run("declare-dead", "orders", "--epoch", "1", "--reason", "sure")
 
         assert (code, out) == (1, "")
-        assert "is not dead: pid 4711 is there. Kill it first" in err
+        assert "was not declared dead: pid 4711 is there. Kill it first" in err
         assert stream.death(1) is None
 
     def test_a_driver_that_is_only_being_started_is_not_dead(

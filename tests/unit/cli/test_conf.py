@@ -22,7 +22,7 @@ class TestConf:
 
         lines = capsys.readouterr().out.splitlines()
         assert code == 0
-        assert lines[0] == "Profile production for 8 cores on Spark 4.3: 13 values."
+        assert lines[0] == "Profile production for 8 cores on Spark 4.3: 12 values."
         assert lines[2].split() == ["key", "value", "from", "why"]
         found = next(i for i, line in enumerate(lines) if line.startswith(f"{PARTITIONS} *"))
         assert lines[found].split()[:4] == [PARTITIONS, "*", "8", "profile"]

@@ -17,6 +17,7 @@ from tests.unit.home.make import NOON
 RUNTIME = ("--runtime", "/no/such/spark")
 STORE = "/no/such/store"
 GOOD: dict[str, Any] = {
+    "init": ("init",),
     "list": ("list",),
     "status": ("status", "orders"),
     "live": ("live", "orders"),
@@ -28,6 +29,7 @@ GOOD: dict[str, Any] = {
     "gate": ("gate", "rules"),
 }
 PROBLEMS: dict[str, Any] = {
+    "init": ("init", "relative/home"),
     "list": ("--home", "/no/such/home", "list"),
     "status": ("status", "nosuch"),
     "live": ("live", "nosuch"),
@@ -39,6 +41,9 @@ PROBLEMS: dict[str, Any] = {
     "events": ("events", "nosuch"),
     "log": ("log", "nosuch"),
     "prune": ("prune", "nosuch"),
+    "remove": ("remove", "nosuch", "--reason", "gone"),
+    "reuse": ("reuse", "nosuch", "--reason", "back"),
+    "adopt": ("adopt", "/no/such/job.py", "--name", "new", "--checkpoint", STORE),
     "prepare-runtime": ("prepare-runtime", *RUNTIME),
     "close-circuit": ("close-circuit", "nosuch"),
     "declare-dead": ("declare-dead", "orders", "--epoch", "9", "--reason", "sure"),
@@ -144,24 +149,31 @@ def test_who_acts_and_why_is_never_empty(
     assert stream.desired() is None
 
 
-@pytest.mark.parametrize(
-    ("command", "state"),
-    [("stop", DesiredState.STOPPED), ("start", DesiredState.RUNNING)],
-)
 def test_an_unreadable_epoch_is_told_with_what_was_recorded_before(
-    run: Run, stream: StreamHome, command: str, state: DesiredState
+    run: Run, stream: StreamHome
 ) -> None:
-    stream.open_circuit(epoch=1, by="policy", reason="The budget is spent.", now=NOON)
     stream.store.create("orders/epochs/000001.json", b"{}")
 
-    code, _, err = run(command, "orders")
+    code, _, err = run("stop", "orders")
 
     wish = stream.desired()
     assert code == 1
     assert "orders/epochs/000001.json" in err
-    assert f'The desired state of orders is recorded as "{state}".' in err
+    assert 'The desired state of orders is recorded as "stopped".' in err
     assert wish is not None
-    assert wish.state is state
+    assert wish.state is DesiredState.STOPPED
+
+
+def test_a_start_records_nothing_while_it_cannot_tell_what_would_start(
+    run: Run, stream: StreamHome
+) -> None:
+    stream.open_circuit(epoch=1, by="policy", reason="The budget is spent.", now=NOON)
+    stream.store.create("orders/epochs/000001.json", b"{}")
+
+    code, _, err = run("start", "orders")
+
+    assert (code, stream.desired()) == (1, None)
+    assert "orders/epochs/000001.json" in err
 
 
 def test_an_error_is_one_json_object_where_json_is_asked_for(run: Run, stream: StreamHome) -> None:

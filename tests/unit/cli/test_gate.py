@@ -13,7 +13,6 @@ import pytest
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.gates.findings import GateDecision
 from airflow_streaming.home.home import open_home
-from airflow_streaming.model.spark.conf import REDACTED
 from airflow_streaming.model.spark.plan import (
     Column,
     OperatorKind,
@@ -24,6 +23,7 @@ from airflow_streaming.model.spark.plan import (
     SourcePlan,
     StepPlan,
 )
+from airflow_streaming.model.spark.secrets import REDACTED
 from benchmarks.checkpoint_tree import make_checkpoint
 from tests.unit.cli.host import Run
 from tests.unit.supervision.builders import a_deployment

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from socket import gethostname
 
 import fsspec
 import pytest
@@ -49,8 +50,8 @@ PLACES = {
     nothing: "there is no such folder",
     a_file: "that is a file",
     an_empty_folder: "the folder is empty",
-    a_backup_store: "what is there does not belong to a home (store.json)",
-    a_checkpoint: "what is there does not belong to a home (commits, metadata, offsets, ...)",
+    a_backup_store: "it has no record _store/000001.json, only store.json",
+    a_checkpoint: "it has no record _store/000001.json, only commits, metadata, offsets, ...",
 }
 COMMANDS = {
     "list": ["list"],
@@ -81,7 +82,7 @@ def test_what_is_no_home_is_told_and_left_as_it_is(
 
     assert main(["--home", str(place), "list"]) == 2
 
-    told = f"There is no home at {place}: {PLACES[make]}. Check --home or"  # type: ignore[index]
+    told = f"There is no home at {place} on host {gethostname()}: {PLACES[make]}. Check --home or"  # type: ignore[index]
     assert told in capsys.readouterr().err
     assert sorted(tmp_path.rglob("*")) == before
 
@@ -94,7 +95,7 @@ def test_every_command_on_a_home_says_so(
 
     assert main(["--home", str(home), *arguments]) == 2
 
-    assert f"There is no home at {home}: there is no such folder." in capsys.readouterr().err
+    assert f"There is no home at {home} on host" in capsys.readouterr().err
     assert not home.exists()
 
 
@@ -110,10 +111,27 @@ def test_a_prefix_without_objects_is_no_home(
 
 
 def test_a_prefix_that_was_tried_is_a_home(bucket: str, capsys: pytest.CaptureFixture[str]) -> None:
-    ensure_exclusive(open_home(bucket, probe=False).store, creators=1, rounds=1)
+    ensure_exclusive(open_home(bucket).store, creators=1, rounds=1)
 
     assert main(["--home", bucket, "list"]) == 0
     assert f"No stream has a deployment in {bucket}." in capsys.readouterr().out
+
+
+def test_a_home_is_made_once_by_a_users_word(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = str(tmp_path / "home")
+
+    assert main(["init", home, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"home": home, "new": True, "streams": []}
+    made = Path(home, RECORD).read_bytes()
+    open_home(home).stream("orders").create_deployment(make_deployment(), SCRIPT)
+
+    assert main(["--home", home, "init"]) == 0
+    assert "was a home already and stays as it is. Streams: orders." in capsys.readouterr().out
+    assert Path(home, RECORD).read_bytes() == made
+    assert main(["init"]) == 2
+    assert "Which home?" in capsys.readouterr().err
 
 
 def test_a_home_that_lost_the_record_of_its_store_is_known_by_its_streams(

@@ -83,13 +83,13 @@ def test_every_lane_has_a_line(run: Run, green: StreamHome) -> None:
 
     lines = out.splitlines()
     assert code == 0
-    assert lines[0].startswith("stream        lane         verdict    desired")
+    assert lines[0].startswith("stream        lane         state      desired")
     assert lines[1].startswith("orders        blue         healthy    running")
     assert lines[2].startswith("orders.green  green, live  never run  running")
 
 
 def test_a_home_without_a_second_lane_needs_no_column_for_it(run: Run, stream: StreamHome) -> None:
-    assert run("list")[1].startswith("stream  verdict    desired")
+    assert run("list")[1].startswith("stream  state      desired")
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,9 @@ def test_a_lane_that_is_not_live_may_be_down(
     end(stream)
     host.process = GONE
 
-    assert run("status", "orders", "--color", "blue")[0] == 0
+    assert run("list", "--json")[0] == 0
+    code, out, _ = run("status", "orders", "--color", "blue", "--json")
+    assert (code, json.loads(out)["state"]) == (0, "off")
 
 
 def test_stopping_and_starting_mean_the_live_lane(

@@ -103,15 +103,17 @@ class TestStatus:
         begin(stream)
         end(stream)
         host.process = GONE
-        stream.record_restart_decision(make_decision(next_attempt_at=NOON + timedelta(seconds=30)))
+        due = datetime.now(UTC) + timedelta(seconds=30)
+        stream.record_restart_decision(make_decision(next_attempt_at=due))
 
         code, out, _ = run("status", "orders")
 
         assert code == 1
-        assert "orders: FAILED" in out
-        assert "Driver of epoch 1 ended: Query 'revenue' failed in batch 41." in out
+        assert "orders: RESTARTING" in out
+        assert "Query 'revenue' failed in batch 41." in out
         assert "restarts       1 since the circuit was last closed by a user" in out
-        assert "next attempt   2026-03-01 12:00:30 UTC" in out
+        assert "failures       1 in a row" in out
+        assert f"next attempt   {due:%Y-%m-%d %H:%M:%S} UTC, backing off" in out
 
     def test_a_failed_query_is_shown_with_its_error(self, run: Run, stream: StreamHome) -> None:
         failed = (make_query("refunds", active=False, error="bang"),)
@@ -144,7 +146,8 @@ class TestStatus:
 
         code, out, _ = run("status", "orders")
 
-        assert (code, out.splitlines()[0]) == (0, "orders: STOPPED")
+        assert out.splitlines()[:2] == ["orders: OFF", "  night"]
+        assert code == 0
 
     def test_a_stream_that_runs_against_its_wish_is_a_problem(
         self, run: Run, stream: StreamHome
@@ -266,9 +269,8 @@ class TestASecondLook:
 
         monkeypatch.setattr("airflow_streaming.cli.status.time.sleep", beat)
 
-        seen = look.observe(stream, host.probe, patience=60)
+        seen = look.observe(stream, stream.epoch(1), host.probe, patience=60)
 
-        assert seen is not None
         assert seen.silent_for == timedelta(0)
         assert len(host.asked) == 2
 
@@ -284,7 +286,7 @@ class TestASecondLook:
 
         monkeypatch.setattr("airflow_streaming.cli.status.time.sleep", work)
 
-        seen = look.view_stream(stream, host.probe, patience=10)
+        seen = look.view_stream(stream, host.probe, patience=10).status
 
         assert seen.verdict is not None
         assert seen.verdict.state == "slow"
@@ -297,7 +299,7 @@ class TestASecondLook:
             "airflow_streaming.cli.status.time.sleep", lambda _: setattr(host, "process", GONE)
         )
 
-        seen = look.view_stream(stream, host.probe, patience=60)
+        seen = look.view_stream(stream, host.probe, patience=60).status
 
         assert seen.verdict is not None
         assert seen.verdict.state == "dead"
@@ -312,7 +314,7 @@ class TestList:
 
         assert code == 0
         assert [line.split()[:2] for line in out.splitlines()] == [
-            ["stream", "verdict"],
+            ["stream", "state"],
             ["orders", "healthy"],
             ["sales", "never"],
         ]
@@ -350,6 +352,21 @@ class TestList:
         assert (code, set(told["unreadable"])) == (1, {"locked"})
         assert [one["stream"] for one in told["streams"]] == ["orders"]
 
+    def test_a_home_of_many_streams_is_listed_in_pages(self, run: Run, home: Home) -> None:
+        for name in ("a", "b", "c"):
+            home.stream(name).create_deployment(make_deployment(stream=name), SCRIPT)
+        seen, after = [], ""
+
+        while after is not None:
+            told = json.loads(run("list", "--json", "--limit", "2", "--after", after)[1])
+            seen += [one["stream"] for one in told["streams"]]
+            after = told["after"]
+
+        assert seen == ["a", "b", "c"]
+        _, out, err = run("list", "--limit", "1")
+        assert "b" not in out.split()
+        assert "2 more: airflow-streaming list --after a" in err
+
     def test_as_json_it_tells_of_every_stream_what_status_does(
         self, run: Run, home: Home, stream: StreamHome
     ) -> None:
@@ -360,7 +377,8 @@ class TestList:
 
         told = json.loads(out)
         assert code == 1
-        assert (set(told), told["home"]) == ({"home", "streams", "unreadable"}, home.store.uri)
+        assert set(told) == {"home", "streams", "unreadable", "after"}
+        assert (told["home"], told["after"]) == (home.store.uri, None)
         assert [one["stream"] for one in told["streams"]] == ["orders"]
         assert set(told["streams"][0]) == set(json.loads(run("status", "orders", "--json")[1]))
         assert set(told["unreadable"]) == {"broken"}

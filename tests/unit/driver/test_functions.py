@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
+from airflow_streaming.driver.plan import functions
 from airflow_streaming.driver.plan.functions import fingerprint
+from airflow_streaming.model.spark.own_places import OwnPlaces
 from airflow_streaming.model.spark.plan import OPAQUE
 
 BASE = """
@@ -243,3 +245,50 @@ def test_a_module_in_an_archive_counts(tmp_path: Path, monkeypatch: pytest.Monke
 
     assert found[0] != found[1]
     assert not any(one.startswith(OPAQUE) for one in found)
+
+
+@pytest.fixture
+def in_lane(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], str]:
+    """Return the fingerprint of ``f`` in a script whose ``PLACE`` is a path, in a lane of an output."""
+
+    def fingerprinted(script: str, output: str, place: str) -> str:
+        monkeypatch.setattr(functions, "_own", OwnPlaces(output=output))
+        return fingerprint(scope_of(script.replace("PLACE", repr(place)))["f"])
+
+    return fingerprinted  # type: ignore[return-value]
+
+
+HOLDERS = {
+    "closure": "def made(p):\n    def f(df, n): return df, p\n    return f\nf = made(PLACE)",
+    "global": "OUT = PLACE\ndef f(df, n): return df, OUT",
+    "literal": "def f(df, n): return df, PLACE",
+    "default": "def f(df, n, out=PLACE): return df, out",
+    "keyword": "def f(df, n, *, out=PLACE): return df, out",
+    "partial": "import functools\ndef g(out, df, n): return df, out\nf = functools.partial(g, PLACE)",
+    "object": "class W:\n    def __init__(self, p): self.p = p\n"
+    "    def __call__(self, df, n): return df, self.p\nf = W(PLACE)",
+    "list": "OUT = [PLACE]\ndef f(df, n): return df, OUT",
+    "mapping": "OUT = {'out': PLACE}\ndef f(df, n): return df, OUT",
+    "set": "OUT = {PLACE}\ndef f(df, n): return df, OUT",
+    "path": "from pathlib import Path\nOUT = Path(PLACE)\ndef f(df, n): return df, OUT",
+}
+
+
+@pytest.mark.parametrize("holder", HOLDERS)
+def test_the_lanes_own_place_is_no_other_function_wherever_it_is_held(
+    holder: str, in_lane: Any
+) -> None:
+    script = HOLDERS[holder]
+    blue = in_lane(script, "/blue/out", "/blue/out/late")
+
+    assert in_lane(script, "/green/out", "/green/out/late") == blue
+    assert blue.endswith("{output}")
+    assert in_lane(script, "/green/out", "/green/out/other") != blue
+    assert in_lane(script, "/green/out", "/blue/out/late") != blue, "another lane's place"
+
+
+def test_a_function_that_uses_no_place_has_no_mark(in_lane: Any) -> None:
+    script = HOLDERS["closure"]
+
+    assert in_lane(script, "/out", "/elsewhere") == in_lane(script, "", "/elsewhere")
+    assert "{" not in in_lane(script, "/out", "/elsewhere")

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from airflow_streaming.driver.jobs import rehearsal
-from airflow_streaming.driver.jobs.rehearsal import Rehearsal, Run, count_and_sample, is_held, shown
+from airflow_streaming.driver.jobs.caller import is_held
+from airflow_streaming.driver.jobs.rehearsal import Rehearsal, Run, count_and_sample, shown
 from airflow_streaming.driver.jobs.scratch_patch import QueryStart, SourceRules, commits_of
 from airflow_streaming.driver.monitoring.spark_query import QueryError, SparkQuery
 from airflow_streaming.model.jobs.drill import DrilledQuery

@@ -34,5 +34,5 @@ def test_the_ui_is_shown_behind_the_clusters_reverse_proxy(
 
 
 def test_a_proxy_is_followed_where_it_is_one_of_the_ui_hosts() -> None:
-    assert ui_address(BEHIND, host="10.0.0.7") is None
-    assert ui_address(BEHIND, host="10.0.0.7", allowed=("spark.example.org",)) == BEHIND
+    assert ui_address(BEHIND, hosts=("10.0.0.7",)) is None
+    assert ui_address(BEHIND, hosts=("10.0.0.7",), allowed=("spark.example.org",)) == BEHIND

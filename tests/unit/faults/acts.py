@@ -27,6 +27,7 @@ from airflow_streaming.model.records.cutover_table import CutoverState
 from airflow_streaming.model.records.epoch import Outcome
 from airflow_streaming.model.records.owner import Actor
 from airflow_streaming.model.records.policy import RestartPolicy
+from airflow_streaming.model.uris import digest_of
 from airflow_streaming.services.streams import close_circuit, declare_dead, hand_over, start, stop
 from airflow_streaming.storage.probe import ensure_exclusive
 from tests.fakes import FakeLauncher
@@ -74,7 +75,7 @@ class Launched:
 
     def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
         self.world = make_world(folder, patch)
-        folders = LocalLauncher(folder=folder / "drivers")
+        folders = LocalLauncher(folder=folder / "drivers" / digest_of(self.world.uri))
         self.world.launcher.clean_up = folders.clean_up  # type: ignore[method-assign]
         # Half a minute after a launch was begun, its driver is not waited for any more.
         patch.setattr("airflow_streaming.supervision.health.SPAWN_GRACE", timedelta(0))

@@ -33,10 +33,11 @@ from airflow_streaming.model.codec import encode
 from airflow_streaming.model.names import Layout, check_stream_name, number_of
 from airflow_streaming.model.progress import BatchProgress, is_at_least, positions
 from airflow_streaming.model.records.epoch import Epoch, QueryClaim
-from airflow_streaming.model.spark.conf import mask_password, parse_spark_version
+from airflow_streaming.model.spark.conf import parse_spark_version
 from airflow_streaming.model.spark.failure_signs import FailureKind
 from airflow_streaming.model.spark.failures import diagnose, presentable, python_error_in, signature
 from airflow_streaming.model.spark.plan import QueryPlan, columns_of, ddl
+from airflow_streaming.model.spark.secrets import mask_password
 from airflow_streaming.model.spark.tail import batch_of, parse_commit, parse_offsets, parse_query_id
 from airflow_streaming.model.storage import check_relative
 from airflow_streaming.model.uris import check_apart, check_uri, local_path, to_fsspec, to_hadoop

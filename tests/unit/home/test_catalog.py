@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar
 
 import pytest
 
@@ -45,6 +45,41 @@ def test_the_docs_show_every_folder_of_the_catalog() -> None:
 
     for place in PLACES.values():
         assert f"  {place.partition('/')[0]}/" in shown, place
+
+
+IDENTITIES = [
+    pytest.param(one, field, id=f"{one.KIND}-{field}")
+    for one in {type(one): one for one in EXAMPLES if one.KIND in PLACES}.values()
+    for field in sorted({*place_fields(one.KIND), "stream"} & {field.name for field in fields(one)})
+]
+
+
+@pytest.mark.parametrize(("record", "field"), IDENTITIES)
+def test_a_record_of_another_stream_number_or_name_is_refused(
+    stream: StreamHome, record: Record, field: str
+) -> None:
+    if hasattr(record, "stream"):
+        record = replace(record, **{"stream": stream.name, **_lane(record)})
+    place = {name: getattr(record, name, 7) for name in place_fields(record.KIND)}
+    path = Layout(stream.name).place(type(record), **place)
+    stream.store.create(path, record.to_bytes())
+    assert stream._get(type(record), **place) == record
+
+    own = getattr(record, field)
+    other = own + 1 if isinstance(own, int) else f"other-{own}"
+    forged = replace(
+        record, **{field: other, **(_lane(record, other) if field == "stream" else {})}
+    )
+    stream.store.replace(path, forged.to_bytes())
+
+    with pytest.raises(RecordError, match=f"its {field} is {other!r}, not {own!r}"):
+        stream._get(type(record), **place)
+    with pytest.raises(RecordError, match=f"its {field} is {other!r}, not {own!r}"):
+        Layout(stream.name).parse(type(record), forged.to_bytes(), **place)
+
+
+def _lane(record: Record, stream: str = "orders") -> dict[str, Any]:
+    return {"lane": f"{stream}.green"} if hasattr(record, "lane") else {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from airflow_streaming.driver.monitoring.history import CHUNK_SECONDS, History
+from airflow_streaming.home.byte_cache import ENTRY_BYTES
 from airflow_streaming.home.history import HistoryReader, Part, PartCache, sparkline
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.names import Layout
@@ -136,9 +137,9 @@ def test_a_stream_that_never_ran_has_no_figures(store: CountingStore) -> None:
 
 
 def test_the_cache_is_bounded() -> None:
-    cache = PartCache(most=100)
+    cache = PartCache(most=3 * (30 + ENTRY_BYTES))
     for number in range(9):
-        cache.put(str(number), Part((), 0, 30))
+        cache.put(str(number), Part((), 0, 30), 30)
     assert [n for n in range(9) if cache.get(str(n))] == [6, 7, 8]
 
 

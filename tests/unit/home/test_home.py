@@ -6,21 +6,21 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from airflow_streaming.exceptions import HomeUnavailable, SpecError
-from airflow_streaming.home.home import Home, open_home
+from airflow_streaming.home.home import Home, init_home, open_home
 from airflow_streaming.model.storage import LocalStore
 from airflow_streaming.storage.fsspec_store import FsspecStore, open_store
 from airflow_streaming.storage.probe import RECORD
 from tests.unit.home.make import SCRIPT, make_deployment
 
 
-def test_opening_a_home_to_write_probes_it(tmp_path: Path) -> None:
-    open_home(str(tmp_path))
+def test_a_home_that_is_made_has_the_record_of_its_probe(tmp_path: Path) -> None:
+    init_home(str(tmp_path))
 
     assert LocalStore(str(tmp_path)).read(RECORD) is not None
 
 
-def test_opening_a_home_to_read_writes_nothing(tmp_path: Path) -> None:
-    assert open_home(str(tmp_path / "home"), probe=False).streams() == []
+def test_opening_a_home_writes_nothing(tmp_path: Path) -> None:
+    assert open_home(str(tmp_path / "home")).streams() == []
 
     assert list(tmp_path.iterdir()) == []
 

@@ -12,7 +12,7 @@ import pytest
 
 from airflow_streaming.cli.main import main
 from airflow_streaming.exceptions import RecordError
-from airflow_streaming.home.home import StreamHome, open_home
+from airflow_streaming.home.home import StreamHome, init_home
 from airflow_streaming.model.names import MAX_NUMBER, number_of, numbered
 from airflow_streaming.model.records.control import CircuitState, DesiredState
 from airflow_streaming.model.records.cutover import LiveRecord
@@ -23,7 +23,7 @@ from tests.unit.model.examples import EXAMPLES
 
 @pytest.fixture
 def stream(tmp_path: Path) -> StreamHome:
-    stream = open_home(str(tmp_path / "home")).stream("orders")
+    stream = init_home(str(tmp_path / "home")).stream("orders")
     stream.create_deployment(make_deployment(), SCRIPT)
     stream.create_epoch(make_epoch())
     stream.record_launch(make_launch())
@@ -45,6 +45,7 @@ DEPLOYMENT = "orders/deployments/000001.json"
         pytest.param(LAUNCH, {"handle": 7}, lambda s: s.launch(1), id="handle_no_object"),
         pytest.param(LAUNCH, {"handle": {"pid": 7}}, lambda s: s.launch(1), id="handle_no_text"),
         pytest.param(LAUNCH, {"log": "/logs/\0"}, lambda s: s.launch(1), id="nul_in_log"),
+        pytest.param(LAUNCH, {"token": "a\0"}, lambda s: s.launch(1), id="nul_in_token"),
         pytest.param(LAUNCH, {"epoch": 2**64}, lambda s: s.launch(1), id="beyond_64_bits"),
         pytest.param(
             DEPLOYMENT, {"checkpoint": "/c\0"}, lambda s: s.deployment(1), id="nul_in_checkpoint"

@@ -10,7 +10,7 @@ from airflow_streaming.exceptions import (
     HomeUnavailable,
     RecordError,
 )
-from airflow_streaming.home.home import open_home
+from airflow_streaming.home.home import init_home
 from airflow_streaming.model.storage import LocalStore
 from airflow_streaming.storage.probe import CREATORS, RECORD, ROUNDS, StoreProbe, ensure_exclusive
 
@@ -118,7 +118,7 @@ def test_a_home_that_cannot_be_written_says_so(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
 
     with pytest.raises(HomeUnavailable, match=r"cannot be used: Not a directory.*may write there"):
-        open_home(str(tmp_path / "file" / "home"))
+        init_home(str(tmp_path / "file" / "home"))
 
 
 def test_probe_files_that_cannot_be_deleted_do_not_matter(tmp_path: Path) -> None:

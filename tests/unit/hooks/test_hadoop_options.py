@@ -146,13 +146,19 @@ def test_a_short_job_on_s3_gets_the_key_and_what_the_deployment_says_wins(
 
     monkeypatch.setenv("AIRFLOW_CONN_LAKE", KEY.get_uri())
     spec = StreamSpec(
-        name="orders", application="/o.py", home="s3://streams/home", runtime="spark-4.3"
+        name="orders",
+        application="/o.py",
+        home="s3://streams/home",
+        runtime="spark-4.3",
+        env={"TOPIC": "orders"},
     )
     hook = SparkStreamHook(spec, home_conn_id="lake", by="test")
     endpoint = f"{BUCKET}.endpoint"
     deployment = a_deployment(conf={endpoint: "https://other", "spark.x": "1"})
 
-    conf = hook.program(deployment, b"").conf
+    program = hook.program(deployment, b"")
+    conf = program.conf
 
+    assert program.env == {"TOPIC": "orders"}
     assert (conf[f"{BUCKET}.access.key"], conf[f"{BUCKET}.secret.key"]) == ("AKIA", "s3cret")
     assert (conf[endpoint], conf["spark.x"]) == ("https://other", "1")

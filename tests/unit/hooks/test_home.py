@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_streaming.exceptions import HomeUnavailable
+from airflow_streaming.exceptions import HomeNotInitialized, HomeUnavailable
 from airflow_streaming.hooks.home import StreamHomeHook
 
 HOME = "s3://bucket/streams"
@@ -65,12 +65,25 @@ def test_no_secret_is_kept_in_the_names_of_shared_stores() -> None:
     assert not any("first" in part for key in home._stores for part in key)
 
 
-def test_who_writes_to_a_local_home_proves_its_store_first(tmp_path: Path) -> None:
-    StreamHomeHook(str(tmp_path / "looked"), looks_only=True).get_conn()
-    StreamHomeHook(str(tmp_path / "written")).get_conn()
+@pytest.mark.parametrize("home", ["memory://bucket/streams", "{tmp_path}/home"])
+def test_only_an_initialized_home_is_opened_to_write(tmp_path: Path, home: str) -> None:
+    hook = StreamHomeHook(home.format(tmp_path=tmp_path))
+    found = "there is no such folder" if tmp_path.name in hook.home else "nothing is stored there"
 
-    assert not (tmp_path / "looked").exists()
-    assert (tmp_path / "written" / "_store" / "000001.json").exists()
+    StreamHomeHook(hook.home, looks_only=True).get_conn()
+    with pytest.raises(HomeNotInitialized, match=f"There is no home at {hook.home}.*: {found}"):
+        hook.get_conn()
+    assert list(tmp_path.iterdir()) == []
+
+    hook.init()
+    assert hook.get_conn().streams() == []
+
+
+def test_who_remembers_a_home_opens_the_empty_folder_in_its_place(tmp_path: Path) -> None:
+    home = StreamHomeHook(str(tmp_path), has_seen_home=True).get_conn()
+
+    assert home.streams() == []
+    assert list(tmp_path.iterdir()) == []
 
 
 def made_by_airflow(conn_id: str) -> StreamHomeHook:

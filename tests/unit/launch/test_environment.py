@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.launch.environment import driver_environment, listening
+from airflow_streaming.launch.environment import driver_environment, job_variables, listening
 from airflow_streaming.launch.runtime import Runtime
 
 RUNTIME = Runtime(
@@ -113,3 +113,24 @@ def test_spark_listens_on_loopback_where_the_user_did_not_say(
     found = listening(environment, master, conf)
 
     assert found == {**environment, **({"SPARK_LOCAL_IP": "127.0.0.1"} if is_ours else {})}
+
+
+@pytest.mark.parametrize(
+    ("name", "passes"),
+    [
+        *((name, True) for name in ("PATH", "HOME", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH")),
+        *((name, True) for name in ("SSL_CERT_FILE", "https_proxy", "NO_PROXY", "JAVA_HOME")),
+        *((name, True) for name in ("JDK_JAVA_OPTIONS", "SPARK_CONF_DIR", "HADOOP_CONF_DIR")),
+        *((name, True) for name in ("KRB5CCNAME", "AWS_SECRET_ACCESS_KEY", "AZURE_CLIENT_ID")),
+        *((name, True) for name in ("GOOGLE_APPLICATION_CREDENTIALS", "SPARK_LOCAL_IP")),
+        *((name, False) for name in ("AIRFLOW__API_AUTH__JWT_SECRET", "AIRFLOW_CONN_DB")),
+        *((name, False) for name in ("DB_PASSWORD", "VAULT_TOKEN", "GITHUB_TOKEN", "PGPASSWORD")),
+        *(
+            (name, False)
+            for name in ("MY_PATH", "PATH_X", "LD_PRELOAD", "PYTHONPATH", "NOTAWS_KEY")
+        ),
+        *((name, False) for name in ("_AIRFLOW_PROCESS_CONTEXT", "CELERY_BROKER_URL", "SHELLOPTS")),
+    ],
+)
+def test_a_job_gets_of_the_worker_what_it_needs_to_run_and_to_read(name: str, passes: bool) -> None:
+    assert (name in job_variables({name: "x"})) is passes

@@ -12,6 +12,7 @@ import pytest
 
 from airflow_streaming.exceptions import LaunchError
 from airflow_streaming.launch import registry
+from airflow_streaming.launch.cluster_policy import ask_recorded
 from airflow_streaming.model.observation import ProcessState
 from tests.conftest import REPOSITORY
 from tests.unit.launch.jobs_launcher import JobsLauncher
@@ -50,14 +51,19 @@ def test_an_entry_point_makes_it_a_launcher_of_streams(
     )
     monkeypatch.setenv("JOBS_SERVER", service.url)
     monkeypatch.setenv("JOBS_TOKEN", "planted-token")
-    launcher = registry.open_launcher("jobs")
+    launcher = registry.open_launcher("jobs", policy=ask_recorded)
     epoch = make_contract_epoch(launcher)
 
     launch = launcher.launch(request_for(epoch, tmp_path, "spark-submit"))
 
     assert epoch.launcher == "jobs"
-    assert registry.open_launcher().probe(epoch, launch).state is ProcessState.RUNNING
-    assert registry.open_launcher().kill(epoch, launch).state is ProcessState.GONE
+    assert (
+        registry.open_launcher(policy=ask_recorded).probe(epoch, launch).state
+        is ProcessState.RUNNING
+    )
+    assert (
+        registry.open_launcher(policy=ask_recorded).kill(epoch, launch).state is ProcessState.GONE
+    )
 
 
 def test_a_second_launch_of_an_epoch_starts_no_second_driver(

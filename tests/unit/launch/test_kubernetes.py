@@ -343,7 +343,8 @@ def test_one_request_answers_for_drivers_that_run(
         paths.append(path)
         return answer(method, path, body)  # type: ignore[no-any-return]
 
-    monkeypatch.setattr("airflow_streaming.launch.clusters.kubernetes.pod_name", lambda _: NAME)
+    for module in ("kubernetes", "pods"):
+        monkeypatch.setattr(f"airflow_streaming.launch.clusters.{module}.pod_name", lambda _: NAME)
     server = JsonServer(noted)
     url = f"http://{server.address}"
     launcher = KubernetesLauncher(f"k8s://{url}/streams", login=lambda _: Credentials(server=url))
@@ -429,7 +430,10 @@ def holding(text: str, folder: Path) -> list[Path]:
 
 
 def test_the_end_of_a_pods_log_is_shown(epoch: Epoch, tmp_path: Path) -> None:
-    server = JsonServer(lambda *_: (200, b"first line\nlast line\n"))
+    pods = {"items": [{"metadata": {"name": pod_name(epoch)}}]}
+    server = JsonServer(
+        lambda _, path, __: (200, b"first line\nlast line\n" if "/log?" in path else pods)
+    )
     url = f"http://{server.address}"
     launcher = KubernetesLauncher(f"k8s://{url}/streams", login=lambda _: Credentials(server=url))
     asked = replace(epoch, host=launcher.host())

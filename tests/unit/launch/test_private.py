@@ -18,6 +18,7 @@ from airflow_streaming.launch.environment import (
     write_private,
 )
 from airflow_streaming.launch.local import LocalLauncher
+from tests.unit.home.make import make_launch
 from tests.unit.launch.conftest import MakeEpoch
 
 
@@ -100,9 +101,7 @@ def test_half_a_secret_does_not_stay_when_the_disk_is_full(tmp_path: Path) -> No
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_launcher_cleans_up_where_the_log_lies_and_where_logs_lie(
-    tmp_path: Path, make_epoch: MakeEpoch
-) -> None:
+def test_a_launcher_cleans_up_where_logs_lie(tmp_path: Path, make_epoch: MakeEpoch) -> None:
     epoch = make_epoch(number=7)
     files = secret_files(tmp_path / "orders", epoch)
     others = secret_files(tmp_path / "orders", make_epoch(number=7))
@@ -113,6 +112,21 @@ def test_a_launcher_cleans_up_where_the_log_lies_and_where_logs_lie(
 
     assert not any(file.exists() for file in files)
     assert all(file.exists() for file in others)
+
+
+def test_nothing_is_deleted_in_a_folder_that_a_launch_record_names(
+    tmp_path: Path, make_epoch: MakeEpoch
+) -> None:
+    epoch = make_epoch(number=7)
+    files = secret_files(tmp_path / "of another user", epoch)
+    for file in files:
+        write_private(file, "not ours")
+    launch = make_launch(epoch=7, token=epoch.token, log=str(files[0].with_name("000007.log")))
+
+    for launcher in (LocalLauncher(folder=tmp_path / "drivers"), LocalLauncher()):
+        launcher.clean_up(epoch, launch)
+
+    assert all(file.exists() for file in files)
 
 
 def test_only_files_with_secrets_are_swept(tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def test_a_new_stream_gets_the_whole_profile_and_its_own_conf_over_it(stream: Pr
     first = stream.propose(EIGHT, conf={PARTITIONS: 24})
 
     assert first.conf[PARTITIONS] == "24"
-    assert first.conf[FORMAT] == "2"
+    assert first.conf[FORMAT] == "1"
     assert first.conf[METRICS] == "true"
     assert first.fair_pools
 
@@ -126,7 +126,7 @@ def test_a_new_checkpoint_gets_the_whole_profile(stream: Proposer, tmp_path: Pat
 
     fresh = stream.propose(EIGHT, checkpoint=str(tmp_path / "elsewhere"))
 
-    assert (fresh.conf[PARTITIONS], fresh.conf[FORMAT]) == ("8", "2")
+    assert (fresh.conf[PARTITIONS], fresh.conf[FORMAT]) == ("8", "1")
 
 
 def test_the_log_says_in_one_line_what_was_taken(
@@ -138,7 +138,7 @@ def test_the_log_says_in_one_line_what_was_taken(
 
     [line] = caplog.messages
     assert line == (
-        "Profile 'production' for 8 cores: 12 values from the profile, 1 overridden by the stream. "
+        "Profile 'production' for 8 cores: 11 values from the profile, 1 overridden by the stream. "
         "'airflow-streaming conf' explains each value."
     )
 

@@ -10,6 +10,7 @@ import pytest
 from airflow.sdk.exceptions import TaskDeferred
 
 from airflow_streaming.exceptions import LaunchError, SpecError
+from airflow_streaming.launch.cluster_policy import ask_recorded
 from airflow_streaming.launch.environment import secret_files
 from airflow_streaming.launch.port import LaunchRequest
 from airflow_streaming.launch.registry import GROUP, MissingLauncher, open_launcher
@@ -58,7 +59,7 @@ def test_a_stream_is_kept_and_stopped_by_a_launcher_from_another_package(world: 
     try:
         assert launch is not None
         assert (epoch.launcher, list(launch.handle)) == (NAME, ["session"])
-        assert open_launcher().probe(epoch, launch).state is ProcessState.RUNNING
+        assert open_launcher(policy=ask_recorded).probe(epoch, launch).state is ProcessState.RUNNING
         assert world.launcher.launched == [], "ours started nothing"
 
         world.run(operator)
@@ -68,10 +69,10 @@ def test_a_stream_is_kept_and_stopped_by_a_launcher_from_another_package(world: 
             stop.execute(world.context())
         late = {"epoch": 1, "beat": 0, "silent_for": 0.0, "stopping_for": 3600.0}
         assert stop.execute_complete(world.context(), {"memory": late})["epoch"] == 1
-        assert open_launcher().probe(epoch, launch).state is ProcessState.GONE
+        assert open_launcher(policy=ask_recorded).probe(epoch, launch).state is ProcessState.GONE
         assert world.launcher.killed == []
     finally:
-        open_launcher().kill(epoch, launch)
+        open_launcher(policy=ask_recorded).kill(epoch, launch)
 
 
 def test_each_driver_is_looked_at_by_the_launcher_that_started_it(
@@ -82,7 +83,7 @@ def test_each_driver_is_looked_at_by_the_launcher_that_started_it(
     theirs = replace(world.epoch(), launcher=NAME)
 
     # Whichever starts new drivers.
-    for launcher in (open_launcher(), open_launcher(NAME)):
+    for launcher in (open_launcher(policy=ask_recorded), open_launcher(NAME, policy=ask_recorded)):
         assert launcher.probe(world.epoch(), None).state is ProcessState.RUNNING
         assert launcher.probe(theirs, None).state is not ProcessState.RUNNING
 
@@ -102,7 +103,7 @@ def test_a_launcher_that_cannot_be_had_sees_nothing_and_starts_nothing(
         install(NAME, leads_to)
     epoch = replace(make_epoch(), launcher=NAME)
     launch = Launch(epoch=1, token=epoch.token, host=FAKE_HOST, launched_at=epoch.created_at)
-    launcher = open_launcher(NAME)
+    launcher = open_launcher(NAME, policy=ask_recorded)
     request = LaunchRequest(epoch=epoch, command=(), environment={}, log=tmp_path / "log")
 
     assert launcher.find(epoch) is None
@@ -145,7 +146,7 @@ def test_a_reboot_is_judged_by_the_heartbeat(
 ) -> None:
     monkeypatch.setattr("airflow_streaming.launch.local.this_host", lambda: FAKE_HOST)
     epoch, asked = make_epoch(host=replace(FAKE_HOST, boot="boot-0")), list[bool]()
-    launcher = open_launcher()
+    launcher = open_launcher(policy=ask_recorded)
 
     def heartbeat() -> None:
         asked.append(True)
@@ -156,7 +157,7 @@ def test_a_reboot_is_judged_by_the_heartbeat(
 
 
 def test_every_launcher_of_this_package_is_made_by_its_name() -> None:
-    made = {name: open_launcher(name)._of(name) for name in OWN_LAUNCHERS}  # type: ignore[attr-defined]
+    made = {name: open_launcher(name)._named(name) for name in OWN_LAUNCHERS}  # type: ignore[attr-defined]
 
     assert [name for name, one in made.items() if isinstance(one, MissingLauncher)] == []
     assert {name: one.kind for name, one in made.items()} == {name: name for name in OWN_LAUNCHERS}
@@ -184,4 +185,4 @@ def test_no_other_package_takes_the_place_of_the_local_launcher(
 ) -> None:
     install("local", "tests.unit.launch.brokered:NAME")
 
-    assert open_launcher().probe(make_epoch(), None).state is ProcessState.GONE
+    assert open_launcher(policy=ask_recorded).probe(make_epoch(), None).state is ProcessState.GONE

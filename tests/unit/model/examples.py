@@ -77,6 +77,7 @@ from airflow_streaming.model.records.cutover_table import (
     CutoverState,
     CutoverTransition,
 )
+from airflow_streaming.model.records.deployment import Deviation, Override
 from airflow_streaming.model.records.epoch import (
     Barrier,
     KeptLog,
@@ -86,7 +87,14 @@ from airflow_streaming.model.records.epoch import (
     StandbyOrder,
 )
 from airflow_streaming.model.records.owner import Owner
-from airflow_streaming.model.records.policy import Blackout, RestartPolicy, Supervision
+from airflow_streaming.model.records.policy import Blackout, RestartPolicy
+from airflow_streaming.model.records.repair import (
+    RepairOutcome,
+    SinkRepair,
+    SinkRepairEnd,
+    SinkRepairUndo,
+)
+from airflow_streaming.model.records.supervision import Supervision
 from airflow_streaming.model.records.upgrade import (
     RollbackMethod,
     RollbackPlan,
@@ -163,6 +171,23 @@ EXAMPLES: Final[tuple[Record, ...]] = (
         by="dag run scheduled__1",
         at=NOW,
     ),
+    SinkRepair(
+        number=1,
+        stream="orders",
+        epoch=18,
+        deployment=3,
+        query="counts",
+        checkpoint="/ck/counts",
+        output="/out",
+        batch=7,
+        by="dag run scheduled__1",
+        at=NOW,
+        planned_at=NOW,
+    ),
+    SinkRepairEnd(
+        number=1, outcome=RepairOutcome.DONE, files=2, size=84, by="dag run scheduled__1", at=NOW
+    ),
+    SinkRepairUndo(number=1, by="kim", reason="Readers have the old files.", at=NOW),
     RemovalEnd(number=1, files=420, size=1_048_576, by="dag run scheduled__1", at=NOW),
     CheckResult(
         change=4,
@@ -375,7 +400,7 @@ EXAMPLES: Final[tuple[Record, ...]] = (
         seconds=42.5,
     ),
     Event(event=EventKind.LAUNCHED, at=NOW, by="kim", message="Up.", epoch=3, facts={"pid": "7"}),
-    Event(event=EventKind.DESIRED, at=NOW, by="kim", message="\0 \N{SNOWMAN} \ud800"),
+    Event(event=EventKind.DESIRED, at=NOW, by="kim", message="\N{SNOWMAN} in\ntwo lines"),
     QueryClaim(query="revenue", query_id="q-1", checkpoint="/c/revenue", epoch=EPOCH),
     Change(
         number=1,
@@ -535,5 +560,12 @@ EXAMPLES: Final[tuple[Record, ...]] = (
         reason="the dag was renamed",
         at=NOW,
         shared_with=("orders_upgrade",),
+    ),
+    Deviation(
+        number=2,
+        deployment=5,
+        values=(Override(what="runtime", value="spark-4.3", dag="spark-4.2"),),
+        by="kim",
+        at=NOW,
     ),
 )

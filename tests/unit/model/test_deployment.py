@@ -15,13 +15,8 @@ from hypothesis import strategies as st
 from airflow_streaming.changes.upgrade.rollback import is_same_code
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.records.deployment import Deployment, decide_proposal
-from airflow_streaming.model.spark.conf import (
-    REDACTED,
-    check_conf_key,
-    conf_text,
-    redact,
-    secret_values,
-)
+from airflow_streaming.model.spark.conf import check_conf_key, conf_text, redact, secret_values
+from airflow_streaming.model.spark.secrets import REDACTED
 from airflow_streaming.spec import StreamSpec
 from tests.conf_keys import ODD_KEYS
 from tests.unit.supervision.builders import NOW, a_deployment, a_spec

@@ -186,7 +186,7 @@ class Run:
         return "done"
 
     def _command(
-        self, home: StreamHome, change: int, command: CutoverCommand, *, by: str, reason: str
+        self, home: StreamHome, change: int, command: CutoverCommand, *, reason: str, **_: Any
     ) -> None:
         assert home.name == self.stream.streams[0]
         self.stream.engine().command(command, reason, change)

@@ -191,3 +191,37 @@ def test_nothing_is_applied_while_an_upgrade_is_open(
 
     assert deployed(world) == 1
     assert "Change 1 must finish first." in said(world)
+
+
+def test_an_edit_is_applied_on_top_of_the_values_that_a_form_has_set(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.run()
+    task = world.operator()
+    by_form = {"spark.executor.cores": "2"}
+    hook = task.open_edited_hook(world.context(), task.stream, conf=by_form)
+    hook.keeper.deploy(*hook.proposal())
+    answer(monkeypatch, GateDecision.ALLOWED)
+
+    world.run(edited(world))
+
+    live = world.home.newest_deployment()
+    assert live is not None
+    assert (live.number, live.conf["spark.executor.memory"]) == (3, "2g")
+    assert live.conf["spark.executor.cores"] == "2"
+
+
+def test_a_dag_without_an_edit_takes_back_no_value_of_a_form(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.run()
+    task = world.operator()
+    hook = task.open_edited_hook(world.context(), task.stream, conf={"spark.executor.cores": "2"})
+    hook.keeper.deploy(*hook.proposal())
+    answer(monkeypatch, GateDecision.ALLOWED)
+    task.apply_allowed = True
+
+    world.run(task)
+
+    assert deployed(world) == 2
+    assert "names another deployment than the live one (2)" in said(world)

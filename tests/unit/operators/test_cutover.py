@@ -244,6 +244,52 @@ def test_an_answer_that_comes_too_late_says_so(
         run.task("approve_switch").execute(run.context("approve_switch"))
 
 
+def settled_elsewhere(run: Run, question: str) -> Any:
+    """Let the trigger of a question look once, and the task act on what it saw."""
+    task, context = run.task(question), run.context(question)
+    trigger = task.question(
+        context,
+        home=run.stream.uri,
+        stream="orders",
+        ti_id="",
+        deferred_at="2026-03-01T00:00:00+00:00",
+    )
+    event, _ = trigger.look_once()
+    return None if event is None else task.execute_complete(context, event)
+
+
+@pytest.mark.parametrize(
+    ("command", "answer"),
+    [(CutoverCommand.PROMOTE, "yes"), (CutoverCommand.ABORT, "no")],
+)
+def test_a_question_that_was_answered_from_a_terminal_does_not_stay_open(
+    command: CutoverCommand, answer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = Cutting(tmp_path)
+    run = ready(stream, monkeypatch)
+    assert settled_elsewhere(run, "approve_switch") is None
+
+    stream.engine().command(command, "Totals agree.")
+
+    told = settled_elsewhere(run, "approve_switch")
+    assert told["answered_elsewhere"] == answer
+    assert "Totals agree." in told["reason"]
+
+
+def test_a_question_whose_cutover_moved_on_by_itself_is_skipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = Cutting(tmp_path)
+    run = Run(stream, monkeypatch, finalize="ask")
+    run.report()
+    run.go_all(*BEFORE, "switch")
+    assert settled_elsewhere(run, "approve_end") is None
+    run.go_all("soak")
+
+    with pytest.raises(AirflowSkipException, match="No approval is needed any more"):
+        settled_elsewhere(run, "approve_end")
+
+
 def test_nobody_is_asked_about_a_green_that_goes_on_by_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,6 +38,7 @@ FORM = {
     "soak_minutes": "",
     "promote": "ask",
     "retain_hours": "",
+    "accept": "",
     "is_dry_run": "False",
 }
 

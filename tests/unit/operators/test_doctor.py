@@ -7,7 +7,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_streaming.advice.examined import Advice, Outcome, RiskLevel, risk
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.home.home import open_home
+from airflow_streaming.home.home import init_home
 from airflow_streaming.operators.doctor import StreamDoctorOperator, grave_risks
 from tests.unit.home.make import make_deployment
 
@@ -41,7 +41,7 @@ def operator(home: Path, fail_on: str) -> StreamDoctorOperator:
 
 def test_a_risk_fails_the_task_and_is_returned_otherwise(tmp_path: Path) -> None:
     source = b"spark.readStream.format('rate').load()\n"
-    stream = open_home(str(tmp_path)).stream("orders")
+    stream = init_home(str(tmp_path)).stream("orders")
     stream.create_deployment(make_deployment(source=source), source)
 
     found = operator(tmp_path, "never").execute({})

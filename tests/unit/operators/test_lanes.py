@@ -87,7 +87,7 @@ def test_it_follows_green_in_the_same_task(kept: tuple[World, Any]) -> None:
 
     assert (trigger.keeps, trigger.stream, trigger.watched) == (GREEN, BLUE, 1)
     assert launched(world) == [(BLUE, 1), (GREEN, 1)]
-    assert lane(world, GREEN).supervision() is not None, "others judge it by the dag's rules"
+    assert lane(world, GREEN).supervision() == lane(world, BLUE).supervision()
 
 
 def test_what_fails_in_the_soak_is_left_to_the_cutover(kept: tuple[World, Any]) -> None:

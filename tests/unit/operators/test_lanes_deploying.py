@@ -126,7 +126,7 @@ def test_a_new_place_is_proposed_to_green(world: World, tmp_path: Path) -> None:
     world.run(world.operator(output=str(tmp_path / "new")))
 
     said = [e for e in lane(world, GREEN).events() if e.event is EventKind.PROPOSED][-1].message
-    assert "output differ" in said
+    assert "(1): output /" in said
 
 
 def test_a_stream_cannot_have_the_name_of_a_lane(world: World) -> None:

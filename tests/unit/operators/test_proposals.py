@@ -12,6 +12,7 @@ from airflow_streaming.model.records.control import EventKind
 from airflow_streaming.model.records.epoch import Outcome
 from airflow_streaming.model.records.policy import Budget, RestartPolicy
 from airflow_streaming.operators.stream import SparkStreamOperator
+from airflow_streaming.spec import FormPolicy
 from tests.unit.world import World
 
 NO_BUDGET = RestartPolicy(budgets=(Budget(restarts=0, window=timedelta(hours=1)),))
@@ -36,7 +37,7 @@ def test_another_output_is_another_deployment(world: World) -> None:
     world.run(world.operator(output="/elsewhere"))
 
     proposed = [e for e in world.home.events() if e.event is EventKind.PROPOSED]
-    assert "output differ" in proposed[-1].message
+    assert ": output /" in proposed[-1].message
 
 
 def test_an_edited_spec_is_a_proposal_until_a_restart_is_asked(world: World) -> None:
@@ -48,7 +49,7 @@ def test_an_edited_spec_is_a_proposal_until_a_restart_is_asked(world: World) -> 
     assert deployment is not None
     assert deployment.number == 1
     proposed = [e for e in world.home.events() if e.event is EventKind.PROPOSED]
-    assert "conf differ" in proposed[-1].message
+    assert "spark.sql.shuffle.partitions not set → 4" in proposed[-1].message
 
     trigger = world.run(edited, restart=True)
     assert world.home.stop_request(1) is not None
@@ -129,7 +130,9 @@ def test_a_bad_spec_fails_without_retries_and_starts_nothing(
     world: World, spec: dict[str, Any], sentence: str
 ) -> None:
     # As a template that a run fills in badly; what a dag file spells out is refused at its parse.
-    operator = world.operator(**{name: "{{ params." + name + " }}" for name in spec})
+    opened = FormPolicy(fields=list(spec))
+    templates = {name: "{{ params." + name + " }}" for name in spec}
+    operator = world.operator(**templates, form_policy=opened)
 
     def run() -> None:
         operator.render_template_fields({"params": spec})
@@ -149,9 +152,9 @@ def test_a_script_that_is_not_python_is_refused(world: World) -> None:
 
 
 def test_templates_inside_the_spec_are_rendered(world: World) -> None:
-    operator = world.operator(application_args=["--day", "{{ ds }}"], home="{{ root }}/home")
+    operator = world.operator(application_args=["--day", "{{ ds }}"], home="{{ var.root }}/home")
 
-    operator.render_template_fields({"ds": "2026-11-21", "root": "/data"})
+    operator.render_template_fields({"ds": "2026-11-21", "var": {"root": "/data"}})
 
     assert operator.stream.home == "/data/home"
     assert list(operator.stream.application_args) == ["--day", "2026-11-21"]
@@ -162,3 +165,54 @@ def test_the_operator_declares_its_links() -> None:
         "Spark UI",
         "Driver log",
     }
+
+
+def set_by_form(world: World, **conf: str) -> None:
+    """Make a deployment with settings that only a form has set."""
+    task = world.operator()
+    keys = {f"spark.{key.replace('_', '.')}": value for key, value in conf.items()}
+    hook = task.open_edited_hook(world.context(), task.stream, conf=keys)
+    hook.keeper.deploy(*hook.proposal())
+
+
+def test_a_run_of_the_dag_keeps_the_values_of_a_form_and_reports_the_difference(
+    world: World,
+) -> None:
+    world.run()
+    set_by_form(world, executor_memory="4g")
+
+    world.run()
+
+    assert world.home.newest_deployment().number == 2
+    told = [e for e in world.home.events() if e.event is EventKind.PROPOSED][-1].message
+    assert "names another deployment than the live one (2): spark.executor.memory 4g" in told
+    deviation = world.home.deviation()
+    assert [(one.what, one.value, one.dag) for one in deviation.values] == [
+        ("spark.executor.memory", "4g", "")
+    ]
+
+
+def test_a_restart_writes_the_dags_values_over_the_live_ones_and_says_so(world: World) -> None:
+    world.run()
+    set_by_form(world, executor_memory="4g")
+
+    world.run(restart=True)
+
+    live = world.home.newest_deployment()
+    assert (live.number, live.overrides) == (3, ())
+    assert "spark.executor.memory" not in live.conf
+    told = [e for e in world.home.events() if e.event is EventKind.DEPLOYED][-1].message
+    assert "written over the live ones: spark.executor.memory 4g → not set" in told
+
+
+def test_the_difference_is_recorded_once_and_taken_back_when_the_dag_follows(
+    world: World,
+) -> None:
+    world.run()
+    edited = world.operator(conf={"spark.executor.memory": "2g"})
+
+    for operator in (edited, edited, world.operator()):
+        world.run(operator)
+
+    assert world.home.deviation().number == 2
+    assert world.home.deviation().values == ()

@@ -129,7 +129,7 @@ def test_a_driver_of_this_host_listens_on_loopback_and_shows_no_secret(world: Wo
 
     (request,) = world.launcher.launched
     assert request.environment["SPARK_LOCAL_IP"] == "127.0.0.1"
-    assert "spark.redaction.regex=(?i)" in request.private_files[0].read_text().replace("\\", "")
+    assert "spark.redaction.regex=(?i:" in request.private_files[0].read_text().replace("\\", "")
 
 
 def test_the_next_task_records_the_driver_that_could_not_be_recorded(

@@ -70,7 +70,9 @@ def test_the_advised_number_is_in_the_report_with_what_it_comes_from(sized: Worl
     assert (source["size"], source["value"]) == ("executors", "3")
     assert "'revenue' works 100% of its time" in xcoms["preflight", "markdown"]
     changed = xcoms["preflight", "report"]["differences"]
-    assert changed == [{"what": "spark.executor.instances", "old": "2", "new": "3"}]
+    assert changed == [
+        {"what": "spark.executor.instances", "old": "2", "new": "3", "origin": "form"}
+    ]
 
 
 @pytest.mark.usefixtures("gates")

@@ -9,13 +9,19 @@ from typing import Any
 
 import pytest
 from airflow.providers.standard.operators.hitl import ApprovalOperator
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskDeferred
+from airflow.sdk.exceptions import (
+    AirflowFailException,
+    AirflowSkipException,
+    TaskAwaitingInput,
+    TaskDeferred,
+)
 
 from airflow_streaming.operators.upgrade import UpgradeApprovalOperator
-from airflow_streaming.triggers.change import AnswerTrigger
+from airflow_streaming.triggers.question import AnswerTrigger, StartQuestionTrigger
 from tests.unit.operators.upgrades import TaskInstance
 
-REPORT = {("preflight", "report"): {"key": "k", "replaced": 1}}
+REPORT = {("preflight", "report"): {"key": "k", "stream": "orders", "replaced": 1}}
+PLACE = {"home": "/srv/home", "stream": "orders"}
 
 
 def execute(
@@ -24,7 +30,7 @@ def execute(
     """Execute the task until a person would be asked."""
     monkeypatch.setattr(ApprovalOperator, "execute", lambda *_: "asked")
     task = UpgradeApprovalOperator(
-        task_id="approve", preflight_task_id="preflight", subject="?", **asked
+        task_id="approve", preflight_task_id="preflight", subject="?", **PLACE, **asked
     )
     ti = TaskInstance(task_id="approve", run_id="run-1", xcoms=xcoms)
     task.answer = task.execute({"ti": ti})
@@ -91,7 +97,7 @@ ANSWER = {
 
 def later_try(xcoms: dict[tuple[str, str], Any], **try_of: int) -> tuple[Any, Any]:
     task = UpgradeApprovalOperator(
-        task_id="approve", preflight_task_id="preflight", subject="?", retries=3
+        task_id="approve", preflight_task_id="preflight", subject="?", retries=3, **PLACE
     )
     ti = TaskInstance(task_id="approve", run_id="run-1", xcoms=xcoms, **try_of)
     return task, {"ti": ti, "task": task}
@@ -176,7 +182,7 @@ def test_the_trigger_tells_the_answer_that_airflow_has_kept(
 
     monkeypatch.setattr("airflow.sdk.execution_time.hitl.get_hitl_detail_content_detail", kept)
     path, kwargs = AnswerTrigger(ti_id=TaskInstance.id).serialize()
-    assert path == "airflow_streaming.triggers.change.AnswerTrigger"
+    assert path == "airflow_streaming.triggers.question.AnswerTrigger"
 
     async def first() -> Any:
         return await anext(AnswerTrigger(**kwargs).run())
@@ -186,7 +192,72 @@ def test_the_trigger_tells_the_answer_that_airflow_has_kept(
 
 def test_silence_is_a_no_only_where_it_is_timed() -> None:
     timed = {"response_timeout": timedelta(hours=1)}
-    told = {"task_id": "approve", "preflight_task_id": "preflight", "subject": "?"}
+    told = {"task_id": "approve", "preflight_task_id": "preflight", "subject": "?", **PLACE}
 
     assert UpgradeApprovalOperator(**told, **timed).defaults == ["Reject"]
     assert UpgradeApprovalOperator(**told).defaults is None
+
+
+def parked(monkeypatch: pytest.MonkeyPatch, report: dict[str, Any]) -> Any:
+    """Return the trigger with which the task waits for an answer of an hour at most."""
+
+    def park(*_: Any) -> None:
+        raise TaskAwaitingInput(method_name="execute_complete", timeout=timedelta(hours=1))
+
+    monkeypatch.setattr(ApprovalOperator, "execute", park)
+    task = UpgradeApprovalOperator(
+        task_id="approve", preflight_task_id="preflight", subject="?", **PLACE
+    )
+    ti = TaskInstance(task_id="approve", run_id="run-1", xcoms={("preflight", "report"): report})
+    with pytest.raises(TaskDeferred) as deferred:
+        task.execute({"ti": ti})
+    assert deferred.value.method_name == "execute_complete"
+    return deferred.value.trigger
+
+
+@pytest.mark.parametrize(
+    ("report", "asked"),
+    [
+        pytest.param(
+            {"stream": "orders.green", "replaced": 4},
+            {"orders": ["orders.green", 4]},
+            id="upgrade",
+        ),
+        pytest.param(
+            {"pairs": [{"stream": "orders", "blue": "orders", "replaced": 2}]},
+            {"orders": ["orders", 2]},
+            id="cutover",
+        ),
+    ],
+)
+def test_while_the_user_thinks_the_streams_of_the_report_are_watched(
+    report: dict[str, Any], asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trigger = parked(monkeypatch, report)
+    _, told = trigger.serialize()
+
+    assert isinstance(trigger, StartQuestionTrigger)
+    assert told["asked"] == asked
+    assert told["home"] == "/srv/home"
+    waits = datetime.fromisoformat(told["until"]) - datetime.fromisoformat(told["deferred_at"])
+    assert waits == timedelta(hours=1)
+
+
+def test_a_question_that_another_run_has_overtaken_ends_the_run() -> None:
+    xcoms: dict[tuple[str, str], Any] = dict(REPORT)
+    task, context = later_try(xcoms)
+    event = {"settled": {"answer": "void", "reason": "Deployment 2 runs."}}
+
+    with pytest.raises(AirflowSkipException, match="Deployment 2 runs"):
+        task.execute_complete(context, event)
+
+    assert xcoms["approve", "ended"] == "Deployment 2 runs."
+
+
+def test_silence_that_the_trigger_reports_is_a_no() -> None:
+    xcoms: dict[tuple[str, str], Any] = dict(REPORT)
+    task, context = later_try(xcoms)
+
+    task.execute_complete(context, {"timedout": True})
+
+    assert xcoms["approve", "ended"] == "The approval timed out."

@@ -102,7 +102,9 @@ def test_it_reports_what_changes_and_does_nothing(world: World, gates: SimpleNam
 
     report = xcoms["preflight", "report"]
     assert (report["replaced"], report["decision"]) == (1, "allowed")
-    assert report["differences"] == [{"what": "spark.executor.memory", "old": "", "new": "2g"}]
+    assert report["differences"] == [
+        {"what": "spark.executor.memory", "old": "", "new": "2g", "origin": "form"}
+    ]
     assert report["key"] == "orders_upgrade run-1"
     assert "spark.executor.memory" in xcoms["preflight", "markdown"]
     assert gates.asked == ["change"], "the Spark stays"
@@ -449,3 +451,38 @@ def test_an_upgrade_of_another_dags_stream_is_not_begun(
         begin(stream).execute(context(xcoms, "back_up"))
 
     assert stream.home.changes() == []
+
+
+def by_form(world: World, **form: Any) -> None:
+    """Deploy what a form asks for, as an upgrade does."""
+    task = preflight(world, **{"conf": None, **form})
+    hook = task.hook(context({}))
+    hook.keeper.deploy(*hook.proposal())
+
+
+def test_an_empty_form_starts_from_the_live_deployment_and_not_from_the_dag(
+    world: World, gates: SimpleNamespace
+) -> None:
+    world.run()
+    by_form(world, conf={"spark.executor.memory": "4g"})
+
+    xcoms = look(world, conf={"spark.executor.cores": "2"}, needs_rollback=False)
+
+    report = xcoms["preflight", "report"]
+    assert [one["what"] for one in report["differences"]] == ["spark.executor.cores"]
+    assert report["kept"] == [{"what": "conf.spark.executor.memory", "value": "4g", "dag": None}]
+    assert "The DAG names other values" in xcoms["preflight", "markdown"]
+
+
+def test_a_live_setting_is_dropped_only_when_that_is_accepted(
+    world: World, gates: SimpleNamespace
+) -> None:
+    world.run()
+    by_form(world, conf={"spark.executor.memory": "4g"})
+    dropped = {"conf": {"spark.executor.memory": None}, "needs_rollback": False}
+
+    with pytest.raises(AirflowFailException, match=r"live\.dropped_conf"):
+        look(world, **dropped)
+
+    report = look(world, **dropped, accept="live.dropped_conf")["preflight", "report"]
+    assert report["decision"] == "allowed_with_consequence"

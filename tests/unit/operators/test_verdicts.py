@@ -186,7 +186,6 @@ def test_the_rules_of_the_dag_are_recorded_for_whoever_has_no_dag(world: World) 
     world.run(world.operator(health=RESTARTING))
 
     recorded = world.home.supervision()
-    assert recorded is not None
     assert (recorded.number, recorded.health) == (1, RESTARTING)
 
 
@@ -214,5 +213,4 @@ def test_rules_of_a_newer_release_in_the_home_stop_nobody(world: World) -> None:
     world.run(world.operator(health=RESTARTING))
 
     recorded = world.home.supervision()
-    assert recorded is not None
     assert (recorded.number, recorded.health) == (3, RESTARTING)

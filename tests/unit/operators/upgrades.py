@@ -28,6 +28,7 @@ SETTLE: Final = "settle"
 
 _RENDERED: Final = {
     "soak_minutes": "",
+    "accept": "",
     "approvers": "",
     "is_dry_run": "False",
     "need_approval": "False",

@@ -60,7 +60,7 @@ def test_what_stands_in_the_form_may_be_sent_as_it_is_and_only_looks() -> None:
         ("way", ["parallel", "handover"]),
         ("start", ["by_gate", "fresh", "cloned", "carried"]),
         ("promote", ["ask", "auto"]),
-        ("runtime", ["spark-3.5", "spark-4.3"]),
+        ("runtime", ["as it is live", "spark-3.5", "spark-4.3"]),
     ],
 )
 def test_only_what_there_is_can_be_chosen(name: str, choices: list[str]) -> None:

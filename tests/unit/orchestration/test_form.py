@@ -15,7 +15,7 @@ from airflow_streaming.model.records.upgrade import SoakTerms
 from airflow_streaming.options import UpgradeOptions
 from airflow_streaming.orchestration.form import rescale_params, upgrade_params
 from airflow_streaming.orchestration.upgrade import rescale, rolling_restart, upgrade_in_place
-from airflow_streaming.spec import StreamSpec
+from airflow_streaming.spec import FormPolicy, StreamSpec
 
 SPEC = StreamSpec(name="orders", application="orders.py", home="/home", runtime="spark-3.5")
 
@@ -40,6 +40,19 @@ def test_what_stands_in_a_form_may_be_sent_as_it_is(form: dict[str, Param]) -> N
         assert value not in (None, "") or "null" in schema(param)["type"]
 
 
+def test_a_form_says_what_it_accepts_and_which_right_means_code() -> None:
+    code = "Who starts a run may run code as the worker's user."
+    usual = upgrade_params(SPEC)
+    assert all(code not in str(usual[name].description) for name in ("application", "conf"))
+    policy = FormPolicy(applications=["/srv/jobs"], conf=["spark.jars"], runtimes=["spark-4.3"])
+    opened = upgrade_params(replace(SPEC, form_policy=policy))
+    for name, listed in (("application", "/srv/jobs"), ("conf", "spark.jars")):
+        assert listed in str(opened[name].description)
+        assert code in str(opened[name].description)
+    assert code in str(rescale_params(form_policy=policy)["conf"].description)
+    assert schema(opened["runtime"])["enum"] == ["as it is live", "spark-4.3"]
+
+
 def test_a_form_that_is_sent_as_it_is_only_looks() -> None:
     assert upgrade_params(SPEC)["dry_run"].resolve() is True
     assert rescale_params()["dry_run"].resolve() is True
@@ -48,14 +61,14 @@ def test_a_form_that_is_sent_as_it_is_only_looks() -> None:
 def test_the_runtimes_that_are_known_are_on_offer() -> None:
     runtime = upgrade_params(SPEC)["runtime"]
 
-    assert schema(runtime)["enum"] == ["spark-3.5", "spark-4.3"]
-    assert runtime.resolve() == "spark-3.5"
+    assert schema(runtime)["enum"] == ["as it is live", "spark-3.5", "spark-4.3"]
+    assert runtime.resolve() == "as it is live"
     with pytest.raises(ParamValidationError):
         runtime.resolve("spark-9")
 
 
-def test_a_runtime_that_is_a_template_can_be_left_as_it_is() -> None:
-    runtime = upgrade_params(replace(SPEC, runtime="{{ var.value.spark }}"))["runtime"]
+def test_a_runtime_that_is_left_as_it_is_names_none() -> None:
+    runtime = upgrade_params(SPEC)["runtime"]
 
     task = render(upgrade_in_place, "upgrade.back_up", {"runtime": runtime.resolve()})
 
@@ -99,9 +112,11 @@ def test_the_soak_stands_there_in_minutes() -> None:
         form["soak_minutes"].resolve(0)
 
 
-def render(group: Any, task_id: str, params: dict[str, Any], **more: Any) -> Any:
+def render(
+    group: Any, task_id: str, params: dict[str, Any], spec: StreamSpec = SPEC, **more: Any
+) -> Any:
     with DAG("d", schedule=None) as dag:
-        group(SPEC, **more)
+        group(spec, **more)
     task = dag.get_task(task_id)
     task.render_template_fields({"params": params, "ti": None})
     return task
@@ -119,7 +134,9 @@ def test_what_is_typed_reaches_the_tasks() -> None:
         soak_minutes=7,
     )
 
-    task = render(upgrade_in_place, "upgrade.back_up", params)
+    policy = FormPolicy(applications=["s3://bucket"], conf=["spark.a", "spark.b"])
+    spec = replace(SPEC, form_policy=policy)
+    task = render(upgrade_in_place, "upgrade.back_up", params, spec)
 
     assert (task.runtime, task.application) == ("spark-4.3", "s3://bucket/it's.py")
     assert json.loads(task.conf) == {"spark.a": "<'\">", "spark.b": None}
@@ -201,7 +218,7 @@ def test_a_form_in_which_nothing_is_typed_takes_the_advice() -> None:
     [
         pytest.param({"executors": 4}, "4", id="another number"),
         pytest.param({"executor_memory": "8g"}, "", id="another size"),
-        pytest.param({"conf": {"spark.a": "1"}}, "", id="configuration"),
+        pytest.param({"conf": {"spark.task.maxFailures": "1"}}, "", id="configuration"),
         pytest.param({"take_advice": False}, "", id="a plain restart"),
     ],
 )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -14,12 +16,14 @@ import pytest
 
 from airflow_streaming.exceptions import HomeNotAllowed, NotTheOwner
 from airflow_streaming.home.home import StreamHome, open_home
+from airflow_streaming.launch import registry
+from airflow_streaming.launch.registry import ON_KUBERNETES
 from airflow_streaming.model.host import this_host
 from airflow_streaming.model.observation import ProcessState
 from airflow_streaming.model.records.control import Change, ChangeKind
 from airflow_streaming.model.records.epoch import (
-    KUBERNETES,
     STANDALONE,
+    YARN,
     Epoch,
     Host,
     Launch,
@@ -27,10 +31,17 @@ from airflow_streaming.model.records.epoch import (
 )
 from airflow_streaming.model.records.owner import Actor
 from airflow_streaming.plugins.access.kept import Kept
+from tests.unit.launch.jobs_launcher import JobsLauncher
 from tests.unit.launch.recorded_master import JsonServer
 from tests.unit.world import World
 
 NOW = datetime.now(UTC)
+KUBECONFIG = """
+current-context: c
+contexts: [{name: c, context: {cluster: c, user: u}}]
+clusters: [{name: c, cluster: {server: "http://SERVER"}}]
+users: [{name: u, user: {token: secret}}]
+"""
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
@@ -54,6 +65,16 @@ class Inside:
     @property
     def master(self) -> str:
         return f"spark://{self.server.address}"
+
+    @property
+    def places(self) -> dict[str, str]:
+        """Return what a forged record names, by launcher."""
+        return {
+            STANDALONE: self.master,
+            YARN: f"yarn://http://{self.server.address}",
+            **dict.fromkeys(ON_KUBERNETES, f"k8s://http://{self.server.address}/streams"),
+            "jobs": f"http://{self.server.address}",
+        }
 
 
 @pytest.fixture
@@ -116,6 +137,7 @@ def keeps(conn_id: str, home: str = "/srv/streams", **more: Any) -> Kept:
             "written": home,
             "dag": actor,
             "conn_id": conn_id,
+            "conn_written": conn_id,
             **more,
         }
     )
@@ -141,8 +163,7 @@ def test_a_cluster_that_only_a_record_names_is_not_asked(
     from airflow_streaming.plugins.access.drivers import PageDrivers
 
     drivers = PageDrivers(keeps(conn_id))
-    url = f"k8s://http://{inside.server.address}/streams"
-    for launcher, host in ((STANDALONE, inside.master), (KUBERNETES, url)):
+    for launcher, host in inside.places.items():
         epoch = an_epoch(launcher=launcher, host=Host(name=host))
         assert drivers.probe(epoch, launched(epoch)).state is ProcessState.UNSEEN
         assert drivers.logs(epoch, launched(epoch), tmp_path / "x.log", 100).tail is None
@@ -176,8 +197,64 @@ def test_a_cluster_that_hangs_does_not_hold_the_page(
 
 
 @pytest.mark.usefixtures("connections")
+@pytest.mark.parametrize(
+    ("written", "clusters", "is_asked"),
+    [
+        pytest.param("here", "", True, id="the_dag_file_spells_the_connection_out"),
+        pytest.param(None, "", False, id="a_template_gives_the_connection"),
+        pytest.param(None, "{}", True, id="the_cluster_is_listed"),
+        pytest.param("here", "spark://other:6066", True, id="another_cluster_is_listed"),
+    ],
+)
+def test_a_run_cannot_choose_the_cluster_that_pages_ask(
+    inside: Inside,
+    monkeypatch: pytest.MonkeyPatch,
+    written: str | None,
+    clusters: str,
+    is_asked: bool,
+) -> None:
+    from airflow_streaming.plugins.access.drivers import PageDrivers
+
+    monkeypatch.setenv("AIRFLOW__STREAMING__CLUSTERS", clusters.format(inside.master))
+    epoch = an_epoch(launcher=STANDALONE, host=Host(name=inside.master))
+
+    seen = PageDrivers(keeps("here", conn_written=written)).probe(epoch, launched(epoch))
+
+    assert (seen.was_asked, bool(inside.asked)) == (is_asked, is_asked)
+
+
+@pytest.mark.usefixtures("connections")
+def test_an_answer_that_drips_does_not_hold_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    from airflow_streaming.launch.clusters.rest import Unreachable, answers_within, ask
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        done = threading.Event()
+        threading.Thread(target=_drip, args=(server, done), daemon=True).start()
+        address = f"http://127.0.0.1:{server.getsockname()[1]}/"
+        try:
+            with answers_within(0.5), pytest.raises(Unreachable, match="whole answer"):
+                ask(address)
+        finally:
+            done.set()
+
+
+def _drip(server: socket.socket, done: threading.Event) -> None:
+    client, _ = server.accept()
+    with client, contextlib.suppress(OSError):
+        client.recv(4096)
+        client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+        while not done.wait(0.02):
+            client.sendall(b"x")
+
+
+@pytest.mark.usefixtures("connections")
+@pytest.mark.parametrize("launcher", [STANDALONE, YARN, *ON_KUBERNETES, "jobs"])
 def test_no_page_asks_the_cluster_of_a_forged_epoch(
-    demo_home: Path, tmp_path: Path, inside: Inside, monkeypatch: pytest.MonkeyPatch
+    demo_home: Path,
+    tmp_path: Path,
+    inside: Inside,
+    monkeypatch: pytest.MonkeyPatch,
+    launcher: str,
 ) -> None:
     import shutil
 
@@ -190,10 +267,22 @@ def test_no_page_asks_the_cluster_of_a_forged_epoch(
     newest = stream.newest_epoch()
     assert newest is not None
     forged = replace(
-        newest, number=newest.number + 1, launcher=STANDALONE, host=Host(name=inside.master)
+        newest,
+        number=newest.number + 1,
+        launcher=launcher,
+        host=Host(name=inside.places[launcher]),
     )
-    stream.create_epoch(forged)
-    stream.record_launch(launched(forged))
+    standbys = stream.standbys()
+    waiting = replace(forged, number=1, stream=standbys.name, serves=stream.name, standby=True)
+    for records, epoch in ((stream, forged), (standbys, waiting)):
+        records.create_epoch(epoch)
+        records.record_launch(launched(epoch))
+    config = tmp_path / "kubeconfig"
+    config.write_text(KUBECONFIG.replace("SERVER", inside.server.address))
+    monkeypatch.setenv("KUBECONFIG", str(config))
+    monkeypatch.setitem(
+        registry._OWN, "jobs", lambda *_: JobsLauncher(f"http://{inside.server.address}", "t")
+    )
     with TestClient(page_app(home, monkeypatch.setattr)) as client:
         found = client.get("/api/streams/orders_eu/orders_eu")
         reply = client.post(
@@ -203,7 +292,8 @@ def test_no_page_asks_the_cluster_of_a_forged_epoch(
         )
 
     assert (found.status_code, inside.asked) == (200, []), found.text
-    assert reply.status_code in (200, 409), reply.text
+    assert reply.status_code == 409, reply.text
+    assert stream.death(forged.number) is None
 
 
 @pytest.mark.usefixtures("connections")

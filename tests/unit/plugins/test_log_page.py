@@ -38,7 +38,7 @@ def test_the_spark_ui_is_not_known_before_the_driver_has_told_it(world: World) -
     from airflow_streaming.plugins import routes
 
     with pytest.raises(HTTPException) as refused:
-        routes._to_spark_ui(world.home)
+        routes._to_spark_ui(world.home, ())
     assert (refused.value.status_code, refused.value.detail) == (
         404,
         "The stream has no driver yet.",
@@ -46,7 +46,7 @@ def test_the_spark_ui_is_not_known_before_the_driver_has_told_it(world: World) -
 
     world.run()
     with pytest.raises(HTTPException) as refused:
-        routes._to_spark_ui(world.home)
+        routes._to_spark_ui(world.home, ())
     assert refused.value.status_code == 404
     assert "Spark UI address" in refused.value.detail
 

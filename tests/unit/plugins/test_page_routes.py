@@ -284,7 +284,7 @@ def test_a_request_that_another_site_can_make_does_nothing(
 
 
 def stream(home: Path, name: str = "orders_eu") -> StreamHome:
-    return open_home(str(home), probe=False).stream(name)
+    return open_home(str(home)).stream(name)
 
 
 def test_an_editor_stops_and_starts_a_stream_in_his_own_name(

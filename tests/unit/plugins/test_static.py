@@ -140,3 +140,78 @@ def test_figures_are_read_as_people_read_them() -> None:
         ["node", "--input-type=module"], input=program.encode(), check=True, capture_output=True
     )
     assert json.loads(found.stdout) == [text for _, _, text in CASES]
+
+
+HOSTILE_REPORTS = {
+    "asterisks": "*" * 200_000,
+    "bars": "|" * 100_000,
+    "bars_and_spaces": ("|" + " " * 400) * 400,
+    "rows": "|a|a\n" * 40_000,
+    "items": "- a\n" * 50_000,
+    "code": "`a` " * 50_000,
+    "paragraphs": "a\n\n" * 66_000,
+    "ticks": "`" * 200_000,
+}
+
+
+@needs_node
+@pytest.mark.parametrize("text", HOSTILE_REPORTS.values(), ids=HOSTILE_REPORTS)
+def test_a_hostile_report_takes_a_bounded_number_of_elements(text: str) -> None:
+    found, count = rendered(text)
+
+    assert count <= 45_000
+    assert found["tag"] == "article"
+
+
+@needs_node
+def test_a_report_is_read_as_markdown() -> None:
+    found, _ = rendered(
+        "# Now\n\n|a|b|\n|--|:-:|\n|1|`x`|\n\n- **bold** and `code`\n\nA \\* star.\n"
+    )
+
+    assert found == node(
+        "article",
+        node("h1", "Now"),
+        node(
+            "table",
+            node(
+                "tbody",
+                node("tr", node("th", "a"), node("th", "b")),
+                node("tr", node("td", "1"), node("td", node("code", "x"))),
+            ),
+        ),
+        node("ul", node("li", node("b", "bold"), " and ", node("code", "code"))),
+        node("p", "A * star."),
+    )
+
+
+def node(tag: str, *children: object) -> dict[str, object]:
+    return {"tag": tag, "children": [*children]}
+
+
+def rendered(text: str) -> tuple[dict[str, object], int]:
+    """Return a report as the page makes it, and how many elements it has."""
+    program = f"""
+      let count = 0;
+      globalThis.Node = class {{
+        constructor(tag) {{ this.tag = tag; this.children = []; count++; }}
+        setAttribute() {{}}
+        append(...more) {{ this.children.push(...more); }}
+      }};
+      globalThis.document = {{
+        createElement: (tag) => new Node(tag),
+        createTextNode: (text) => Object.assign(new Node(""), {{ toJSON: () => text }}),
+      }};
+      const {{ markdown }} = await import({json.dumps((STATIC / "markdown.js").as_uri())});
+      const root = markdown({json.dumps(text)});
+      console.log(JSON.stringify([count > 200 ? {{ tag: root.tag }} : root, count]));
+    """
+    found = subprocess.run(
+        ["node", "--input-type=module"],
+        input=program.encode(),
+        check=True,
+        capture_output=True,
+        timeout=20,
+    )
+    told, count = json.loads(found.stdout)
+    return told, count

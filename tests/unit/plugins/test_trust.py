@@ -104,10 +104,4 @@ def test_a_browser_is_led_only_to_hosts_that_are_known(
 ) -> None:
     allowed = ("spark.example.com", ".workers.internal", "10.0.0.0/8", "fd00::/8")
 
-    assert ui_address(url, host="worker-1", allowed=allowed) == expected
-
-
-def test_the_names_of_this_host_count_for_a_driver_that_it_has_launched() -> None:
-    url = "http://127.0.0.1:4040"
-
-    assert ui_address(url, host="here", local=("localhost", "127.0.0.1")) == url
+    assert ui_address(url, hosts=("worker-1",), allowed=allowed) == expected

@@ -11,7 +11,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.records.control import DesiredState
+from airflow_streaming.model.records.control import Change, ChangeKind, DesiredState
 from airflow_streaming.model.records.epoch import Host
 from airflow_streaming.sensors import stream as sensors
 from airflow_streaming.sensors.stream import (
@@ -119,6 +119,47 @@ def test_a_stopped_stream_fails_the_gate_at_once(
         AirflowFailException, match=r"stream 'orders' cannot meet the condition.*stopped"
     ):
         make(sensor, world, **asked).poke({})
+
+
+@pytest.mark.parametrize(("sensor", "asked"), SENSORS.items(), ids=NAMES)
+def test_a_stop_that_is_tolerated_is_waited_out(
+    world: World, sensor: type[StreamGateSensor], asked: dict[str, Any]
+) -> None:
+    world.home.want(DesiredState.STOPPED, by="ann", reason="x", now=datetime.now(UTC))
+    gate = make(sensor, world, tolerate_stop=timedelta(hours=1), **asked)
+
+    assert not gate.poke({}).is_done
+    gate.deferrable = True
+    with pytest.raises(TaskDeferred) as deferred:
+        gate.execute({})
+    condition = Condition.from_dict(deferred.value.trigger.condition)
+    assert condition.tolerate_stop == timedelta(hours=1)
+
+
+def test_a_restore_in_progress_is_waited_out(world: World) -> None:
+    world.run()
+    world.home.want(DesiredState.STOPPED, by="ann", reason="x", now=datetime.now(UTC))
+    now = datetime.now(UTC)
+    world.home.begin_change(
+        Change(
+            number=1,
+            stream="orders",
+            what=ChangeKind.RESTORE,
+            replaced=1,
+            deployment=2,
+            checkpoint="/c",
+            by="ann",
+            reason="x",
+            at=now,
+        )
+    )
+
+    assert not make(StreamProgressSensor, world, batch=7).poke({}).is_done
+
+
+def test_a_negative_tolerance_is_refused(world: World) -> None:
+    with pytest.raises(SpecError, match="tolerate_stop"):
+        make(StreamHealthSensor, world, tolerate_stop=timedelta(seconds=-1))
 
 
 def test_an_open_circuit_fails_the_gate_at_once(world: World) -> None:

@@ -9,6 +9,8 @@ from airflow_streaming.advice.doctor import examine
 from airflow_streaming.advice.examined import Advice, Facts
 from airflow_streaming.advice.profile import StateStore, effective, production, resolve
 from airflow_streaming.model.progress import BatchProgress
+from airflow_streaming.model.spark.plan import OperatorKind, OperatorPlan, QueryPlan, SinkPlan
+from airflow_streaming.model.spark.releases import CHECKPOINT_FORMAT
 from tests.unit.supervision.builders import BEGUN, a_batch, a_deployment, a_query, a_status
 
 PARTITIONS = "spark.sql.shuffle.partitions"
@@ -57,9 +59,22 @@ def facts(**changes: Any) -> Facts:
         ),
         "history": history,
         "pinned": {"revenue": {PARTITIONS: "2", PROVIDER: StateStore.ROCKSDB.provider}},
+        "plans": (a_planned_query(),),
         "script": SCRIPT,
     }
     return Facts(**known | changes)
+
+
+def a_planned_query(sink: str = "file", checkpoint_format: str = "1") -> QueryPlan:
+    """Return the plan of a stateful query."""
+    return QueryPlan(
+        query="revenue",
+        spark="4.3.0",
+        output_mode="append",
+        sink=SinkPlan(sink=sink),
+        operators=(OperatorPlan(sort=OperatorKind.AGGREGATE),),
+        conf={CHECKPOINT_FORMAT: checkpoint_format},
+    )
 
 
 def said(rule: str, found: Facts) -> list[Advice]:

@@ -12,6 +12,7 @@ from airflow_streaming.model.records.autoscale import SizeCode
 from airflow_streaming.model.records.control import CircuitState, DesiredState
 from airflow_streaming.model.records.epoch import LaunchCause, Outcome
 from airflow_streaming.model.records.policy import Blackout, RestartPolicy
+from airflow_streaming.model.spark.failure_signs import FailureKind
 from airflow_streaming.model.status import DriverState
 from airflow_streaming.supervision.autoscale import SizeStep, SizeView
 from airflow_streaming.supervision.decide import STOP_MARGIN
@@ -37,6 +38,7 @@ GONE, UNSEEN = ProcessState.GONE, ProcessState.UNSEEN
 STOPPED: Final = DesiredState.STOPPED
 OVERDUE: Final = seconds(60) + STOP_MARGIN
 SILENT: Final[dict[str, Any]] = {"silent_for": minutes(1)}
+FINAL: Final = a_give_up(failure_kind=FailureKind.CONFIGURATION)
 HALF_OPENING: Final = RestartPolicy(half_open_after=minutes(30))
 
 ALIVE: Final = observed()
@@ -290,6 +292,36 @@ TABLE: Final[dict[str, tuple[dict[str, Any], str]]] = {
     ),
     "an open circuit half-opens after its time": (
         {"seen": FAILED, "circuit": a_circuit(at=NOW - minutes(30)), "policy": HALF_OPENING},
+        "launch",
+    ),
+    "but not for a copy that can only fail in the same way": (
+        {
+            "seen": FAILED,
+            "decision": FINAL,
+            "deployment": a_deployment(),
+            "circuit": a_circuit(at=NOW - minutes(30)),
+            "policy": HALF_OPENING,
+        },
+        "park",
+    ),
+    "it does for a corrected copy": (
+        {
+            "seen": FAILED,
+            "decision": FINAL,
+            "deployment": a_deployment(number=4),
+            "circuit": a_circuit(at=NOW - minutes(30)),
+            "policy": HALF_OPENING,
+        },
+        "launch",
+    ),
+    "it does after user code, which a restart may help": (
+        {
+            "seen": FAILED,
+            "decision": a_give_up(failure_kind=FailureKind.USER_CODE),
+            "deployment": a_deployment(),
+            "circuit": a_circuit(at=NOW - minutes(30)),
+            "policy": HALF_OPENING,
+        },
         "launch",
     ),
     "but not before": (

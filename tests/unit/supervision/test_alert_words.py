@@ -117,7 +117,7 @@ def test_a_poison_batch_is_named_with_its_offsets_and_error() -> None:
         "failures in a row": "6",
     }
     assert "set the offending rows aside" in alert.remedy
-    assert "close-circuit orders" in alert.remedy
+    assert "start orders --again" in alert.remedy
 
 
 def test_the_remedy_of_the_decision_comes_before_the_usual_one() -> None:

@@ -14,6 +14,7 @@ from airflow_streaming.supervision.readiness.asset_events import (
     LastSent,
     StreamEvent,
     announce,
+    why_silent,
 )
 from airflow_streaming.supervision.readiness.snapshot import QuerySnapshot, StreamSnapshot
 from tests.unit.supervision.builders import minutes
@@ -98,6 +99,41 @@ def test_only_the_named_query_counts() -> None:
 
 def test_what_was_committed_is_told_of_a_stream_that_is_only_read() -> None:
     assert told_of([replace(marked("11:10:00"), fresh=False)], EventType.WATERMARK)
+
+
+def test_a_query_without_a_watermark_does_not_hold_up_the_others() -> None:
+    sight = marked("11:10:00")
+    bare = a_query("raw", has_watermark=False)
+
+    (told,) = told_of([replace(sight, queries=(bare, *sight.queries))], EventType.WATERMARK)
+
+    assert (told["query"], told["complete_until"][:16]) == ("q0", "2026-11-21T11:00")
+
+
+BARE = a_query("raw", has_watermark=False)
+UNMOVED = a_query("new", has_watermark=True)
+
+
+@pytest.mark.parametrize(
+    ("queries", "asked", "expected"),
+    [
+        ((), {}, "No query of stream 'orders' is known yet."),
+        ((BARE,), {}, "No query of stream 'orders' that is asked has a watermark ('raw')."),
+        ((BARE, UNMOVED), {"query": "raw"}, "No query of stream 'orders' that is asked"),
+        ((BARE, UNMOVED), {}, "No row has moved the watermark of query 'new' yet."),
+        ((BARE, *marked("11:10:00").queries), {}, ""),
+        ((BARE,), {"topic": EventType.BATCH}, ""),
+        ((), {"topic": EventType.BATCH}, "No query of stream 'orders' is known yet."),
+        ((), {"topic": EventType.STATE}, ""),
+    ],
+)
+def test_silence_has_a_reason(
+    queries: tuple[QuerySnapshot, ...], asked: dict[str, Any], expected: str
+) -> None:
+    reason = why_silent(a_sight(queries=queries), **{"topic": EventType.WATERMARK, **asked})
+
+    assert reason.startswith(expected)
+    assert bool(reason) == bool(expected)
 
 
 def test_batches_are_told_no_more_often_than_asked() -> None:

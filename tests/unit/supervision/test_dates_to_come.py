@@ -42,7 +42,9 @@ Waits = Callable[[datetime], bool]
 
 def a_standby(created_at: datetime, process: ProcessState = ProcessState.RUNNING) -> StandbyView:
     return StandbyView(
-        epoch=an_epoch(standby=True, serves="orders", created_at=created_at),
+        epoch=an_epoch(
+            stream="orders.standby", standby=True, serves="orders", created_at=created_at
+        ),
         process=a_process(process),
         launch=a_launch() if process is ProcessState.RUNNING else None,
     )

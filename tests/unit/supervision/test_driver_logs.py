@@ -157,12 +157,12 @@ def test_the_command_shows_what_was_kept(world: World, capsys: pytest.CaptureFix
         def logs(self, *_: Any) -> DriverLog:
             return DriverLog(place="pod orders-e1", trouble="404 NotFound")
 
-    asked = argparse.Namespace(epoch=1)
+    asked = argparse.Namespace(epoch=1, follow=False)
     assert command.show_log(world.home, asked, Gone()) == 0
     shown = capsys.readouterr().out
     assert "(redacted) and the end" in shown
     assert "\x1b" not in shown
-    assert command.show_log(world.home, argparse.Namespace(epoch=9), Gone()) == 1
+    assert command.show_log(world.home, argparse.Namespace(epoch=9, follow=False), Gone()) == 1
 
 
 @pytest.mark.filterwarnings("ignore")

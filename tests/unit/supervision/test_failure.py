@@ -6,21 +6,9 @@ import time
 from urllib.parse import quote, quote_plus
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from airflow_streaming.model.spark.conf import (
-    _GIVEN,
-    SECRET_KEY,
-    SPARK_REDACTION,
-    mask_uri,
-    may_name_secret,
-    redact,
-    secret_values,
-)
+from airflow_streaming.model.spark.conf import redact, secret_values
 from airflow_streaming.model.spark.failures import (
-    _AUTHORIZATION,
-    _SECRET,
     MAX_TEXT,
     conditions_in,
     core_of,
@@ -30,6 +18,10 @@ from airflow_streaming.model.spark.failures import (
     presentable,
     python_error_in,
     speech_of,
+)
+from airflow_streaming.model.spark.secrets import (
+    SPARK_REDACTION,
+    mask_uri,
 )
 
 FOREACH_BATCH = """\
@@ -268,21 +260,6 @@ def test_masking_takes_time_in_proportion_to_the_text(part: str) -> None:
 
     # Twenty times the text; quadratic work would take four hundred times as long.
     assert seconds(40_000) < 100 * max(seconds(2_000), 0.004)
-
-
-@pytest.mark.parametrize("pattern", [SECRET_KEY, _AUTHORIZATION, _SECRET, _GIVEN])
-def test_what_is_not_looked_at_in_full_has_nothing_to_mask(pattern: re.Pattern[str]) -> None:
-    @settings(max_examples=25, database=None, derandomize=True)
-    @given(st.from_regex(pattern))
-    def attempt(text: str) -> None:
-        assert may_name_secret(text)
-
-    attempt()
-
-
-@pytest.mark.parametrize("text", ["", "/lake/orders/3", "batch 5 of 7", "no state: operator 0"])
-def test_a_plain_text_is_not_looked_at_in_full(text: str) -> None:
-    assert not may_name_secret(text)
 
 
 def test_a_text_is_cut_and_masked_before_it_is_kept() -> None:

@@ -16,6 +16,7 @@ from airflow_streaming.supervision.readiness.conditions import (
     catch_up,
     gate,
 )
+from airflow_streaming.supervision.readiness.pause import Pause
 from airflow_streaming.supervision.readiness.snapshot import (
     QuerySnapshot,
     ReadinessState,
@@ -39,6 +40,7 @@ REVENUE = QuerySnapshot(
     backlog_seconds=3.0,
 )
 RAW = QuerySnapshot(name="raw")
+BARE = replace(RAW, has_watermark=False)
 SIGHT = StreamSnapshot(who="stream 'orders'", verdict=HEALTHY, queries=(REVENUE,), fresh=True)
 
 
@@ -75,6 +77,30 @@ TABLE: dict[str, tuple[StreamSnapshot, dict[str, Any], ReadinessState, str]] = {
     ),
     "data is there of a stopped stream": (seen(lost=STOPPED), {"batch": 41}, READY, "batch 41"),
     "data will never come": (seen(lost=STOPPED), {"batch": 42}, LOST, f"newest is 41. {STOPPED}"),
+    "a stop that is tolerated": (
+        seen(lost=STOPPED, pause=Pause(lasts=minutes(5))),
+        {"batch": 42, "tolerate_stop": minutes(6)},
+        WAITING,
+        f"newest is 41. {STOPPED} The stop has lasted 5 min of 6 min.",
+    ),
+    "a stop that is tolerated no longer": (
+        seen(lost=STOPPED, pause=Pause(lasts=minutes(6))),
+        {"batch": 42, "tolerate_stop": minutes(6)},
+        LOST,
+        STOPPED,
+    ),
+    "well again after a stop that is tolerated": (
+        seen(lost=STOPPED, pause=Pause(lasts=minutes(5))),
+        {"healthy_for": minutes(1), "tolerate_stop": minutes(6)},
+        WAITING,
+        STOPPED,
+    ),
+    "a circuit is no stop": (
+        seen(lost="The circuit is open."),
+        {"batch": 42, "tolerate_stop": minutes(6)},
+        LOST,
+        "The circuit is open.",
+    ),
     "committed since": (SIGHT, {"committed_since": NOW - seconds(5)}, READY, "revenue"),
     "not since": (SIGHT, {"committed_since": NOW}, WAITING, "has committed nothing since"),
     "never": (seen(queries=(RAW,)), {"committed_since": NOW}, WAITING, "last: never"),
@@ -85,7 +111,42 @@ TABLE: dict[str, tuple[StreamSnapshot, dict[str, Any], ReadinessState, str]] = {
         WAITING,
         "The watermark of query 'revenue'",
     ),
-    "no watermark": (seen(queries=(RAW,)), {"watermark": NOW}, WAITING, "has no watermark"),
+    "no watermark is known": (
+        seen(queries=(RAW,)),
+        {"watermark": NOW},
+        WAITING,
+        "Query 'raw' has no watermark, or none yet.",
+    ),
+    "a query without a watermark does not count": (
+        seen(queries=(BARE, REVENUE)),
+        {"watermark": NOW - minutes(10)},
+        READY,
+        "watermark",
+    ),
+    "no query has a watermark": (
+        seen(queries=(BARE, replace(BARE, name="late"))),
+        {"watermark": NOW},
+        LOST,
+        "No query of stream 'orders' that is asked has a watermark ('raw', 'late').",
+    ),
+    "the query that is named has none": (
+        seen(queries=(BARE, REVENUE)),
+        {"watermark": NOW, "query": "raw"},
+        LOST,
+        "withWatermark()",
+    ),
+    "no row has moved the watermark": (
+        seen(queries=(BARE, replace(RAW, has_watermark=True))),
+        {"watermark": NOW},
+        WAITING,
+        "No row has moved the watermark of query 'raw' yet.",
+    ),
+    "one may have a watermark": (
+        seen(queries=(BARE, replace(RAW, name="new"))),
+        {"watermark": NOW},
+        WAITING,
+        "Query 'new' has no watermark, or none yet.",
+    ),
     "backlog below": (SIGHT, {"backlog_below": 101.0}, READY, "revenue"),
     "backlog on the bound": (SIGHT, {"backlog_below": 100.0}, WAITING, "is 100 records, not below"),
     "backlog unknown": (

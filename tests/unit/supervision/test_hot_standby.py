@@ -250,7 +250,9 @@ class Keeping:
         from airflow_streaming.model.names import Layout
 
         epoch = home.epoch(number)
-        status = a_status(epoch=number, token=epoch.token, host=FAKE_HOST, **changes)
+        status = a_status(
+            stream=home.name, epoch=number, token=epoch.token, host=FAKE_HOST, **changes
+        )
         path = Layout(home.name).epoch(number, "status.json")
         home.store.replace(path, status.to_bytes())
 
@@ -285,7 +287,7 @@ def test_a_damaged_record_of_a_standby_leaves_the_stream_watched(keeping: Keepin
     assert (found.is_standby_unreadable, found.standby) == (True, None)
     assert decide(found).action is Action.WATCH
     shown = view_stream(keeping.home, keeping.launcher.probe, patience=0)
-    assert shown.seen is not None
+    assert shown.status.seen is not None
     assert shown.standby != ""
 
 

@@ -17,7 +17,7 @@ from airflow_streaming.model.records.policy import (
     RestartPolicy,
 )
 from airflow_streaming.model.spark.failure_signs import FailureKind
-from airflow_streaming.supervision.restart import decide_restart
+from airflow_streaming.supervision.restart import decide_restart, failures_in_a_row
 from tests.unit.supervision.builders import EPOCH, NOW, a_give_up, a_restart, minutes, seconds
 from tests.unit.supervision.restart_model import disagreement_of_restarts
 
@@ -95,6 +95,25 @@ def test_only_healthy_progress_clears_the_count(progress: dict[str, Any], failur
     decision = decided(a_failure(**progress), earlier=earlier, policy=UNLIMITED)
 
     assert decision.consecutive_failures == failures
+
+
+@pytest.mark.parametrize(
+    ("between", "count"),
+    [
+        ([], 2),
+        ([{"progressed_for": minutes(9), "batches": 30}], 2),
+        ([{"progressed_for": minutes(30), "batches": 19}], 2),
+        ([HEALTHY], 0),
+        ([HEALTHY, {}], 0),
+    ],
+)
+def test_one_driver_with_healthy_progress_ends_a_row(
+    between: list[dict[str, Any]], count: int
+) -> None:
+    decisions, progress = restarts_ago(minutes(2), minutes(1)), [a_failure(**p) for p in between]
+
+    assert failures_in_a_row(decisions, progress, POLICY) == count
+    assert failures_in_a_row([], progress, POLICY) == 0
 
 
 FIVE_IN_TEN_MINUTES = [minutes(9.9), minutes(8), minutes(6), minutes(4), minutes(2)]
@@ -256,7 +275,7 @@ def test_the_trial_of_a_half_open_circuit_has_one_try() -> None:
     decision = decided(a_failure(trial=True), policy=UNLIMITED)
 
     assert decision.action is RestartAction.GIVE_UP
-    assert decision.reason == "Killed. It was the one try of a half-open circuit."
+    assert decision.reason == "Killed. It was the half-open trial, so the circuit stays open."
 
 
 def test_a_trial_that_made_healthy_progress_has_earned_its_restarts_back() -> None:

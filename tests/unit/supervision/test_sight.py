@@ -138,6 +138,16 @@ def test_a_watermark_that_no_row_has_moved_is_none(told: str | None, known: str 
 
 
 @pytest.mark.parametrize(
+    ("told", "has_one"),
+    [("2026-11-21T11:00:00.000Z", True), ("1970-01-01T00:00:00.000Z", True), (None, False)],
+)
+def test_spark_names_the_watermark_of_each_query_that_has_one(
+    told: str | None, has_one: bool
+) -> None:
+    assert query_of(watermark=told).has_watermark is has_one
+
+
+@pytest.mark.parametrize(
     ("backlogs", "total"),
     [((3.0, 4.0), 7.0), ((3.0, None), None), ((0.0,), 0.0), ((), None)],
     ids=["every source tells", "one does not", "nothing left", "no source"],

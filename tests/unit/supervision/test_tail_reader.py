@@ -331,3 +331,16 @@ def test_every_golden_checkpoint_is_understood() -> None:
     assert [golden.name for golden, tail in found.items() if not tail.offsets] == []
     assert {golden.spark for golden in found} == {"3.5.9", "4.1.4", "4.3.0"}
     assert len(found) == 36
+
+
+def test_the_names_in_a_folder_without_a_checkpoint_are_not_told(tmp_path: Path) -> None:
+    folder = tmp_path / "etc"
+    (folder / "ssl").mkdir(parents=True)
+    (folder / "secret-tool.conf").write_text("x")
+    (folder / "alternative").symlink_to(folder / "ssl")
+
+    (tail,) = Tails(open_folders(str(folder))).read()
+
+    assert tail.name == "etc"
+    assert tail.unknown is not None
+    assert not any(name in tail.unknown for name in ("ssl", "secret-tool", "alternative"))

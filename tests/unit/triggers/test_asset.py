@@ -123,6 +123,19 @@ async def test_a_watermark_that_advances_is_an_event(world: World) -> None:
     assert second["watermark"].startswith("2026-11-21T14:30")
 
 
+async def test_a_stream_without_a_watermark_says_why_its_asset_is_silent(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.run()
+    commit(world, a_batch(7))
+
+    assert await is_silent(trigger_of(of_world(world), Store()))
+
+    said = capsys.readouterr().out
+    assert said.count("has no event") == 1, "one line for one reason"
+    assert "No query of stream 'orders' that is asked has a watermark ('revenue')." in said
+
+
 async def test_a_triggerer_that_takes_over_tells_nothing_again(world: World) -> None:
     store = Store()
     world.run()

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 from airflow.sdk.module_loading import import_string
+from airflow.sdk.observability import stats
 
 from airflow_streaming.model.records.control import DesiredState
 from airflow_streaming.model.records.epoch import Outcome
@@ -31,8 +32,8 @@ from tests.unit.world import World
     ("kind", "kwargs"),
     [
         (StreamTrigger, {"watched": 7, "rollover_seconds": 60.0, "blocked": True}),
-        (StreamTrigger, {"run_started_at": LONG_AGO, "rules": {"hang_after": 30.0}}),
-        (StreamTrigger, {"policy": {"half_open_after": 5.0}, "until_parked": True}),
+        (StreamTrigger, {"run_started_at": LONG_AGO, "due_in_seconds": 30.0}),
+        (StreamTrigger, {"standby": True, "until_parked": True}),
         (GateTrigger, {"condition": {}, "rules": {"hang_after": 30.0}}),
     ],
 )
@@ -290,3 +291,44 @@ def watching(
         dag_id="orders", run_id="run-1", task_id="orders", map_index=-1
     )
     return trigger
+
+
+async def test_a_trigger_exports_its_rules_and_takes_them_back_at_its_end(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held: list[tuple[str, float, dict[str, str]]] = []
+    monkeypatch.setattr(
+        stats, "gauge", lambda name, value, *, tags: held.append((name, value, tags))
+    )
+    world.run()
+    stuck = world.query(batch_for_s=6e3, quiet_for_s=6e3, planned_batch=3)
+    world.say(progressed_for=timedelta(hours=1), queries=(stuck,))
+
+    event = await first_event(make_trigger(world))
+
+    stalled = [value for name, value, tags in held if tags.get("rule") == "stalled"]
+    assert event["action"] == "alert"
+    assert (stalled[0], stalled[-1]) == (1, 0)
+
+
+def test_a_trigger_exports_the_failures_in_a_row(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts: list[float] = []
+
+    def gauge(name: str, value: float, *, tags: dict[str, str]) -> None:
+        if name == "streaming.failures_in_a_row":
+            counts.append(value)
+
+    monkeypatch.setattr(stats, "gauge", gauge)
+    trigger = world.run()
+    world.crash()
+    world.wake(trigger)
+    watching = make_trigger(world, watched=2)
+    world.say(progressed_for=timedelta(minutes=1))
+    watching.look_once()
+    recovered = world.query(batches=567)
+    world.say(beat=2, progressed_for=timedelta(minutes=19), queries=(recovered,))
+    watching.look_once()
+
+    assert counts == [1, 0]

@@ -8,7 +8,7 @@ from pathlib import Path
 from airflow_streaming.model.records.policy import Budget, RestartPolicy
 from airflow_streaming.options import BackupOptions, Soaked, UpgradeOptions
 from airflow_streaming.orchestration.stream_dags import stream_dags
-from airflow_streaming.spec import SoakTerms, StreamSpec
+from airflow_streaming.spec import FormPolicy, SoakTerms, StreamSpec
 
 COUNTRIES = ("Freedonia", "Grand Fenwick", "Ruritania", "San Serriffe")
 SOAK_AT_LEAST_S = 10
@@ -42,6 +42,7 @@ globals().update(
             home="{{ var.value.streams_home }}",
             runtime="spark-3.5",
             conf={"spark.sql.shuffle.partitions": 2},
+            form_policy=FormPolicy(fields=["application"]),
             restart=RestartPolicy(
                 first_delay=timedelta(seconds=1),
                 max_delay=timedelta(seconds=5),

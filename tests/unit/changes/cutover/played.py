@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from airflow_streaming.home.consumers import live
-from airflow_streaming.home.home import Home, StreamHome
+from airflow_streaming.home.home import Home, StreamHome, init_home
 from airflow_streaming.launch.port import LaunchRequest
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.names import Layout
@@ -63,6 +63,7 @@ class Played:
     def __init__(self, folder: Path, green: str, streams: tuple[str, ...]) -> None:
         self.folder, self.code, self.streams = folder, green, streams
         self.uri = str(folder / "home")
+        init_home(self.uri)
         self.store: Any = LocalStore(self.uri)
         self.now, self.clock = NOON, 1000.0
         self.produced = 0

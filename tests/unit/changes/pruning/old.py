@@ -34,7 +34,7 @@ class Kept:
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "home"
         self.folder.mkdir()
-        self.home: Home = open_home(str(self.folder), probe=False)
+        self.home: Home = open_home(str(self.folder))
         self.blobs: Blobs = LocalBlobs(str(self.folder))
 
     def lane(self, name: str = "orders") -> StreamHome:

@@ -26,6 +26,7 @@ from airflow_streaming.model.records.control import (
     RemovalKind,
 )
 from airflow_streaming.model.records.epoch import Epoch, Outcome
+from airflow_streaming.model.uris import digest_of
 from airflow_streaming.services.pruning import prune
 from airflow_streaming.storage.blobs import LocalBlobs
 from tests.fakes import FakeLauncher
@@ -105,7 +106,7 @@ def test_a_checkpoint_that_another_stream_goes_on_from_stays(kept: Kept):
 def test_a_home_under_a_link_is_the_same_home(kept: Kept, tmp_path: Path):
     (tmp_path / "link").symlink_to(kept.folder)
     kept.home, kept.blobs = (
-        open_home(str(tmp_path / "link"), probe=False),
+        open_home(str(tmp_path / "link")),
         LocalBlobs(str(tmp_path / "link")),
     )
     kept.prune()
@@ -129,14 +130,15 @@ def test_a_link_in_the_place_of_a_checkpoint_stays(kept: Kept, tmp_path: Path):
 
 
 def test_old_driver_logs_of_this_host_go(kept: Kept, tmp_path: Path):
-    logs = tmp_path / "drivers"
+    drivers = tmp_path / "drivers"
+    logs = drivers / digest_of(kept.home.store.uri)
     rotated = ("000001.log.1", "000001.log.2.gz", "000002.log-20260301.zst")
     others = ("000001.log.txt", "000007.log.1", "notes.log")
     for name in (*(f"{numbered(number)}.log" for number in (1, 2, 7, 11)), *rotated, *others):
         kept.write(logs / "orders" / name)
         when = NOW.timestamp() - (5 if name == "000002.log" else 50) * 86_400
         os.utime(logs / "orders" / name, (when, when))
-    kept.prune(driver_folder=logs)
+    kept.prune(driver_folder=drivers)
     left = sorted(file.name for file in (logs / "orders").iterdir())
     assert left == sorted(["000002.log", "000007.log", "000011.log", *others])
 
@@ -165,8 +167,9 @@ def test_logs_behind_a_link_stay(kept: Kept, tmp_path: Path):
     file = outside / "000001.log"
     file.write_text("")
     os.utime(file, (ago(90).timestamp(),) * 2)
-    (tmp_path / "drivers").mkdir()
-    (tmp_path / "drivers" / "orders").symlink_to(outside)
+    logs = tmp_path / "drivers" / digest_of(kept.home.store.uri)
+    logs.mkdir(parents=True)
+    (logs / "orders").symlink_to(outside)
     kept.prune(driver_folder=tmp_path / "drivers")
     assert file.exists()
 

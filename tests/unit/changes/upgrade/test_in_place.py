@@ -12,7 +12,7 @@ from airflow_streaming.model.records.control import ChangeOutcome, DesiredState
 from airflow_streaming.model.records.epoch import LaunchCause
 from airflow_streaming.model.records.upgrade import RollbackMethod, RollbackPlan
 from airflow_streaming.model.records.upgrade_table import Stage, UpgradeCommand
-from airflow_streaming.model.spark.conf import REDACTED
+from airflow_streaming.model.spark.secrets import REDACTED
 from airflow_streaming.supervision.decide import Action
 from tests.unit.changes.upgrade.upgrading import Upgraded, end_of
 from tests.unit.home.make import SCRIPT

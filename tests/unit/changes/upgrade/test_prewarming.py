@@ -419,7 +419,14 @@ def test_the_warmed_driver_runs_what_the_change_proposes(tmp_path: Path) -> None
     assert found.deployment == stream.home.terms(stream.home.change(1)).proposed
 
 
-@pytest.mark.parametrize("changes", [{"deployment": 1}, {"change": 7}, {"serves": "payments"}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"deployment": 1},
+        {"change": 7},
+        {"serves": "payments", "stream": standby_of("payments")},
+    ],
+)
 def test_it_runs_nothing_that_its_change_does_not_propose(
     changes: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -42,7 +42,8 @@ from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.model.storage import LocalStore
 from airflow_streaming.spark_jobs import rehearsal
 from airflow_streaming.spark_jobs.rehearsal import PREFIX, rehearse
-from airflow_streaming.spark_jobs.runner import Program, scratch_folder, sweep
+from airflow_streaming.spark_jobs.runner import Program
+from airflow_streaming.spark_jobs.scratch import scratch_folder, sweep
 from airflow_streaming.storage.folders import open_folders
 from tests.patience import PATIENCE
 from tests.unit.supervision.builders import a_deployment

@@ -23,7 +23,7 @@ LAST = RetentionPolicy(keep_last=1, origins={Origin.BEFORE_UPGRADE: RetentionPol
 
 
 def opened(uri: str) -> Home:
-    return open_home(uri, probe=False)
+    return open_home(uri)
 
 
 def away(uri: str) -> Home:

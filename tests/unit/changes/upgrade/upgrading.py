@@ -15,7 +15,7 @@ from airflow_streaming.changes.upgrade.engine import UpgradeInPlace
 from airflow_streaming.checkpoints.reader import inspect
 from airflow_streaming.driver.exit_status import promoted
 from airflow_streaming.driver.standby.promotion import PromotionBook, read_signs, reason_to_end
-from airflow_streaming.home.home import StreamHome
+from airflow_streaming.home.home import StreamHome, init_home
 from airflow_streaming.launch.port import LaunchRequest
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.health_rules import HealthRules
@@ -64,6 +64,7 @@ class Upgraded:
         self.folder, self.code, self.warmth = folder, code, warmth
         self.waiting: dict[str, WarmedDriver] = {}
         self.uri = str(folder / "home")
+        init_home(self.uri)
         self.new_script = f"# it {code}\n".encode()
         self.now, self.clock = NOON, 1000.0
         self.launcher = OneDriver(lambda: self.epoch, lambda: self.living())

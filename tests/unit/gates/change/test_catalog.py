@@ -11,6 +11,7 @@ CATALOG = {rule.name: rule for rule in CHANGE_RULES}
 BY_CHECKPOINT = {rule for *_, rule in CASES.values()} | {
     "checkpoint.contradiction",
     "checkpoint.unsound",
+    "sink.skips_state",
     "unseen.aggregation",
     "unseen.deduplication",
     "unseen.join",

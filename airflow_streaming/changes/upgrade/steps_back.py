@@ -1,0 +1,107 @@
+"""
+Steps back from the live deployment: an older Spark, an older script, a setting that is dropped.
+
+None of them is harmful as such, and each is easily taken by accident, where the DAG was written before
+the live deployment. A user accepts each by its code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final
+
+from airflow_streaming.exceptions import SpecError
+from airflow_streaming.gates.findings import GateDecision, GateFinding
+from airflow_streaming.model.records.deployment import Deployment
+from airflow_streaming.model.spark.conf import parse_spark_version
+
+OLDER_SPARK: Final = "live.older_spark"
+OLDER_SCRIPT: Final = "live.older_script"
+DROPPED_CONF: Final = "live.dropped_conf"
+STEPS_BACK: Final = (OLDER_SPARK, OLDER_SCRIPT, DROPPED_CONF)
+"""Codes of the findings that a user can accept."""
+
+
+def check_accepted(accepted: Collection[str]) -> frozenset[str]:
+    """
+    Return the codes that a user accepts.
+
+    :raises SpecError: a code is unknown.
+    """
+    unknown = sorted(set(accepted) - set(STEPS_BACK))
+    if unknown:
+        raise SpecError(f"accept has {unknown[0]!r:.80}; give {', '.join(STEPS_BACK)}.")
+    return frozenset(accepted)
+
+
+def steps_back(
+    current: Deployment,
+    proposed: Deployment,
+    earlier: Sequence[Deployment],
+    *,
+    of_profile: Collection[str] = (),
+    accepted: Collection[str] = (),
+) -> Iterator[GateFinding]:
+    """
+    Yield a finding for each step back that a proposed deployment takes.
+
+    :param current: The live deployment.
+    :param earlier: All deployments of the stream, in any order and of both lanes.
+    :param of_profile: Settings that a profile has given to the live deployment. Their absence follows
+        from the profile.
+    :param accepted: Codes that a user accepts.
+    """
+    if _is_older(proposed.spark_version, current.spark_version):
+        yield _finding(
+            *(OLDER_SPARK, accepted, "Spark becomes older than the live one."),
+            old=f"{current.spark_version} ({current.runtime})",
+            new=f"{proposed.spark_version} ({proposed.runtime})",
+        )
+    replaced = _replaced_by(current, earlier).get(proposed.application_sha256)
+    if replaced is not None:
+        yield _finding(
+            *(OLDER_SCRIPT, accepted, "The script is one that the live one has replaced."),
+            old=f"{current.application} ({current.application_sha256[:12]})",
+            new=f"{proposed.application} (that of deployment {replaced.number} of "
+            f"{replaced.stream}, {replaced.created_at:%Y-%m-%d %H:%M})",
+        )
+    dropped = sorted(current.conf.keys() - proposed.conf.keys() - set(of_profile))
+    if dropped:
+        yield _finding(
+            *(DROPPED_CONF, accepted, "Settings of the live deployment are dropped."),
+            old=", ".join(f"{key}={current.conf[key]}" for key in dropped),
+            new="not set",
+        )
+
+
+def _is_older(version: str, than: str) -> bool:
+    try:
+        return parse_spark_version(version) < parse_spark_version(than)
+    except SpecError:
+        return False
+
+
+def _replaced_by(current: Deployment, earlier: Sequence[Deployment]) -> dict[str, Deployment]:
+    """Return the first deployment of each script that is older than the live script, by digest."""
+    first: dict[str, Deployment] = {}
+    for one in sorted((*earlier, current), key=lambda one: one.created_at):
+        first.setdefault(one.application_sha256, one)
+    live = first[current.application_sha256]
+    return {digest: one for digest, one in first.items() if one.created_at < live.created_at}
+
+
+def _finding(
+    code: str, accepted: Collection[str], message: str, *, old: str, new: str
+) -> GateFinding:
+    is_accepted = code in accepted
+    return GateFinding(
+        rule=code,
+        severity=GateDecision.ALLOWED_WITH_CONSEQUENCE if is_accepted else GateDecision.NOT_ALLOWED,
+        message=f"{message} It was accepted." if is_accepted else message,
+        old=old,
+        new=new,
+        evidence="the record of the live deployment",
+        remedy=""
+        if is_accepted
+        else f"Leave the value as it is live, or accept the finding: accept={code}.",
+    )

@@ -1,0 +1,62 @@
+"""
+The caller of a short Spark job: its process keeps a file locked for as long as it lives.
+
+A job whose caller was killed would read on and keep its files with secrets, so it ends as well.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import threading
+import time
+from pathlib import Path
+from typing import Final
+
+from airflow_streaming.driver.errors import logger
+from airflow_streaming.driver.jvm import JvmProcess
+
+EVERY_SECONDS: Final = 1.0
+_PATIENCE: Final = 5.0
+
+
+def leave_with_caller(held: str, folder: str) -> None:
+    """
+    Watch the caller from now on; when its process is gone, end this one and its JVM.
+
+    :param held: The file that the caller keeps locked; empty without a caller to watch.
+    :param folder: Removed with everything in it.
+    """
+    if not held:
+        return
+    process = JvmProcess()
+
+    def watch() -> None:
+        while is_held(Path(held)):
+            time.sleep(EVERY_SECONDS)
+        logger.error("Parent process is gone; removing %s and exiting.", folder)
+        # In a namespace of its own this process ends with the JVM, so the files go before it.
+        process.freeze()
+        shutil.rmtree(folder, ignore_errors=True)
+        process.kill()
+        process.is_gone_within(_PATIENCE)
+        shutil.rmtree(folder, ignore_errors=True)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="rehearsal-caller", daemon=True).start()
+
+
+def is_held(path: Path) -> bool:
+    """Tell whether a process keeps a file locked; a file that is gone is not locked."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False

@@ -1,0 +1,63 @@
+"""
+Values that a form has set over those of the DAG, and that stay live until the DAG's author changes them.
+
+A run of a form starts from the live deployment, by a merge of three values: an empty field keeps the
+live value while the DAG names what it named when that value was set, and follows the DAG as soon as
+its author writes another one. A value that is typed wins over both.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, Final
+
+from airflow_streaming.model.records.deployment import Override
+from airflow_streaming.model.spark.conf import conf_text, redact
+from airflow_streaming.model.spark.secrets import REDACTED
+from airflow_streaming.spec import StreamSpec
+
+CONF: Final = "conf."
+"""Before the key of a Spark setting in the name of a value."""
+
+
+def values_of(spec: StreamSpec) -> dict[str, str]:
+    """Return the values of a stream that a form can set, by name; secrets as a mark."""
+    conf = redact({key: conf_text(value) for key, value in spec.conf.items()})
+    return {
+        "runtime": spec.runtime,
+        "application": spec.application,
+        **{f"{CONF}{key}": value for key, value in conf.items()},
+    }
+
+
+def overrides_between(dag: StreamSpec, asked: StreamSpec) -> tuple[Override, ...]:
+    """Return the values in which the stream that a run asks for differs from its DAG."""
+    named, wanted = values_of(dag), values_of(asked)
+    return tuple(
+        Override(what=what, value=wanted.get(what), dag=named.get(what))
+        for what in sorted({*named, *wanted})
+        if named.get(what) != wanted.get(what)
+    )
+
+
+def with_live(dag: StreamSpec, live: Sequence[Override]) -> StreamSpec:
+    """
+    Return the stream of a DAG with the values that earlier forms have set.
+
+    :param live: Overrides of the live deployment. One whose value the DAG has changed since is dropped.
+    """
+    named = values_of(dag)
+    kept: dict[str, Any] = {
+        one.what: one.value
+        for one in live
+        if named.get(one.what) == one.dag and one.value != REDACTED
+    }
+    changes = {what.removeprefix(CONF): kept[what] for what in kept if what.startswith(CONF)}
+    conf = {**{k: v for k, v in dag.conf.items() if k not in changes}, **changes}
+    return dataclasses.replace(
+        dag,
+        runtime=kept.get("runtime", dag.runtime),
+        application=kept.get("application", dag.application),
+        conf={key: value for key, value in conf.items() if value is not None},
+    )

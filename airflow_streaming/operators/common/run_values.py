@@ -1,0 +1,182 @@
+"""
+Values of a run reach a task in one place: the rendering of its fields.
+
+The author's text and values are trusted, and so are templates of variables, connections and dates. All
+other templates, results of other tasks, and mapped arguments come from a run; ``FormPolicy`` judges them
+before the task opens, fetches or starts anything.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import jinja2
+import jinja2.nodes
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_streaming.model.arguments.calls import NamedParameters
+from airflow_streaming.model.arguments.fields import is_filled_in, is_template
+from airflow_streaming.model.arguments.form_policy import (
+    FieldRule,
+    FormPolicy,
+    Refusal,
+    RunValue,
+    refusals,
+)
+from airflow_streaming.spec import StreamSpec
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+TRUSTED_NAMES: Final = frozenset(
+    {
+        # Variables, connections and airflow.cfg: their editors administer the access of workers.
+        *("var", "conn", "conf", "macros"),
+        # Moments; Airflow parses them.
+        *("ds", "ds_nodash", "ts", "ts_nodash", "ts_nodash_with_tz", "logical_date"),
+        *("data_interval_start", "data_interval_end", "prev_data_interval_start_success"),
+        *("prev_data_interval_end_success", "prev_start_date_success", "prev_end_date_success"),
+    }
+)
+"""Names of a template's context that a run cannot set."""
+_LOADS: Final = (
+    jinja2.nodes.Extends,
+    jinja2.nodes.FromImport,
+    jinja2.nodes.Import,
+    jinja2.nodes.Include,
+)
+"""Parts of a template that bring in another one, whose names are not seen."""
+_PARSER: Final = jinja2.Environment(autoescape=True)
+MAPPING: Final = "the mapping of the task"
+_MOST_TOLD: Final = 3
+
+
+class RunValuesTask(NamedParameters):
+    """
+    A task that refuses the values of a run which its policy does not accept.
+
+    :param form_policy: Which fields a run may give; of a task on a stream's spec it is the spec's own.
+    """
+
+    form_policy: FormPolicy = FormPolicy()
+
+    def known_applications(self) -> tuple[str, ...]:
+        """Return the scripts that need no permission: the author's, the running deployment's."""
+        return ()
+
+    def _do_render_template_fields(
+        self,
+        parent: Any,
+        template_fields: Iterable[str],
+        context: Context,
+        jinja_env: jinja2.Environment,
+        seen_oids: set[int],
+    ) -> None:
+        # Airflow calls this for plain and for mapped tasks, and for the parts of nested fields.
+        names = tuple(template_fields)
+        written = {name: getattr(parent, name, None) for name in names if parent is self}
+        mapped = frozenset(seen_oids)
+        super()._do_render_template_fields(parent, names, context, jinja_env, seen_oids)  # type: ignore[misc]
+        given = [
+            value
+            for name, text in written.items()
+            for value in run_values(name, text, getattr(self, name), mapped)
+        ]
+        if refused := self._refused(given):
+            raise AirflowFailException(refusal_text(getattr(self, "task_id", ""), refused))
+
+    def _refused(self, given: Sequence[RunValue]) -> list[Refusal]:
+        refused = refusals(self.form_policy, given)
+        # A home is read only when nothing else is wrong, the home itself included.
+        if not refused or any(one.option is not FieldRule.APPLICATION for one in refused):
+            return refused
+        return refusals(self.form_policy, given, known_applications=self.known_applications())
+
+
+def refusal_text(task_id: str, refused: Sequence[Refusal]) -> str:
+    """Return the error of a task with refused values, the first three by name."""
+    lines = [str(one) for one in refused[:_MOST_TOLD]]
+    if len(refused) > _MOST_TOLD:
+        lines.append(f"and {len(refused) - _MOST_TOLD} more")
+    return "\n- ".join([f"Task {task_id!r} refuses values of this run; nothing was done:", *lines])
+
+
+def run_values(
+    field: str, written: Any, rendered: Any, mapped: Collection[int] = ()
+) -> Iterator[RunValue]:
+    """
+    Yield the values of one field that a run has filled in, without the author's own.
+
+    :param written: The field as the DAG has it.
+    :param rendered: The same as the task sees it.
+    :param mapped: Ids of the values of a mapped task.
+    """
+    if isinstance(written, StreamSpec):
+        for name in written.template_fields:
+            yield from run_values(name, getattr(written, name), getattr(rendered, name), mapped)
+    elif _is_specs(written):
+        for before, after in zip(written, rendered, strict=True):
+            yield from run_values(field, before, after, mapped)
+    elif written is not None and id(written) in mapped:
+        yield RunValue(field=field, value=_parsed(field, rendered), source=MAPPING)
+    elif isinstance(written, Mapping | list | tuple):
+        yield from _members(field, written, rendered)
+    elif (source := _source(written)) is not None:
+        yield RunValue(field=field, value=_parsed(field, rendered), source=source)
+
+
+def _members(field: str, written: Any, rendered: Any) -> Iterator[RunValue]:
+    """Yield the members of a mapping or a list that a run has filled in."""
+    is_mapping = isinstance(written, Mapping)
+    for key, text in written.items() if is_mapping else enumerate(written):
+        if (source := _source(text)) is not None:
+            value = {key: rendered[key]} if is_mapping else rendered[key]
+            yield RunValue(field=field, value=value, source=source)
+
+
+def _is_specs(written: Any) -> bool:
+    return (
+        isinstance(written, list | tuple)
+        and bool(written)
+        and all(isinstance(one, StreamSpec) for one in written)
+    )
+
+
+def _source(written: Any) -> str | None:
+    """Return where a run's value comes from; ``None`` for the author's own."""
+    if is_template(written):
+        return None if is_authors_template(written) else f"the template {written!r:.160}"
+    if isinstance(written, Mapping):
+        return next((one for one in map(_source, written.values()) if one is not None), None)
+    if isinstance(written, list | tuple):
+        return next((one for one in map(_source, written) if one is not None), None)
+    if is_filled_in(written):
+        return "a parameter or the result of another task"
+    return "a function of the DAG" if callable(written) else None
+
+
+def is_authors(written: object) -> bool:
+    """Tell whether a field is filled in by the author alone."""
+    return _source(written) is None
+
+
+def is_authors_template(text: str) -> bool:
+    """Tell whether a template uses trusted names only."""
+    try:
+        tree = _PARSER.parse(text)
+    except jinja2.TemplateError:
+        return False
+    names = {one.name for one in tree.find_all(jinja2.nodes.Name) if one.ctx == "load"}
+    return names <= TRUSTED_NAMES and next(tree.find_all(_LOADS), None) is None
+
+
+def _parsed(field: str, value: Any) -> Any:
+    """Return a configuration that a template gives as JSON; any other value as it is."""
+    if field != "conf" or not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value

@@ -1,0 +1,257 @@
+"""The one batch that a killed driver left in a file sink is moved out of it before the next start."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from airflow_streaming.checkpoints.repair import sinks
+from airflow_streaming.checkpoints.repair.sinks import PutBack
+from airflow_streaming.checkpoints.restore.sink_output import open_output
+from airflow_streaming.exceptions import CheckpointRefused, HomeUnavailable
+from airflow_streaming.model.records.repair import RepairOutcome, SinkRepairUndo
+from airflow_streaming.model.storage import LocalStore
+from tests.unit.checkpoints.repair_cases import DeadStream
+from tests.unit.checkpoints.restoring import Killed, Life
+from tests.unit.checkpoints.rewinding import DyingOutput
+from tests.unit.home.make import NOON, SCRIPT, make_deployment
+from tests.unit.launch.restored_stream import DyingStore
+
+# Batch 3, and 7 with an interval of 4, is an entry that holds all before it.
+BEFORE = (-1, 0, 2, 5, 6)
+
+
+@pytest.mark.parametrize("committed", BEFORE)
+def test_the_batch_is_executed_again_and_readers_see_each_row_once(
+    tmp_path: Path, committed: int
+) -> None:
+    stream = DeadStream(tmp_path, committed=committed)
+    seen = stream.sink.read()
+
+    (repaired,) = stream.launch()
+    stream.run(stream.batch)
+
+    assert repaired.repair is not None
+    assert repaired.repair.batch == stream.batch
+    again = [path.replace(f"-old-{stream.batch}", f"-again-{stream.batch}") for path in seen]
+    assert stream.sink.read() == sorted(again)
+    assert len(stream.aside()) > 2, "what was moved is kept"
+
+
+def test_it_is_recorded_before_the_first_file_moves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = DeadStream(tmp_path)
+    known: list[int] = []
+
+    def watch() -> None:
+        known.append(len(stream.home.unfinished_repairs()))
+
+    monkeypatch.setattr(
+        sinks, "open_output", lambda *a: DyingOutput(open_output(*a), Life(), watch)
+    )
+    stream.launch()
+
+    assert set(known) == {1}
+    end = stream.home.repair_end(1)
+    assert end is not None
+    assert (end.outcome, end.files) == (RepairOutcome.DONE, 2)
+
+
+def test_a_second_launch_finds_nothing_to_do(tmp_path: Path) -> None:
+    stream = DeadStream(tmp_path)
+    stream.launch()
+    after = stream.sink.tree()
+
+    assert stream.launch(3) == []
+    assert stream.sink.tree() == after
+    assert len(stream.home.repairs()) == 1
+
+
+def test_killed_at_any_step_the_next_launch_finishes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = DeadStream(tmp_path / "whole")
+    whole.launch()
+    expected = {path: text for path, text in whole.sink.tree().items() if "/data/" in path}
+    for step in range(1, 40):
+        stream, life = DeadStream(tmp_path / str(step)), Life(step)
+        home = stream.home_on(DyingStore(LocalStore(str(stream.folder / "home")), life))
+        with monkeypatch.context() as patch:
+            patch.setattr(
+                sinks,
+                "open_output",
+                lambda *a, life=life: DyingOutput(open_output(*a), life, lambda: None),
+            )
+            try:
+                stream.launch(home=home)
+            except Killed:
+                died = True
+            else:
+                died = False
+
+        stream.launch(3)
+
+        assert stream.home.unfinished_repairs() == []
+        assert len(stream.home.repairs()) == 1
+        assert {path: text for path, text in stream.sink.tree().items() if "/data/" in path} == (
+            expected
+        ), step
+        stream.run(stream.batch)
+        if not died:
+            break
+    else:
+        pytest.fail("It never came to its end.")
+
+
+@pytest.mark.parametrize("interval", [4, 100])
+def test_a_batch_that_was_committed_meanwhile_is_left_alone(tmp_path: Path, interval: int) -> None:
+    stream = DeadStream(tmp_path, interval=interval)
+    stream.launch()
+    repair = stream.home.repairs()[0]
+    stream.run(stream.batch)
+    (stream.folder / "home/orders/repairs/000001.end.json").unlink()
+    after = stream.sink.tree()
+
+    assert stream.launch(3) == []
+
+    end = stream.home.repair_end(repair.number)
+    assert end is not None
+    assert end.outcome is RepairOutcome.ABANDONED
+    assert stream.sink.tree() == after
+
+
+def nothing_ahead(stream: DeadStream) -> None:
+    stream.commit(stream.batch)
+
+
+def format_1(stream: DeadStream) -> None:
+    stream.commit(stream.batch - 1, ids=False)
+
+
+def another_output(stream: DeadStream) -> None:
+    stream.deployment = make_deployment(
+        2, checkpoint=stream.deployment.checkpoint, output=str(stream.folder / "other")
+    )
+    stream.home.create_deployment(stream.deployment, SCRIPT)
+
+
+def no_plan(stream: DeadStream) -> None:
+    shutil.rmtree(stream.folder / "home/orders/epochs/000001/plans")
+
+
+def torn_commit(stream: DeadStream) -> None:
+    stream.write(f"commits/{stream.batch - 1}", "v2\n{")
+
+
+def no_checkpoint(stream: DeadStream) -> None:
+    shutil.rmtree(stream.checkpoint)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [nothing_ahead, format_1, another_output, no_plan, torn_commit, no_checkpoint],
+    ids=lambda change: change.__name__,
+)
+def test_a_launch_leaves_alone_what_it_is_not_sure_of(tmp_path: Path, change: object) -> None:
+    stream = DeadStream(tmp_path)
+    change(stream)  # type: ignore[operator]
+    before = stream.sink.tree()
+
+    assert stream.launch() == []
+    assert stream.sink.tree() == before
+    assert stream.home.repairs() == []
+
+
+def unmounted(stream: DeadStream) -> None:
+    shutil.rmtree(stream.sink.root)
+
+
+def two_ahead(stream: DeadStream) -> None:
+    stream.sink.write(stream.batch + 1)
+
+
+def hole(stream: DeadStream) -> None:
+    (stream.sink.log / str(stream.batch - 2)).unlink()
+
+
+def torn_entry(stream: DeadStream) -> None:
+    (stream.sink.log / str(stream.batch)).write_text("v1\n{")
+
+
+def of_another_folder(stream: DeadStream) -> None:
+    entry = stream.sink.log / str(stream.batch)
+    entry.write_text(entry.read_text().replace("out%20put", "elsewhere"))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [unmounted, two_ahead, hole, torn_entry, of_another_folder],
+    ids=lambda change: change.__name__,
+)
+def test_a_sink_that_cannot_be_judged_is_refused_with_a_reason(
+    tmp_path: Path, change: object
+) -> None:
+    stream = DeadStream(tmp_path, interval=100)
+    change(stream)  # type: ignore[operator]
+    before = stream.sink.tree()
+
+    (refused,) = stream.launch()
+
+    assert refused.repair is None
+    assert "'counts'" in refused.reason
+    assert stream.sink.tree() == before
+    assert stream.home.repairs() == []
+
+
+def test_no_driver_starts_while_a_repair_cannot_be_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = DeadStream(tmp_path)
+
+    def unreachable(*_: object) -> None:
+        raise HomeUnavailable("The store is away.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sinks.SinkRepairs, "_end", unreachable)
+        with pytest.raises(HomeUnavailable):
+            stream.launch()
+    with monkeypatch.context() as patch:
+        patch.setattr(sinks, "open_output", unreachable)
+        with pytest.raises(HomeUnavailable):
+            stream.launch(3)
+
+    (repaired,) = stream.launch(4)
+    assert repaired.repair is not None
+
+
+@pytest.mark.parametrize("committed", BEFORE)
+def test_an_undo_moves_everything_back_and_holds(tmp_path: Path, committed: int) -> None:
+    stream = DeadStream(tmp_path, committed=committed)
+    before = stream.sink.tree()
+    stream.launch()
+    (repair,) = stream.home.repairs()
+
+    stream.home.undo_repair(SinkRepairUndo(number=1, by="kim", reason="", at=NOON))
+    PutBack(repair).run()
+    PutBack(repair).run()
+
+    left = {path: text for path, text in stream.sink.tree().items() if "_rolled_back" not in path}
+    assert left == before
+    (refused,) = stream.launch(3)
+    assert refused.repair is None
+    assert "a user has put back" in refused.reason
+
+
+def test_an_undo_is_refused_once_the_batch_was_written_anew(tmp_path: Path) -> None:
+    stream = DeadStream(tmp_path)
+    stream.launch()
+    stream.run(stream.batch)
+    after = stream.sink.tree()
+
+    with pytest.raises(CheckpointRefused, match="was written anew"):
+        PutBack(stream.home.repairs()[0]).run()
+
+    assert stream.sink.tree() == after

@@ -1,0 +1,96 @@
+"""A look asks the store once for what it reads, sees what the store has, and writes through."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.storage import LocalStore
+from airflow_streaming.storage.one_look import OneLook, look_at_each
+from tests.unit.home.make import SCRIPT, make_deployment, make_epoch
+
+
+class Counting(LocalStore):
+    """A store that counts what it is asked for."""
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(uri)
+        self.asked: list[str] = []
+
+    def read(self, path: str) -> bytes | None:
+        self.asked.append(path)
+        return super().read(path)
+
+    def names(self, folder: str) -> list[str]:
+        self.asked.append(folder)
+        return super().names(folder)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Counting:
+    store = Counting(str(tmp_path))
+    stream = StreamHome(store, "orders")
+    stream.create_deployment(make_deployment(), SCRIPT)
+    stream.create_epoch(make_epoch(1))
+    store.asked.clear()
+    return store
+
+
+def test_a_look_reads_what_the_store_has(store: Counting) -> None:
+    looked, direct = StreamHome(OneLook(store), "orders"), StreamHome(store, "orders")
+
+    assert looked.newest_deployment() == direct.newest_deployment()
+    assert looked.newest_epoch() == direct.newest_epoch()
+    assert looked.status(1) == direct.status(1) is None
+    assert looked.desired() == direct.desired() is None
+    assert looked.beside("orders.green").newest_deployment() is None
+
+
+def test_nothing_is_asked_for_twice_nor_in_folders_that_are_not_there(store: Counting) -> None:
+    stream = StreamHome(OneLook(store, ["orders"]), "orders")
+    for _ in range(3):
+        stream.newest_deployment()
+        stream.newest_epoch()
+        stream.desired()
+        stream.circuit()
+        stream.beside("orders.green").newest_deployment()
+
+    assert len(store.asked) == len(set(store.asked))
+    assert sorted(store.asked) == [
+        *("orders", "orders/deployments", "orders/deployments/000001.json"),
+        *("orders/epochs", "orders/epochs/000001.json"),
+    ]
+
+
+def test_a_file_that_a_listing_does_not_show_is_not_read(store: Counting) -> None:
+    look = OneLook(store)
+    look.names("orders/epochs")
+    store.asked.clear()
+
+    assert look.read("orders/epochs/000009.json") is None
+    assert store.asked == []
+
+
+def test_what_is_written_is_seen(store: Counting) -> None:
+    look = OneLook(store)
+    stream = StreamHome(look, "orders")
+    stream.newest_epoch()
+    stream.create_epoch(make_epoch(2))
+
+    newest = stream.newest_epoch()
+    assert newest is not None
+    assert newest.number == 2
+    look.replace("orders/epochs/000002/status.json", b"{}")
+    assert look.read("orders/epochs/000002/status.json") == b"{}"
+    look.delete("orders/epochs/000002/status.json")
+    assert look.read("orders/epochs/000002/status.json") is None
+
+
+@pytest.mark.parametrize("uri", ["/srv/home", "s3://bucket/home"])
+def test_each_item_is_looked_at_in_order(uri: str) -> None:
+    store = LocalStore("/srv/home")
+    store.uri = uri
+
+    assert look_at_each(store, lambda one: one * 2, range(50)) == [n * 2 for n in range(50)]

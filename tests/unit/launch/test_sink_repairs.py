@@ -1,0 +1,198 @@
+"""A launch puts a file sink back before its driver starts, tells people, and lets a user undo it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from airflow_streaming.changes.restore.undo import undo_repair
+from airflow_streaming.checkpoints.repair import sinks
+from airflow_streaming.exceptions import (
+    CheckpointRefused,
+    HomeUnavailable,
+    LaunchError,
+    RestoreRefused,
+    StreamingError,
+)
+from airflow_streaming.launch.port import LaunchRequest
+from airflow_streaming.model.records.alert import RESTART_KEY, AlertKind
+from airflow_streaming.model.records.control import DesiredState, EventKind
+from airflow_streaming.model.records.epoch import LaunchCause
+from airflow_streaming.supervision.controller import StreamController, Submission
+from airflow_streaming.supervision.decide import Action, Step
+from airflow_streaming.supervision.observer import Observer
+from tests.fakes import FakeLauncher
+from tests.unit.checkpoints.repair_cases import DeadStream
+from tests.unit.home.make import NOON
+from tests.unit.supervision.builders import a_spec
+
+
+class Launched(DeadStream):
+    """The stream with the task that launches its driver."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.launcher = FakeLauncher()
+        self.keeper = StreamController(
+            self.home,
+            self.launcher,
+            spec=a_spec(),
+            submit=self.submit,
+            by="a test",
+            now=lambda: NOON,
+        )
+
+    def submit(self, submission: Submission) -> LaunchRequest:
+        log = self.folder / "driver.log"
+        return LaunchRequest(epoch=submission.epoch, command=(), environment={}, log=log)
+
+    def begin(self) -> None:
+        situation = Observer(self.home, self.launcher).situation()
+        step = Step(action=Action.LAUNCH, reason="It was killed.", cause=LaunchCause.RESTART)
+        self.keeper.begin(situation, step)
+
+    def stop(self) -> None:
+        self.home.want(DesiredState.STOPPED, by="kim", reason="A test.", now=NOON)
+
+    def undo(self) -> None:
+        undo_repair(self.home, self.launcher, by="kim", reason="Readers.", now=lambda: NOON)
+
+    def told(self) -> list[str]:
+        return [one.message for one in self.home.events() if one.event is EventKind.SINK_REPAIRED]
+
+
+@pytest.fixture
+def stream(tmp_path: Path) -> Launched:
+    return Launched(tmp_path)
+
+
+def test_the_sink_is_put_back_before_the_driver_starts(
+    stream: Launched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[set[int]] = []
+    launch = stream.launcher.launch
+    monkeypatch.setattr(
+        stream.launcher,
+        "launch",
+        lambda request: (seen.append(stream.batches_in_sink()), launch(request))[1],
+    )
+
+    stream.begin()
+
+    assert seen == [set(range(stream.batch))]
+    assert stream.launcher.living() == [2]
+
+
+def test_timeline_and_alert_say_what_was_moved_and_how_to_undo_it(stream: Launched) -> None:
+    stream.begin()
+
+    (told,) = stream.told()
+    assert f"batch {stream.batch}" in told
+    assert "_rolled_back/000001-repair" in told
+    (alert,) = stream.home.unsent_alerts()
+    assert (alert.alert, alert.key, alert.rule) == (
+        AlertKind.RESTARTED,
+        RESTART_KEY,
+        "sink_repaired",
+    )
+    assert (alert.epoch, alert.query) == (1, "counts")
+    assert "checkpoint undo orders --repair" in alert.remedy
+
+
+def test_a_sink_that_cannot_be_seen_is_told_and_the_driver_starts(stream: Launched) -> None:
+    shutil.rmtree(stream.sink.root)
+
+    stream.begin()
+
+    (alert,) = stream.home.unsent_alerts()
+    assert alert.rule == "sink_not_repaired"
+    assert "airflow-streaming start orders" in alert.remedy
+    assert stream.launcher.living() == [2]
+
+
+def test_nothing_is_moved_while_the_driver_before_may_be_alive(stream: Launched) -> None:
+    stream.begin()
+    stream.sink.write(stream.batch, by="again")
+    stream.launcher.is_unkillable = True
+
+    with pytest.raises(StreamingError, match="still there"):
+        stream.begin()
+
+    assert stream.batch in stream.batches_in_sink()
+    assert len(stream.home.repairs()) == 1
+
+
+def test_a_driver_is_not_started_on_a_sink_that_is_half_put_back(
+    stream: Launched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreachable(*_: object) -> None:
+        raise HomeUnavailable("The store is away.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sinks.SinkRepairs, "_end", unreachable)
+        with pytest.raises(LaunchError, match="The store is away"):
+            stream.begin()
+
+    assert stream.launcher.launched == []
+    death = stream.home.death(2)
+    assert death is not None
+    stream.begin()
+    assert stream.launcher.living() == [3]
+    assert [one.batch for one in stream.home.repairs()] == [stream.batch]
+
+
+def test_an_undo_of_a_stopped_stream_holds_over_its_next_start(stream: Launched) -> None:
+    before = stream.sink.read()
+    stream.begin()
+    stream.launcher.end(stream.home.epoch(2).token)
+    stream.stop()
+
+    stream.undo()
+    stream.begin()
+
+    assert stream.sink.read() == before
+    told = " ".join(stream.told())
+    assert "Repair 1 was undone" in told
+    assert "a user has put back" in told
+
+
+def running(stream: Launched) -> None:
+    stream.begin()
+
+
+def wanted_running(stream: Launched) -> None:
+    stream.begin()
+    stream.launcher.end(stream.home.epoch(2).token)
+
+
+def never_repaired(stream: Launched) -> None:
+    stream.stop()
+
+
+@pytest.mark.parametrize(
+    "arrange", [running, wanted_running, never_repaired], ids=lambda one: one.__name__
+)
+def test_an_undo_is_refused(stream: Launched, arrange: Callable[[Launched], None]) -> None:
+    arrange(stream)
+    after = stream.sink.tree()
+
+    with pytest.raises(RestoreRefused):
+        stream.undo()
+
+    assert stream.sink.tree() == after
+    assert stream.home.repair_undo(1) is None if stream.home.repairs() else True
+
+
+def test_an_undo_comes_too_late_once_the_batch_was_written_anew(stream: Launched) -> None:
+    stream.begin()
+    stream.run(stream.batch)
+    stream.launcher.end(stream.home.epoch(2).token)
+    stream.stop()
+
+    with pytest.raises(CheckpointRefused, match="was written anew"):
+        stream.undo()
+
+    assert stream.home.repair_undo(1) is None
