@@ -21,7 +21,7 @@ from typing import Final
 
 from airflow_streaming.advice.state_size import STATE_PER_PARTITION, partitions_for, stored_bytes
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.durations import duration_text, number_text
 from airflow_streaming.model.progress import BatchProgress
 
 TARGET: Final = 0.7
@@ -212,7 +212,7 @@ def advised_executors(
     advice = next((a for a in advise(recent, size) if a.setting is SizedSetting.CORES), None)
     if advice is None:
         raise SpecError(f"There is no advice on the size to take: {_why_none(recent, size)}")
-    figures = f"{advice.reason} {size.cores} cores now, {advice.suggested:g} advised"
+    figures = f"{advice.reason} {size.cores} cores now, {number_text(advice.suggested)} advised"
     executors, each = _fixed(conf)
     if executors * each != size.cores:
         raise SpecError(

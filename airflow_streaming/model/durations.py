@@ -1,8 +1,9 @@
-"""Durations in words."""
+"""Durations and numbers in words."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from math import floor, isfinite, log10
 from typing import Final
 
 _UNITS: Final = (("d", 86_400.0), ("h", 3_600.0), ("min", 60.0))
@@ -33,11 +34,14 @@ def duration_text(duration: timedelta | float) -> str:
     seconds = duration.total_seconds() if isinstance(duration, timedelta) else duration
     for unit, size in _UNITS:
         if abs(seconds) >= _FROM * size or abs(seconds) == size:
-            return f"{_three_digits(seconds / size)} {unit}"
-    return f"{_three_digits(seconds)} s"
+            return f"{number_text(seconds / size)} {unit}"
+    return f"{number_text(seconds if abs(seconds) >= 0.001 else 0.0)} s"
 
 
-def _three_digits(number: float) -> str:
-    if abs(number) >= 1_000:
-        return f"{number:,.0f}"
-    return f"{number if abs(number) >= 0.001 else 0.0:.3g}"
+def number_text(number: float, digits: int = 3) -> str:
+    """Return a number to so many digits, all of those before the point, and never with an exponent."""
+    if number == 0 or not isfinite(number):
+        return f"{abs(number):.0f}"
+    places = max(0, digits - 1 - floor(log10(abs(number))))
+    shown = f"{number:,.{places}f}"
+    return shown.rstrip("0").rstrip(".") if places else shown

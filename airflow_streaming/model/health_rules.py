@@ -27,6 +27,7 @@ from airflow_streaming.model.arguments.fields import (
     checked,
     named_fields,
 )
+from airflow_streaming.model.durations import duration_text, number_text
 from airflow_streaming.model.metrics import Metric
 from airflow_streaming.model.wire import JsonValue
 
@@ -117,20 +118,19 @@ class HealthRule(JsonValue):
         best, worst = (least, most) if is_above else (most, least)
         if worst is not None and not self.is_bad(worst):
             hint = "" if is_above else " A bound a little above zero makes a figure of zero bad."
-            return (
-                f"could never fire: {self.metric} is never {self.comparison} {self.bound:g}.{hint}"
-            )
+            bound = number_text(self.bound, digits=6)
+            return f"could never fire: {self.metric} is never {self.comparison} {bound}.{hint}"
         if best is not None and not self.is_clear(best):
             side = "below" if is_above else "above"
             name = "bound" if self.clear_bound is None else "clear_bound"
             return (
-                f"could never clear: {self.metric} is never {side} {best:g}. Give a {name} that it "
+                f"could never clear: {self.metric} is never {side} {number_text(best, digits=6)}. Give a {name} that it "
                 "can reach."
             )
         if self.clear_bound is not None and self.is_bad(self.clear_bound):
             return (
-                f"could never clear: its clear_bound {self.clear_bound:g} is itself "
-                f"{self.comparison} its bound {self.bound:g}."
+                f"could never clear: its clear_bound {number_text(self.clear_bound, digits=6)} is "
+                f"itself {self.comparison} its bound {number_text(self.bound, digits=6)}."
             )
         return None
 
@@ -182,6 +182,7 @@ class Finding:
     :param query: The query; empty for a rule whose query does not exist.
     :param source: The source, for metrics that every source has.
     :param figure: The figure as last known; ``None`` when there was nothing to measure.
+    :param metric: Metric that the figure and the bound are of; ``None`` for seconds.
     :param since: Since when it has been in this state, by the driver's clock.
     """
 
@@ -194,6 +195,13 @@ class Finding:
     figure: float | None = None
     bound: float | None = None
     since: datetime | None = None
+    metric: Metric | None = None
+
+    def in_words(self, figure: float | None) -> str | None:
+        """Return a figure or bound of the finding with its unit."""
+        if figure is None:
+            return None
+        return duration_text(figure) if self.metric is None else self.metric.row.in_words(figure)
 
     @property
     def key(self) -> str:

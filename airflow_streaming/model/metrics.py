@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.durations import duration_text, number_text
 
 if TYPE_CHECKING:
     from airflow_streaming.model.progress import BatchProgress, SourceProgress
@@ -24,28 +24,24 @@ Parts = tuple[float, ...]
 
 
 def _share(figure: float) -> str:
-    return f"{100 * figure:.3g} %"
-
-
-def _count(figure: float) -> str:
-    return f"{figure:,.0f}" if abs(figure) >= 1_000 else f"{figure:.3g}"
+    return f"{number_text(100 * figure)} %"
 
 
 def _number(figure: float) -> str:
-    return f"{figure:.6g}"
+    return number_text(figure, digits=6)
 
 
 def _bytes(figure: float) -> str:
     for unit, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
         if figure >= size:
-            return f"{figure / size:.3g} {unit}"
+            return f"{number_text(figure / size)} {unit}"
     return f"{figure:.0f} bytes"
 
 
 class Unit(Enum):
     """What a metric counts: the unit in exported names, and its form in sentences."""
 
-    COUNT = "", _count
+    COUNT = "", number_text
     NUMBER = "number", _number
     SECONDS = "seconds", duration_text
     BYTES = "bytes", _bytes
@@ -123,6 +119,10 @@ class MetricRow:
     export: str = ""
     help: str = ""
     adds_up: bool = False
+
+    def in_words(self, figure: float) -> str:
+        """Return a figure with its unit, e.g. ``62 %`` or ``200,000 records``."""
+        return self.bound_words.format(self.unit.text(figure))
 
 
 def _seconds(milliseconds: float | None) -> float | None:

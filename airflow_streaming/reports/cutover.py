@@ -7,7 +7,7 @@ from typing import Final
 
 from airflow_streaming.changes.cutover.plan import CutoverPlan, CutoverPreflight, PairPreflight
 from airflow_streaming.gates.findings import GateDecision
-from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.durations import duration_text, number_text
 from airflow_streaming.model.jobs.comparison import CompareReport
 from airflow_streaming.model.names import Color, color_of
 from airflow_streaming.model.records.cutover import (
@@ -270,10 +270,10 @@ def _pointers(course: CutoverPlan) -> tuple[str | Span, ...]:
 
 
 def _bound(ready: ReadyTerms) -> str:
-    factor = f" times {ready.backlog_factor:g}" if ready.backlog_factor != 1 else ""
+    factor = f" times {number_text(ready.backlog_factor)}" if ready.backlog_factor != 1 else ""
     if ready.backlog_records is None:
         return factor
-    return f"{factor}, and at most {ready.backlog_records:g} records"
+    return f"{factor}, and at most {ready.backlog_records:,.0f} records"
 
 
 def _at_most(course: CutoverPlan) -> str:

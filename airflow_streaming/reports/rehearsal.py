@@ -7,7 +7,7 @@ from typing import Final
 
 from airflow_streaming.gates.findings import GateDecision
 from airflow_streaming.gates.rehearsal import Pace, Rehearsed, RehearsedQuery
-from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.durations import duration_text, number_text
 from airflow_streaming.reports.gate import TONES, finding_of
 from airflow_streaming.reports.report import (
     Block,
@@ -116,7 +116,8 @@ def _query(query: RehearsedQuery) -> Iterator[Block]:
         columns = ", ".join(f"{column.name} {column.type}" for column in query.columns)
         yield Paragraph(("Output: ", code(columns)))
     observed: Iterator[Words] = (
-        ("observed ", value(name), f": {number:,.6g}") for name, number in query.observed.items()
+        ("observed ", value(name), f": {number_text(number, digits=6)}")
+        for name, number in query.observed.items()
     )
     items: tuple[Words, ...] = (*observed, *query.notes)
     if items:

@@ -7,7 +7,7 @@ from typing import Final
 
 from airflow_streaming.changes.upgrade.preflight_report import Difference, Preflight
 from airflow_streaming.gates.findings import GateDecision
-from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.durations import duration_text, number_text
 from airflow_streaming.model.records.deployment import Override
 from airflow_streaming.model.records.upgrade import RollbackMethod, SoakTerms
 from airflow_streaming.reports.gate import BLOCKED, TONES, gate_report
@@ -118,6 +118,6 @@ def _course(found: Preflight, soak: SoakTerms) -> Iterator[Block]:
         "A verified backup, a stop at a batch boundary, the new deployment on the same checkpoint. The "
         f"soak lasts at least {duration_text(soak.at_least)} and at most {duration_text(soak.at_most)}: "
         f"every query must commit {soak.batches} batches, its backlog may not exceed "
-        f"{soak.backlog_growth:g} times what it was, and nothing new may fail. After a good soak the new "
+        f"{number_text(soak.backlog_growth)} times what it was, and nothing new may fail. After a good soak the new "
         "deployment is kept and a rollback is no longer possible; otherwise it is rolled back."
     )

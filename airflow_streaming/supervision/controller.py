@@ -25,6 +25,7 @@ from airflow_streaming.exceptions import (
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.port import Launcher, LaunchRequest
 from airflow_streaming.launch.runtime import Runtime
+from airflow_streaming.model.durations import number_text
 from airflow_streaming.model.lease import OnLostHost
 from airflow_streaming.model.observation import Observation, ProcessState
 from airflow_streaming.model.records.autoscale import (
@@ -431,7 +432,7 @@ class StreamController(StreamActions):
             return  # another task was faster
         if not self._home.add_size(change):
             return
-        figures = {name: f"{value:g}" for name, value in size.figures.items()}
+        figures = {name: number_text(value, digits=6) for name, value in size.figures.items()}
         self.tell(
             EventKind.SIZED,
             f"From {change.before} to {change.executors} executors: {change.reason}",

@@ -401,12 +401,12 @@ def _without_driver(s: ReconcileInput, verdict: Verdict | None) -> Step:
         return _circuit_open(s, s.circuit)
     if s.seen is None or verdict is None:
         return Step(
-            action=Action.LAUNCH, reason="The stream has never run.", cause=LaunchCause.FIRST
+            action=Action.LAUNCH, reason="First start of the stream.", cause=LaunchCause.FIRST
         )
     if verdict.state is VerdictState.COMPLETED or (s.stop is not None and _is_wanted(s, s.stop)):
         # A driver that was asked to stop and was killed has not failed either. One that
         # stopped unasked counts as a failure: whatever signals it may do so again and again.
-        return Step(action=Action.LAUNCH, reason=verdict.reason)
+        return Step(action=Action.LAUNCH, reason=_resumed(s, s.seen, verdict))
     return _after_failure(s, s.seen, verdict)
 
 
@@ -456,10 +456,17 @@ def _after_failure(s: ReconcileInput, seen: Observation, verdict: Verdict) -> St
     return Step(action=Action.LAUNCH, reason=verdict.reason, cause=LaunchCause.RESTART)
 
 
+def _resumed(s: ReconcileInput, seen: Observation, verdict: Verdict) -> str:
+    # Why an epoch of another deployment ended, perhaps in an earlier cutover, explains nothing.
+    if s.deployment is not None and seen.epoch.deployment != s.deployment.number:
+        return _replaced(s.deployment, seen)
+    return f"Started again after epoch {seen.epoch.number}: {verdict.reason}"
+
+
 def _replaced(deployment: Deployment, seen: Observation) -> str:
     return (
-        f"Deployment {deployment.number} replaces deployment {seen.epoch.deployment}, which epoch "
-        f"{seen.epoch.number} runs."
+        f"Deployment {deployment.number} replaces deployment {seen.epoch.deployment} of epoch "
+        f"{seen.epoch.number}."
     )
 
 

@@ -26,55 +26,17 @@ from airflow_streaming.driver.monitoring.activity import (
     TriggerRun,
     Work,
 )
+from airflow_streaming.driver.monitoring.failed_batch import offsets_of
 from airflow_streaming.driver.monitoring.file_backlog import (
     FilesWaiting,
     is_file_source,
     with_files,
 )
 from airflow_streaming.driver.monitoring.spark_query import Query, QueryError, has_run_a_batch
-from airflow_streaming.exceptions import RecordError
-from airflow_streaming.model.progress import MAX_OFFSET, MAX_SOURCES, BatchProgress
+from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.model.spark.failures import mask_secrets
-from airflow_streaming.model.spark.logs import NO_OFFSET, parse_offset_log
 from airflow_streaming.model.status import CheckpointOrigin, QueryStatus
 from airflow_streaming.model.storage import Store
-
-_ARROW: Final = " -> "
-
-
-def offsets_of(checkpoint: Store, batch: int) -> tuple[str, ...]:
-    """
-    Return ``start -> end`` for every source of a planned batch, each cut to 500 characters.
-
-    Empty when the batch was not planned, or its plan is not what Spark writes.
-
-    :raises StreamingError: the checkpoint cannot be read.
-    """
-    ends = _planned(checkpoint, batch)
-    starts = _planned(checkpoint, batch - 1) if ends and batch > 0 else {}
-    return tuple(
-        _span(name, starts.get(name, NO_OFFSET), end)
-        for name, end in list(ends.items())[:MAX_SOURCES]
-    )
-
-
-def _planned(checkpoint: Store, batch: int) -> dict[str, str]:
-    data = checkpoint.read(f"offsets/{batch}")
-    try:
-        return {} if data is None else dict(parse_offset_log(data).offsets)
-    except RecordError:
-        return {}
-
-
-def _span(name: str, start: str, end: str) -> str:
-    label = "" if name.isdecimal() else f"{name}: "
-    room = (MAX_OFFSET - len(label) - len(_ARROW)) // 2
-    return f"{label}{_cut(start, room)}{_ARROW}{_cut(end, room)}"
-
-
-def _cut(text: str, room: int) -> str:
-    return text if len(text) <= room else f"{text[: room - 3]}..."
-
 
 _MAX_MESSAGE: Final = 200
 """Characters of Spark's status message; a failed query's would repeat its whole error."""

@@ -305,8 +305,8 @@ def _unhealthy(finding: Finding, *, stream: str, epoch: int, now: datetime) -> A
         facts=_facts(
             {
                 "source": finding.source,
-                "figure": None if finding.figure is None else f"{finding.figure:g}",
-                "bound": None if finding.bound is None else f"{finding.bound:g}",
+                "figure": finding.in_words(finding.figure),
+                "bound": finding.in_words(finding.bound),
                 "since": None if finding.since is None else moment(finding.since),
             }
         ),

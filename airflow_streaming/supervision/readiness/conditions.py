@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Final, Self
 
 from airflow_streaming.exceptions import RecordError
 from airflow_streaming.model.codec import format_time
-from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.durations import duration_text, number_text
 from airflow_streaming.model.observation import VerdictState
 from airflow_streaming.model.progress import is_at_least
 from airflow_streaming.model.wire import JsonValue, decode
@@ -235,7 +235,8 @@ def _backlog(query: QuerySnapshot, condition: Condition) -> str | None:
         return f"The backlog of query {query.name!r} in {unit} is not known."
     if backlog < bound:
         return None
-    return f"The backlog of query {query.name!r} is {backlog:g} {unit}, not below {bound:g}."
+    seen, most = number_text(backlog, digits=6), number_text(bound, digits=6)
+    return f"The backlog of query {query.name!r} is {seen} {unit}, not below {most}."
 
 
 def _caught_up(query: QuerySnapshot, condition: Condition) -> str | None:

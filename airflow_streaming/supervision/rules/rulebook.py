@@ -264,6 +264,7 @@ def commit_age_finding(
         reason=reason,
         figure=age,
         bound=rule.bound,
+        metric=rule.metric,
         since=None if began is None else line.clock(began),
     )
 
@@ -444,6 +445,7 @@ class _QueryBook:
             reason=sentences.known(rule, who, course.state, course.figure, bad_for),
             figure=course.figure,
             bound=rule.bound,
+            metric=rule.metric,
             since=self._line.clock(course.since),
         )
 
@@ -497,4 +499,5 @@ def _unknown(rule: HealthRule, query: str, reason: str, source: str | None = Non
         source=source,
         reason=reason,
         bound=rule.bound,
+        metric=rule.metric,
     )

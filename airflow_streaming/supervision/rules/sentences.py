@@ -23,8 +23,7 @@ def threshold(rule: HealthRule) -> str:
     if is_rows and rule.bound * rule.mean_over.total_seconds() < 1:
         words = "no row"
     else:
-        bound = rule.metric.row.bound_words.format(_figure(rule, rule.bound))
-        words = f"{rule.comparison} {bound}"
+        words = f"{rule.comparison} {rule.metric.row.in_words(rule.bound)}"
     if rule.mean_over and not rule.sustained_for:
         words += f" over {duration_text(rule.mean_over.total_seconds())}"
     if rule.sustained_for:
@@ -80,11 +79,7 @@ def _told(rule: HealthRule, figure: float) -> str:
     row = rule.metric.row
     if row.zero_words and not figure:
         return row.zero_words.format(duration_text(rule.mean_over.total_seconds()))
-    return row.words.format(_figure(rule, figure), column=rule.column)
-
-
-def _figure(rule: HealthRule, figure: float) -> str:
-    return rule.metric.row.unit.text(figure)
+    return row.words.format(row.unit.text(figure), column=rule.column)
 
 
 def _inside(who: str) -> str:

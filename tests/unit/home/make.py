@@ -61,7 +61,7 @@ def make_epoch(number: int = 1, **changes: Any) -> Epoch:
         "host": HOST,
         "launcher": "local",
         "cause": LaunchCause.FIRST,
-        "reason": "The stream has never run.",
+        "reason": "First start of the stream.",
         "by": "dag run manual__1",
         "created_at": NOON,
     }

@@ -116,11 +116,16 @@ def test_a_row_reads_its_figure_in_one_way(metric: Metric) -> None:
     [
         (Unit.COUNT, 3.14159, "3.14"),
         (Unit.COUNT, 12_345.0, "12,345"),
-        (Unit.NUMBER, 12_345.678, "12345.7"),
+        (Unit.NUMBER, 12_345.678, "12,345.7"),
+        (Unit.NUMBER, 12_345_678.0, "12,345,678"),
+        (Unit.NUMBER, 0.000012345, "0.000012345"),
+        (Unit.COUNT, 0.0000123, "0.0000123"),
         (Unit.SECONDS, 90.0, "90 s"),
         (Unit.BYTES, 3 * 2**20, "3 MiB"),
         (Unit.BYTES, 12.0, "12 bytes"),
         (Unit.SHARE, 0.255, "25.5 %"),
+        (Unit.SHARE, 184.0, "18,400 %"),
+        (Unit.BYTES, 1000 * 2**30, "1,000 GiB"),
     ],
 )
 def test_a_unit_has_its_form(unit: Unit, figure: float, text: str) -> None:

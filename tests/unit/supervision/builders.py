@@ -88,7 +88,7 @@ def an_epoch(**changes: Any) -> Epoch:
         "host": HOST,
         "launcher": "local",
         "cause": LaunchCause.FIRST,
-        "reason": "The stream has never run.",
+        "reason": "First start of the stream.",
         "by": "orders.orders run r1 try 1",
         "created_at": BEGUN,
     }

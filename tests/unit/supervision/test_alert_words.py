@@ -9,6 +9,7 @@ from typing import Final
 import pytest
 
 from airflow_streaming.model.health_rules import Severity
+from airflow_streaming.model.metrics import Metric
 from airflow_streaming.model.observation import Verdict, VerdictState
 from airflow_streaming.model.records.alert import RESTART_KEY, Alert, AlertKind
 from airflow_streaming.model.spark.failure_signs import FailureKind
@@ -27,6 +28,7 @@ def test_an_alert_has_the_figures_and_says_what_is_done_about_them() -> None:
         figure=0.62,
         bound=0.8,
         since=NOW - minutes(6),
+        metric=Metric.PROCESSING_SHARE,
     )
     verdict = Verdict(state=VerdictState.DEGRADED, reason="", findings=(finding,))
 
@@ -40,13 +42,36 @@ def test_an_alert_has_the_figures_and_says_what_is_done_about_them() -> None:
     )
     assert alert.facts == {
         "source": "kafka",
-        "figure": "0.62",
-        "bound": "0.8",
+        "figure": "62 %",
+        "bound": "80 %",
         "since": "2026-11-21 11:54:00 UTC",
     }
     assert alert.action.startswith("The driver is stopped and started again")
     assert alert.remedy
     assert (alert.number, alert.by) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("metric", "figure", "bound", "told"),
+    [
+        (None, 2_732.0, 1_800.0, ("45.5 min", "30 min")),
+        (Metric.BACKLOG_RECORDS, 1_234_567.0, 200_000.0, ("1,234,567 records", "200,000 records")),
+        (Metric.STATE_BYTES, 5 * 2.0**30, 4 * 2.0**30, ("5 GiB", "4 GiB")),
+        (Metric.BATCH_SHARE, 3.5, 3.0, ("3.5 intervals", "3 intervals")),
+        (Metric.OBSERVED, 1.5e7, 1e7, ("15,000,000", "10,000,000")),
+        (Metric.OBSERVED, 1.5e-6, 0.0, ("0.0000015", "0")),
+        (Metric.INPUT_RATE, None, 1.0, (None, "1 rows/s")),
+    ],
+)
+def test_the_figures_of_an_alert_have_units_and_no_exponents(
+    metric: Metric | None, figure: float | None, bound: float, told: tuple[str | None, str]
+) -> None:
+    finding = a_finding("mine/revenue", figure=figure, bound=bound, metric=metric)
+    verdict = Verdict(state=VerdictState.DEGRADED, reason="", findings=(finding,))
+
+    (alert,) = due(stream="orders", epoch=17, verdict=verdict, findings=(), log=(), now=NOW)
+
+    assert (alert.facts.get("figure"), alert.facts["bound"]) == told
 
 
 @pytest.mark.parametrize("rule", ["hung", "stalled", "slow", "unreachable", "query_failed", "mine"])

@@ -85,9 +85,14 @@ def test_a_launch_knows_its_cause(changes: dict[str, Any], cause: LaunchCause) -
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"seen": None}, "The stream has never run."),
+        ({"seen": None}, "First start of the stream."),
         ({"desired": STOPPED}, 'Desired state is "stopped".'),
-        ({"deployment": NEXT}, "Deployment 4 replaces deployment 3, which epoch 17 runs."),
+        ({"deployment": NEXT}, "Deployment 4 replaces deployment 3 of epoch 17."),
+        ({"seen": HAS_STOPPED, "stop": a_stop()}, "Started again after epoch 17: "),
+        (
+            {"seen": HAS_STOPPED, "stop": a_stop(), "deployment": NEXT},
+            "Deployment 4 replaces deployment 3 of epoch 17.",
+        ),
         ({"stop": a_stop()}, "Waiting for the driver to stop: Maintenance."),
         ({"stop": a_stop(), "stopping_for": OVERDUE}, "has not stopped in 75 s."),
         ({"seen": FAILED, "circuit": OPEN}, "The circuit is open: The disk was full."),
