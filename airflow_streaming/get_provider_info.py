@@ -105,13 +105,17 @@ def get_provider_info() -> dict[str, Any]:
             "checkpoint",
             "clusters",
             "home",
+            "launchers",
             "lineage",
+            "overrides",
             "snapshot",
             "spark_submit",
             "sql_pointer",
             "stream",
         ),
-        "triggers": _modules("triggers", "asset", "change", "gate", "home", "polling", "stream"),
+        "triggers": _modules(
+            *("triggers", "asset", "change", "gate", "home", "polling", "question", "stream")
+        ),
         "extra-links": [
             "airflow_streaming.links.stream.SparkUiLink",
             "airflow_streaming.links.stream.DriverLogLink",

@@ -238,13 +238,13 @@ COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
             ),
             Command(
                 "remove",
-                "Remove a stream: its records, checkpoints and outputs in the home",
+                "Remove a stream with its checkpoints and outputs",
                 _of("remove", "add_arguments"),
                 "A verified backup is taken first. Afterwards no task can start the stream again. Exit codes: 0 "
                 "done, or possible with --dry-run; 1 refused; 2 wrong use.",
                 (
                     "remove orders --dry-run",
-                    'remove orders --released-by orders_dag --reason "replaced by orders_v2"',
+                    'remove orders --released-by orders --reason "replaced"',
                 ),
             ),
             Command(
@@ -294,8 +294,8 @@ COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
                 "the checkpoints into the home; the originals are only read. Exit codes: 0 copied, or possible with "
                 "--dry-run; 1 something is in the way; 2 wrong use.",
                 (
-                    "adopt job.py --name orders --checkpoint /data/cp --runtime spark-4.3 --dry-run",
-                    "adopt job.py --name orders --of counts=s3://lake/cp -- --checkpoint {checkpoint}",
+                    "adopt job.py --name orders --checkpoint /data/cp --dry-run",
+                    "adopt job.py --name orders --of q=/data/cp -- {checkpoint}",
                 ),
             ),
             Command(

@@ -25,13 +25,19 @@ BUNDLE: Final = "dags-folder"
 FILE: Final = """
 from airflow.sdk import DAG, Param
 from airflow_streaming.operators.stream import SparkStreamOperator
-from airflow_streaming.spec import StreamSpec
+from airflow_streaming.spec import FormPolicy, StreamSpec
 
 with DAG({dag!r}, schedule=None, params={{"home": Param("none", type="string")}}):
     SparkStreamOperator(
         task_id="keep",
         home_conn_id={conn!r},
-        stream=StreamSpec(name={stream!r}, application="a.py", home={home!r}, runtime="spark-4.3"),
+        stream=StreamSpec(
+            name={stream!r},
+            application="a.py",
+            home={home!r},
+            runtime="spark-4.3",
+            form_policy=FormPolicy(fields=["home"]),
+        ),
     )
 """
 

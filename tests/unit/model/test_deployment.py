@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from airflow_streaming.changes.upgrade.rollback import is_same_code
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.records.deployment import Deployment, decide_proposal
+from airflow_streaming.model.records.deployment import Deployment, Override, decide_proposal
 from airflow_streaming.model.spark.conf import check_conf_key, conf_text, redact, secret_values
 from airflow_streaming.model.spark.secrets import REDACTED
 from airflow_streaming.spec import StreamSpec
@@ -463,6 +463,7 @@ INCIDENTAL: dict[str, Any] = {
     # Where it stands and how it began, not what it does.
     "color": "green",
     "replay_from": "2026-11-01T00:00:00+00:00",
+    "overrides": (Override(what="runtime", value="spark-4.3", dag="spark-4.2"),),
 }
 
 

@@ -65,12 +65,15 @@ def test_a_plan_tells_its_time_its_watermark_and_where_sources_end(
     assert plan.offsets == offsets
 
 
+SINKS = '{"lake":{"sinkName":"lake","providerName":"parquet","commitOffset":"{}","isActive":true}}'
+
+
 @pytest.mark.parametrize(
     ("text", "watermark"),
     [
         (f'v1\n{{"nextBatchWatermarkMs":{NOON_MS}}}', NOON),
         (f'v2\n{{"nextBatchWatermarkMs":{NOON_MS},"stateUniqueIds":{{"0":[["id"]]}}}}', NOON),
-        (f'v3\n{{"nextBatchWatermarkMs":{NOON_MS},"sinkMetadataMap":{{}}}}', NOON),
+        (f'v3\n{{"nextBatchWatermarkMs":{NOON_MS},"sinkMetadataMap":{SINKS}}}', NOON),
         ('v1\n{"nextBatchWatermarkMs":0}', None),
         ("v1\n{}", None),
     ],
