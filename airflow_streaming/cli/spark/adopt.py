@@ -55,8 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command; those of the script stand last, after ``--``."""
     parser.set_defaults(run=run)
     parser.usage = (
-        "%(prog)s SCRIPT --name STREAM --checkpoint URI [options]\n"
-        "       [-- ARGUMENT ...]"
+        "%(prog)s SCRIPT --name STREAM --checkpoint URI [options]\n       [-- ARGUMENT ...]"
     )
     parser.add_argument("script", metavar="SCRIPT", help="path or URI of the script")
     parser.add_argument(
