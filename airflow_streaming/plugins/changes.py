@@ -31,17 +31,10 @@ _CUTOVER_PATH: Final = (
 )
 _OF_HANDOVER: Final = frozenset({C.WARMING, C.DRAINING})
 _UPGRADE_PATH: Final = (
-    *(
-        Stage.BEGUN,
-        Stage.BACKED_UP,
-        Stage.STOPPED,
-        Stage.APPLYING,
-        Stage.REPARTITIONING,
-        Stage.REPARTITIONED,
-        Stage.DEPLOYED,
-    ),
+    *(Stage.BEGUN, Stage.BACKED_UP, Stage.STOPPED, Stage.APPLYING, Stage.DEPLOYED),
     *(Stage.LAUNCHED, Stage.JUDGED, Stage.KEPT),
 )
+_OF_REPARTITION: Final = (Stage.REPARTITIONING, Stage.REPARTITIONED)
 
 
 def changes_view(home: StreamHome) -> list[dict[str, Any]]:
@@ -78,11 +71,12 @@ def _upgrade(home: StreamHome, change: Change, end: ChangeEnd | None) -> dict[st
     history = home.upgrade_steps(change.number)
     reached, now = {step.after: step.at for step in history}, UPGRADE.state_of(history)
     reached.setdefault(Stage.BEGUN, change.at)
-    path = [stage for stage in Stage if stage in reached or stage in _UPGRADE_PATH]
+    terms = tried(lambda: home.terms(change))
+    planned = (*_UPGRADE_PATH, *(_OF_REPARTITION if terms and terms.partitions else ()))
+    path = [stage for stage in Stage if stage in reached or stage in planned]
     if any(stage in reached for stage in (Stage.ROLLING_BACK, Stage.ABORTED)):
         path = [stage for stage in path if stage in reached or stage is Stage.BEGUN]
         path += [s for s in (Stage.RESTORED, Stage.ROLLED_BACK) if s not in path and end is None]
-    terms = tried(lambda: home.terms(change))
     open_one = upgrade_in_progress(home, change)
     is_soaking = end is None and bool(open_one.soaks_for)
     return {
@@ -266,7 +260,8 @@ _CUTOVER_SAYS: Final = {
     "keep": "Green stays whatever the soak says. After that blue cannot be made live again.",
     "retire": "Blue's lane is given up: its checkpoint and output are no longer kept.",
 }
-_GENTLE: Final = frozenset({"look-again"})
+_FORWARD: Final = frozenset({"keep", "look-again", "promote"})
+"""Commands that take a change on its planned course; the others undo work, or give it up."""
 
 
 def _change_acts(home: StreamHome) -> Iterator[dict[str, Any]]:
@@ -284,7 +279,11 @@ def _change_acts(home: StreamHome) -> Iterator[dict[str, Any]]:
             says = _UPGRADE_SAYS.get(verb) or f"The old deployment is put back. {replay}".strip()
             label = f"Upgrade: {verb.value.replace('-', ' ')}"
             yield _act(
-                f"upgrade.{verb.value}", label, cut(says, 800), danger=True, change=change.number
+                f"upgrade.{verb.value}",
+                label,
+                cut(says, 800),
+                danger=verb not in _FORWARD,
+                change=change.number,
             )
     if change.what is ChangeKind.CUTOVER:
         yield from _cutover_acts(home, change)
@@ -297,6 +296,6 @@ def _cutover_acts(home: StreamHome, change: Change) -> Iterator[dict[str, Any]]:
             f"cutover.{verb}",
             f"Cutover: {verb.replace('-', ' ')}",
             _CUTOVER_SAYS.get(verb, ""),
-            danger=verb not in _GENTLE,
+            danger=verb not in _FORWARD,
             change=number,
         )

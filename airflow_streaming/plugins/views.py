@@ -170,7 +170,7 @@ class StreamWatch:
             "input_rate": 0.0 if is_idle else _short(_sum(r.input_rows_per_second for r in flow)),
             "processing_rate": _short(_sum(row.processed_rows_per_second for row in flow)),
             "batch_ms": max((row.duration_ms for row in flow), default=None),
-            "backlog": _backlog(latest),
+            "backlog": backlog_of_sources(latest),
             "watermark_delay_s": _short(
                 max(
                     (r.watermark_delay_s for r in latest if r.watermark_delay_s is not None),
@@ -376,13 +376,18 @@ def _record(record: Any) -> dict[str, Any] | None:
     return {k: cut(v, 1_000) if isinstance(v, str) else v for k, v in found.items()}
 
 
-def _backlog(latest: Sequence[BatchProgress]) -> dict[str, float | None]:
-    sources = [source for row in latest for source in row.sources]
-    return {
-        "records": _sum(source.backlog_records for source in sources),
-        "bytes": _sum(source.backlog_bytes for source in sources),
-        "files": _sum(source.backlog_files for source in sources),
-    }
+def backlog_of_sources(latest: Sequence[BatchProgress]) -> dict[str, float | None]:
+    """Return what all sources hold unread; of a source that several queries read, the most."""
+    return {unit: _unread(latest, f"backlog_{unit}") for unit in ("records", "bytes", "files")}
+
+
+def _unread(latest: Sequence[BatchProgress], field: str) -> float | None:
+    most: dict[str, float] = {}
+    for source in (source for row in latest for source in row.sources):
+        amount = getattr(source, field)
+        if amount is not None:
+            most[source.source] = max(amount, most.get(source.source, 0.0))
+    return sum(most.values()) if most else None
 
 
 def _sum(values: Any) -> float | None:

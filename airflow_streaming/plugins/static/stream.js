@@ -213,10 +213,12 @@ export function stream(root, dag, name) {
 
   function paintFacts(data) {
     const query = data.queries[0];
+    // The delay is that of the query that is furthest behind, so the watermark is the oldest.
+    const [oldest] = data.queries.map((one) => one.watermark).filter(Boolean).sort();
     const entries = [
       ["Input", rate(data.input_rate), `processing ${rate(data.processing_rate)}`],
       ["Backlog", backlog(data.backlog), "after the last batch"],
-      ["Watermark delay", seconds(rounded(data.watermark_delay_s)), query?.watermark ? clean(query.watermark).slice(0, 19).replace("T", " ") : "no watermark"],
+      ["Watermark delay", seconds(rounded(data.watermark_delay_s)), oldest ? clean(oldest).slice(0, 19).replace("T", " ") : "no watermark"],
       ["Last batch", milliseconds(data.batch_ms), query?.interval_s ? `every ${seconds(query.interval_s)}` : "no interval"],
       ["State rows", count(data.state_rows), `${data.queries_total} ${data.queries_total === 1 ? "query" : "queries"}`],
       ["Restarts 24 h", data.restarts_24h ?? NOTHING, data.driver ? `epoch ${data.driver.epoch}, ${words(data.driver.cause)}` : ""],

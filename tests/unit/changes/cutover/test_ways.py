@@ -222,3 +222,26 @@ def test_a_checkpoint_of_the_scripts_own_is_refused() -> None:
 def test_every_rule_has_a_name_of_its_own_and_a_way_out_where_it_refuses() -> None:
     assert len({rule.name for rule in WAY_RULES}) == len(WAY_RULES)
     assert all(r.remedy for r in WAY_RULES if r.severity is GateDecision.NOT_ALLOWED)
+
+
+@pytest.mark.parametrize("start", [StartWay.CLONED, StartWay.CARRIED])
+def test_a_query_that_blue_lacks_has_no_checkpoint_to_begin_with(start: StartWay) -> None:
+    old, new = to(BLUE, b.a_stateless()), replace(to(GREEN, b.a_stateless()), query="renamed")
+    facts = sink_facts_of([old])
+
+    report = switch_ways([old], [new], facts, start, output=BLUE, shadow_output=GREEN)
+    fresh = switch_ways([old], [new], facts, StartWay.FRESH, output=BLUE, shadow_output=GREEN)
+
+    assert "cutover.no_checkpoint" in rules_of(
+        report, SwitchMethod.PARALLEL, GateDecision.NOT_ALLOWED
+    )
+    assert SwitchMethod.PARALLEL in fresh.sound
+
+
+def test_a_group_of_a_query_with_another_name_is_shared_too() -> None:
+    source = b.a_kafka_source(options={"kafka.group.id": "g"})
+    new = replace(to(GREEN, counting(sources=(source,))), query="renamed")
+
+    report = switch_ways([counting(sources=(source,))], [new], (), StartWay.FRESH)
+
+    assert "cutover.one_reader" in rules_of(report, SwitchMethod.PARALLEL, GateDecision.NOT_ALLOWED)
