@@ -256,7 +256,9 @@ class CutoverStepOperator(CutoverTask):
 
     def is_enough(self, progress: Progress) -> bool:
         """Tell whether this step has nothing more to do."""
-        return progress.is_there or (self.until is S.READY and progress.state is S.HELD)
+        # A green that is held is put to a user by the approval, which runs after these steps.
+        is_held = progress.state is S.HELD and self.until in (S.COMPARING, S.READY)
+        return progress.is_there or is_held
 
     def _check(self, progress: Progress) -> None:
         if progress.state in GIVEN_UP:

@@ -260,8 +260,7 @@ _CUTOVER_SAYS: Final = {
     "keep": "Green stays whatever the soak says. After that blue cannot be made live again.",
     "retire": "Blue's lane is given up: its checkpoint and output are no longer kept.",
 }
-_FORWARD: Final = frozenset({"keep", "look-again", "promote"})
-"""Commands that take a change on its planned course; the others undo work, or give it up."""
+_GENTLE: Final = frozenset({"look-again"})
 
 
 def _change_acts(home: StreamHome) -> Iterator[dict[str, Any]]:
@@ -282,7 +281,7 @@ def _change_acts(home: StreamHome) -> Iterator[dict[str, Any]]:
                 f"upgrade.{verb.value}",
                 label,
                 cut(says, 800),
-                danger=verb not in _FORWARD,
+                danger=True,
                 change=change.number,
             )
     if change.what is ChangeKind.CUTOVER:
@@ -296,6 +295,6 @@ def _cutover_acts(home: StreamHome, change: Change) -> Iterator[dict[str, Any]]:
             f"cutover.{verb}",
             f"Cutover: {verb.replace('-', ' ')}",
             _CUTOVER_SAYS.get(verb, ""),
-            danger=verb not in _FORWARD,
+            danger=verb not in _GENTLE,
             change=number,
         )

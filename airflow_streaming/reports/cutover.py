@@ -292,7 +292,7 @@ _MOST_FACTS: Final = 40
 _COMPARISON: Final = comparison_of("")
 _STANDS: Final = {
     CutoverState.READY: ("ready", Tone.GOOD),
-    CutoverState.HELD: ("green is not proved, approval needed", Tone.UNKNOWN),
+    CutoverState.HELD: ("not proved, approval needed", Tone.UNKNOWN),
     CutoverState.SOAKING: ("live, soak in progress", Tone.GOOD),
 }
 _RESULTS: Final[Mapping[Result, Words]] = {

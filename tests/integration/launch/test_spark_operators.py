@@ -130,7 +130,7 @@ def test_nothing_of_a_resource_is_dropped_and_no_secret_is_in_it(
     assert "planted" not in str(stored)
     (secret,) = world.secrets(epoch)
     (owner,) = secret["metadata"]["ownerReferences"]
-    assert (owner["kind"], owner["uid"]) == ("SparkApplication", launch.handle["uid"])
+    assert (owner["kind"], owner["uid"]) == ("SparkApplication", launch.handle["resource"])
     assert owner["uid"] == stored["metadata"]["uid"]
 
 

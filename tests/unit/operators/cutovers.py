@@ -19,6 +19,7 @@ from airflow_streaming.gates.findings import GateReport
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.names import other_lane
+from airflow_streaming.model.records.cutover import CompareTerms
 from airflow_streaming.model.records.cutover_table import CutoverCommand
 from airflow_streaming.operators.common.cutover import CutoverTask
 from airflow_streaming.operators.common.cutover_checks import names_of
@@ -113,7 +114,11 @@ class Run:
 
     def report(self, **course: Any) -> None:
         """Leave what a preflight leaves that has found nothing against it."""
-        told = {"ready": READY, "soak": SOAK, "promotes_by_itself": True, **course}
+        compare = tuple(CompareTerms(stream=name) for name in self.stream.streams)
+        told = {
+            "ready": READY, "soak": SOAK, "compare": compare, "promotes_by_itself": True,
+            **course,
+        }
         pairs = tuple(
             PairPreflight(
                 pair=self.stream.pair(name),

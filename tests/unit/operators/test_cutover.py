@@ -178,13 +178,25 @@ def test_a_check_that_comes_to_no_end_is_tried_again_and_then_proves_nothing(
     run.go("checks", try_number=4, max_tries=3)
     run.go("compare")
     assert stream.history()[-1] == "held"
-    assert (
-        "Green: **comparison inconclusive, approval needed**"
-        in run.xcoms["blue_green.compare", "markdown"]
-    )
+    assert "Green: **not proved, approval needed**" in run.xcoms["blue_green.compare", "markdown"]
 
 
 # People.
+
+
+def test_a_green_that_nothing_was_compared_of_goes_live_by_an_approval_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = Cutting(tmp_path)
+    run = Run(stream, monkeypatch)
+    run.report(compare=())
+
+    assert set(run.go_all(*BEFORE).values()) == {"done"}
+    assert stream.history()[-1] == "held"
+
+    run.answer("approve_switch", "Approve")
+    run.go_all("switch", "soak", "settle")
+    assert stream.history()[-1] == "finalized"
 
 
 def ready(stream: Cutting, monkeypatch: pytest.MonkeyPatch, **group: Any) -> Run:

@@ -569,16 +569,6 @@ def test_an_upgrade_lists_the_stages_that_it_has(client: TestClient, home: Path)
     assert not {"repartitioning", "repartitioned"} & set(stages)
 
 
-def test_an_act_that_undoes_work_is_red_and_keep_is_not(client: TestClient, home: Path) -> None:
-    launched = (E.BACKUP_HOLDS, E.OLD_STOPPED, E.APPLY, E.DEPLOYMENT_MADE, E.NEW_STARTED)
-    write_upgrade(stream(home), *launched)
-
-    acts = {one["act"]: one["danger"] for one in client.get(STREAM).json()["acts"]}
-
-    assert acts["upgrade.keep"] is False
-    assert acts["upgrade.roll-back"] is True
-
-
 def test_a_stage_without_a_deadline_shows_none(client: TestClient, home: Path) -> None:
     write_upgrade(stream(home), E.BACKUP_HOLDS)
     assert client.get(STREAM).json()["change"]["until"] is None
