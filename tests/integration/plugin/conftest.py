@@ -42,6 +42,8 @@ def airflow_api() -> AirflowApi:
 
 @pytest.fixture
 def address(home: Path, airflow_api: AirflowApi, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    # The cluster of a driver out of sight; declaring it dead needs a cluster that may be asked.
+    monkeypatch.setenv("AIRFLOW__STREAMING__CLUSTERS", "spark-gw-2")
     root = FastAPI()
     airflow_api.add_to(root)
     root.mount("/streaming", page_app(home, monkeypatch.setattr))
