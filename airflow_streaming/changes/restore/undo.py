@@ -32,7 +32,7 @@ from airflow_streaming.changes.restore.switch import (
     checkpoints_at,
     now_in_utc,
 )
-from airflow_streaming.checkpoints.repair.sinks import PutBack
+from airflow_streaming.checkpoints.repair.sinks import PutBack, is_used, stateful_file_sinks
 from airflow_streaming.checkpoints.restore.refusal import of_driver
 from airflow_streaming.checkpoints.restore.replay import OF_SINKS, RefusalCode, RestorePlan
 from airflow_streaming.checkpoints.vault.store import BackupStore
@@ -176,20 +176,19 @@ def undo_repair(
     now: Callable[[], datetime] = now_in_utc,
 ) -> SinkRepair:
     """
-    Move the batch of the newest repair back into its file sink; no launch moves it out again.
+    Move the batch of the newest repair that stands back into its file sink; no launch moves it out again.
 
-    :raises RestoreRefused: no launch has repaired a sink, the stream is wanted running, or its driver is
-        not proved dead.
+    Asked again it undoes the repair before, so that each of several sinks can be reached.
+
+    :raises RestoreRefused: no repair stands, the stream is wanted running, its driver is not proved dead, or
+        it continues another checkpoint than the repair's.
     :raises CheckpointRefused: the batch was written or committed anew since.
     """
-    repairs = home.repairs()
-    if not repairs:
-        raise RestoreRefused(
-            f"No launch of stream {home.name!r} has repaired a file sink, so there is nothing to undo."
-        )
-    switching, repair = Switching(home, launcher, by=by, now=now), repairs[-1]
+    repair = _standing_repair(home, storage_options)
+    switching = Switching(home, launcher, by=by, now=now)
     if refused := list(of_driver(circumstances(switching, home.unfinished_change()))):
         raise RestoreRefused(" ".join(refusal.message for refusal in refused))
+    _check_continued(home, repair)
     moving = PutBack(repair, storage_options)
     moving.check()
     home.undo_repair(SinkRepairUndo(number=repair.number, by=by, reason=reason, at=now()))
@@ -203,6 +202,27 @@ def undo_repair(
     event = EventKind.SINK_REPAIRED
     home.add_event(Event(event=event, at=now(), by=by, message=message.rstrip()))
     return repair
+
+
+def _standing_repair(home: StreamHome, options: Mapping[str, Any] | None) -> SinkRepair:
+    """Return the newest repair that was not undone, or whose undo was cut off."""
+    for repair in reversed(home.repairs()):
+        if home.repair_undo(repair.number) is None or not PutBack(repair, options).is_done:
+            return repair
+    raise RestoreRefused(
+        f"No repair of a file sink of stream {home.name!r} stands, so there is nothing to undo."
+    )
+
+
+def _check_continued(home: StreamHome, repair: SinkRepair) -> None:
+    current = home.newest_deployment()
+    sinks = [] if current is None else stateful_file_sinks(home, current)
+    if current is None or not is_used(repair, current, sinks):
+        raise RestoreRefused(
+            f"Stream {home.name!r} no longer continues {repair.checkpoint} in {repair.output}, for which "
+            f"repair {repair.number} was made: with the batch back, the new checkpoint's batch {repair.batch} "
+            f"would be skipped. Its files stay in {repair.aside}."
+        )
 
 
 def abandon(

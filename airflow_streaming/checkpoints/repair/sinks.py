@@ -9,7 +9,7 @@ the launch must be proved gone.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -34,6 +34,7 @@ from airflow_streaming.checkpoints.restore.sink_output import Output, names_in, 
 from airflow_streaming.checkpoints.state.stores import parse_name
 from airflow_streaming.exceptions import (
     CheckpointRefused,
+    FencedError,
     RecordError,
     StreamingError,
 )
@@ -48,7 +49,7 @@ from airflow_streaming.model.records.repair import (
 from airflow_streaming.model.records.upgrade import SinkFacts, SinkReplaySemantics, sink_facts_of
 from airflow_streaming.model.spark.listing import FileStat, Listing
 from airflow_streaming.model.spark.logs import MAX_LOG_BYTES, parse_commit_log, parse_offset_log
-from airflow_streaming.model.uris import join
+from airflow_streaming.model.uris import is_same_place, join
 from airflow_streaming.storage.folders import Folders, open_folders
 
 log: Final = logging.getLogger(__name__)
@@ -111,10 +112,18 @@ class SinkRepairs:
 
         A look that fails is logged and repairs nothing: the driver may reach what this host cannot.
 
-        :raises StreamingError: a repair was begun and could not be finished. No driver may start.
+        :raises StreamingError: a repair was begun and could not be finished, or a newer epoch exists. No
+            driver may start.
         """
-        done = [self._finish(repair) for repair in self._home.unfinished_repairs()]
-        for facts in stateful_file_sinks(self._home, deployment):
+        if self._home.is_released(epoch):
+            return []  # its driver works
+        self._check_fence(epoch)
+        sinks = self._sinks(deployment)
+        done = [
+            self._finish(epoch, repair, is_used=is_used(repair, deployment, sinks))
+            for repair in self._home.unfinished_repairs()
+        ]
+        for facts in sinks:
             try:
                 looked = look(facts, deployment, self._options)
             except StreamingError as err:
@@ -122,6 +131,31 @@ class SinkRepairs:
                 continue
             done.append(self._repair(epoch, deployment, facts, looked))
         return [one for one in done if one is not None]
+
+    def _sinks(self, deployment: Deployment) -> list[SinkFacts]:
+        try:
+            return stateful_file_sinks(self._home, deployment)
+        except RecordError as err:
+            log.warning("The plans of stream %s were not read: %s", self._home.name, err)
+            return []
+
+    def _may_move(self, epoch: int) -> bool:
+        """Tell whether no newer epoch exists, and this epoch's standby waits at its barrier still."""
+        newest = self._home.newest_epoch()
+        is_newest = newest is not None and newest.number <= epoch
+        return is_newest and not self._home.is_released(epoch)
+
+    def _check_fence(self, epoch: int) -> None:
+        """
+        Keep a task that slept from the sink of a driver that another task has started meanwhile.
+
+        :raises FencedError: naming the epoch.
+        """
+        if not self._may_move(epoch):
+            raise FencedError(
+                f"Epoch {epoch} of stream {self._home.name!r} is not the newest, or its driver has started: its "
+                "file sinks are not touched. The task of the newest epoch repairs them."
+            )
 
     def _repair(
         self, epoch: int, deployment: Deployment, facts: SinkFacts, looked: Looked
@@ -137,12 +171,13 @@ class SinkRepairs:
             self._rewind(repair).plan()
         except StreamingError as err:
             return Repaired(query=facts.query, reason=f"{decision.reason} {err}")
+        self._check_fence(epoch)
         if not self._home.begin_repair(repair):
             raise CheckpointRefused(
                 f"Another task began repair {repair.number} of stream {self._home.name!r} at the same "
                 "moment. The next look continues it."
             )
-        return self._finish(repair)
+        return self._finish(epoch, repair, is_used=True)
 
     def _record_of(
         self,
@@ -166,12 +201,28 @@ class SinkRepairs:
             planned_at=looked.planned_at,
         )
 
-    def _finish(self, repair: SinkRepair) -> Repaired | None:
-        """Finish a recorded repair; abandon it where the checkpoint has committed the batch."""
-        if _committed(open_folders(repair.checkpoint, self._options)) >= repair.batch:
+    def _finish(self, epoch: int, repair: SinkRepair, *, is_used: bool) -> Repaired | None:
+        """
+        Finish a recorded repair.
+
+        It is abandoned where the deployment uses another checkpoint or output, or the checkpoint has committed
+        the batch. A repair that a user has begun to undo is put back.
+        """
+        if self._home.repair_undo(repair.number) is not None:
+            PutBack(repair, self._options).run()
             self._end(repair, RepairOutcome.ABANDONED)
             return None
-        plan = self._rewind(repair).run(lambda: self._home.repair_end(repair.number) is None)
+        if (
+            not is_used
+            or _committed(open_folders(repair.checkpoint, self._options)) >= repair.batch
+        ):
+            self._end(repair, RepairOutcome.ABANDONED)
+            return None
+
+        def is_needed() -> bool:
+            return self._may_move(epoch) and self._home.repair_end(repair.number) is None
+
+        plan = self._rewind(repair).run(is_needed)
         self._end(repair, RepairOutcome.DONE, plan)
         return Repaired(query=repair.query, reason=_done_text(repair), plan=plan, repair=repair)
 
@@ -208,24 +259,46 @@ def stateful_file_sinks(home: StreamHome, deployment: Deployment) -> list[SinkFa
     """
     Return the file sinks of a deployment's stateful queries, as its drivers have recorded them.
 
-    Plans of an earlier deployment count where it had the same output and arguments.
+    Plans of an earlier deployment count where it had the same script, output and arguments: a query that the
+    script has no more would not execute its batch again.
     """
     for number in range(deployment.number, 0, -1):
         plans = home.newest_plans(number, epochs=EPOCHS)
         if not plans:
             continue
         wrote = home.deployment(number)
-        if (wrote.output, wrote.application_args) != (
-            deployment.output,
-            deployment.application_args,
-        ):
+        if _writes(wrote) != _writes(deployment):
             return []
         return [
             facts
-            for facts in sink_facts_of(plans, checkpoint=deployment.checkpoint)
+            for facts in sink_facts_of(plans, checkpoint=wrote.checkpoint)
             if facts.habit is SinkReplaySemantics.FILE_LOG and facts.is_stateful
         ]
     return []
+
+
+def _writes(deployment: Deployment) -> tuple[object, ...]:
+    return deployment.application_sha256, deployment.output, deployment.application_args
+
+
+def _checkpoint_of(facts: SinkFacts, deployment: Deployment) -> str:
+    return facts.own_checkpoint or join(deployment.checkpoint, facts.query)
+
+
+def is_used(repair: SinkRepair, deployment: Deployment, sinks: Sequence[SinkFacts]) -> bool:
+    """
+    Tell whether a deployment continues the checkpoint and the output of a repair.
+
+    :param sinks: Of the deployment, see ``stateful_file_sinks``; where the query is not among them, the
+        place of the checkpoint decides.
+    """
+    for facts in sinks:
+        if facts.query == repair.query:
+            place = _checkpoint_of(facts, deployment)
+            return is_same_place(place, repair.checkpoint) and is_same_place(
+                facts.target, repair.output
+            )
+    return is_same_place(join(deployment.checkpoint, repair.query), repair.checkpoint)
 
 
 def look(facts: SinkFacts, deployment: Deployment, options: Mapping[str, Any] | None) -> Looked:
@@ -234,7 +307,7 @@ def look(facts: SinkFacts, deployment: Deployment, options: Mapping[str, Any] | 
 
     :raises StreamingError: the checkpoint cannot be read.
     """
-    uri = facts.own_checkpoint or join(deployment.checkpoint, facts.query)
+    uri = _checkpoint_of(facts, deployment)
     folders = open_folders(uri, options)
     # Offsets first, so that a batch is never seen committed and not planned.
     planned, committed = _newest(folders, OFFSETS), _committed(folders)
@@ -369,15 +442,22 @@ class PutBack:
         :raises HomeUnavailable: the sink or the checkpoint cannot be reached.
         """
         batch = self._repair.batch
-        newest = newest_batch(names_in(self._output.folders, SINK_LOG))
-        is_there = newest is not None and newest >= batch
+        found = newest_batch(names_in(self._output.folders, SINK_LOG))
+        newest = -1 if found is None else found
+        if not self._entries() and newest >= batch:
+            return
         is_committed = _committed(open_folders(self._repair.checkpoint, self._options)) >= batch
-        if is_committed or (is_there and self._entries()):
+        if is_committed or newest != batch - 1:
             raise CheckpointRefused(
-                f"Batch {batch} of query {self._repair.query!r} was written anew since repair "
-                f"{self._repair.number}, so its files of before stay in {self._repair.aside}. Nothing "
-                "was changed."
+                f"The sink of query {self._repair.query!r} ends at batch {newest}, and repair "
+                f"{self._repair.number} can be undone while it ends at {batch - 1} and the batch is not "
+                f"committed. The files of before stay in {self._repair.aside}. Nothing was changed."
             )
+
+    @property
+    def is_done(self) -> bool:
+        """Tell whether nothing of the batch is left to move back."""
+        return not self._entries()
 
     def run(self) -> None:
         """

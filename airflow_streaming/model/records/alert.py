@@ -121,7 +121,7 @@ def is_told(alert: Alert, log: Sequence[Alert]) -> bool:
 
 def _same_restart(one: Alert, other: Alert) -> bool:
     # Every restart is sent, also within one incident; a failed launch has a rule of its own.
-    mine, others = ((it.alert, it.key, it.epoch, it.rule) for it in (one, other))
+    mine, others = ((it.alert, it.key, it.epoch, it.rule, it.query) for it in (one, other))
     return mine == others
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,13 +11,21 @@ import pytest
 from airflow_streaming.checkpoints.repair import sinks
 from airflow_streaming.checkpoints.repair.sinks import PutBack
 from airflow_streaming.checkpoints.restore.sink_output import open_output
-from airflow_streaming.exceptions import CheckpointRefused, HomeUnavailable
-from airflow_streaming.model.records.repair import RepairOutcome, SinkRepairUndo
+from airflow_streaming.exceptions import (
+    CheckpointRefused,
+    FencedError,
+    HomeUnavailable,
+    RestoreTaken,
+)
+from airflow_streaming.model.names import Layout
+from airflow_streaming.model.records.repair import RepairOutcome, SinkRepair, SinkRepairUndo
+from airflow_streaming.model.spark.plan import QueryPlan
 from airflow_streaming.model.storage import LocalStore
-from tests.unit.checkpoints.repair_cases import DeadStream
+from tests.fakes import FAKE_HOST
+from tests.unit.checkpoints.repair_cases import QUERY, DeadStream, plan_of
 from tests.unit.checkpoints.restoring import Killed, Life
 from tests.unit.checkpoints.rewinding import DyingOutput
-from tests.unit.home.make import NOON, SCRIPT, make_deployment
+from tests.unit.home.make import NOON, SCRIPT, make_deployment, make_epoch
 from tests.unit.launch.restored_stream import DyingStore
 
 # Batch 3, and 7 with an interval of 4, is an entry that holds all before it.
@@ -251,7 +260,112 @@ def test_an_undo_is_refused_once_the_batch_was_written_anew(tmp_path: Path) -> N
     stream.run(stream.batch)
     after = stream.sink.tree()
 
-    with pytest.raises(CheckpointRefused, match="was written anew"):
+    with pytest.raises(CheckpointRefused, match="ends at batch"):
         PutBack(stream.home.repairs()[0]).run()
 
     assert stream.sink.tree() == after
+
+
+def test_a_task_that_slept_leaves_the_sink_of_a_newer_driver_alone(tmp_path: Path) -> None:
+    stream = DeadStream(tmp_path)
+    stream.home.create_epoch(make_epoch(2, host=FAKE_HOST))
+    stream.home.create_epoch(make_epoch(3, host=FAKE_HOST))
+    before = stream.sink.tree()
+
+    with pytest.raises(FencedError):
+        stream.launch(2)
+
+    assert stream.sink.tree() == before
+    assert stream.home.repairs() == []
+
+
+def test_a_newer_epoch_that_comes_during_a_repair_ends_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = DeadStream(tmp_path)
+    stream.home.create_epoch(make_epoch(2, host=FAKE_HOST))
+    before = {path: text for path, text in stream.sink.tree().items() if "_rolled" not in path}
+    begin = stream.home.begin_repair
+
+    def slow(repair: SinkRepair) -> bool:
+        is_ours = begin(repair)
+        stream.home.create_epoch(make_epoch(3, host=FAKE_HOST))
+        return is_ours
+
+    monkeypatch.setattr(type(stream.home), "begin_repair", lambda _, repair: slow(repair))
+    with pytest.raises(RestoreTaken):
+        stream.launch(2)
+
+    left = {path: text for path, text in stream.sink.tree().items() if "_rolled" not in path}
+    assert left == before
+    assert len(stream.home.unfinished_repairs()) == 1
+
+
+def interrupted(stream: DeadStream, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a launch die after it has recorded its repair."""
+    with monkeypatch.context() as patch:
+        patch.setattr(sinks.SinkRepairs, "_rewind", lambda *_: Unwritable())
+        with pytest.raises(HomeUnavailable):
+            stream.launch()
+    assert len(stream.home.unfinished_repairs()) == 1
+
+
+class Unwritable:
+    """A sink that can be read and not written."""
+
+    def plan(self) -> None:
+        """Find nothing against the repair."""
+
+    def run(self, _: object) -> None:
+        raise HomeUnavailable("The store is read-only.")
+
+
+@pytest.mark.parametrize("field", ["checkpoint", "output"])
+def test_a_deployment_that_uses_another_place_is_not_kept_down_by_an_old_repair(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, field: str
+) -> None:
+    stream = DeadStream(tmp_path)
+    interrupted(stream, monkeypatch)
+    elsewhere = {field: str(tmp_path / "elsewhere")}
+    stream.deployment = replace(stream.deployment, number=2, **elsewhere)
+    stream.home.create_deployment(stream.deployment, SCRIPT)
+    stream.home.create_epoch(make_epoch(2, host=FAKE_HOST, deployment=2))
+    plan = plan_of(Path(stream.deployment.output))
+    path = Layout("orders").place(QueryPlan, epoch=2, query=QUERY)
+    stream.home.store.create(path, plan.to_bytes())
+
+    assert [one.repair for one in stream.launch(3) if one.repair] == []
+    assert stream.home.unfinished_repairs() == []
+    end = stream.home.repair_end(1)
+    assert end is not None
+    assert end.outcome is RepairOutcome.ABANDONED
+
+
+def test_a_query_that_the_script_may_have_no_more_keeps_its_batch(tmp_path: Path) -> None:
+    stream = DeadStream(tmp_path)
+    before = stream.sink.tree()
+    other = make_deployment(
+        2, b"# other", checkpoint=stream.deployment.checkpoint, output=stream.deployment.output
+    )
+    stream.home.create_deployment(other, b"# other")
+    stream.deployment = other
+
+    assert stream.launch() == []
+    assert stream.sink.tree() == before
+
+
+def test_a_damaged_plan_repairs_nothing_and_stops_no_launch(tmp_path: Path) -> None:
+    stream = DeadStream(tmp_path)
+    path = Layout("orders").place(QueryPlan, epoch=1, query=QUERY)
+    stream.home.store.replace(path, b"{")
+
+    assert stream.launch() == []
+
+
+def test_an_undo_is_refused_where_the_log_ends_before_the_batch_before(tmp_path: Path) -> None:
+    stream = DeadStream(tmp_path, committed=5)
+    stream.launch()
+    (stream.sink.log / "5").unlink()
+
+    with pytest.raises(CheckpointRefused, match="ends at batch 4"):
+        PutBack(stream.home.repairs()[0]).run()

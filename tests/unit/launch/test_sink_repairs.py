@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ from airflow_streaming.supervision.decide import Action, Step
 from airflow_streaming.supervision.observer import Observer
 from tests.fakes import FakeLauncher
 from tests.unit.checkpoints.repair_cases import DeadStream
-from tests.unit.home.make import NOON
+from tests.unit.home.make import NOON, SCRIPT
 from tests.unit.supervision.builders import a_spec
 
 
@@ -186,13 +187,38 @@ def test_an_undo_is_refused(stream: Launched, arrange: Callable[[Launched], None
     assert stream.home.repair_undo(1) is None if stream.home.repairs() else True
 
 
+def test_an_undo_for_a_checkpoint_that_the_stream_has_left_is_refused(stream: Launched) -> None:
+    stream.begin()
+    stream.launcher.end(stream.home.epoch(2).token)
+    stream.stop()
+    restored = replace(stream.deployment, number=2, checkpoint=str(stream.folder / "restored"))
+    stream.home.create_deployment(restored, SCRIPT)
+    after = stream.sink.tree()
+
+    with pytest.raises(RestoreRefused, match="no longer continues"):
+        stream.undo()
+
+    assert stream.sink.tree() == after
+    assert stream.home.repair_undo(1) is None
+
+
+def test_an_undo_is_made_once(stream: Launched) -> None:
+    stream.begin()
+    stream.launcher.end(stream.home.epoch(2).token)
+    stream.stop()
+    stream.undo()
+
+    with pytest.raises(RestoreRefused, match="No repair"):
+        stream.undo()
+
+
 def test_an_undo_comes_too_late_once_the_batch_was_written_anew(stream: Launched) -> None:
     stream.begin()
     stream.run(stream.batch)
     stream.launcher.end(stream.home.epoch(2).token)
     stream.stop()
 
-    with pytest.raises(CheckpointRefused, match="was written anew"):
+    with pytest.raises(CheckpointRefused, match="ends at batch"):
         stream.undo()
 
     assert stream.home.repair_undo(1) is None

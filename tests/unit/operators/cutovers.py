@@ -116,7 +116,10 @@ class Run:
         """Leave what a preflight leaves that has found nothing against it."""
         compare = tuple(CompareTerms(stream=name) for name in self.stream.streams)
         told = {
-            "ready": READY, "soak": SOAK, "compare": compare, "promotes_by_itself": True,
+            "ready": READY,
+            "soak": SOAK,
+            "compare": compare,
+            "promotes_by_itself": True,
             **course,
         }
         pairs = tuple(
