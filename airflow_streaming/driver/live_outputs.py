@@ -19,7 +19,7 @@ from airflow_streaming.model.spark.sink_place import Shared, SinkPlace, place_of
 from airflow_streaming.model.storage import Store
 
 _MAX_EPOCHS: Final = 20
-"""Epochs of the live lane that are searched for plans, newest first; a driver records all of its own."""
+"""Epochs of the live lane's newest deployment that are searched for plans, newest first."""
 
 
 class LiveOutputs:
@@ -64,13 +64,18 @@ class LiveOutputs:
     def _places(self) -> dict[str, SinkPlace]:
         layout, found = Layout(self._live), dict[str, SinkPlace]()
         epochs = filter(None, map(number_of, self._store.names(layout.folder(Epoch))))
-        for epoch in sorted(epochs, reverse=True)[:_MAX_EPOCHS]:
-            for query, plan in self._plans(layout, epoch).items():
+        deployment = 0
+        for number in sorted(epochs, reverse=True)[:_MAX_EPOCHS]:
+            data = self._store.read(layout.place(Epoch, number=number))
+            of = 0 if data is None else layout.parse(Epoch, data, number=number).deployment
+            if of < deployment:
+                break
+            # A driver that has just started has recorded some of its plans only.
+            deployment = of
+            for query, plan in self._plans(layout, number).items():
                 place = place_of(plan.sink)
                 if place is not None:
                     found.setdefault(query, place)
-            if found:
-                break
         return found
 
     def _plans(self, layout: Layout, epoch: int) -> dict[str, QueryPlan]:

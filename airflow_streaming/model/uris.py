@@ -191,6 +191,11 @@ def overlap(first: str, second: str) -> bool:
     return one.startswith(two) or two.startswith(one)
 
 
+def lies_in(place: str, folder: str) -> bool:
+    """Tell whether a URI is a folder, or lies in it, by their spelling."""
+    return _folder(place).startswith(_folder(folder))
+
+
 def check_outside(place: str, above: str, *, metadata: bytes | None, mark: bytes | None) -> None:
     """
     Refuse a new place whose folder above is a checkpoint or a backup store.

@@ -138,6 +138,8 @@ def adopt(
     blobs.delete_tree(folder)
     before = [_position(one.checkpoint.uri) for one in queries]
     done = [_copy(stream, store, one, by, reason, progress) for one in queries]
+    # A DAG that made a deployment meanwhile may have started a driver on half a copy: it is not deleted.
+    place_in_home(stream)
     moved = [
         one.checkpoint.uri
         for one, then in zip(queries, before, strict=True)

@@ -21,7 +21,7 @@ from airflow_streaming.model.spark.sink_place import (
     place_of,
     shared,
 )
-from airflow_streaming.model.uris import overlap
+from airflow_streaming.model.uris import lies_in, overlap
 
 OUTPUT_SHARED: Final = rule_named("cutover.output_shared")
 OUTPUT_OF_OTHER: Final = rule_named("cutover.output_of_other")
@@ -43,7 +43,7 @@ class OutputFolders:
     def is_greens(self, place: SinkPlace) -> bool:
         """Tell whether a place lies in green's own folder, which no other stream writes."""
         lies_apart = not (self.green and self.blue and overlap(self.green, self.blue))
-        return lies_apart and _is_made_of(place, self.green)
+        return lies_apart and _lies_in(place, self.green)
 
     def is_blues(self, place: SinkPlace) -> bool:
         """Tell whether a place lies in blue's folder."""
@@ -120,7 +120,13 @@ def _text(writer: QueryPlan) -> str:
 
 
 def _is_made_of(place: SinkPlace, folder: str) -> bool:
+    """Tell whether a place is in a folder, or above it, or has its name in it."""
+    is_above = place.system == "path" and bool(folder) and overlap(place.name, folder)
+    return is_above or _lies_in(place, folder)
+
+
+def _lies_in(place: SinkPlace, folder: str) -> bool:
     """Tell whether a script made a place of its output folder."""
-    if not folder:
-        return False
-    return overlap(place.name, folder) if place.system == "path" else folder in place.name
+    if not folder or place.system != "path":
+        return bool(folder) and folder in place.name
+    return lies_in(place.name, folder)

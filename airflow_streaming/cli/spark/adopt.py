@@ -29,6 +29,7 @@ from airflow_streaming.cli.output import progress, show_json, show_lines
 from airflow_streaming.cli.spark.runtime import runtime_named, script_of
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.home.home import Home
+from airflow_streaming.home.live_lane import live_lane
 from airflow_streaming.model.arguments.placeholders import fill
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.jobs.drill import SCRATCH_OUTPUT
@@ -98,7 +99,7 @@ def run(arguments: argparse.Namespace) -> int:
     :raises StreamingError: the script or a checkpoint cannot be read, or cannot be copied.
     """
     home = _home(arguments)
-    stream = home.stream(check_is_stream(check_stream_name(arguments.name)))
+    stream = home.stream(live_lane(home, check_is_stream(check_stream_name(arguments.name))))
     if arguments.checkpoint is None and not arguments.of:
         raise SpecError("Which checkpoint does the script continue? Give --checkpoint, or --of.")
     target = place_in_home(stream)

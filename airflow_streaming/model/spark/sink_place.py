@@ -87,7 +87,8 @@ def place_of(sink: SinkPlan) -> SinkPlace | None:
 def shared(one: SinkPlace, other: SinkPlace) -> Shared:
     """Tell whether two sinks write one place; a folder inside the other's folder counts."""
     if one.system != other.system:
-        return Shared.APART
+        # A table keeps its files in a folder that no plan names.
+        return Shared.UNKNOWN if {one.system, other.system} == {"table", "path"} else Shared.APART
     match one.system:
         case "path":
             is_same = overlap(one.name, other.name)

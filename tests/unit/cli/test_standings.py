@@ -170,8 +170,13 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_all_views_show_one_standing(
-    case: Case, run: Run, stream: StreamHome, host: FakeHost
+    case: Case,
+    run: Run,
+    stream: StreamHome,
+    host: FakeHost,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
     case.make(stream)
     host.process = RUNNING if case.lives else GONE
     watch = StreamWatch(home=stream, parts=PartCache(), probe=host.probe)

@@ -12,10 +12,12 @@ from airflow_streaming.exceptions import DriverRefusal, HomeUnavailable
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.cutover import LiveRecord
 from airflow_streaming.model.records.cutover_table import CutoverEvent
+from airflow_streaming.model.records.epoch import Epoch
 from airflow_streaming.model.spark.plan import QueryPlan, SinkPlan
 from airflow_streaming.model.spark.sink_place import place_of
 from airflow_streaming.model.storage import LocalStore
 from tests.unit.driver.fakes import AbsentStore
+from tests.unit.home.make import make_epoch
 
 BLUE, GREEN = "orders", "orders.green"
 TOPIC = SinkPlan(sink="kafka", target="t", options={"kafka.bootstrap.servers": "a:9092"})
@@ -29,10 +31,15 @@ def store(tmp_path: Path) -> LocalStore:
     return LocalStore(str(tmp_path))
 
 
+def record_epoch(store: LocalStore, lane: str, epoch: int, deployment: int = 1) -> None:
+    record = make_epoch(epoch, stream=lane, deployment=deployment)
+    store.create(Layout(lane).place(Epoch, number=epoch), record.to_bytes())
+
+
 def planned(store: LocalStore, lane: str, epoch: int, query: str, sink: SinkPlan) -> None:
     layout = Layout(lane)
     plan = QueryPlan(query=query, spark="4.3.0", output_mode="append", sink=sink)
-    store.create(f"{lane}/epochs/{epoch:06d}.json", b"{}")
+    record_epoch(store, lane, epoch)
     store.create(layout.place(QueryPlan, epoch=epoch, query=query), plan.to_bytes())
 
 
@@ -84,15 +91,30 @@ def test_a_sink_of_the_live_lane_that_names_no_place_hides_no_other(store: Local
 
 def test_an_epoch_that_recorded_no_plan_yet_does_not_hide_the_one_before(store: LocalStore) -> None:
     planned(store, BLUE, 1, "revenue", TOPIC)
-    store.create(f"{BLUE}/epochs/000002.json", b"{}")
+    record_epoch(store, BLUE, 2)
 
     with pytest.raises(DriverRefusal):
         check(store, GREEN)
 
 
-def test_the_newest_epoch_with_plans_counts(store: LocalStore) -> None:
+def test_the_newest_plan_of_a_query_counts(store: LocalStore) -> None:
     planned(store, BLUE, 1, "revenue", TOPIC)
     planned(store, BLUE, 2, "revenue", ELSEWHERE)
+
+    check(store, GREEN)
+
+
+def test_a_driver_that_has_recorded_some_plans_does_not_hide_the_others(store: LocalStore) -> None:
+    planned(store, BLUE, 1, "revenue", TOPIC)
+    planned(store, BLUE, 2, "refunds", ELSEWHERE)
+
+    with pytest.raises(DriverRefusal):
+        check(store, GREEN)
+
+
+def test_plans_of_an_earlier_deployment_do_not_count(store: LocalStore) -> None:
+    planned(store, BLUE, 1, "revenue", TOPIC)
+    record_epoch(store, BLUE, 2, deployment=2)
 
     check(store, GREEN)
 

@@ -49,6 +49,8 @@ def other(sink: str = "org.acme.Sink", target: str = "", **options: Any) -> Sink
         (table("`Shop`.orders"), table("lake.shop.orders"), SAME),
         (table("shop.orders"), table("other.orders"), APART),
         (table("orders"), table("myorders"), APART),
+        (table("orders"), files("/warehouse/orders"), UNKNOWN),
+        (table("orders"), topic("orders"), APART),
         (other(table="t", url="jdbc:x"), other(table="t", url="jdbc:x", batchsize="7"), SAME),
         (other(table="t"), other(table="u"), APART),
         (other("a", table="t"), other("b", table="t"), APART),

@@ -99,6 +99,10 @@ def test_green_s_folder_inside_blue_s_is_not_its_own() -> None:
     assert rules(files("/out/green/x"), folders=folders) == [SHARED]
 
 
+def test_a_folder_above_green_s_own_is_not_its_own() -> None:
+    assert rules(files("/home"), files("/home/orders/x")) == [SHARED]
+
+
 def test_without_folders_only_the_sinks_are_compared() -> None:
     assert rules(files("/x"), files("/y"), folders=OutputFolders()) == []
 
