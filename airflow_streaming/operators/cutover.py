@@ -10,7 +10,7 @@ from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk import TriggerRule
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from airflow_streaming.changes.answers import REFUSAL, Answer, Settled
+from airflow_streaming.changes.answers import REFUSAL, Answer, Settled, command_settled
 from airflow_streaming.changes.cutover.lanes import Candidate, Facts, pair_of
 from airflow_streaming.changes.cutover.plan import CutoverPlan
 from airflow_streaming.exceptions import CutoverRefused, SpecError
@@ -104,10 +104,11 @@ class CutoverApprovalOperator(StreamApprovalOperator):
         answer = HITLOperator.execute_complete(self, context, event)
         no = self.said_no(event)
         word = REFUSAL[self.word] if no else self.word
-        self._give(word, no or f"Approved by {answered_by(event) or 'an unnamed user'}.", context)
-        return answer
+        reason = no or f"Approved by {answered_by(event) or 'an unnamed user'}."
+        return answer if self._give(word, reason, context) else self.ask_anew(context)
 
-    def _give(self, word: CutoverCommand, reason: str, context: Context) -> None:
+    def _give(self, word: CutoverCommand, reason: str, context: Context) -> bool:
+        """Record a command; return false where it came too early, and the question is still open."""
         from airflow_streaming.hooks.launchers import task_launcher  # not at dag parse
 
         home = self._records()
@@ -120,11 +121,18 @@ class CutoverApprovalOperator(StreamApprovalOperator):
                 launcher=task_launcher(home),
             )
         except CutoverRefused as err:
-            state = CUTOVER.state_of(home.steps(change.number))
+            history = home.steps(change.number)
+            state = words(CUTOVER.state_of(history))
+            if command_settled(self.word, history, home.change_end(change.number)) is None:
+                self.log.warning(
+                    "Green is compared again (%s), so the question is asked again.", state
+                )
+                return False
             raise AirflowFailException(
-                f"The answer came too late: the cutover is in state {words(state)}. {err}"
+                f"The answer came too late: the cutover is in state {state}. {err}"
             ) from err
         self.log.info("Recorded %s: %s", words(word), reason)
+        return True
 
     def _change(self, home: StreamHome, context: Context) -> Change:
         report = pulled(context, self.preflight_task_id, REPORT_XCOM_KEY)

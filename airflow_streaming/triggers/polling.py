@@ -133,6 +133,18 @@ SPREAD: Final = 5.0
 triggers starts them all at once."""
 
 
+def hold_left(deferred_at: str | None) -> float:
+    """
+    Return the seconds for which an event is held, so that Airflow has recorded the deferral.
+
+    :param deferred_at: When the task deferred, ISO 8601; ``None`` where no task waits.
+    """
+    if deferred_at is None:
+        return 0.0
+    age = datetime.now(UTC) - datetime.fromisoformat(deferred_at)
+    return min(HOLD, max(timedelta(0), HOLD - age)).total_seconds()
+
+
 class PollingTrigger(BaseTrigger):
     """
     Looks at one stream again and again until there is something to tell.
@@ -176,7 +188,7 @@ class PollingTrigger(BaseTrigger):
     async def run(self) -> AsyncIterator[TriggerEvent]:
         _spare_what_airflow_loaded()
         start = time.monotonic()
-        hold_until = start + self._hold()
+        hold_until = start + hold_left(self.deferred_at)
         planned = start + random.uniform(0, min(SPREAD, self.poll_seconds))  # noqa: S311 - spreads
         with self.looking():
             while True:
@@ -291,12 +303,6 @@ class PollingTrigger(BaseTrigger):
     def damaged(self, reason: str) -> dict[str, Any] | None:
         """Return the event's payload when records stay unreadable; ``None`` to keep polling."""
         return None
-
-    def _hold(self) -> float:
-        if self.deferred_at is None:
-            return 0.0
-        age = datetime.now(UTC) - datetime.fromisoformat(self.deferred_at)
-        return min(HOLD, max(timedelta(0), HOLD - age)).total_seconds()
 
     def _say(self, trouble: str | None) -> None:
         if trouble != self._trouble:

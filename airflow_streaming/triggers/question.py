@@ -8,6 +8,7 @@ the home and in Airflow.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Mapping
@@ -26,6 +27,7 @@ from airflow_streaming.model.observation import VerdictState
 from airflow_streaming.model.records.cutover_table import CutoverCommand
 from airflow_streaming.supervision.observer import Observer
 from airflow_streaming.triggers.home import HomeTrigger
+from airflow_streaming.triggers.polling import hold_left
 
 SETTLED: Final = "settled"
 """Key of an event whose question was settled elsewhere; its value is a ``Settled`` as a mapping."""
@@ -43,16 +45,19 @@ class AnswerTrigger(BaseTrigger):
     Only the triggerer may read answers: a worker can ask, and by asking it drops the answer.
 
     :param ti_id: The task instance that has asked.
+    :param deferred_at: When the task deferred, ISO 8601; ``None`` for an event at once.
     """
 
-    def __init__(self, *, ti_id: str) -> None:
+    def __init__(self, *, ti_id: str, deferred_at: str | None = None) -> None:
         super().__init__()
-        self.ti_id = ti_id
+        self.ti_id, self.deferred_at = ti_id, deferred_at
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        return (f"{type(self).__module__}.{type(self).__qualname__}", {"ti_id": self.ti_id})
+        kwargs = {"ti_id": self.ti_id, "deferred_at": self.deferred_at}
+        return f"{type(self).__module__}.{type(self).__qualname__}", kwargs
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
+        await asyncio.sleep(hold_left(self.deferred_at))
         yield TriggerEvent(await answer_to(self.ti_id))
 
 
@@ -118,15 +123,18 @@ class QuestionTrigger(HomeTrigger):
         settled = self.settled(self._home())
         if settled is not None:
             return {SETTLED: asdict(settled)}, None
+        return self._silence(), None
+
+    def _silence(self) -> dict[str, Any] | None:
         is_over = self.until is not None and datetime.now(UTC) >= datetime.fromisoformat(self.until)
-        return ({TIMED_OUT: True} if is_over else None), None
+        return {TIMED_OUT: True} if is_over else None
 
     def lose_sight(self) -> None:
         """Do nothing: no look depends on an earlier one."""
 
     def damaged(self, reason: str) -> dict[str, Any] | None:
-        # The task that works on the change fails with the cause; the question stays open.
-        return None
+        # The task that works on the change fails with the cause; the question stays open for its time.
+        return self._silence()
 
     def look(self, observer: Observer) -> dict[str, Any] | None:
         """Return nothing: no driver is looked at."""

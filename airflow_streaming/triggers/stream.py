@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from airflow_streaming import telemetry
+from airflow_streaming.exceptions import RecordError
 from airflow_streaming.home.live_lane import SELDOM, LiveLaneCache, live_lane
 from airflow_streaming.model.records.epoch import LaunchCause
 from airflow_streaming.model.records.policy import RestartDecision
@@ -151,7 +152,12 @@ class StreamTrigger(HomeTrigger):
             from airflow_streaming.services.stream_status import read_failures  # not at dag parse
 
             home = self._live.home(self.watched_lane or self.keeps or self.stream)
-            self._failures = (number, s.decision), *read_failures(home, number)
+            try:
+                self._failures = (number, s.decision), *read_failures(home, number)
+            except RecordError as err:
+                # A figure is not worth the look: a damaged record of an earlier epoch is the page's to show.
+                self.log.warning("The failures in a row are not counted: %s", err)
+                self._failures = (number, s.decision), (), ()
         _, decisions, progress = self._failures
         now = (s.seen.status,) if s.seen.status is not None and s.decision is None else ()
         count = failures_in_a_row(decisions, (*progress, *now), s.policy)

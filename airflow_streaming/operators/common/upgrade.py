@@ -102,15 +102,17 @@ class StreamApprovalOperator(NamedParameters, ApprovalOperator):
     def ask(self, context: Context) -> Any:
         """Ask, or read the answer that an earlier try was given."""
         if is_retry(context["ti"], self.retries):
-            self.defer(trigger=AnswerTrigger(ti_id=str(context["ti"].id)), method_name="on_answer")
-        return self._ask_anew(context)
+            now = datetime.now(UTC).isoformat()
+            trigger = AnswerTrigger(ti_id=str(context["ti"].id), deferred_at=now)
+            self.defer(trigger=trigger, method_name="on_answer")
+        return self.ask_anew(context)
 
     def on_answer(self, context: Context, event: dict[str, Any]) -> Any:
         """Take the answer that an earlier try was given; ask again where there is none."""
         if event.get("chosen_options"):
             self.log.info("Using the approval recorded by an earlier attempt.")
             return self.execute_complete(context, event)
-        return self._ask_anew(context)
+        return self.ask_anew(context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
         """Act on what the trigger, or Airflow, reports of the question."""
@@ -131,7 +133,8 @@ class StreamApprovalOperator(NamedParameters, ApprovalOperator):
         self.log.info("%s", reason)
         context["ti"].xcom_push(key=ENDED_XCOM_KEY, value=reason)
 
-    def _ask_anew(self, context: Context) -> Any:
+    def ask_anew(self, context: Context) -> Any:
+        """Ask, whatever an earlier question was answered."""
         self.assigned_users = [{"id": name, "name": name} for name in self._who_may_answer()]
         try:
             return super().execute(context)

@@ -256,6 +256,22 @@ def test_an_answer_that_comes_too_late_says_so(
         run.task("approve_switch").execute(run.context("approve_switch"))
 
 
+def test_a_yes_while_green_is_compared_again_is_asked_for_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = Cutting(tmp_path)
+    run = ready(stream, monkeypatch)
+    stream.engine().command(CutoverCommand.LOOK_AGAIN, "There is data now.")
+    asked: list[Any] = []
+    task = type(run.task("approve_switch"))
+    monkeypatch.setattr(task, "ask_anew", lambda _, context: asked.append(context))
+
+    run.answer("approve_switch", "Approve")
+
+    assert len(asked) == 1
+    assert stream.history()[-1] == "catching_up"
+
+
 def settled_elsewhere(run: Run, question: str) -> Any:
     """Let the trigger of a question look once, and the task act on what it saw."""
     task, context = run.task(question), run.context(question)

@@ -122,3 +122,30 @@ def test_a_look_changes_nothing_in_the_home(stream: Cutting) -> None:
     waiting(stream, StartQuestionTrigger, asked={"orders": ["orders", 1]}).look_once()
 
     assert files() == before
+
+
+@pytest.mark.parametrize(("age", "event"), [(1, {"timedout": True}), (-1, None)])
+def test_silence_is_an_answer_also_while_a_record_is_damaged(
+    age: int, event: Any, stream: Cutting
+) -> None:
+    until = (datetime.now(UTC) - timedelta(hours=age)).isoformat()
+
+    assert waiting(stream, until=until).damaged("changes/000001.json is torn") == event
+
+
+async def test_an_answer_is_told_only_once_airflow_has_recorded_the_deferral(
+    monkeypatch: pytest.MonkeyPatch, answers: list[dict[str, Any]]
+) -> None:
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    monkeypatch.setattr(question.asyncio, "sleep", sleep)
+    answers[:] = [ANSWER]
+    now = datetime.now(UTC).isoformat()
+
+    event = await anext(question.AnswerTrigger(ti_id="x", deferred_at=now).run())
+
+    assert event.payload == ANSWER
+    assert 10 < slept[0] <= 15
