@@ -34,6 +34,7 @@ OFF_VARIABLE: Final = "AIRFLOW_STREAMING_JOB_ISOLATION"
 _PROCESSES: Final = ("--pid", "--fork", "--kill-child", "--mount-proc")
 _FIRST: Final = ("sh", "-c", '"$@"; exit $?', "job")
 """The first process of a namespace, which no signal from inside ends; a JVM there could not kill itself."""
+_PR_GET_DUMPABLE: Final = 3
 _PR_SET_DUMPABLE: Final = 4
 _PROBE_SECONDS: Final = 10.0
 _NO_SHARED_FIGURES: Final = "-XX:-UsePerfData"
@@ -86,25 +87,39 @@ def _tried(is_root: bool) -> tuple[str, ...]:
 
 _lock: Final = threading.Lock()
 _blocks = 0
+_before = 1
+"""Whether the process could be read before the first block: Airflow's own tasks cannot."""
 
 
 @contextlib.contextmanager
 def unreadable_memory() -> Iterator[None]:
     """Keep other processes of this user from the memory and environment of this one, in this block."""
-    _count(1)
+    _enter()
     try:
         yield
     finally:
-        _count(-1)
+        _leave()
 
 
-def _count(more: int) -> None:
+def _enter() -> None:
+    global _blocks, _before
+    with _lock:
+        if _blocks == 0:
+            _before = _prctl(_PR_GET_DUMPABLE, 0)
+            _prctl(_PR_SET_DUMPABLE, 0)
+        _blocks += 1
+
+
+def _leave() -> None:
     global _blocks
     with _lock:
-        _blocks += more
-        _set_dumpable(_blocks == 0)
+        _blocks -= 1
+        # Linux lets a process set 0 and 1 only.
+        if _blocks == 0 and _before == 1:
+            _prctl(_PR_SET_DUMPABLE, 1)
 
 
-def _set_dumpable(is_readable: bool) -> None:
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, int(is_readable), 0, 0, 0)
+def _prctl(option: int, value: int) -> int:
+    if sys.platform != "linux":
+        return 1
+    return int(ctypes.CDLL(None).prctl(option, value, 0, 0, 0))

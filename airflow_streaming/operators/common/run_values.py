@@ -9,7 +9,7 @@ before the task opens, fetches or starts anything.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import jinja2
@@ -77,12 +77,12 @@ class RunValuesTask(NamedParameters):
         # Airflow calls this for plain and for mapped tasks, and for the parts of nested fields.
         names = tuple(template_fields)
         written = {name: getattr(parent, name, None) for name in names if parent is self}
-        mapped = frozenset(seen_oids)
+        mapped = mapped_fields(self, names)
         super()._do_render_template_fields(parent, names, context, jinja_env, seen_oids)  # type: ignore[misc]
         given = [
             value
             for name, text in written.items()
-            for value in run_values(name, text, getattr(self, name), mapped)
+            for value in run_values(name, text, getattr(self, name), is_mapped=name in mapped)
         ]
         if refused := self._refused(given):
             raise AirflowFailException(refusal_text(getattr(self, "task_id", ""), refused))
@@ -103,23 +103,56 @@ def refusal_text(task_id: str, refused: Sequence[Refusal]) -> str:
     return "\n- ".join([f"Task {task_id!r} refuses values of this run; nothing was done:", *lines])
 
 
+def mapped_fields(task: Any, fields: Iterable[str]) -> frozenset[str]:
+    """
+    Return the fields that a mapping fills in with results of other tasks or parameters.
+
+    Airflow's set of resolved values is no proof: it leaves out what ``expand_kwargs`` gets from a task, and
+    an operator that copies a value gives it another identity. The DAG still has the mapping.
+    """
+    dag = task.get_dag() if task.has_dag() else None
+    origin = None if dag is None else dag.task_dict.get(task.task_id)
+    if origin is None or not origin.is_mapped:
+        return frozenset()
+    given = origin._get_specified_expand_input().value
+    candidates = frozenset(field for field in fields if field not in origin.partial_kwargs)
+    rows = (
+        [given] if isinstance(given, Mapping) else given if isinstance(given, list | tuple) else []
+    )
+    if not rows or not all(isinstance(row, Mapping) for row in rows):
+        return candidates
+    return frozenset(
+        field for field in candidates if any(_is_of_run(row.get(field)) for row in rows)
+    )
+
+
+def _is_of_run(value: Any) -> bool:
+    """Tell whether a mapping's value, or a part of it, is known to a run only."""
+    if isinstance(value, Mapping):
+        return any(map(_is_of_run, value.values()))
+    if isinstance(value, list | tuple):
+        return any(map(_is_of_run, value))
+    return is_filled_in(value) and not is_template(value)
+
+
 def run_values(
-    field: str, written: Any, rendered: Any, mapped: Collection[int] = ()
+    field: str, written: Any, rendered: Any, *, is_mapped: bool = False
 ) -> Iterator[RunValue]:
     """
     Yield the values of one field that a run has filled in, without the author's own.
 
     :param written: The field as the DAG has it.
     :param rendered: The same as the task sees it.
-    :param mapped: Ids of the values of a mapped task.
+    :param is_mapped: The field is filled in by the task's mapping, see ``mapped_fields``.
     """
     if isinstance(written, StreamSpec):
         for name in written.template_fields:
-            yield from run_values(name, getattr(written, name), getattr(rendered, name), mapped)
+            before, after = getattr(written, name), getattr(rendered, name)
+            yield from run_values(name, before, after, is_mapped=is_mapped)
     elif _is_specs(written):
         for before, after in zip(written, rendered, strict=True):
-            yield from run_values(field, before, after, mapped)
-    elif written is not None and id(written) in mapped:
+            yield from run_values(field, before, after, is_mapped=is_mapped)
+    elif written and is_mapped:
         yield RunValue(field=field, value=_parsed(field, rendered), source=MAPPING)
     elif isinstance(written, Mapping | list | tuple):
         yield from _members(field, written, rendered)

@@ -103,7 +103,7 @@ def test_other_processes_of_the_user_cannot_read_the_worker_while_a_job_runs() -
         # As a plain user: root may read everything.
         if os.geteuid() == 0:
             os.setuid(65534)
-        isolation._set_dumpable(True)
+        isolation._prctl(isolation._PR_SET_DUMPABLE, 1)
         read = "head -c1 /proc/$PPID/environ >/dev/null 2>&1; echo $?"
         before = subprocess.check_output(["sh", "-c", read]).strip()
         with unreadable_memory(), unreadable_memory():
@@ -142,3 +142,21 @@ def test_without_unshare_a_job_runs_as_before(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(isolation.shutil, "which", lambda _: "/bin/false")
     assert isolated(["a"], {"X": "1"}) == (["a"], {"X": "1"})
     isolation._tried.cache_clear()
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_a_task_that_airflow_has_made_unreadable_stays_so(
+    before: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = [before]
+
+    def prctl(option: int, value: int) -> int:
+        if option == isolation._PR_SET_DUMPABLE:
+            state.append(value)
+        return state[-1]
+
+    monkeypatch.setattr(isolation, "_prctl", prctl)
+    with isolation.unreadable_memory(), isolation.unreadable_memory():
+        assert state[-1] == 0
+
+    assert state[-1] == before

@@ -206,23 +206,72 @@ def test_what_another_task_returns_and_a_mapping_are_judged() -> None:
     assert (value.field, value.value) == ("application", "/tmp/evil.py")
     mapped = "/tmp/evil.py"
     assert [*run_values("application", mapped, mapped)] == []
-    assert [one.value for one in run_values("application", mapped, mapped, {id(mapped)})] == [
+    assert [one.value for one in run_values("application", mapped, mapped, is_mapped=True)] == [
         mapped
     ]
 
 
-def test_a_mapped_task_is_judged_when_airflow_has_unmapped_it() -> None:
-    script = "/tmp/evil.py"
-    mapped = ChangeGateOperator.partial(task_id="t", stream=SPEC).expand(application=[script])
-    task: Any = mapped.unmap({"application": script})
+def rendered_as_mapped(mapped: Any, values: Any) -> Any:
+    """Render a mapped task as Airflow does, with what the task before it has returned."""
+    kwargs, seen = expanded(mapped, values)
+    task = mapped.unmap(kwargs)
+    task._do_render_template_fields(
+        parent=task,
+        template_fields=mapped.template_fields,
+        context={"ds": "/tmp/evil.py"},
+        jinja_env=task.get_template_env(),
+        seen_oids=seen,
+    )
+    return task
+
+
+def expanded(mapped: Any, values: Any) -> tuple[dict[str, Any], set[int]]:
+    """Return the first expansion; its set is empty, as Airflow's is for results of a task."""
+    given = mapped._get_specified_expand_input().value
+    if isinstance(given, dict):
+        return {k: values if isinstance(v, XComArg) else v[0] for k, v in given.items()}, set()
+    if isinstance(given, XComArg):
+        return values, set()
+    return {k: values if isinstance(v, XComArg) else v for k, v in given[0].items()}, set()
+
+
+SCRIPT_OF_RUN: Final = {"application": "/tmp/evil.py"}
+PLUGIN: Final = {"spark.plugins": "evil.Plugin"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "how", "returned"),
+    [
+        (ChangeGateOperator, lambda task, x: task.expand(application=x), "/tmp/evil.py"),
+        (ChangeGateOperator, lambda task, x: task.expand(conf=x), PLUGIN),
+        (ChangeGateOperator, lambda task, x: task.expand_kwargs(x), SCRIPT_OF_RUN),
+        (ChangeGateOperator, lambda task, x: task.expand_kwargs([{"conf": x}]), PLUGIN),
+        (RehearsalOperator, lambda task, x: task.expand(application_args=x), ["--jar=evil"]),
+        (RehearsalOperator, lambda task, x: task.expand_kwargs(x), {"conf": PLUGIN}),
+        (ChangeGateOperator, lambda task, x: task.expand_kwargs(x), {"application": "{{ ds }}"}),
+    ],
+)
+def test_a_mapping_of_another_task_s_result_is_judged(kind: Any, how: Any, returned: Any) -> None:
+    with DAG("d"):
+        before = BaseOperator(task_id="before")
+        mapped = how(kind.partial(task_id="t", stream=SPEC), XComArg(before))
+
     with pytest.raises(AirflowFailException, match=r"from the mapping of the task"):
-        task._do_render_template_fields(
-            parent=task,
-            template_fields=mapped.template_fields,
-            context={},
-            jinja_env=task.get_template_env(),
-            seen_oids={id(script)},
-        )
+        rendered_as_mapped(mapped, returned)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        lambda task: task.expand(application=["/tmp/mine.py"]),
+        lambda task: task.expand_kwargs([{"application": "/tmp/mine.py"}]),
+    ],
+)
+def test_a_mapping_that_the_author_has_written_out_is_the_author_s(how: Any) -> None:
+    with DAG("d"):
+        mapped = how(ChangeGateOperator.partial(task_id="t", stream=SPEC))
+
+    assert rendered_as_mapped(mapped, None).application == "/tmp/mine.py"
 
 
 @pytest.mark.parametrize(
