@@ -75,6 +75,8 @@ def test_the_profile_of_the_docs_can_be_typed(spark: str, store: StateStore) -> 
         ("spark.kubernetes.executor.request.cores", "500m", "$(id)"),
         ("spark.sql.session.timeZone", "Europe/Berlin", "../../etc/passwd"),
         ("spark.sql.session.timeZone", "UTC", "/etc/localtime"),
+        ("spark.sql.session.timeZone", "Etc/GMT+8", "Etc/GMT+8/../x"),
+        ("spark.sql.session.timeZone", "EST5EDT", "5"),
         ("spark.sql.session.timeZone", "+02:00", "http://x"),
         ("spark.sql.autoBroadcastJoinThreshold", "-1", "one"),
         ("spark.scheduler.mode", "fair", "evil.Scheduler"),
