@@ -32,8 +32,10 @@ class ValueKind(Enum):
     SWITCH = (r"true|false", "true or false")
     QUANTITY = (r"\d{1,6}(?:\.\d{1,3})?m?", "a number of cores such as 2 or 500m")
     ZONE = (
-        r"[A-Za-z]{1,20}(?:\d{1,2}[A-Za-z]{1,4})?(?:[/_-][A-Za-z_]{1,20}){0,3}(?:[+-]\d{1,2})?"
-        r"|(?:UTC|GMT)?[+-]\d\d?(?::\d\d)?",
+        (
+            r"[A-Za-z]{1,20}(?:\d{1,2}[A-Za-z]{1,4})?(?:[/_-][A-Za-z_]{1,20}){0,3}(?:[+-]\d{1,2})?"
+            r"|(?:UTC|GMT)?[+-]\d\d?(?::\d\d)?"
+        ),
         "a time zone such as Europe/Berlin",
     )
 
