@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from airflow_streaming.changes.cutover.plan import outcome
-from airflow_streaming.cli.clusters import listed_launcher
+from airflow_streaming.cli.asked_clusters import listed_launcher
 from airflow_streaming.cli.common import OK, PROBLEM, Person, add_commands, place
 from airflow_streaming.exceptions import CutoverRefused, RecordError
 from airflow_streaming.home.home import Home, StreamHome

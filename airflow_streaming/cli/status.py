@@ -30,7 +30,7 @@ from airflow_streaming.model.records.control import ChangeInProgress
 from airflow_streaming.model.records.epoch import Epoch
 from airflow_streaming.model.status import Status
 from airflow_streaming.reports.streams import StreamView, live_report, stream_report, streams_report
-from airflow_streaming.services.stream_status import read_status
+from airflow_streaming.services.status_reader import read_status
 from airflow_streaming.services.streams import Probe, look_once
 from airflow_streaming.storage.one_look import OneLook, look_at_each
 from airflow_streaming.supervision.epoch_figures import Figures

@@ -15,7 +15,7 @@ from datetime import timedelta
 from typing import Final
 
 from airflow_streaming.cli import status
-from airflow_streaming.cli.clusters import listed_launcher
+from airflow_streaming.cli.asked_clusters import listed_launcher
 from airflow_streaming.cli.common import (
     OK,
     PROBLEM,

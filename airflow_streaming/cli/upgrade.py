@@ -103,7 +103,7 @@ def _through(
     from airflow_streaming.changes.upgrade.offline import CarryingThrough
     from airflow_streaming.checkpoints.backup.stream_backup import default_store
     from airflow_streaming.checkpoints.vault.store import open_backup_store
-    from airflow_streaming.cli.clusters import listed_launcher
+    from airflow_streaming.cli.asked_clusters import listed_launcher
     from airflow_streaming.cli.output import ConsoleProgress
 
     store = open_backup_store(arguments.store or default_store(stream.store.uri))
@@ -148,7 +148,7 @@ def _finish(stream: StreamHome, change: Change, person: Person) -> str:
     """Do what needs nothing but the home; return what is still to be done, empty for nothing."""
     from airflow_streaming.changes.restore.switch import now_in_utc
     from airflow_streaming.changes.upgrade.finish import finish
-    from airflow_streaming.cli.clusters import listed_launcher
+    from airflow_streaming.cli.asked_clusters import listed_launcher
 
     try:
         return finish(stream, listed_launcher(), change, by=person.name, now=now_in_utc)

@@ -1,4 +1,4 @@
-"""A cache that is bounded by the bytes of what was read, over all streams of a process."""
+"""A cache with a bound on the bytes read, shared by all streams of a process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final, Generic, TypeVar
 
 V = TypeVar("V")
 ENTRY_BYTES: Final = 256
-"""Of an entry beside its value: the key, and the places in two tables."""
+"""Overhead of an entry: the key and its slots in two tables."""
 
 
 class ByteCache(Generic[V]):
@@ -25,7 +25,7 @@ class ByteCache(Generic[V]):
         self._lock = threading.Lock()
 
     def get(self, key: Hashable) -> V | None:
-        """Return the value of a key, ``None`` when it is not there."""
+        """Return the value of a key, or ``None``."""
         with self._lock:
             found = self._entries.get(key)
             if found is None:
@@ -35,9 +35,9 @@ class ByteCache(Generic[V]):
 
     def put(self, key: Hashable, value: V, size: int) -> None:
         """
-        Keep a value, and forget the least recently used ones if there are too many bytes.
+        Store a value, and evict the least recently used values beyond the bound.
 
-        :param size: Bytes that were read for it.
+        :param size: Bytes read for the value.
         """
         size += ENTRY_BYTES
         with self._lock:
@@ -50,7 +50,7 @@ class ByteCache(Generic[V]):
                 self._drop(next(iter(self._entries)))
 
     def drop(self, key: Hashable) -> None:
-        """Forget the value of a key, if it is there."""
+        """Remove the value of a key, if present."""
         with self._lock:
             self._drop(key)
 

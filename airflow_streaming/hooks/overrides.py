@@ -1,9 +1,8 @@
 """
-Values that a form has set over those of the DAG, and that stay live until the DAG's author changes them.
+Overrides: values of a form that replace the DAG's values until the DAG's author changes them.
 
-A run of a form starts from the live deployment, by a merge of three values: an empty field keeps the
-live value while the DAG names what it named when that value was set, and follows the DAG as soon as
-its author writes another one. A value that is typed wins over both.
+A run of a form merges three values. A typed value wins. An empty field keeps the live value while the DAG's
+value is the same as at the time of the override. After an edit of the DAG, the DAG's value wins.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from airflow_streaming.model.spark.secrets import REDACTED
 from airflow_streaming.spec import StreamSpec
 
 CONF: Final = "conf."
-"""Before the key of a Spark setting in the name of a value."""
+"""Prefix of a Spark setting in the name of a value."""
 
 
 def values_of(spec: StreamSpec) -> dict[str, str]:
@@ -45,7 +44,7 @@ def with_live(dag: StreamSpec, live: Sequence[Override]) -> StreamSpec:
     """
     Return the stream of a DAG with the values that earlier forms have set.
 
-    :param live: Overrides of the live deployment. One whose value the DAG has changed since is dropped.
+    :param live: Overrides of the live deployment. An override expires when the DAG's value changes.
     """
     named = values_of(dag)
     kept: dict[str, Any] = {

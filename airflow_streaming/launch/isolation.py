@@ -39,6 +39,10 @@ _PR_SET_DUMPABLE: Final = 4
 _PROBE_SECONDS: Final = 10.0
 _NO_SHARED_FIGURES: Final = "-XX:-UsePerfData"
 """JVMs of two namespaces have the same process id, which names their files of figures in /tmp."""
+_lock: Final = threading.Lock()
+_blocks = 0
+_before = 1
+"""Whether the process could be read before the first block: Airflow's own tasks cannot."""
 
 
 def isolated(
@@ -47,7 +51,7 @@ def isolated(
     """
     Return a command and its environment so that it sees no other process, where that is possible.
 
-    :raises FileNotFoundError: there is no such program. Inside the namespace only an exit code would tell.
+    :raises FileNotFoundError: the program is missing. Inside the namespace only an exit code would tell.
     """
     prefix = namespace_command()
     if not prefix:
@@ -83,12 +87,6 @@ def _tried(is_root: bool) -> tuple[str, ...]:
         )
         return ()
     return prefix
-
-
-_lock: Final = threading.Lock()
-_blocks = 0
-_before = 1
-"""Whether the process could be read before the first block: Airflow's own tasks cannot."""
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ from airflow_streaming.model.records.control import Change, ChangeEnd, ChangeKin
 from airflow_streaming.model.records.cutover import SwitchMethod
 from airflow_streaming.model.records.cutover_table import CUTOVER, CutoverState, CutoverTransition
 from airflow_streaming.model.records.upgrade_table import UPGRADE, Stage, UpgradeCommand
-from airflow_streaming.plugins.texts import cut, told, tried
+from airflow_streaming.plugins.page_values import cut, told, tried
 from airflow_streaming.services.streams import stop_grace
 from airflow_streaming.supervision.open_change import upgrade_in_progress
 from airflow_streaming.supervision.restart import remedy_of

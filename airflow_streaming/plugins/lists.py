@@ -16,7 +16,7 @@ from airflow_streaming.exceptions import StreamingError
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.names import other_lane
 from airflow_streaming.model.records.deployment import Deployment
-from airflow_streaming.plugins.texts import cut, told
+from airflow_streaming.plugins.page_values import cut, told
 
 
 def deployments_view(home: StreamHome, most: int = 12) -> list[dict[str, Any]]:

@@ -35,8 +35,8 @@ from airflow_streaming.model.status import QueryStatus, Status
 from airflow_streaming.plugins.access.drivers import in_time
 from airflow_streaming.plugins.changes import acts_of
 from airflow_streaming.plugins.lists import backup_view
-from airflow_streaming.plugins.texts import cut, told, tried
-from airflow_streaming.services.stream_status import read_status
+from airflow_streaming.plugins.page_values import cut, told, tried
+from airflow_streaming.services.status_reader import read_status
 from airflow_streaming.services.streams import Probe, look_once
 from airflow_streaming.supervision.epoch_figures import Figures
 from airflow_streaming.supervision.rules import sentences

@@ -4,7 +4,7 @@ Removes a whole stream: both lanes, their standby drivers, checkpoints and outpu
 The removal is a change of the stream that stays open. While it is open nothing can begin another change,
 deploy, take an epoch or want the stream running, so no task, trigger or command brings the stream back. A
 task that took an epoch at the same moment is seen: the removal takes the next epoch of every folder as a
-fence, and is given up when another driver has it. A run may be killed on any line; the next run
+fence, and the removal ends when another driver has it. A run may be killed on any line; the next run
 continues.
 """
 

@@ -1,8 +1,9 @@
 """
-A store as one look at a stream sees it: every folder is listed once, every file read once.
+A store for one look at a stream: it lists every folder once and reads every file once.
 
-A status reads some records in several ways, and asks for many that most streams never had. In a home of
-thousands of streams that is most of the time. Use one for each look, and never to decide on.
+A status reads some records in several ways, and asks for many records that most streams never had. In a
+home of thousands of streams this takes most of the time. Make a new store for each look. Decisions read
+the home's own store.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from airflow_streaming.model.storage import Store
 from airflow_streaming.model.uris import is_local
 
 LOOKS_AT_ONCE: Final = 16
-"""Streams that are looked at beside each other on an object store, where a look mostly waits."""
+"""Streams that are read at the same time from an object store, which answers slowly."""
 One = TypeVar("One")
 Other = TypeVar("Other")
 
 
 class OneLook:
     """
-    A store that remembers what it was asked; it passes on what is written.
+    A store that caches reads and listings; a write passes through and clears the cache.
 
     :param store: The home's store.
     :param root: The names in the home's root, where they are known.
@@ -44,14 +45,14 @@ class OneLook:
     def names(self, folder: str) -> list[str]:
         if folder not in self._names:
             above, _, name = folder.rpartition("/")
-            # Names with a dot in front are in no listing, and are asked for.
+            # Listings leave out names that begin with a dot.
             is_root = not folder
             is_missing = not is_root and not name.startswith(".") and name not in self._above(above)
             self._names[folder] = [] if is_missing else self._store.names(folder)
         return self._names[folder]
 
     def _above(self, folder: str) -> list[str]:
-        # Deeper folders are each asked for once: to list the one above costs as much.
+        # Listing the parent of a deep folder costs as much as listing the folder.
         is_deep = folder.count("/") > 0
         return self._names.get(folder, _ANYTHING) if is_deep else self.names(folder)
 
@@ -81,7 +82,7 @@ _ANYTHING: Final = _Anything()
 
 
 def look_at_each(store: Store, act: Callable[[One], Other], items: Iterable[One]) -> list[Other]:
-    """Return what an act returns for each item, in order; side by side where a store answers slowly."""
+    """Return the result of an act for each item, in order; in threads where the store is remote."""
     if is_local(store.uri):
         return [act(one) for one in items]
     with ThreadPoolExecutor(LOOKS_AT_ONCE, "look") as pool:

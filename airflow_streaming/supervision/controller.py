@@ -462,7 +462,9 @@ class StreamController(StreamActions):
 
         :raises StreamingError: a repair was begun and could not be finished.
         """
-        from airflow_streaming.checkpoints.repair.sinks import SinkRepairs  # not at dag parse
+        from airflow_streaming.checkpoints.repair.sink_repairs import (
+            SinkRepairs,
+        )  # not at dag parse
 
         options = self._storage_options()
         repairs = SinkRepairs(self._home, by=self._by, options=options, now=self._now)

@@ -40,7 +40,7 @@ class AnswerTrigger(BaseTrigger):
     """
     Look once whether a question was answered.
 
-    The event holds the answer as Airflow's own does, and nothing where there is none.
+    The event has the form of Airflow's own; it is empty without an answer.
 
     Only the triggerer may read answers: a worker can ask, and by asking it drops the answer.
 
@@ -137,7 +137,7 @@ class QuestionTrigger(HomeTrigger):
         return self._silence()
 
     def look(self, observer: Observer) -> dict[str, Any] | None:
-        """Return nothing: no driver is looked at."""
+        """Return nothing: questions need no look at a driver."""
         return None
 
 

@@ -149,7 +149,7 @@ class StreamTrigger(HomeTrigger):
             return
         number = s.seen.epoch.number
         if self._failures is None or self._failures[0] != (number, s.decision):
-            from airflow_streaming.services.stream_status import read_failures  # not at dag parse
+            from airflow_streaming.services.status_reader import read_failures  # not at dag parse
 
             home = self._live.home(self.watched_lane or self.keeps or self.stream)
             try:

@@ -1,8 +1,8 @@
 """
 Whether green writes a place that its own stream's blue lane, or another stream, writes.
 
-Every sink of green is compared with every sink of blue, whatever the queries are called: a renamed query
-writes its old topic still. A place that the plans do not name is a finding of its own.
+The module compares every sink of green with every sink of blue, because a renamed query still writes its
+old topic. A sink without a named place yields a finding.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ class OutputFolders:
     green: str = ""
 
     def is_greens(self, place: SinkPlace) -> bool:
-        """Tell whether a place lies in green's own folder, which no other stream writes."""
+        """Tell whether a place is inside green's own folder; no other stream writes there."""
         lies_apart = not (self.green and self.blue and overlap(self.green, self.blue))
         return lies_apart and _lies_in(place, self.green)
 
     def is_blues(self, place: SinkPlace) -> bool:
-        """Tell whether a place lies in blue's folder."""
+        """Tell whether a place is inside blue's folder, or above it."""
         return _is_made_of(place, self.blue)
 
 
@@ -120,13 +120,13 @@ def _text(writer: QueryPlan) -> str:
 
 
 def _is_made_of(place: SinkPlace, folder: str) -> bool:
-    """Tell whether a place is in a folder, or above it, or has its name in it."""
+    """Tell whether a place is inside a folder or above it, or contains the folder's name."""
     is_above = place.system == "path" and bool(folder) and overlap(place.name, folder)
     return is_above or _lies_in(place, folder)
 
 
 def _lies_in(place: SinkPlace, folder: str) -> bool:
-    """Tell whether a script made a place of its output folder."""
+    """Tell whether a place is inside a folder, or a name was made of the folder."""
     if not folder or place.system != "path":
         return bool(folder) and folder in place.name
     return lies_in(place.name, folder)

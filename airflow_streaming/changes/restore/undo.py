@@ -32,7 +32,7 @@ from airflow_streaming.changes.restore.switch import (
     checkpoints_at,
     now_in_utc,
 )
-from airflow_streaming.checkpoints.repair.sinks import PutBack, is_used, stateful_file_sinks
+from airflow_streaming.checkpoints.repair.sink_repairs import PutBack, is_used, stateful_file_sinks
 from airflow_streaming.checkpoints.restore.refusal import of_driver
 from airflow_streaming.checkpoints.restore.replay import OF_SINKS, RefusalCode, RestorePlan
 from airflow_streaming.checkpoints.vault.store import BackupStore

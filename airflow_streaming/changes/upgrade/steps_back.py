@@ -1,8 +1,8 @@
 """
 Steps back from the live deployment: an older Spark, an older script, a setting that is dropped.
 
-None of them is harmful as such, and each is easily taken by accident, where the DAG was written before
-the live deployment. A user accepts each by its code.
+A DAG that is older than the live deployment causes each of them by accident. A user accepts each step by
+its code.
 """
 
 from __future__ import annotations
@@ -47,20 +47,20 @@ def steps_back(
 
     :param current: The live deployment.
     :param earlier: All deployments of the stream, in any order and of both lanes.
-    :param of_profile: Settings that a profile has given to the live deployment. Their absence follows
-        from the profile.
+    :param of_profile: Settings of the live deployment that come from a profile. A missing profile setting
+        counts as a change of the profile.
     :param accepted: Codes that a user accepts.
     """
     if _is_older(proposed.spark_version, current.spark_version):
         yield _finding(
-            *(OLDER_SPARK, accepted, "Spark becomes older than the live one."),
+            *(OLDER_SPARK, accepted, "The proposed Spark is older than the live Spark."),
             old=f"{current.spark_version} ({current.runtime})",
             new=f"{proposed.spark_version} ({proposed.runtime})",
         )
     replaced = _replaced_by(current, earlier).get(proposed.application_sha256)
     if replaced is not None:
         yield _finding(
-            *(OLDER_SCRIPT, accepted, "The script is one that the live one has replaced."),
+            *(OLDER_SCRIPT, accepted, "The proposed script is older than the live script."),
             old=f"{current.application} ({current.application_sha256[:12]})",
             new=f"{proposed.application} (that of deployment {replaced.number} of "
             f"{replaced.stream}, {replaced.created_at:%Y-%m-%d %H:%M})",

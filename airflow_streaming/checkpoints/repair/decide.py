@@ -58,6 +58,34 @@ class RepairCode(StrEnum):
     """Refused: a user has put this very batch back."""
 
 
+_REASONS: Final = {
+    RepairCode.PUT_BACK: (
+        "The file sink of query {query!r} has batch {batch}, and its checkpoint has committed {committed}: "
+        "Spark would skip the batch and fail without its state."
+    ),
+    RepairCode.UNSEEN: (
+        "Batch {batch} of query {query!r} is planned and not committed, and its file sink cannot be seen "
+        "from this host: {unseen} If the driver fails with 'CheckpointInfo length: 0', make the sink "
+        "reachable here and start the stream again."
+    ),
+    RepairCode.NOT_ONE_BATCH: (
+        "The file sink of query {query!r} has batch {sink}, and its checkpoint has committed {committed} "
+        "and planned {batch}. A launch repairs a sink that has exactly the planned batch. Restore the "
+        "stream with its sinks rewound (checkpoint restore --rewind-sinks)."
+    ),
+    RepairCode.LOG_INCOMPLETE: (
+        "The file sink of query {query!r} has batch {batch}, its checkpoint has committed {committed}, and "
+        "the sink's log lacks entry {lost}: without its newest entry no reader would find the older "
+        "batches. Restore the stream with its sinks rewound (checkpoint restore --rewind-sinks)."
+    ),
+    RepairCode.UNDONE: (
+        "The file sink of query {query!r} has batch {batch}, which a user has put back after a repair, and "
+        "its checkpoint has committed {committed}. No launch moves it out again. Restore the stream with "
+        "its sinks rewound (checkpoint restore --rewind-sinks)."
+    ),
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepairDecision:
     """
@@ -108,31 +136,3 @@ def _code(seen: SinkPosition, undone: Collection[int]) -> RepairCode:
     if seen.planned in undone:
         return RepairCode.UNDONE
     return RepairCode.LOG_INCOMPLETE if seen.lost else RepairCode.PUT_BACK
-
-
-_REASONS: Final = {
-    RepairCode.PUT_BACK: (
-        "The file sink of query {query!r} has batch {batch}, and its checkpoint has committed {committed}: "
-        "Spark would skip the batch and fail without its state."
-    ),
-    RepairCode.UNSEEN: (
-        "Batch {batch} of query {query!r} is planned and not committed, and its file sink cannot be seen "
-        "from this host: {unseen} If the driver fails with 'CheckpointInfo length: 0', make the sink "
-        "reachable here and start the stream again."
-    ),
-    RepairCode.NOT_ONE_BATCH: (
-        "The file sink of query {query!r} has batch {sink}, and its checkpoint has committed {committed} "
-        "and planned {batch}. A launch repairs a sink that has exactly the planned batch. Restore the "
-        "stream with its sinks rewound (checkpoint restore --rewind-sinks)."
-    ),
-    RepairCode.LOG_INCOMPLETE: (
-        "The file sink of query {query!r} has batch {batch}, its checkpoint has committed {committed}, and "
-        "the sink's log lacks entry {lost}: without its newest entry no reader would find the older "
-        "batches. Restore the stream with its sinks rewound (checkpoint restore --rewind-sinks)."
-    ),
-    RepairCode.UNDONE: (
-        "The file sink of query {query!r} has batch {batch}, which a user has put back after a repair, and "
-        "its checkpoint has committed {committed}. No launch moves it out again. Restore the stream with "
-        "its sinks rewound (checkpoint restore --rewind-sinks)."
-    ),
-}

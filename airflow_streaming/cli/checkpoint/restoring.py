@@ -95,7 +95,7 @@ def restore_of_home(stream: StreamHome, arguments: Namespace, person: Person) ->
     # Not at the top: a restore of a checkpoint does without a home.
     from airflow_streaming.changes.restore.stream_restore import RestoreRequest
     from airflow_streaming.changes.restore.undo import plan_switch
-    from airflow_streaming.cli.clusters import listed_launcher
+    from airflow_streaming.cli.asked_clusters import listed_launcher
     from airflow_streaming.services.changes import restore_stream
 
     store = open_backup_store(arguments.store)
@@ -129,7 +129,7 @@ def _show_plan(arguments: Namespace, plan: RestorePlan) -> int:
 def undo_restore(stream: StreamHome, arguments: Namespace, person: Person) -> int:
     """Continue a stream from the checkpoint it had before a restore."""
     from airflow_streaming.changes.restore.undo import undo, undo_repair
-    from airflow_streaming.cli.clusters import listed_launcher
+    from airflow_streaming.cli.asked_clusters import listed_launcher
 
     by, reason, accept = person.name, person.reason, arguments.accept
     if arguments.repair:

@@ -1,8 +1,8 @@
 """
-What a failed batch read: the offsets of its sources, and the files behind those of a file source.
+The input of a failed batch: the offsets of its sources and the files of a file source.
 
-The plan of a batch names positions. A file source counts the entries of its own log, so that its
-offset alone names no file; the log does.
+The plan of a batch holds positions. The offset of a file source counts entries of the source's own log, and
+the log names the files.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from airflow_streaming.model.spark.logs import (
 from airflow_streaming.model.storage import Store
 
 MOST_ENTRIES: Final = 20
-"""Entries of a source's log that are read for one batch; a batch usually is one entry."""
+"""Most entries of a source's log read for one batch; a batch usually has one entry."""
 _MOST_LOG: Final = 4_000_000
-"""Bytes of one entry that are parsed; a file takes about 250."""
+"""Most bytes parsed of one entry; a file takes about 250."""
 _ARROW: Final = " -> "
 
 
@@ -32,8 +32,7 @@ def offsets_of(checkpoint: Store, batch: int) -> tuple[str, ...]:
     """
     Return ``start -> end`` for every source of a planned batch, each cut to 500 characters.
 
-    Files of a file source follow its offsets. Empty when the batch was not planned, or its plan is
-    not what Spark writes.
+    The files of a file source follow its offsets. The result is empty without a readable plan.
 
     :raises StreamingError: the checkpoint cannot be read.
     """
@@ -88,7 +87,7 @@ def _files(checkpoint: Store, name: str, start: int | None, end: int | None) -> 
 
 
 def _in_entry(checkpoint: Store, folder: str, entry: int) -> list[str]:
-    # A compacted entry holds all files so far, each with the entry that it belongs to.
+    # A compacted entry holds all files so far, each with the number of its own entry.
     for path in (f"{folder}/{entry}", f"{folder}/{entry}.compact"):
         data = checkpoint.read(path)
         if data is not None:
@@ -106,7 +105,7 @@ def _paths(data: bytes, entry: int) -> list[str]:
 
 
 def _with_files(span: str, files: list[str]) -> str:
-    """Append as many files as there is room for, and how many more there are."""
+    """Append as many files as fit, then the number of the remaining files."""
     shown = span
     for number, path in enumerate(files):
         more = f"{shown}{', ' if number else ' = '}{json.dumps(path, ensure_ascii=False)}"

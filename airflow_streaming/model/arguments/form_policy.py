@@ -297,6 +297,3 @@ def _plain_path(location: str) -> str:
     path = local_path(location)
     # normpath would also resolve "..", which means another folder where a part is a link.
     return path if ".." in path.split("/") else posixpath.normpath(path)
-
-
-__all__ = ["RULES", "FieldRule", "FormPolicy", "Refusal", "RunValue", "is_at_or_below", "refusals"]

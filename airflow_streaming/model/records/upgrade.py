@@ -22,6 +22,7 @@ from airflow_streaming.model.names import check_names
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.upgrade_table import Stage
 from airflow_streaming.model.spark.plan import QueryPlan, SinkPlan, SourcePlan
+from airflow_streaming.model.spark.sink_place import KEEPS_NOTHING
 from airflow_streaming.model.uris import in_full, is_same_place
 from airflow_streaming.model.wire import Record
 
@@ -54,9 +55,7 @@ class SinkReplaySemantics(StrEnum):
 HABITS: Final[Mapping[str, SinkReplaySemantics]] = {
     FILE: SinkReplaySemantics.FILE_LOG,
     KAFKA: SinkReplaySemantics.APPENDS,
-    "console": SinkReplaySemantics.NOTHING,
-    "memory": SinkReplaySemantics.NOTHING,
-    "noop": SinkReplaySemantics.NOTHING,
+    **dict.fromkeys(KEEPS_NOTHING, SinkReplaySemantics.NOTHING),
     # Tables of a lake keep the id of the query and of its last batch, and pass over what they know.
     "table": SinkReplaySemantics.REMEMBERS,
     "delta": SinkReplaySemantics.REMEMBERS,

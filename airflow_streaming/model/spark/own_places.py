@@ -1,9 +1,9 @@
 """
-The places of a lane, which a script is given as ``{output}`` and ``{checkpoint}``, in plans.
+The places of a lane in plans: the values of ``{output}`` and ``{checkpoint}``.
 
-Each lane has its own, so two plans of the same code differ by them. Fingerprints of functions and
-digests of nodes are taken of texts with a mark in place of each; other texts are compared in the terms of
-one lane. Only a whole path counts: ``/data/out/eu`` lies in ``/data/out``, and ``/data/output`` does not.
+Each lane has its own places, so two plans of the same code differ by them. Fingerprints of functions and
+digests of nodes replace each place by a mark. Other texts are compared after a translation to the places of
+one lane. Only a whole path counts: ``/data/out/eu`` is inside ``/data/out``, ``/data/output`` is outside.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ T = TypeVar("T")
 _MARK: Final = "{{{}}}"
 _BEFORE: Final = r"(?<![\w./-])"
 _AFTER: Final = r"(?![\w.-])"
+_FINGERPRINT: Final = re.compile(r"[0-9a-f]{20}(?:\{output\}|\{checkpoint\})+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,8 +30,8 @@ class OwnPlaces:
     """
     The places of one deployment; an empty one is unknown.
 
-    :param output: URI that ``{output}`` stands for.
-    :param checkpoint: URI that ``{checkpoint}`` stands for.
+    :param output: URI of ``{output}``.
+    :param checkpoint: URI of ``{checkpoint}``.
     """
 
     output: str = ""
@@ -52,7 +53,7 @@ class OwnPlaces:
         return self._with(text, _MARK.format)
 
     def in_terms_of(self, other: OwnPlaces, text: str) -> str:
-        """Return a text with the places of another deployment in place of the own ones."""
+        """Return a text with its own places replaced by those of another deployment."""
         return self._with(text, lambda name: getattr(other, name))
 
     def _with(self, text: str, instead: Callable[[str], str]) -> str:
@@ -70,15 +71,15 @@ def places_of(deployment: Deployment) -> OwnPlaces:
 
 def comparable(plan: QueryPlan, proposed: Deployment, live: Deployment) -> QueryPlan:
     """
-    Return the plan of a proposed deployment as it is compared with those of the live one.
+    Return the plan of a proposed deployment, ready for a comparison with the live plans.
 
-    In another lane the places are the lane's and no change of the script: texts get those of the live
+    Another lane has other places without a change of the script, so its texts get the places of the live
     deployment. In the same lane another place is a real change, so a function that uses it differs.
     """
     own, theirs = places_of(proposed), places_of(live)
     if proposed.stream != live.stream:
         found = _mapped(plan, lambda text: own.in_terms_of(theirs, text))
-        # A file sink in another folder has no log of the batches before, whatever the script is.
+        # A file sink in another folder lacks the log of earlier batches.
         return replace(found, sink=replace(found.sink, target=plan.sink.target))
     moved = [
         _MARK.format(name)
@@ -86,9 +87,6 @@ def comparable(plan: QueryPlan, proposed: Deployment, live: Deployment) -> Query
         if getattr(own, name) != getattr(theirs, name)
     ]
     return _mapped(plan, lambda text: _apart(text, moved)) if moved else plan
-
-
-_FINGERPRINT: Final = re.compile(r"[0-9a-f]{20}(?:\{output\}|\{checkpoint\})+")
 
 
 def _apart(text: str, moved: list[str]) -> str:

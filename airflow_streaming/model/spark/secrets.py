@@ -1,5 +1,5 @@
 """
-What is secret: names by their words, texts by the shapes in them.
+Detection of secrets: names by their words, texts by shapes.
 
 A name is split into words, so ``sharedKey``, ``shared.key`` and ``SHARED_KEY`` are one. The tables below
 say which words make a name secret. A text is read once from left to right: a secret name with a sign or
@@ -35,7 +35,7 @@ _ANYWHERE: Final = frozenset(
         ),
     }
 )
-"""Words that make a name secret wherever they stand in it."""
+"""Words that make a name secret at any position."""
 _LAST: Final = frozenset(
     {
         *("auth", "authorization", "bearer", "cookie", "dek", "dsn", "hmac", "jwt", "kek", "otp"),
@@ -138,7 +138,7 @@ _OF_PARSERS: Final = frozenset(
 _WORD: Final = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[^\W\d_A-Za-z]+")
 _STORES: Final = {("key", "store"): "keystore", ("trust", "store"): "truststore"}
 
-# Of texts. What may stand in front is looked at first, and lengths are bounded, so that time is linear.
+# Patterns of texts. Each pattern tests its front first and bounds all lengths, so the time is linear.
 _NAME: Final = (
     r"(?:(?<![\w.$-])(?P<lead>[A-Za-z]{2,20})[ ]{1,2})?(?<![\w.$-])(?P<name>[\w.$-]{1,160}+)"
 )
@@ -162,7 +162,7 @@ _SCHEME: Final = re.compile(
     r"|token)\s{1,4}\S+",
     re.IGNORECASE,
 )
-"""What an HTTP header says: a scheme and its secret are two words."""
+"""Content of an HTTP header: a scheme and its secret are two words."""
 _RANDOM: Final = re.compile(r"(?=[^\d]{0,60}\d)(?=[^A-Za-z]{0,60}[A-Za-z])['\"]?\S{5,}")
 """A word with letters and digits: no word of a sentence."""
 _WEAK: Final = frozenset(
@@ -194,7 +194,7 @@ _ORACLE: Final = re.compile(
     r"(jdbc:oracle:[a-z0-9]{1,8}:[^/\s@]{1,200}/)(?:\"[^\"\s]{1,400}\"|[^@\s\"]{1,400})(?=@)"
 )
 """A user and a password as Oracle's thin driver takes them."""
-# What may stand in front is looked at first: of a long text without spaces nothing else is tried.
+# The front is tested first, so a long text without spaces costs one test.
 _LOGIN: Final = re.compile(
     r"((?<![^\s;'\"=(\[{])(?!(?:arn|data|file|jar|mailto|npm|pkg|sips?|ssh|urn|xmpp):)"
     r"[A-Za-z_][\w.-]{0,60}:)(?!\d{1,9}@)[^\s:@/,;'\"]{1,200}"
@@ -220,6 +220,24 @@ _ARGUMENT: Final = re.compile(
 _LOGINS: Final = (_ORACLE, _LOGIN)
 _SHAPES: Final = (KNOWN_TOKEN, _HEADER, _HOOK, _ARGUMENT, *_LOGINS, _USER_INFO, _WEB_USER)
 _QUERY: Final = re.compile(r"(://[^\s?]*)\?(\S+)")
+_JOINT: Final = "[ ._-]?"
+SECRET_NAME: Final = (
+    rf"(?i:(?<!unexpected )(?<!unrecognized )(?:{'|'.join(sorted(_ANYWHERE - {'cred', 'psk', 'pwd', 'sas'}))})"
+    rf"|(?:{'|'.join(sorted(_KEYS))}){_JOINT}keys?(?!size|store|length)|encryption\.[\w.]{{0,40}}keys?$"
+    rf"|{'|'.join(sorted(_JOINT.join(pair) for pair in _PAIRS))}"
+    rf"|(?<![a-z])(?:{'|'.join(sorted(_LAST - {'sig', 'signature'} | {'cred', 'psk', 'pwd'}))})(?=['\"]?\s*[=:]|$)"
+    rf"|(?<=[a-z])(?-i:{'|'.join(sorted(word.title() for word in _LAST | {'cred', 'psk', 'pwd'}))})(?=\s*[=:]|$)"
+    r"|(?:^|[?&._-])sas(?:[._=-]|$)|[?&._-]sig(?:nature)?(?=\s*[=:]|$)|://hooks\.)"
+)
+"""The tables of names as one pattern, for Spark: Java reads it as Python does."""
+SPARK_REDACTION: Final = "|".join(
+    [
+        SECRET_NAME,
+        *(f"(?:{shape.pattern})" for shape in (*_LOGINS, _USER_INFO, _WEB_USER)),
+        KNOWN_TOKEN.pattern,
+    ]
+)
+"""Pattern of ``spark.redaction.regex``: names, passwords in URLs and known tokens."""
 
 
 def words_of(name: str) -> tuple[str, ...]:
@@ -357,12 +375,12 @@ def _mask_given(text: str) -> str:
 
 
 def is_secret(text: str) -> bool:
-    """Tell whether a value holds a secret, whatever it is the value of."""
+    """Tell whether a value holds a secret, independent of its name."""
     return next(given_in(text), None) is not None or any(shape.search(text) for shape in _SHAPES)
 
 
 def names_class(key: str, text: str) -> bool:
-    """Tell whether a value is the name of a Java class, as that of ``fs.s3a.aws.credentials.provider``."""
+    """Tell whether a value names a Java class, as in ``fs.s3a.aws.credentials.provider``."""
     return _NAMES_A_CLASS.search(key) is not None and is_class(text)
 
 
@@ -393,27 +411,3 @@ def shaped_secrets(text: str) -> Iterator[str]:
         for found in shape.finditer(text):
             front = next((group for group in found.groups() if group is not None), "")
             yield found[0].removeprefix(front).removesuffix("@")
-
-
-def _any_of(words: frozenset[str]) -> str:
-    return "|".join(sorted(words))
-
-
-_JOINT: Final = "[ ._-]?"
-SECRET_NAME: Final = (
-    rf"(?i:(?<!unexpected )(?<!unrecognized )(?:{_any_of(_ANYWHERE - {'cred', 'psk', 'pwd', 'sas'})})"
-    rf"|(?:{_any_of(_KEYS)}){_JOINT}keys?(?!size|store|length)|encryption\.[\w.]{{0,40}}keys?$"
-    rf"|{'|'.join(sorted(_JOINT.join(pair) for pair in _PAIRS))}"
-    rf"|(?<![a-z])(?:{_any_of(_LAST - {'sig', 'signature'} | {'cred', 'psk', 'pwd'})})(?=['\"]?\s*[=:]|$)"
-    rf"|(?<=[a-z])(?-i:{'|'.join(sorted(word.title() for word in _LAST | {'cred', 'psk', 'pwd'}))})(?=\s*[=:]|$)"
-    r"|(?:^|[?&._-])sas(?:[._=-]|$)|[?&._-]sig(?:nature)?(?=\s*[=:]|$)|://hooks\.)"
-)
-"""The tables of names as one pattern, for Spark: Java reads it as Python does."""
-SPARK_REDACTION: Final = "|".join(
-    [
-        SECRET_NAME,
-        *(f"(?:{shape.pattern})" for shape in (*_LOGINS, _USER_INFO, _WEB_USER)),
-        KNOWN_TOKEN.pattern,
-    ]
-)
-"""What Spark's own pages hold against keys and values: passwords in URLs and known tokens, too."""

@@ -15,7 +15,8 @@ from typing import Final
 from airflow_streaming.model.spark.plan import SinkPlan
 from airflow_streaming.model.uris import in_full, overlap
 
-_KEEPS_NOTHING: Final = frozenset({"console", "memory", "noop"})
+KEEPS_NOTHING: Final = frozenset({"console", "memory", "noop"})
+"""Sinks whose rows no reader can find afterwards."""
 _CODE: Final = frozenset({"foreach", "foreachbatch"})
 _SERVERS: Final = "kafka.bootstrap.servers"
 _PLACE_OPTIONS: Final = (
@@ -54,8 +55,8 @@ class SinkPlace:
 
 
 def keeps_nothing(sink: SinkPlan) -> bool:
-    """Tell whether no reader can ever see the rows of a sink: console, memory, noop."""
-    return sink.sink in _KEEPS_NOTHING
+    """Tell whether a sink keeps no row."""
+    return sink.sink in KEEPS_NOTHING
 
 
 def place_of(sink: SinkPlan) -> SinkPlace | None:

@@ -107,8 +107,8 @@ def mapped_fields(task: Any, fields: Iterable[str]) -> frozenset[str]:
     """
     Return the fields that a mapping fills in with results of other tasks or parameters.
 
-    Airflow's set of resolved values is no proof: it leaves out what ``expand_kwargs`` gets from a task, and
-    an operator that copies a value gives it another identity. The DAG still has the mapping.
+    Airflow's set of resolved values omits the results that ``expand_kwargs`` gets from a task, and a copy of a
+    value has another identity. The DAG still holds the mapping.
     """
     dag = task.get_dag() if task.has_dag() else None
     origin = None if dag is None else dag.task_dict.get(task.task_id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from airflow_streaming.checkpoints.repair.sinks import SinkRepairs
+from airflow_streaming.checkpoints.repair.sink_repairs import SinkRepairs
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.spark.plan import (

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from airflow_streaming.checkpoints.repair.sinks import Repaired, SinkRepairs
+from airflow_streaming.checkpoints.repair.sink_repairs import Repaired, SinkRepairs
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.spark.plan import (

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_streaming.checkpoints.repair import sinks
-from airflow_streaming.checkpoints.repair.sinks import PutBack
+from airflow_streaming.checkpoints.repair import sink_repairs as sinks
+from airflow_streaming.checkpoints.repair.sink_repairs import PutBack
 from airflow_streaming.checkpoints.restore.sink_output import open_output
 from airflow_streaming.exceptions import (
     CheckpointRefused,

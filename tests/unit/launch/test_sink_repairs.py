@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from airflow_streaming.changes.restore.undo import undo_repair
-from airflow_streaming.checkpoints.repair import sinks
+from airflow_streaming.checkpoints.repair import sink_repairs as sinks
 from airflow_streaming.exceptions import (
     CheckpointRefused,
     HomeUnavailable,

@@ -93,7 +93,7 @@ class SinkRepairs:
 
     :param home: The stream's records.
     :param by: Who acts, for the records.
-    :param options: Passed to fsspec for checkpoints and outputs that are no local folders.
+    :param options: Passed to fsspec for checkpoints and outputs in remote stores.
     """
 
     def __init__(
@@ -426,7 +426,7 @@ class PutBack:
     """
     Moves the batch of a repair back into its sink.
 
-    :param options: Passed to fsspec for checkpoints and outputs that are no local folders.
+    :param options: Passed to fsspec for checkpoints and outputs in remote stores.
     """
 
     def __init__(self, repair: SinkRepair, options: Mapping[str, Any] | None = None) -> None:
