@@ -63,7 +63,8 @@ def back_up_before_upgrade(
         open_folders=lambda uri: CheckpointHook(uri, home_conn_id).get_conn(),
         progress=ProgressLogger(log),
     )
-    opened = BackupStoreHook(store or default_store(home), home_conn_id).get_conn(create=True)
+    hook = BackupStoreHook(store or default_store(home), home_conn_id)
+    opened = hook.get_conn(create=True, home=records.store)
     try:
         backup_before(records, opened, asked)
     except CheckpointBusy:
