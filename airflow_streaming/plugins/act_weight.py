@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-GENTLE: Final = frozenset({"start", "close-circuit", "cutover.look-again"})
+GENTLE: Final = frozenset({"start", "cutover.look-again"})
 """Acts that lose and replay nothing that would not be replayed anyway."""
 PLANNED: Final = frozenset({"upgrade.keep", "cutover.promote", "cutover.keep"})
 """Acts that end a change as it was planned."""

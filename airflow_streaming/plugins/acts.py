@@ -26,7 +26,7 @@ def act_on(kept: Kept, act: str, *, by: str, reason: str, number: int | None, co
     """
     Do one act and return what came of it.
 
-    :param act: ``start``, ``start-again``, ``stop``, ``close-circuit``, ``declare-dead``, ``upgrade.<command>`` or
+    :param act: ``start``, ``start-again``, ``stop``, ``declare-dead``, ``upgrade.<command>`` or
         ``cutover.<command>``.
     :param number: The epoch or change that is meant.
     :param confirm: The stream's name, for every act that asks for it.
@@ -70,11 +70,6 @@ def _stop(home: StreamHome, by: str, reason: str, number: int | None) -> str:
     return f"Desired state is stopped; the driver of epoch {stopped.epoch} was asked to stop."
 
 
-def _close(home: StreamHome, by: str, reason: str, number: int | None) -> str:
-    before = streams.close_circuit(home, by=by, reason=reason)
-    return "The circuit was closed already." if before is None else "The circuit is closed."
-
-
 def _declare_dead(
     home: StreamHome, drivers: PageDrivers, by: str, reason: str, number: int | None
 ) -> str:
@@ -89,7 +84,6 @@ _ACTS: Final[Mapping[str, Callable[[StreamHome, str, str, int | None], str]]] = 
     "start": _start,
     "start-again": partial(_start, again=True),
     "stop": _stop,
-    "close-circuit": _close,
 }
 
 

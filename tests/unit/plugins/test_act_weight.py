@@ -30,7 +30,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 ACTS = {
     *(f"upgrade.{one}" for one in UpgradeCommand),
     *(f"cutover.{one}" for one in CutoverCommand),
-    *("start", "start-again", "stop", "close-circuit", "declare-dead"),
+    *("start", "start-again", "stop", "declare-dead"),
 }
 
 
