@@ -12,6 +12,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from airflow_streaming.changes.cutover.plan import outcome
@@ -205,7 +206,7 @@ def page_of(home: StreamHome, change: Change) -> CutoverPage:
         problems += _guests(home, change, terms)
     end = home.change_end(change.number)
     greens = [pair.green for pair in terms.pairs] if terms is not None and end is None else []
-    texts = [_tried(lambda green=green: failing(home.beside(green)), problems) for green in greens]
+    texts = [_tried(partial(failing, home.beside(green)), problems) for green in greens]
     return CutoverPage(
         change=change,
         history=history,
