@@ -288,13 +288,13 @@ class RestartOptions(ChangeOptions):
     :param need_approval: ``None``: the form decides, and without one no approval is requested.
     :param checks: Called with a ``Soaked`` after a good soak; one that finds a problem has the restart
         rolled back.
-    :param rewind_sink: Takes batches back out of a sink that is no file sink; see ``Rewinding``.
+    :param rewind_with: Takes batches back out of a sink that is no file sink; see ``Rewinding``.
     :param conf: Changes of the configuration; templated. ``None``: the form decides.
     :param prewarm: As of ``UpgradeOptions``.
     """
 
     checks: Sequence[Check] = ()
-    rewind_sink: AuthorsRewind | None = None
+    rewind_with: AuthorsRewind | None = None
     conf: Mapping[str, Any] | str | None = None
     prewarm: bool | str | None = None
 
@@ -308,7 +308,7 @@ class UpgradeOptions(ChangeOptions):
     :param rehearsal: Whether and how it is rehearsed.
     :param checks: Called with a ``Soaked`` after a good soak; one that finds a problem has the upgrade
         rolled back.
-    :param rewind_sink: Takes batches back out of a sink that is no file sink; see ``Rewinding``.
+    :param rewind_with: Takes batches back out of a sink that is no file sink; see ``Rewinding``.
     :param accept_replay: Rows that are written twice after a rollback are accepted.
     :param needs_rollback: Refuse an upgrade that could not be rolled back.
     :param prewarm: Start the new driver before the old one is stopped; it waits, warm, and writes
@@ -321,7 +321,7 @@ class UpgradeOptions(ChangeOptions):
 
     rehearsal: RehearsalOptions = RehearsalOptions()
     checks: Sequence[Check] = ()
-    rewind_sink: AuthorsRewind | None = None
+    rewind_with: AuthorsRewind | None = None
     accept_replay: bool = False
     needs_rollback: bool = True
     prewarm: bool | str | None = None

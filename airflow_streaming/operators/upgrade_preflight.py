@@ -235,7 +235,7 @@ class UpgradePreflightOperator(UpgradeTask):
 
         return Ways(
             habits=self.sink_habits,
-            has_rewinder=self.rewind_sink is not None,
+            has_rewinder=self.rewind_with is not None,
             accept_replay=truth(self.accept_replay, "accept_replay"),
             needs_way_back=truth(self.needs_rollback, "needs_rollback"),
         )

@@ -73,7 +73,7 @@ SOAK_FROM_FORM: Final = "{{ params.get('soak_minutes') or '' }}"
 BACKUP_FROM_FORM: Final = "{{ params.get('backup_id') or '' }}"
 LEVEL_FROM_FORM: Final = "{{ params.get('level') or '" + BackupLevel.FULL.value + "' }}"
 REASON_FROM_FORM: Final = "{{ params.get('reason') or 'Restored from a form.' }}"
-REWIND_FROM_FORM: Final = "{{ params.get('rewind_sinks', False) }}"
+REWIND_FROM_FORM: Final = "{{ params.get('rewind', False) }}"
 ACCEPT_FROM_FORM: Final = "{{ (params.get('accept') or []) | join(',') }}"
 
 
@@ -188,7 +188,7 @@ def restore_params() -> dict[str, Param]:
             description="Verify, and report the batches that a restore would replay. Turn off to restore; the "
             "stream must be stopped.",
         ),
-        "rewind_sinks": Param(
+        "rewind": Param(
             False,
             type="boolean",
             title="Rewind file sinks",

@@ -103,13 +103,13 @@ class UpgradeRequest(ChangeSettings):
     stream: StreamSpec
     soak: SoakTerms
     checks: Sequence[Check] = ()
-    rewind_sink: AuthorsRewind | None = None
+    rewind_with: AuthorsRewind | None = None
     preflight: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def for_all(self) -> dict[str, Any]:
         """Return the arguments of every task on the stream."""
-        return {"stream": self.stream, "rewind_sink": self.rewind_sink, **self.for_tasks}
+        return {"stream": self.stream, "rewind_with": self.rewind_with, **self.for_tasks}
 
 
 class Chain:
@@ -286,7 +286,7 @@ def upgrade_in_place(
             **asked_of(options, connections, form.APPROVAL_FROM_FORM),
             soak=options.soak or SoakTerms(),
             checks=tuple(options.checks),
-            rewind_sink=options.rewind_sink,
+            rewind_with=options.rewind_with,
             preflight={
                 "sink_habits": habits_of(options),
                 "accept": chosen(options.accept, form.ACCEPT_FROM_FORM),
@@ -339,7 +339,7 @@ def rolling_restart(
             **asked_of(options, connections, _RESTART_APPROVAL),
             soak=options.soak or SoakTerms(),
             checks=tuple(options.checks),
-            rewind_sink=options.rewind_sink,
+            rewind_with=options.rewind_with,
             preflight={
                 "same_code": True,
                 "even_if_equal": True,

@@ -303,10 +303,10 @@ def _instead(sinks: Sequence[SinkFacts], has_rewinder: bool) -> str:
     if any(f.habit is SinkReplaySemantics.UNKNOWN for f in asking):
         return (
             "Declare what the sink does with a repeated batch id, or give a function that removes "
-            "batches (rewind_sink)"
+            "batches (rewind_with)"
         )
     if any(f.habit is SinkReplaySemantics.REMEMBERS for f in asking):
-        return "Give a function that takes batches back (rewind_sink)"
+        return "Give a function that takes batches back (rewind_with)"
     if asking:
         return "Accept duplicate rows"
     return "Give every file sink an absolute output folder of its own"

@@ -69,7 +69,7 @@ RULES: Final[Mapping[str, FieldRule]] = {
                 "reason",
             ),
             *("is_dry_run", "need_approval", "accept_replay", "needs_rollback", "prewarm"),
-            *("rewind_sinks", "policy", "origin", "note"),
+            *("rewind", "policy", "origin", "note"),
         ),
         FieldRule.DATA,
     ),
