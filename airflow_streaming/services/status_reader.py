@@ -67,7 +67,7 @@ def read_status(
         deviation=tried(home.deviation),
         decisions=decisions,
         progress=progress,
-        incidents=open_incidents(home.alerts()),
+        incidents=open_incidents(home.newest_alerts()),
         change=tried(lambda: change_in_progress(home)),
         is_live=is_live,
         unread=tuple(unread),
