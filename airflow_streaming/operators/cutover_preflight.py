@@ -39,7 +39,8 @@ from airflow_streaming.operators.common.gate import (
     REPORT_XCOM_KEY,
     asked,
     fail_if_refused,
-    line_of,
+    log_decision,
+    log_report,
 )
 from airflow_streaming.operators.upgrade_preflight import habit_of
 from airflow_streaming.options import Approval, CutoverApproval, GreenStart
@@ -315,14 +316,11 @@ class CutoverPreflightOperator(CutoverTask):
         )
 
     def _tell_found(self, found: CutoverPreflight, home: StreamHome, context: Context) -> None:
-        for finding in found.deciding.findings:
-            self.log.info("%s", line_of(finding))
-        self.log.info("Decision: %s", found.decision.value)
+        log_decision(found.decision, found.deciding.findings, self.log)
         course = self.asked_course()
         report = {**found.to_dict(), "course": encode(course), "key": key_of(context)}
-        page = markdown(cutover_report(found, course, what_is_given_up(home)))
+        page = cutover_report(found, course, what_is_given_up(home))
         context["ti"].xcom_push(key=REPORT_XCOM_KEY, value=report)
-        context["ti"].xcom_push(key=MARKDOWN_XCOM_KEY, value=page)
+        context["ti"].xcom_push(key=MARKDOWN_XCOM_KEY, value=markdown(page))
         # A dry run asks for no approval, so no other page shows it.
-        for line in ("::group::The report", *page.splitlines(), "::endgroup::"):
-            self.log.info("%s", line)
+        log_report(page, self.log)

@@ -33,6 +33,8 @@ from airflow_streaming.operators.common.gate import (
     asked,
     fail_if_refused,
     line_of,
+    log_decision,
+    log_report,
 )
 from airflow_streaming.operators.common.upgrade import UpgradeTask
 from airflow_streaming.options import Approval, ChangeApproval
@@ -281,13 +283,13 @@ class UpgradePreflightOperator(UpgradeTask):
         return True
 
     def _tell(self, found: Preflight, context: Context) -> None:
-        for finding in found.gates.findings:
-            self.log.info("%s", line_of(finding))
-        self.log.info("Decision: %s", found.decision.value)
+        log_decision(found.decision, found.gates.findings, self.log)
         report = {**found.to_dict(), "key": key_of(context)}
         context["ti"].xcom_push(key=REPORT_XCOM_KEY, value=report)
-        page = markdown(upgrade_report(found, self.soak))
-        context["ti"].xcom_push(key=MARKDOWN_XCOM_KEY, value=page)
+        page = upgrade_report(found, self.soak)
+        context["ti"].xcom_push(key=MARKDOWN_XCOM_KEY, value=markdown(page))
+        # A dry run asks for no approval, so no other page shows it.
+        log_report(page, self.log)
 
     @staticmethod
     def _skip(context: Context, reason: str) -> None:

@@ -180,7 +180,7 @@ def restore_params() -> dict[str, Param]:
             type=["string", "null"],
             title="Backup",
             description="Id of the backup, as the Streams page and `airflow-streaming checkpoint "
-            "backups` list it. Empty: the newest.",
+            "list` list it. Empty: the newest.",
         ),
         "level": Param(
             BackupLevel.FULL.value,
