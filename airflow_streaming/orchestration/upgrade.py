@@ -290,8 +290,6 @@ def upgrade_in_place(
             preflight={
                 "sink_habits": habits_of(options),
                 "accept": chosen(options.accept, form.ACCEPT_FROM_FORM),
-                "accept_replay": options.accept_replay,
-                "needs_rollback": options.needs_rollback,
                 "prewarm": chosen(options.prewarm, form.PREWARM_FROM_FORM),
             },
             edits=dict(form.FROM_FORM if options.edits is None else options.edits),
@@ -303,7 +301,7 @@ def upgrade_in_place(
             backup_id=rehearsal.backup_id,
             time_limit=rehearsal.time_limit,
             compare=rehearsal.compare,
-            accept=[plain(answer) for answer in rehearsal.accept],
+            passing=[plain(answer) for answer in rehearsal.passing],
         ),
         tooltip="Another runtime, script or configuration on the same checkpoint; can be rolled back.",
     )
@@ -343,7 +341,6 @@ def rolling_restart(
             preflight={
                 "same_code": True,
                 "even_if_equal": True,
-                "needs_rollback": False,
                 "repartitions": bool(size),
                 "prewarm": chosen(options.prewarm, form.PREWARM_FROM_FORM),
                 "accept": chosen(options.accept, form.ACCEPT_FROM_FORM),

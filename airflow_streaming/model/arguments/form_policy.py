@@ -68,7 +68,7 @@ RULES: Final[Mapping[str, FieldRule]] = {
                 "accept",
                 "reason",
             ),
-            *("is_dry_run", "need_approval", "accept_replay", "needs_rollback", "prewarm"),
+            *("is_dry_run", "need_approval", "prewarm"),
             *("rewind", "policy", "origin", "note"),
         ),
         FieldRule.DATA,
