@@ -42,10 +42,10 @@ def test_an_environment_gets_a_newer_pip_than_its_python_has(tmp_path) -> None:
     )
     python.chmod(0o755)
     run = [ROOT / "scripts/install.sh", "new", "anything"]
-    settings = {"cwd": tmp_path, "env": {**os.environ, "PYTHON": str(python)}, "check": True}
+    environment = {**os.environ, "PYTHON": str(python)}
 
-    subprocess.run(run, **settings)
-    subprocess.run(run, **settings)
+    for _ in range(2):
+        subprocess.run(run, cwd=tmp_path, env=environment, check=True)
 
     upgrades = [line for line in calls.read_text().splitlines() if "--upgrade" in line]
     assert len(upgrades) == 1
