@@ -17,11 +17,18 @@ from airflow_streaming.model.arguments.accepted import (
     check_accepted,
 )
 from airflow_streaming.model.arguments.fields import checked
+from airflow_streaming.model.codec import encode
 from airflow_streaming.model.records.control import ChangeKind
 from airflow_streaming.model.records.upgrade import SinkReplaySemantics, SoakTerms
 from airflow_streaming.model.records.upgrade_table import UPGRADE, Stage
 from airflow_streaming.operators.common.checkpoint import truth
-from airflow_streaming.operators.common.form_edits import ENDED_XCOM_KEY, found_change, key_of
+from airflow_streaming.operators.common.form_edits import (
+    ENDED_XCOM_KEY,
+    bounded,
+    found_change,
+    is_asked,
+    key_of,
+)
 from airflow_streaming.operators.common.gate import (
     MARKDOWN_XCOM_KEY,
     REPORT_XCOM_KEY,
@@ -32,6 +39,7 @@ from airflow_streaming.operators.common.gate import (
     log_report,
 )
 from airflow_streaming.operators.common.upgrade import UpgradeTask
+from airflow_streaming.options import Approval, ChangeApproval
 from airflow_streaming.reports.markdown import markdown
 from airflow_streaming.reports.upgrade import upgrade_report
 from airflow_streaming.supervision.standby import WITH_STANDBY
@@ -89,7 +97,8 @@ class UpgradePreflightOperator(UpgradeTask):
     to do. The return value is the decision; XCom ``report`` is what the next tasks go by, and
     ``markdown`` the page for the approver.
 
-    :param soak: What the new deployment must show; it stands on the page.
+    :param soak: What the new deployment must show before it is kept.
+    :param soak_minutes: The bound of a form: replaces ``soak.at_most`` unless it is empty. (templated)
     :param sink_habits: What a sink does with a batch id that it has seen, by the query's name:
         ``overwrites``, ``remembers``, ``appends`` or ``nothing``. A file sink needs none.
     :param accept: Codes of findings that are accepted: steps back from the live deployment
@@ -105,16 +114,18 @@ class UpgradePreflightOperator(UpgradeTask):
         or ``None``: as the stream's ``standby`` says, which pays for a second driver already. (templated)
     :param is_dry_run: The run only looks, so it continues with no upgrade that it finds open.
         (templated)
-    :param need_approval: A user reads the report before anything is done. With ``same_code`` there
-        is no rehearsal, so without a user what the gates do not know is refused. (templated)
+    :param approval: ``begin``: ``ask`` (default) where a user reads the report before anything is done, or
+        ``auto``. With ``same_code`` there is no rehearsal, so without a user what the gates do not know
+        is refused. (templated)
     """
 
     template_fields: Sequence[str] = (
         *UpgradeTask.template_fields,
+        "soak_minutes",
         "accept",
         "prewarm",
         "is_dry_run",
-        "need_approval",
+        "approval",
     )
 
     @checked
@@ -122,6 +133,7 @@ class UpgradePreflightOperator(UpgradeTask):
         self,
         *,
         soak: SoakTerms | None = None,
+        soak_minutes: float | str | None = None,
         sink_habits: Mapping[str, str] | None = None,
         accept: Sequence[str] | str = (),
         prewarm: bool | str | None = None,
@@ -129,11 +141,12 @@ class UpgradePreflightOperator(UpgradeTask):
         repartitions: bool = False,
         even_if_equal: bool = False,
         is_dry_run: bool | str = False,
-        need_approval: bool | str = True,
+        approval: ChangeApproval | str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.soak = soak or SoakTerms()
+        self.soak_minutes = soak_minutes
         self.sink_habits = {query: habit_of(name) for query, name in (sink_habits or {}).items()}
         check_accepted(accept)
         self.accept = accept
@@ -142,7 +155,7 @@ class UpgradePreflightOperator(UpgradeTask):
         self.repartitions = repartitions
         self.even_if_equal = even_if_equal
         self.is_dry_run = is_dry_run
-        self.need_approval = need_approval
+        self.approval = approval
 
     def execute(self, context: Context) -> str:
         return asked(lambda: self._execute(context))
@@ -204,13 +217,16 @@ class UpgradePreflightOperator(UpgradeTask):
             )
 
     def _check_is_known(self, found: Preflight) -> None:
-        is_asked = truth(self.need_approval, "need_approval")
-        if not self.same_code or is_asked or not found.has_to_be_rehearsed:
+        if (
+            not self.same_code
+            or is_asked(self.approval, "begin", Approval.ASK)
+            or not found.has_to_be_rehearsed
+        ):
             return
         unknown = next(f for f in found.gates.findings if f.severity is found.decision)
         raise AirflowFailException(
             f"The gates cannot prove that the restart of {self.stream.name!r} is safe: {line_of(unknown)} "
-            "Ask for an approval (need_approval), or make it an upgrade, which is rehearsed."
+            "Ask for an approval (approval of begin: ask), or make it an upgrade, which is rehearsed."
         )
 
     def _look(
@@ -274,9 +290,12 @@ class UpgradePreflightOperator(UpgradeTask):
 
     def _tell(self, found: Preflight, context: Context) -> None:
         log_decision(found.decision, found.gates.findings, self.log)
-        report = {**found.to_dict(), "key": key_of(context)}
+        soak = bounded(self.soak, self.soak_minutes)
+        # A script that starts one of its queries, and not the other, must not soak well.
+        soak = replace(soak, queries=soak.queries or found.queries)
+        report = {**found.to_dict(), "soak": encode(soak), "key": key_of(context)}
         context["ti"].xcom_push(key=REPORT_XCOM_KEY, value=report)
-        page = upgrade_report(found, self.soak)
+        page = upgrade_report(found, soak)
         context["ti"].xcom_push(key=MARKDOWN_XCOM_KEY, value=markdown(page))
         # A dry run asks for no approval, so no other page shows it.
         log_report(page, self.log)
