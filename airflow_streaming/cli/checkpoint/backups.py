@@ -99,7 +99,7 @@ def back_up_of_home(stream: StreamHome, arguments: Namespace, person: Person) ->
             "--name is for the backup of a URI; that of a stream has the stream's name."
         )
     uri = arguments.store or default_store(stream.store.uri)
-    store = open_backup_store(uri, create=True)
+    store = open_backup_store(uri, create=True, home=stream.store)
     with progress() as told:
         asked = BackupRequest(
             origin=Origin.MANUAL,

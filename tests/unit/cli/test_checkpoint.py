@@ -16,10 +16,12 @@ from airflow_streaming.cli.main import main
 from airflow_streaming.home.home import Home
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.control import DesiredState
+from airflow_streaming.model.records.epoch import TerminationProof
 from airflow_streaming.model.spark.plan import QueryPlan, SinkPlan
 from airflow_streaming.model.storage import LocalStore
 from tests.golden import golden_checkpoint
 from tests.unit.checkpoints.filesink import FileSink
+from tests.unit.checkpoints.repair_cases import DeadStream
 from tests.unit.home.make import NOON, SCRIPT, make_deployment, make_epoch
 
 Command = Callable[..., tuple[int, Any, str]]
@@ -388,17 +390,13 @@ class TestCopies:
     [
         pytest.param([], id="no verb"),
         pytest.param(["inspect"], id="no checkpoint"),
-        pytest.param(["backup", "/ck"], id="no store"),
         pytest.param(["backup", "--store", "/store"], id="neither a URI nor a stream"),
+        pytest.param(["restore", "/store", "x"], id="no place to restore to"),
         pytest.param(["backup", "/ck", "--stream", "a", "--store", "/store"], id="both"),
         pytest.param(["backup", "/ck", "--to", "/store"], id="the store as a place"),
         pytest.param(
             ["restore", "/store", "x", "--to", "/new", "--stream", "a"], id="two restores"
         ),
-        pytest.param(
-            ["restore", "/store", "x", "--to", "/new", "--checkpoint", "/c"], id="a copy's place"
-        ),
-        pytest.param(["restore", "/store", "x", "--to", "/new", "--rewind"], id="a copy's sinks"),
         pytest.param(["verify", "/store", "x", "--level", "deep"], id="unknown level"),
         pytest.param(["restore", "/store", "x", "--accept", "all"], id="unknown reason"),
         pytest.param(["retain", "/store", "orders", "--keep-last", "-1"], id="negative number"),
@@ -414,7 +412,11 @@ def test_wrong_use_exits_with_2(arguments: list[str]) -> None:
     "arguments",
     [
         pytest.param(["inspect", "s3://bucket/a/../b"], id="a way out of the folder"),
-        pytest.param(["restore", "/store", "x"], id="no place to restore to"),
+        pytest.param(["backup", "/ck"], id="no store"),
+        pytest.param(
+            ["restore", "/store", "x", "--to", "/new", "--checkpoint", "/c"], id="a copy's place"
+        ),
+        pytest.param(["restore", "/store", "x", "--to", "/new", "--rewind"], id="a copy's sinks"),
         pytest.param(["retain", "/store", "orders"], id="a policy that keeps nothing"),
         pytest.param(["inspect", "s3:/bucket/ck"], id="a scheme without slashes"),
         pytest.param(["inspect", "word:/ck"], id="a word that is no scheme"),
@@ -577,6 +579,25 @@ class TestAStreamOfAHome:
         assert (tmp_path / "new/counts/metadata").exists()
         assert stream.changes() == []
         assert stream.deployment_numbers() == [1]
+
+    def test_its_sinks_are_repaired_by_hand(self, command: Command, tmp_path: Path) -> None:
+        dead = DeadStream(tmp_path)
+        of_home = ("--home", dead.home.store.uri)
+        code, _, errors = command("repair", "orders", *of_home)
+        assert code == 1
+        assert "running" in errors
+        dead.home.want(DesiredState.STOPPED, by="ada", reason="To repair it.", now=NOON)
+        proof = TerminationProof(
+            epoch=1, by="ada", declared_at=NOON, evidence="Seen in the rack.", override=True
+        )
+        dead.home.declare_dead(proof)
+
+        code, told, _ = command("repair", "orders", "--json", *of_home)
+
+        assert code == 0
+        assert [one["repair"]["batch"] for one in told["sinks"]] == [dead.batch]
+        assert dead.batches_in_sink() == set(range(dead.batch))
+        assert "is ahead of its checkpoint" in command("repair", "orders", *of_home)[1]
 
     def test_it_is_refused_while_the_stream_is_wanted_running(
         self, command: Command, home: Path, tmp_path: Path
