@@ -87,7 +87,9 @@ from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.epoch import Epoch, Exit
 from airflow_streaming.model.spark.conf import DIES_WITH_JVM, LOG_BYTES, secret_values
 from airflow_streaming.model.spark.failures import hide
+from airflow_streaming.model.spark.kafka_places import kafka_places
 from airflow_streaming.model.spark.own_places import places_of
+from airflow_streaming.model.spark.plan import QueryPlan
 from airflow_streaming.model.storage import LocalStore, Store
 
 SCRIPT_GRACE: Final = 10.0
@@ -158,7 +160,7 @@ class Driver:
             jvm=self._jvm,
             on_jvm_gone=self._end_without_jvm,
         )
-        self._plans = PlanKeeper(store, lane, epoch.number)
+        self._plans = PlanKeeper(store, lane, epoch.number, on_read=self._note_places)
         self._admission = StartGuard(
             deployment.checkpoint,
             queries=self._queries,
@@ -217,6 +219,9 @@ class Driver:
             standby=standby,
         )
         return PromotionBook(self._store, standby, adopt=self._adopt)
+
+    def _note_places(self, plan: QueryPlan) -> None:
+        self._queries.note_places(plan.query, kafka_places(plan))
 
     def _give_up_waiting(self, reason: str) -> None:
         self._ending.ask_stop(Stop(by="the standby itself", reason=reason, grace=0.0))

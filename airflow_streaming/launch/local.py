@@ -303,7 +303,11 @@ def _end_of(file: Path, place: str, most: int, *, since: float) -> DriverLog | N
         opened.seek(max(0, size - most))
         tail = opened.read(most)
     # A log that was just begun anew says little without its older part.
-    older = _end_of(older_part(file), place, most - len(tail), since=since) if len(tail) < most else None
+    older = (
+        _end_of(older_part(file), place, most - len(tail), since=since)
+        if len(tail) < most
+        else None
+    )
     return DriverLog(place=place, tail=(older.tail or b"" if older else b"") + tail, size=size)
 
 
