@@ -348,7 +348,7 @@ def _diagnosed(
             text=error.core or error.message,
         ),
         offsets=error.offsets,
-        remedy="" if found.remedy == found.kind.remedy else found.remedy,
+        remedy=found.remedy,
     )
 
 

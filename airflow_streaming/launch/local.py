@@ -304,7 +304,7 @@ def _end_of(file: Path, place: str, most: int, *, since: float) -> DriverLog | N
         tail = opened.read(most)
     # A log that was just begun anew says little without its older part.
     older = (
-        _end_of(older_part(file), place, most - len(tail), since=since)
+        _end_of(file.with_name(older_part(file.name)), place, most - len(tail), since=since)
         if len(tail) < most
         else None
     )

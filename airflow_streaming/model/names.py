@@ -23,8 +23,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from airflow_streaming.exceptions import RecordError, SpecError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from airflow_streaming.model.wire import Record
 
 R = TypeVar("R", bound="Record")
@@ -118,9 +116,9 @@ def is_sha256(text: str) -> bool:
     return _SHA256.fullmatch(text) is not None
 
 
-def older_part(log: Path) -> Path:
-    """Return the file that a full log of a driver was copied to: ``000017.log.1``."""
-    return log.with_name(f"{log.name}.1")
+def older_part(log: str) -> str:
+    """Return the name of the file that a full log of a driver was copied to: ``000017.log.1``."""
+    return f"{log}.1"
 
 
 def numbered(number: int) -> str:

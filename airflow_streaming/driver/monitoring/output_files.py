@@ -111,7 +111,7 @@ class OutputFile:
         return False
 
     def _copy(self, path: Path, secrets: Collection[bytes]) -> None:
-        older = older_part(path)
+        older = path.with_name(older_part(path.name))
         unfinished = older.with_suffix(".part")
         try:
             with contextlib.closing(OutputFile(os.open(unfinished, _PRIVATE, 0o600))) as copy:

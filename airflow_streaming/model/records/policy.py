@@ -203,7 +203,7 @@ class Failure:
     :param offsets: Source offsets of that batch.
     :param progressed_for: Time between the driver's first and last progress, by the driver's clock.
     :param batches: Batches the epoch committed.
-    :param remedy: What to do, where the kind's own remedy would mislead.
+    :param remedy: What to do about it; empty for the remedy of its kind.
     :param retryable: False when the same attempt can only fail the same way.
     :param trial: The epoch was the one try of a half-open circuit.
     """

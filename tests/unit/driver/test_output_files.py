@@ -210,7 +210,9 @@ def test_a_link_in_place_of_the_copy_leads_nowhere(log: Path, appended: OutputFi
 
 
 @pytest.mark.parametrize("mode", ["wb", "moved"])
-def test_a_file_that_a_process_does_not_append_to_or_that_has_moved_is_not_cut(log: Path, mode: str):
+def test_a_file_that_a_process_does_not_append_to_or_that_has_moved_is_not_cut(
+    log: Path, mode: str
+):
     text = "import os; os.write(1, b'x' * 300); input()"
     with log.open("ab" if mode == "moved" else mode) as output:
         writer = subprocess.Popen(

@@ -86,7 +86,9 @@ CASES = [
         id="deleted, 3.5",
     ),
     pytest.param(
-        said("Cannot find initial offsets for partitions Set(clicks-1). They may have been deleted."),
+        said(
+            "Cannot find initial offsets for partitions Set(clicks-1). They may have been deleted."
+        ),
         "The partitions clicks-1 of the checkpoint no longer exist.",
         AS_LOST,
         id="without initial offsets",
