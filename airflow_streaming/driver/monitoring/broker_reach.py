@@ -1,8 +1,8 @@
 """
 Whether the brokers of a query accept connections.
 
-Spark waits for a broker without a word: three tries of a minute each at the start, and each batch anew. So
-the driver opens a connection itself while a query waits, on a thread of its own, and closes it at once.
+Spark waits for a broker silently: three minutes at the start, and as long in each batch. While a query waits,
+the driver opens a connection, in another thread, and closes it at once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def connect(server: str) -> None:
     Open a connection to ``host:port`` and close it.
 
     :raises OSError: nothing accepts it within 3 s.
-    :raises ValueError: it is no ``host:port``.
+    :raises ValueError: the text is not ``host:port``.
     """
     host, _, port = server.rpartition(":")
     with socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_SECONDS):
@@ -51,7 +51,7 @@ class BrokerReach:
     """
     The brokers of one query, asked while the query waits for them.
 
-    :param connect: Raises an ``OSError`` where a server cannot be reached.
+    :param connect: Raises ``OSError`` for a server that it cannot reach.
     :param clock: Seconds that only ever rise.
     """
 

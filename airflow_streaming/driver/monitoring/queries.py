@@ -49,15 +49,10 @@ _QUIET: Final = 5.0
 """Seconds without a sign of work after which the running tasks are looked at more closely."""
 _ASKING: Final = 5.0
 """Seconds that the brokers of a failed query get to answer."""
-_OF_BROKERS: Final = frozenset(
-    {
-        FailureKind.TRANSIENT,
-        FailureKind.UNKNOWN,
-        FailureKind.INCOMPATIBLE,
-        FailureKind.CONFIGURATION,
-    }
-)
-"""Failures in which brokers may have a part."""
+_OF_BROKERS: Final = frozenset({FailureKind.TRANSIENT, FailureKind.UNKNOWN})
+"""Failures that brokers which do not answer may be the cause of."""
+_OF_TOPICS: Final = _OF_BROKERS | {FailureKind.INCOMPATIBLE, FailureKind.CONFIGURATION}
+"""Failures in whose message the topics and their brokers are named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,9 +232,9 @@ class TrackedQuery:
     def _with_places(self, error: QueryError) -> QueryError:
         """Return an error that names the topics and brokers, and an outage where the brokers refuse."""
         kind = FailureKind.UNKNOWN if error.diagnosis is None else error.diagnosis.kind
-        if not self.places or kind not in _OF_BROKERS:
+        if not self.places or kind not in _OF_TOPICS:
             return error
-        refusal = "" if kind is FailureKind.INCOMPATIBLE else self._reach.ask(self.places, _ASKING)
+        refusal = self._reach.ask(self.places, _ASKING) if kind in _OF_BROKERS else ""
         if refusal:
             outage = FailureKind.UNREACHABLE
             diagnosis = Diagnosis(kind=outage, evidence=refusal, remedy=outage.remedy)

@@ -68,8 +68,8 @@ class FailureKind(StrEnum):
         "unreachable",
         FailureClass.OUTAGE,
         (
-            "Check that the brokers run and that the address in the script is theirs. The stream starts again by "
-            "itself until the outage has lasted for the policy's max_outage."
+            "Check that the brokers run and that the address in the script is theirs. The stream is started again "
+            "until the outage has lasted for the policy's max_outage."
         ),
     )
     """No broker of a source or sink accepts a connection: the driver has tried it itself."""

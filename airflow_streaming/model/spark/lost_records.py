@@ -1,5 +1,5 @@
 """
-Records that a topic no longer holds: which ones, and how to go on.
+Records that a topic no longer holds: which ones, and what to do.
 
 Spark's Kafka source says "some data may have been lost" for five situations and advises
 ``failOnDataLoss=false`` in each. The advice loses data where a topic was created anew: Spark then waits for
@@ -16,7 +16,7 @@ from typing import Final
 
 _SKIP: Final = (
     "Find out which records were lost, and bring them back by another way where they matter. Then "
-    "failOnDataLoss=false goes on with the oldest record that the topic holds. If the topic was created "
+    "failOnDataLoss=false continues with the oldest record that the topic holds. If the topic was created "
     "anew, give the query a new checkpoint instead."
 )
 _NEW_POSITION: Final = (

@@ -17,12 +17,12 @@ import pytest
 
 from airflow_streaming.model.records.epoch import Exit
 from airflow_streaming.model.spark.failure_signs import FailureKind
+from tests.conftest import REPOSITORY
 from tests.integration.driver.running import Driver, World
 from tests.integration.home.servers import free_ports
 from tests.integration.servers.broker import create_topic, kafka_broker
 from tests.patience import PATIENCE
 
-pytestmark = pytest.mark.usefixtures("has_pandas")
 OFFICIAL, STAND_IN = "kafka", "python_kafka"
 SCRIPT = """
 import os
@@ -35,6 +35,7 @@ if connector == "python_kafka":
 rows = (spark.readStream.format(connector)
         .option("kafka.bootstrap.servers", servers).option("subscribe", topics)
         .option("startingOffsets", "earliest").option("kafka.default.api.timeout.ms", "15000")
+        .option("kafka.request.timeout.ms", "10000")
         .option("kafka.allow.auto.create.topics", "false").option("fetchOffset.numRetries", "1")
         .options(**dict(pair.split("=") for pair in more)).load())
 writer = (rows.selectExpr("cast(value as string) as v").writeStream.queryName("q")
@@ -100,8 +101,8 @@ class Reader:
 
 
 @pytest.fixture
-def reader(world: World, connector: str, dags: Path) -> Reader:
-    return Reader(world, connector, dags / "kafka_to_kafka" / "jobs")
+def reader(world: World, connector: str) -> Reader:
+    return Reader(world, connector, REPOSITORY / "dags" / "kafka_to_kafka" / "jobs")
 
 
 def send(broker: str, topic: str, count: int) -> None:
@@ -178,7 +179,7 @@ def test_records_that_expired_are_named(reader: Reader, broker: str) -> None:
 
     assert ended.failure_kind is FailureKind.INCOMPATIBLE
     assert f"Offsets 20 to 39 of partition {topic}-0 are planned" in ended.reason
-    assert "goes on with the oldest record" in ended.remedy
+    assert "continues with the oldest record" in ended.remedy
     assert reader.ends(broker, topic, "failOnDataLoss=false").failure_kind is None
     assert reader.rows() == 30
 

@@ -34,7 +34,7 @@ EXPIRED = (
     "Could not read records in offset [20, 40) for topic partition clicks-0\n"
     "with consumer group spark-kafka-source-2dea7ee0--1557720017-executor."
 )
-AS_LOST = "failOnDataLoss=false goes on with the oldest record"
+AS_LOST = "failOnDataLoss=false continues with the oldest record"
 CASES = [
     pytest.param(
         said("Partition clicks-0 offset was changed from 30 to 10."),
