@@ -11,20 +11,35 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from airflow_streaming.advice.sizing import EXECUTORS, SizeSource
 from airflow_streaming.changes.upgrade.preflight_report import Preflight
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.arguments.accepted import (
+    NO_ROLLBACK,
+    accepted_codes,
+    check_accepted,
+)
 from airflow_streaming.model.arguments.fields import checked
+from airflow_streaming.model.codec import encode
 from airflow_streaming.model.records.control import ChangeKind
 from airflow_streaming.model.records.upgrade import SinkReplaySemantics, SoakTerms
 from airflow_streaming.model.records.upgrade_table import UPGRADE, Stage
 from airflow_streaming.operators.common.checkpoint import truth
-from airflow_streaming.operators.common.form_edits import ENDED_XCOM_KEY, found_change, key_of
+from airflow_streaming.operators.common.form_edits import (
+    ENDED_XCOM_KEY,
+    bounded,
+    found_change,
+    is_asked,
+    key_of,
+)
 from airflow_streaming.operators.common.gate import (
     MARKDOWN_XCOM_KEY,
     REPORT_XCOM_KEY,
     asked,
     fail_if_refused,
     line_of,
+    log_decision,
+    log_report,
 )
 from airflow_streaming.operators.common.upgrade import UpgradeTask
+from airflow_streaming.options import Approval, ChangeApproval
 from airflow_streaming.reports.markdown import markdown
 from airflow_streaming.reports.upgrade import upgrade_report
 from airflow_streaming.supervision.standby import WITH_STANDBY
@@ -82,13 +97,14 @@ class UpgradePreflightOperator(UpgradeTask):
     to do. The return value is the decision; XCom ``report`` is what the next tasks go by, and
     ``markdown`` the page for the approver.
 
-    :param soak: What the new deployment must show; it stands on the page.
+    :param soak: What the new deployment must show before it is kept.
+    :param soak_minutes: The bound of a form: replaces ``soak.at_most`` unless it is empty. (templated)
     :param sink_habits: What a sink does with a batch id that it has seen, by the query's name:
         ``overwrites``, ``remembers``, ``appends`` or ``nothing``. A file sink needs none.
-    :param accept_replay: Rows that come twice after a rollback are accepted. (templated)
-    :param needs_rollback: Refuse an upgrade that could not be taken back. (templated)
-    :param accept: Codes of steps back from the live deployment that are accepted: ``live.older_spark``,
-        ``live.older_script``, ``live.dropped_conf``; a list, or a text with commas. (templated)
+    :param accept: Codes of findings that are accepted: steps back from the live deployment
+        (``live.older_spark``, ``live.older_script``, ``live.dropped_conf``), rows that come twice after a
+        rollback (``rollback.replay``), and an upgrade that cannot be rolled back (``rollback.none``); a
+        list, or a text with commas. A restart with ``same_code`` needs no rollback. (templated)
     :param same_code: Refuse a change of the code or of Spark's minor version: for a rolling
         restart.
     :param repartitions: Give state the number of shuffle partitions that is asked for, where Spark and
@@ -98,18 +114,18 @@ class UpgradePreflightOperator(UpgradeTask):
         or ``None``: as the stream's ``standby`` says, which pays for a second driver already. (templated)
     :param is_dry_run: The run only looks, so it continues with no upgrade that it finds open.
         (templated)
-    :param need_approval: A user reads the report before anything is done. With ``same_code`` there
-        is no rehearsal, so without a user what the gates do not know is refused. (templated)
+    :param approval: ``begin``: ``ask`` (default) where a user reads the report before anything is done, or
+        ``auto``. With ``same_code`` there is no rehearsal, so without a user what the gates do not know
+        is refused. (templated)
     """
 
     template_fields: Sequence[str] = (
         *UpgradeTask.template_fields,
+        "soak_minutes",
         "accept",
-        "accept_replay",
-        "needs_rollback",
         "prewarm",
         "is_dry_run",
-        "need_approval",
+        "approval",
     )
 
     @checked
@@ -117,30 +133,29 @@ class UpgradePreflightOperator(UpgradeTask):
         self,
         *,
         soak: SoakTerms | None = None,
+        soak_minutes: float | str | None = None,
         sink_habits: Mapping[str, str] | None = None,
         accept: Sequence[str] | str = (),
-        accept_replay: bool | str = False,
-        needs_rollback: bool | str = True,
         prewarm: bool | str | None = None,
         same_code: bool = False,
         repartitions: bool = False,
         even_if_equal: bool = False,
         is_dry_run: bool | str = False,
-        need_approval: bool | str = True,
+        approval: ChangeApproval | str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.soak = soak or SoakTerms()
+        self.soak_minutes = soak_minutes
         self.sink_habits = {query: habit_of(name) for query, name in (sink_habits or {}).items()}
+        check_accepted(accept)
         self.accept = accept
-        self.accept_replay = accept_replay
-        self.needs_rollback = needs_rollback
         self.prewarm = prewarm
         self.same_code = same_code
         self.repartitions = repartitions
         self.even_if_equal = even_if_equal
         self.is_dry_run = is_dry_run
-        self.need_approval = need_approval
+        self.approval = approval
 
     def execute(self, context: Context) -> str:
         return asked(lambda: self._execute(context))
@@ -202,13 +217,16 @@ class UpgradePreflightOperator(UpgradeTask):
             )
 
     def _check_is_known(self, found: Preflight) -> None:
-        is_asked = truth(self.need_approval, "need_approval")
-        if not self.same_code or is_asked or not found.has_to_be_rehearsed:
+        if (
+            not self.same_code
+            or is_asked(self.approval, "begin", Approval.ASK)
+            or not found.has_to_be_rehearsed
+        ):
             return
         unknown = next(f for f in found.gates.findings if f.severity is found.decision)
         raise AirflowFailException(
             f"The gates cannot prove that the restart of {self.stream.name!r} is safe: {line_of(unknown)} "
-            "Ask for an approval (need_approval), or make it an upgrade, which is rehearsed."
+            "Ask for an approval (approval of begin: ask), or make it an upgrade, which is rehearsed."
         )
 
     def _look(
@@ -226,18 +244,17 @@ class UpgradePreflightOperator(UpgradeTask):
             *(hook.home, current, candidate, self._ways()),
             sizes=sizes,
             repartitions=self.repartitions,
-            accepted=accepted_codes(self.accept),
             storage_options=options,
         )
 
     def _ways(self) -> Ways:
         from airflow_streaming.changes.upgrade.rollback import Ways  # not at dag parse
 
+        accepted = accepted_codes(self.accept)
         return Ways(
             habits=self.sink_habits,
-            has_rewinder=self.rewind_sink is not None,
-            accept_replay=truth(self.accept_replay, "accept_replay"),
-            needs_way_back=truth(self.needs_rollback, "needs_rollback"),
+            has_rewinder=self.rewind_with is not None,
+            accepted=accepted | {NO_ROLLBACK} if self.same_code else accepted,
         )
 
     def _current(self, hook: SparkStreamHook) -> Deployment:
@@ -272,13 +289,16 @@ class UpgradePreflightOperator(UpgradeTask):
         return True
 
     def _tell(self, found: Preflight, context: Context) -> None:
-        for finding in found.gates.findings:
-            self.log.info("%s", line_of(finding))
-        self.log.info("Decision: %s", found.decision.value)
-        report = {**found.to_dict(), "key": key_of(context)}
+        log_decision(found.decision, found.gates.findings, self.log)
+        soak = bounded(self.soak, self.soak_minutes)
+        # A script that starts one of its queries, and not the other, must not soak well.
+        soak = replace(soak, queries=soak.queries or found.queries)
+        report = {**found.to_dict(), "soak": encode(soak), "key": key_of(context)}
         context["ti"].xcom_push(key=REPORT_XCOM_KEY, value=report)
-        page = markdown(upgrade_report(found, self.soak))
-        context["ti"].xcom_push(key=MARKDOWN_XCOM_KEY, value=page)
+        page = upgrade_report(found, soak)
+        context["ti"].xcom_push(key=MARKDOWN_XCOM_KEY, value=markdown(page))
+        # A dry run asks for no approval, so no other page shows it.
+        log_report(page, self.log)
 
     @staticmethod
     def _skip(context: Context, reason: str) -> None:
@@ -304,18 +324,6 @@ def check_same_code(current: Deployment, proposed: Deployment) -> None:
         f"A rolling restart of stream {current.stream!r} would change {what}: "
         f"{', '.join(proposed.differences(current))} differ. Make it an upgrade."
     )
-
-
-def accepted_codes(accept: Sequence[str] | str) -> frozenset[str]:
-    """
-    Return the codes of findings that a user accepts.
-
-    :raises SpecError: a code is unknown.
-    """
-    from airflow_streaming.changes.upgrade.steps_back import check_accepted  # not at dag parse
-
-    given = accept.split(",") if isinstance(accept, str) else accept
-    return check_accepted([code.strip() for code in given if code.strip()])
 
 
 def habit_of(name: str) -> SinkReplaySemantics:

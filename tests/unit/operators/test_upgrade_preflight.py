@@ -269,7 +269,7 @@ def test_it_is_rehearsed_when_it_has_to_be_or_is_wanted(
 
 
 @pytest.mark.parametrize(
-    ("answer", "accept", "passes"),
+    ("answer", "passing", "passes"),
     [
         pytest.param(Answer.SAME, ("same", "not_revised"), True, id="the same"),
         pytest.param(Answer.SETTLES, ("same", "not_revised"), False, id="settles"),
@@ -280,7 +280,7 @@ def test_it_is_rehearsed_when_it_has_to_be_or_is_wanted(
 )
 def test_what_a_gate_does_not_know_passes_with_an_accepted_answer_of_the_comparison(
     answer: Answer,
-    accept: tuple[str, ...],
+    passing: tuple[str, ...],
     passes: bool,
     stream: World,
     gates: SimpleNamespace,
@@ -308,7 +308,7 @@ def test_what_a_gate_does_not_know_passes_with_an_accepted_answer_of_the_compari
     xcoms: dict[tuple[str, str], Any] = {("preflight", "report"): report}
     running = stream.script.read_bytes()
     stream.script.write_text("other = True\n")
-    task = rehearsal(stream, compare=True, accept=accept)
+    task = rehearsal(stream, compare=True, passing=passing)
 
     if passes:
         task.execute(context(xcoms, "rehearse"))
@@ -407,15 +407,15 @@ def test_a_run_that_is_cleared_after_its_end_is_refused_at_once(
 
 
 @pytest.mark.parametrize(
-    ("need_approval", "is_refused"), [("False", True), (False, True), ("True", False)]
+    ("approval", "is_refused"), [({"begin": "auto"}, True), ({"begin": "ask"}, False), ({}, False)]
 )
 def test_a_restart_that_the_gates_do_not_know_needs_a_person(
-    need_approval: bool | str, is_refused: bool, world: World, gates: SimpleNamespace
+    approval: dict[str, str], is_refused: bool, world: World, gates: SimpleNamespace
 ) -> None:
     world.run()
     gates.change = report_of([finding(GateDecision.UNKNOWN)])
     xcoms: dict[tuple[str, str], Any] = {}
-    task = preflight(world, same_code=True, need_approval=need_approval)
+    task = preflight(world, same_code=True, approval=approval)
 
     if not is_refused:
         assert task.execute(context(xcoms)) == "unknown"
@@ -425,13 +425,28 @@ def test_a_restart_that_the_gates_do_not_know_needs_a_person(
     assert xcoms["preflight", "markdown"], "the report is there to be read"
 
 
+@pytest.mark.parametrize(("minutes", "at_most"), [("", 900), ("30", 1800)])
+def test_the_soak_that_the_approver_reads_is_the_soak_that_is_begun(
+    minutes: str, at_most: int, stream: World, gates: SimpleNamespace
+) -> None:
+    stream.say()
+
+    xcoms = look(stream, soak_minutes=minutes)
+
+    assert f"at most {at_most // 60} min" in xcoms["preflight", "markdown"]
+    begin(stream).execute(context(xcoms, "back_up"))
+    change = stream.home.open_upgrade()
+    assert change is not None
+    assert stream.home.terms(change).soak.at_most.total_seconds() == at_most
+
+
 def test_a_wait_leaves_the_worker(stream: World, gates: SimpleNamespace) -> None:
     stream.say()
     xcoms = look(stream)
     with DAG("orders_upgrade", schedule=None) as dag:
         upgrade_in_place(stream.spec(), UpgradeOptions(edits=EDIT))
     step = dag.get_task("upgrade.switch")
-    step.preflight_task_id, step.patience, step.soak_minutes = "preflight", timedelta(0), ""
+    step.preflight_task_id, step.patience = "preflight", timedelta(0)
 
     with pytest.raises(TaskDeferred) as deferred:
         step.execute(context(xcoms, "switch"))
@@ -466,7 +481,7 @@ def test_an_empty_form_starts_from_the_live_deployment_and_not_from_the_dag(
     world.run()
     by_form(world, conf={"spark.executor.memory": "4g"})
 
-    xcoms = look(world, conf={"spark.executor.cores": "2"}, needs_rollback=False)
+    xcoms = look(world, conf={"spark.executor.cores": "2"}, accept="rollback.none")
 
     report = xcoms["preflight", "report"]
     assert [one["what"] for one in report["differences"]] == ["spark.executor.cores"]
@@ -479,10 +494,12 @@ def test_a_live_setting_is_dropped_only_when_that_is_accepted(
 ) -> None:
     world.run()
     by_form(world, conf={"spark.executor.memory": "4g"})
-    dropped = {"conf": {"spark.executor.memory": None}, "needs_rollback": False}
+    dropped = {"conf": {"spark.executor.memory": None}}
 
     with pytest.raises(AirflowFailException, match=r"live\.dropped_conf"):
-        look(world, **dropped)
+        look(world, **dropped, accept="rollback.none")
 
-    report = look(world, **dropped, accept="live.dropped_conf")["preflight", "report"]
+    report = look(world, **dropped, accept="live.dropped_conf, rollback.none")[
+        "preflight", "report"
+    ]
     assert report["decision"] == "allowed_with_consequence"

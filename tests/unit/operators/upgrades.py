@@ -31,7 +31,7 @@ _RENDERED: Final = {
     "accept": "",
     "approvers": "",
     "is_dry_run": "False",
-    "need_approval": "False",
+    "approval": {"begin": "auto"},
 }
 """What the templates of the form become."""
 
@@ -104,6 +104,7 @@ class Run:
             "fingerprint": proposed.fingerprint,
             "rollback": encode(REWIND),
             "sinks": encode(SINKS),
+            "soak": encode(self.task("preflight").soak),
             "key": self.key,
             "decision": "allowed",
             **changes,

@@ -59,7 +59,9 @@ def test_what_stands_in_the_form_may_be_sent_as_it_is_and_only_looks() -> None:
     [
         ("way", ["parallel", "handover"]),
         ("start", ["by_gate", "fresh", "cloned", "carried"]),
-        ("promote", ["ask", "auto"]),
+        ("approval_begin", ["ask", "auto"]),
+        ("approval_switch", ["ask", "auto"]),
+        ("approval_end", ["ask", "auto"]),
         ("runtime", ["as it is live", "spark-3.5", "spark-4.3"]),
     ],
 )
@@ -76,15 +78,13 @@ def test_the_authors_wishes_stand_there() -> None:
     form = cutover_params(
         SPEC,
         way="handover",
-        soak=SoakTerms(at_most=timedelta(minutes=30)),
-        retain_blue=timedelta(hours=6),
         approvers=["ann"],
     )
 
     assert form["way"].resolve() == "handover"
-    assert (form["soak_minutes"].resolve(), form["retain_hours"].resolve()) == (30, 6)
+    assert (form["soak_minutes"].resolve(), form["retain_hours"].resolve()) == (None, None)
     with pytest.raises(ParamValidationError):
-        form["need_approval"].resolve(False)
+        form["approval_begin"].resolve("auto")
     with pytest.raises(ParamValidationError):
         form["retain_hours"].resolve(0)
 
@@ -117,7 +117,11 @@ def test_what_is_typed_reaches_the_tasks() -> None:
         *("handover", "fresh"),
         "2026-03-01T00:00:00Z",
     )
-    assert (task.promote, task.retain_hours, task.is_dry_run) == ("ask", "24.0", "True")
+    assert (task.approval, task.retain_hours, task.is_dry_run) == (
+        {"switch": "ask", "end": "auto"},
+        "",
+        "True",
+    )
     assert task.asked_course().retain_blue == timedelta(days=1)
 
 
@@ -138,7 +142,7 @@ def test_the_home_of_every_stream_is_rendered_and_no_secret_is_in_the_dag() -> N
 
 
 def test_nothing_is_begun_before_somebody_was_asked_and_the_end_always_comes() -> None:
-    dag = group(finalize="ask")
+    dag = group(approval={"end": "ask"})
 
     assert dag.get_task("blue_green.start_green").upstream_task_ids == {"blue_green.approve"}
     assert dag.get_task("blue_green.settle").trigger_rule == TriggerRule.ALL_DONE
@@ -147,7 +151,7 @@ def test_nothing_is_begun_before_somebody_was_asked_and_the_end_always_comes() -
 
 
 def test_green_is_tended_while_a_person_thinks() -> None:
-    dag = group(finalize="ask")
+    dag = group(approval={"end": "ask"})
 
     for question, beside in (("approve_switch", "switch"), ("approve_end", "soak")):
         asked, waits = dag.get_task(f"blue_green.{question}"), dag.get_task(f"blue_green.{beside}")
@@ -164,10 +168,10 @@ def test_the_switch_keeps_its_worker_until_green_is_live() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"finalize": "maybe"}, "finalize is 'maybe'"),
+        ({"approval": {"end": "maybe"}}, r"approval\['end'\] is 'maybe'"),
         ({"deadlines": {"napping": timedelta(1)}}, "'napping' has no deadline"),
     ],
-    ids=["finalize", "deadlines"],
+    ids=["approval", "deadlines"],
 )
 def test_what_cannot_be_is_said_when_the_dag_is_parsed(given: dict[str, Any], said: str) -> None:
     with pytest.raises(SpecError, match=said):
@@ -179,7 +183,7 @@ def test_the_dag_of_a_stream_shows_what_its_author_wants() -> None:
         "orders_blue_green"
     ]
 
-    assert (dag.params["way"], dag.params["retain_hours"]) == ("handover", 6)
+    assert (dag.params["way"], dag.params["retain_hours"]) == ("handover", None)
     plan: Any = dag.get_task("blue_green.preflight")
     assert plan.course.retain_blue == timedelta(hours=6)
     assert "params" in plan.way, "the form decides"
