@@ -107,7 +107,8 @@ def _through(
     from airflow_streaming.cli.asked_clusters import listed_launcher
     from airflow_streaming.cli.output import ConsoleProgress
 
-    store = open_backup_store(arguments.store or default_store(stream.store.uri))
+    uri = arguments.store or default_store(stream.store.uri)
+    store = open_backup_store(uri, home=stream.store)
     through = CarryingThrough(
         *(stream, listed_launcher(), store, change),
         by=person.name,
