@@ -22,7 +22,9 @@ with DAG({dag!r}, schedule=None):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("removal")
-    with settings_of(folder):
+    with settings_of(folder) as patch:
+        # A second version is stored at once, and not half a minute later.
+        patch.setenv("AIRFLOW__CORE__MIN_SERIALIZED_DAG_UPDATE_INTERVAL", "0")
         from airflow.utils.db import initdb
 
         initdb()
