@@ -23,9 +23,9 @@ from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.history import Series, downsample
 from airflow_streaming.model.names import color_of
 from airflow_streaming.reports.terminal import printable
+from airflow_streaming.services.stream_figures import figures_of
 from airflow_streaming.services.streams import Probe
 from airflow_streaming.storage.one_look import Listing, OneLook, look_at_each
-from airflow_streaming.supervision.stream_figures import figures_of
 from airflow_streaming.supervision.stream_status import Level, StreamStatus
 
 if TYPE_CHECKING:
