@@ -170,8 +170,14 @@ def match(old: Sequence[QueryPlan], new: Sequence[QueryPlan]) -> list[Matched]:
     return found
 
 
-def judge_queries(matched: Sequence[Matched], old: Sequence[QueryPlan]) -> Iterator[GateFinding]:
-    """Judge which queries come, go and move; not what is in them."""
+def judge_queries(
+    matched: Sequence[Matched], old: Sequence[QueryPlan], *, is_whole: bool = True
+) -> Iterator[GateFinding]:
+    """
+    Judge which queries come, go and move; not what is in them.
+
+    :param is_whole: The new script came to its end. Else it may start the queries that are missing.
+    """
     kept = {each.old.query for each in matched if each.old is not None}
     gone = [plan for plan in old if plan.query not in kept]
     for each in matched:
@@ -192,7 +198,7 @@ def judge_queries(matched: Sequence[Matched], old: Sequence[QueryPlan]) -> Itera
                 new=each.new.checkpoint or "by the query's name",
                 evidence="the checkpoint locations in the recorded plan and the new one",
             )
-    for plan in gone:
+    for plan in gone if is_whole else ():
         yield REMOVED.found(query=plan.query, old=plan.query, evidence="the new plan")
     yield from _judge_shared([each.new for each in matched])
 
@@ -376,7 +382,10 @@ def judge_script(
         the same of the old one.
     """
     matched = match(old, new)
-    found = [*_judge_whole(new, problem, old_problem), *judge_queries(matched, old)]
+    found = [
+        *_judge_whole(new, problem, old_problem),
+        *judge_queries(matched, old, is_whole=not problem),
+    ]
     if not old and not problem:
         found += _judge_left(new, checkpoints)
     found += _judge_not_given(matched, checkpoints)
