@@ -12,6 +12,11 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from airflow_streaming.changes.cutover.plan import CutoverPlan, CutoverPreflight
 from airflow_streaming.exceptions import StreamingError
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.arguments.accepted import (
+    STEPS_BACK,
+    accepted_codes,
+    check_accepted,
+)
 from airflow_streaming.model.arguments.fields import checked
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.records.control import Change
@@ -33,9 +38,10 @@ from airflow_streaming.operators.common.gate import (
     REPORT_XCOM_KEY,
     asked,
     fail_if_refused,
-    line_of,
+    log_decision,
+    log_report,
 )
-from airflow_streaming.operators.upgrade_preflight import accepted_codes, habit_of
+from airflow_streaming.operators.upgrade_preflight import habit_of
 from airflow_streaming.options import Approval, GreenStart
 from airflow_streaming.reports.cutover import cutover_report
 from airflow_streaming.reports.markdown import markdown
@@ -205,6 +211,7 @@ class CutoverPreflightOperator(CutoverTask):
         self.soak_minutes = soak_minutes
         self.promote, self.finalize = promote, finalize
         self.retain_hours = retain_hours
+        check_accepted(accept, STEPS_BACK)
         self.accept = accept
         self.is_dry_run = is_dry_run
         self.sink_habits = {query: habit_of(name) for query, name in (sink_habits or {}).items()}
@@ -288,7 +295,7 @@ class CutoverPreflightOperator(CutoverTask):
             start=None if start is GreenStart.BY_GATE else StartWay(start.value),
             replay_from=(self.replay_from or "").strip(),
             habits=self.sink_habits,
-            accepted=accepted_codes(self.accept),
+            accepted=accepted_codes(self.accept, STEPS_BACK),
         )
 
     def asked_course(self) -> CutoverPlan:
@@ -310,14 +317,11 @@ class CutoverPreflightOperator(CutoverTask):
         )
 
     def _tell_found(self, found: CutoverPreflight, home: StreamHome, context: Context) -> None:
-        for finding in found.deciding.findings:
-            self.log.info("%s", line_of(finding))
-        self.log.info("Decision: %s", found.decision.value)
+        log_decision(found.decision, found.deciding.findings, self.log)
         course = self.asked_course()
         report = {**found.to_dict(), "course": encode(course), "key": key_of(context)}
-        page = markdown(cutover_report(found, course, what_is_given_up(home)))
+        page = cutover_report(found, course, what_is_given_up(home))
         context["ti"].xcom_push(key=REPORT_XCOM_KEY, value=report)
-        context["ti"].xcom_push(key=MARKDOWN_XCOM_KEY, value=page)
+        context["ti"].xcom_push(key=MARKDOWN_XCOM_KEY, value=markdown(page))
         # A dry run asks for no approval, so no other page shows it.
-        for line in ("::group::The report", *page.splitlines(), "::endgroup::"):
-            self.log.info("%s", line)
+        log_report(page, self.log)
