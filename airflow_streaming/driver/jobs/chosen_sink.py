@@ -96,9 +96,16 @@ def missing_topic(jvm: Any, options: Mapping[str, str]) -> str:
         names.add(topic)
         admin.describeTopics(names).allTopicNames().get()
     except Exception as err:  # noqa: BLE001 - py4j's, whose class is known where pyspark is
-        if _UNKNOWN_TOPIC in str(err):
+        if _cause_of(err).endswith(_UNKNOWN_TOPIC):
             return topic
         logger.warning("The brokers did not answer about topic %s: %s", topic, err)
     finally:
         admin.close(jvm.java.time.Duration.ofSeconds(_CLOSING))
     return ""
+
+
+def _cause_of(err: Exception) -> str:
+    """Return the class of the Java exception that caused an error; empty if none did."""
+    java = getattr(err, "java_exception", None)
+    cause = None if java is None else java.getCause()
+    return "" if cause is None else str(cause.getClass().getName())
