@@ -21,7 +21,12 @@ from airflow_streaming.model.records.control import ChangeKind
 from airflow_streaming.model.records.upgrade import SinkReplaySemantics, SoakTerms
 from airflow_streaming.model.records.upgrade_table import UPGRADE, Stage
 from airflow_streaming.operators.common.checkpoint import truth
-from airflow_streaming.operators.common.form_edits import ENDED_XCOM_KEY, found_change, key_of
+from airflow_streaming.operators.common.form_edits import (
+    ENDED_XCOM_KEY,
+    found_change,
+    is_asked,
+    key_of,
+)
 from airflow_streaming.operators.common.gate import (
     MARKDOWN_XCOM_KEY,
     REPORT_XCOM_KEY,
@@ -32,6 +37,7 @@ from airflow_streaming.operators.common.gate import (
     log_report,
 )
 from airflow_streaming.operators.common.upgrade import UpgradeTask
+from airflow_streaming.options import Approval, ChangeApproval
 from airflow_streaming.reports.markdown import markdown
 from airflow_streaming.reports.upgrade import upgrade_report
 from airflow_streaming.supervision.standby import WITH_STANDBY
@@ -105,8 +111,9 @@ class UpgradePreflightOperator(UpgradeTask):
         or ``None``: as the stream's ``standby`` says, which pays for a second driver already. (templated)
     :param is_dry_run: The run only looks, so it continues with no upgrade that it finds open.
         (templated)
-    :param need_approval: A user reads the report before anything is done. With ``same_code`` there
-        is no rehearsal, so without a user what the gates do not know is refused. (templated)
+    :param approval: ``begin``: ``ask`` (default) where a user reads the report before anything is done, or
+        ``auto``. With ``same_code`` there is no rehearsal, so without a user what the gates do not know
+        is refused. (templated)
     """
 
     template_fields: Sequence[str] = (
@@ -114,7 +121,7 @@ class UpgradePreflightOperator(UpgradeTask):
         "accept",
         "prewarm",
         "is_dry_run",
-        "need_approval",
+        "approval",
     )
 
     @checked
@@ -129,7 +136,7 @@ class UpgradePreflightOperator(UpgradeTask):
         repartitions: bool = False,
         even_if_equal: bool = False,
         is_dry_run: bool | str = False,
-        need_approval: bool | str = True,
+        approval: ChangeApproval | str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -142,7 +149,7 @@ class UpgradePreflightOperator(UpgradeTask):
         self.repartitions = repartitions
         self.even_if_equal = even_if_equal
         self.is_dry_run = is_dry_run
-        self.need_approval = need_approval
+        self.approval = approval
 
     def execute(self, context: Context) -> str:
         return asked(lambda: self._execute(context))
@@ -204,13 +211,16 @@ class UpgradePreflightOperator(UpgradeTask):
             )
 
     def _check_is_known(self, found: Preflight) -> None:
-        is_asked = truth(self.need_approval, "need_approval")
-        if not self.same_code or is_asked or not found.has_to_be_rehearsed:
+        if (
+            not self.same_code
+            or is_asked(self.approval, "begin", Approval.ASK)
+            or not found.has_to_be_rehearsed
+        ):
             return
         unknown = next(f for f in found.gates.findings if f.severity is found.decision)
         raise AirflowFailException(
             f"The gates cannot prove that the restart of {self.stream.name!r} is safe: {line_of(unknown)} "
-            "Ask for an approval (need_approval), or make it an upgrade, which is rehearsed."
+            "Ask for an approval (approval of begin: ask), or make it an upgrade, which is rehearsed."
         )
 
     def _look(
