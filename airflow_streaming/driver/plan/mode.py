@@ -17,6 +17,7 @@ from airflow_streaming.driver.errors import log_to_stderr
 from airflow_streaming.driver.exit_status import ScriptState
 from airflow_streaming.driver.jobs.caller import leave_with_caller
 from airflow_streaming.driver.jobs.drill import later, leave_after
+from airflow_streaming.driver.jobs.refused_sources import listen_to_reader
 from airflow_streaming.driver.jobs.scratch_patch import (
     Absent,
     patch_builder,
@@ -25,7 +26,6 @@ from airflow_streaming.driver.jobs.scratch_patch import (
 )
 from airflow_streaming.driver.patching import patch_method
 from airflow_streaming.driver.plan.functions import set_own_places
-from airflow_streaming.driver.plan.reader_settings import listen_to_reader
 from airflow_streaming.driver.plan.reading import read_plan, take
 from airflow_streaming.driver.plan.state_variables import Variables
 from airflow_streaming.driver.plan.writer_settings import listen, location_of, notes_of, take_notes

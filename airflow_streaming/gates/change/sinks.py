@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from airflow_streaming.checkpoints.read.report import Checkpoint
-from airflow_streaming.gates.change.option_defaults import is_default_of_sink
 from airflow_streaming.gates.change.pair import Pair
 from airflow_streaming.gates.change.sources import place
 from airflow_streaming.gates.findings import GateFinding
 from airflow_streaming.gates.rules import Rule, rule_named
+from airflow_streaming.gates.start_checks.defaults import is_default_of_sink
 from airflow_streaming.model.records.upgrade import HABITS, SinkReplaySemantics
 from airflow_streaming.model.spark.plan import OPAQUE, QueryPlan, SinkPlan
 

@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from airflow_streaming.gates.change.option_defaults import is_default_of_source
 from airflow_streaming.gates.change.pair import Pair, has_endless_state
 from airflow_streaming.gates.findings import GateFinding
 from airflow_streaming.gates.rules import Rule, rule_named
+from airflow_streaming.gates.start_checks.defaults import is_default_of_source
 from airflow_streaming.model.spark.plan import SourcePlan
 
 RATE_LIMIT: Final = rule_named("source.rate_limit")

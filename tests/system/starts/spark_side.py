@@ -20,8 +20,8 @@ from pathlib import Path
 from pyspark.sql import functions
 from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
 
+from airflow_streaming.driver.jobs.refused_sources import listen_to_reader
 from airflow_streaming.driver.jobs.scratch_patch import sentence_of
-from airflow_streaming.driver.plan.reader_settings import listen_to_reader
 from airflow_streaming.driver.plan.reading import read_plan, take
 from airflow_streaming.driver.plan.writer_settings import listen
 from airflow_streaming.driver.script import error_of

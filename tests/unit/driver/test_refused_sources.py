@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.driver.plan.reader_settings import listen_to_reader
+from airflow_streaming.driver.jobs.refused_sources import listen_to_reader
 from airflow_streaming.model.spark.plan import Column, RefusedSource, SourcePlan
 
 
