@@ -291,7 +291,7 @@ def _of_sink(
             GateDecision.UNKNOWN,
             query,
             f"{shown} writes to topic {event.subject!r}, which its brokers do not have. It fails unless the "
-            "brokers create topics by themselves.",
+            "brokers create topics automatically.",
             f"Create topic {event.subject!r} with its partitions before the upgrade, or correct the name.",
         )
 
