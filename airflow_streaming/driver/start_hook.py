@@ -32,6 +32,7 @@ from airflow_streaming.driver.monitoring.spark_query import SparkQuery
 from airflow_streaming.driver.patching import call_original, patch_method
 from airflow_streaming.driver.plan.keeping import PlanKeeper
 from airflow_streaming.driver.plan.reading import default_format, sink_of
+from airflow_streaming.driver.plan.sink_target import default_fs, resolved
 from airflow_streaming.driver.plan.writer_settings import (
     listen,
     location_of,
@@ -43,7 +44,7 @@ from airflow_streaming.driver.script import CONNECT_REFUSAL, is_connect
 from airflow_streaming.driver.standby.starts import DeferredStart, PlannedBatch, WarmUp, apart
 from airflow_streaming.driver.start_guard import Started, StartGuard, StartRequest
 from airflow_streaming.exceptions import DriverRefusal, StopRequested
-from airflow_streaming.model.spark.sink_place import place_of
+from airflow_streaming.model.spark.sink_place import SinkPlace, place_of
 
 
 class Gate:
@@ -101,6 +102,14 @@ class Gate:
             f"{told} of query {query!r} was not begun because the stream is ending. It runs when "
             "the stream is started again."
         )
+
+
+def _place_of(writer: Any, given: Mapping[str, Any]) -> SinkPlace | None:
+    sink = sink_of(said_on(writer).begun(given), default_format(writer._spark))
+    # A place that cannot be resolved is compared as it is spelled.
+    with contextlib.suppress(Exception):
+        sink = resolved(sink, writer._df._jdf, default_fs(writer._spark.sparkContext))
+    return place_of(sink)
 
 
 _POOL: Final = "spark.scheduler.pool"
@@ -216,7 +225,7 @@ class StartHook:
             name=notes.name,
             location=location_of(writer, given, notes.name),
             gated=notes.gated,
-            place=place_of(sink_of(said_on(writer).begun(given), default_format(writer._spark))),
+            place=_place_of(writer, given),
         )
         results: list[Any] = []
 

@@ -27,6 +27,7 @@ from airflow_streaming.driver.plan.optimized import (
     with_kept_columns,
     with_pushed_filters,
 )
+from airflow_streaming.driver.plan.sink_target import default_fs, resolved
 from airflow_streaming.driver.plan.sources import sources_of
 from airflow_streaming.driver.plan.steps import Visit, node_of, step_of, window_times
 from airflow_streaming.driver.plan.writer_settings import WriterSettings, said_on
@@ -118,6 +119,7 @@ class Taken(NamedTuple):
     default_format: str
     settings: Mapping[str, str] = MappingProxyType({})
     notes: tuple[str, ...] = ()
+    default_fs: str = "file:///"
 
 
 def default_format(session: Any) -> str:
@@ -150,6 +152,7 @@ def take(writer: Any, given: Mapping[str, Any], *, query: str, checkpoint: str) 
         default_format=default_format(session),
         settings=settings,
         notes=notes,
+        default_fs=default_fs(session.sparkContext),
     )
 
 
@@ -331,4 +334,9 @@ def _sink(taken: Taken, notes: list[str]) -> SinkPlan:
         notes.append(
             f"The columns that arrive at the sink could not be read: {type(err).__name__}."
         )
-    return replace(sink_of(taken.said, taken.default_format), schema=schema)
+    sink = replace(sink_of(taken.said, taken.default_format), schema=schema)
+    try:
+        return resolved(sink, taken.frame, taken.default_fs)
+    except Exception as err:  # noqa: BLE001 - as above
+        notes.append(f"The place of the sink could not be resolved: {type(err).__name__}.")
+        return sink

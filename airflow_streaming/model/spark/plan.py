@@ -189,6 +189,8 @@ class SinkPlan:
     :param options: Options with keys in small letters, secrets marked.
     :param schema: What arrives at the sink.
     :param code: Fingerprint of the function of ``foreach`` or ``foreachBatch``.
+    :param real_path: Where its path leads through symbolic links or the default file system; empty where
+        ``target`` says it all.
     """
 
     sink: str
@@ -198,6 +200,7 @@ class SinkPlan:
     schema: tuple[Column, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
     code: str = ""
+    real_path: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
