@@ -17,6 +17,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final, NoReturn
 
+from airflow_streaming.driver.batch_writes import BatchWrites
 from airflow_streaming.driver.checkpoint_claims import Claims
 from airflow_streaming.driver.errors import log_to_stderr, logger
 from airflow_streaming.driver.exit_status import (
@@ -159,17 +160,23 @@ class Driver:
             on_jvm_gone=self._end_without_jvm,
         )
         self._plans = PlanKeeper(store, lane, epoch.number)
+        outputs = LiveOutputs(store, lane.root)
         self._admission = StartGuard(
             deployment.checkpoint,
             queries=self._queries,
             claims=claims,
             ending=self._ending,
             barrier=self._barrier,
-            outputs=LiveOutputs(store, lane.root),
+            outputs=outputs,
         )
         self._interception = StartHook(
             admission=self._admission,
-            gate=Gate(self._check_may_write, self._ending, self._queries),
+            gate=Gate(
+                self._check_may_write,
+                self._ending,
+                self._queries,
+                BatchWrites(outputs, self._plans.wrote, self._ending),
+            ),
             fair_pools=deployment.fair_pools,
             ending=self._ending,
             plans=self._plans,

@@ -185,6 +185,9 @@ class StartGuard:
         self._check_free(place.name, files.location)
         if self._outputs is not None:
             self._outputs.check(place.name, wish.place)
+            if wish.gated:
+                # Its function is checked while batches run, when the home may be away.
+                self._outputs.learn()
         claim = self._claims.check(place.name, files, files.location, must_know=wish.gated)
         if claim is None:
             return 0

@@ -250,9 +250,7 @@ def chosen_start(
 
 
 _CHOSEN: Final = "It was asked for."
-_NOTHING_TO_COPY: Final = (
-    "Blue has no committed checkpoint of any of these queries, so green starts with empty checkpoints."
-)
+_NOTHING_TO_COPY: Final = "Blue has no committed checkpoint of any of these queries, so green starts with empty checkpoints."
 _BY_GATE: Final = {
     StartWay.CLONED: "The gates let the new version resume from blue's checkpoint, so green gets a copy "
     "of it.",

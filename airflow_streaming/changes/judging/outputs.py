@@ -82,7 +82,8 @@ def _judge(
 ) -> Iterator[GateFinding]:
     place = place_of(plan.sink)
     if place is None:
-        yield OUTPUT_UNSEEN.found(new=plan.sink.sink)
+        functions = "; ".join(_text(writer) for writer in blue if writer.writes)
+        yield OUTPUT_UNSEEN.found(old=functions, new=plan.sink.sink)
         return
     if folders.is_greens(place):
         return
@@ -126,11 +127,21 @@ def _with(place: SinkPlace, writer: QueryPlan) -> Shared:
     if keeps_nothing(writer.sink):
         return Shared.APART
     theirs = place_of(writer.sink)
-    return Shared.UNKNOWN if theirs is None else shared(place, theirs)
+    if theirs is not None:
+        return shared(place, theirs)
+    is_written = any(shared(place, one) is Shared.SAME for one in _written(writer))
+    return Shared.SAME if is_written else Shared.UNKNOWN
+
+
+def _written(writer: QueryPlan) -> list[SinkPlace]:
+    """Return the places that a query's function was seen to write."""
+    return [place for place in map(place_of, writer.writes) if place is not None]
 
 
 def _text(writer: QueryPlan) -> str:
-    return f"query {writer.query}: {place_of(writer.sink) or writer.sink.sink}"
+    seen = ", ".join(map(str, _written(writer)))
+    where = place_of(writer.sink) or f"{writer.sink.sink}{f', which writes {seen}' if seen else ''}"
+    return f"query {writer.query}: {where}"
 
 
 def _is_made_of(place: SinkPlace, folder: str) -> bool:

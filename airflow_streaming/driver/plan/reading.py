@@ -98,7 +98,7 @@ def read_conf(session: Any) -> dict[str, str]:
 
 _NOT_FILES: Final = frozenset({"foreach", "foreachbatch", "console", "memory", "noop", "kafka"})
 _FILES: Final = frozenset({"parquet", "json", "csv", "orc", "text", "avro", "xml"})
-_KNOWN_ELSEWHERE: Final = frozenset({"checkpointlocation", "path", "topic", "queryname"})
+_KNOWN_ELSEWHERE: Final = frozenset({"checkpointlocation", "path", "queryname"})
 _DEFAULT_FORMAT: Final = "spark.sql.sources.default"
 
 
@@ -315,6 +315,8 @@ def sink_of(said: WriterSettings, usual_format: str) -> SinkPlan:
         target = said.options.get("topic", "")
     elif said.function:
         target = said.function
+    # A sink of any other format names its topic, e.g. a Python data source, by an option of its own.
+    elsewhere = _KNOWN_ELSEWHERE | ({"topic"} if sink == "kafka" else set())
     options = dict(redact(said.options))
     return SinkPlan(
         sink=sink,
@@ -322,7 +324,7 @@ def sink_of(said: WriterSettings, usual_format: str) -> SinkPlan:
         target=mask_password(target),
         partitioned_by=said.partitioned_by,
         code=said.code,
-        options={key: value for key, value in options.items() if key not in _KNOWN_ELSEWHERE},
+        options={key: value for key, value in options.items() if key not in elsewhere},
     )
 
 

@@ -240,6 +240,8 @@ class QueryPlan(Record):
     :param nodes: Every node of Spark's plan, in the order from the sink to the sources.
     :param settings: What the session sets besides ``conf``, other than Spark's default.
     :param refusal: Why Spark would refuse to start the query; empty where it would not.
+    :param writes: Sinks that its ``foreachBatch`` function has written with Spark's own writers in this
+        epoch.
     """
 
     KIND: ClassVar[str] = "query_plan"
@@ -260,6 +262,7 @@ class QueryPlan(Record):
     nodes: tuple[NodePlan, ...] = ()
     settings: Mapping[str, str] = field(default_factory=dict)
     refusal: str = ""
+    writes: tuple[SinkPlan, ...] = ()
 
     @property
     def is_stateful(self) -> bool:

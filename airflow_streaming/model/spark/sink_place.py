@@ -26,7 +26,18 @@ _CATALOGS: Final = frozenset({"delta", "hudi", "iceberg", "paimon"})
 _SERVERS: Final = "kafka.bootstrap.servers"
 _PLACE_OPTIONS: Final = frozenset(
     {
-        *("path", "table", "dbtable", "topic", "url", "uri", "endpoint", "host", "bucket", "database"),
+        *(
+            "path",
+            "table",
+            "dbtable",
+            "topic",
+            "url",
+            "uri",
+            "endpoint",
+            "host",
+            "bucket",
+            "database",
+        ),
         *("collection", "keyspace", "index", "queue", "stream", "es.resource", "hoodie.table.name"),
     }
 )
@@ -80,9 +91,7 @@ def place_of(sink: SinkPlan) -> SinkPlace | None:
         return None
     if sink.sink == "kafka":
         servers = (one.strip().lower() for one in sink.options.get(_SERVERS, "").split(","))
-        return SinkPlace(
-            system="kafka", name=sink.target, servers=frozenset(filter(None, servers))
-        )
+        return SinkPlace(system="kafka", name=sink.target, servers=frozenset(filter(None, servers)))
     if sink.sink == "table":
         return _table(sink.target)
     if "/" in sink.target or sink.sink == "file":
@@ -120,7 +129,7 @@ def _named(sink: SinkPlan) -> Iterator[tuple[str, str]]:
         yield "path", _plain(sink.target)
     for key, value in sorted(sink.options.items()):
         if value and "servers" not in key and (key in _PLACE_OPTIONS or "/" in value):
-            yield key, _plain(value)
+            yield key, value.lower() if key in _TABLE_OPTIONS else _plain(value)
 
 
 def _plain(value: str) -> str:
@@ -202,8 +211,11 @@ def _topics(one: SinkPlace, other: SinkPlace) -> Shared:
 
 
 def _options(one: Mapping[str, str], other: Mapping[str, str]) -> Shared:
-    if any(one[key] != other[key] for key in one.keys() & other.keys()):
-        return Shared.APART
+    for key in one.keys() & other.keys():
+        mine, theirs = one[key], other[key]
+        is_one = mine == theirs or (key in _TABLE_OPTIONS and _is_one_table(mine, theirs))
+        if not is_one:
+            return Shared.APART
     return Shared.SAME if one.keys() == other.keys() else Shared.UNKNOWN
 
 

@@ -90,6 +90,20 @@ def test_a_place_that_is_not_proved_to_be_green_s_own_is_a_finding(
     assert rules(green, blue) == [UNSEEN]
 
 
+def test_a_place_that_blue_s_function_was_seen_to_write_is_refused() -> None:
+    blue = replace(writing("by_code", CODE), writes=(topic("orders"),))
+
+    def found(green: SinkPlan) -> list[tuple[str, str]]:
+        return [
+            (one.rule, one.old) for one in judge_outputs([writing("g", green)], [blue], {}, FOLDERS)
+        ]
+
+    seen = "query by_code: foreachbatch, which writes kafka orders"
+    assert found(topic("orders")) == [(SHARED, seen)]
+    assert found(topic("refunds")) == [(UNSEEN, seen)]
+    assert found(CODE) == [(UNSEEN, seen)]
+
+
 def test_every_writer_of_blue_is_named() -> None:
     assert rules(topic("t"), topic("t"), CODE, topic("t")) == [SHARED, UNSEEN, SHARED]
 
