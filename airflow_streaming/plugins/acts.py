@@ -20,7 +20,7 @@ from airflow_streaming.plugins.access.drivers import PageDrivers
 from airflow_streaming.plugins.access.kept import Kept, check_owner, open_stream
 from airflow_streaming.services import changes, streams
 
-GENTLE: Final = frozenset({"start", "close-circuit", "cutover.look-again"})
+GENTLE: Final = frozenset({"start", "cutover.look-again"})
 """Acts that lose and replay nothing that would not be replayed anyway."""
 
 
@@ -28,7 +28,7 @@ def act_on(kept: Kept, act: str, *, by: str, reason: str, number: int | None, co
     """
     Do one act and return what came of it.
 
-    :param act: ``start``, ``start-again``, ``stop``, ``close-circuit``, ``declare-dead``, ``upgrade.<command>`` or
+    :param act: ``start``, ``start-again``, ``stop``, ``declare-dead``, ``upgrade.<command>`` or
         ``cutover.<command>``.
     :param number: The epoch or change that is meant.
     :param confirm: The stream's name, for every act that is not gentle.
@@ -72,11 +72,6 @@ def _stop(home: StreamHome, by: str, reason: str, number: int | None) -> str:
     return f"Desired state is stopped; the driver of epoch {stopped.epoch} was asked to stop."
 
 
-def _close(home: StreamHome, by: str, reason: str, number: int | None) -> str:
-    before = streams.close_circuit(home, by=by, reason=reason)
-    return "The circuit was closed already." if before is None else "The circuit is closed."
-
-
 def _declare_dead(
     home: StreamHome, drivers: PageDrivers, by: str, reason: str, number: int | None
 ) -> str:
@@ -91,7 +86,6 @@ _ACTS: Final[Mapping[str, Callable[[StreamHome, str, str, int | None], str]]] = 
     "start": _start,
     "start-again": partial(_start, again=True),
     "stop": _stop,
-    "close-circuit": _close,
 }
 
 

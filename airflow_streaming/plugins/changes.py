@@ -211,16 +211,13 @@ def _stream_acts(home: StreamHome, status: StreamStatus) -> Iterator[dict[str, A
             "start",
             "Start",
             "The desired state becomes running"
-            + (" and the circuit is closed with a whole restart budget" if is_open else "")
+            + (
+                " and the circuit is closed with a whole restart budget: fix the cause first"
+                if is_open
+                else ""
+            )
             + ". The next driver resumes after the last committed batch: nothing is lost; a batch "
             "that was planned and not committed runs again with the same input.",
-        )
-    if is_open and not status.same_copy_would_fail:
-        yield _act(
-            "close-circuit",
-            "Close circuit",
-            "The stream may be restarted again, with a whole restart budget. The batch that failed "
-            "is tried again with the same input; without a fix it fails again.",
         )
     if not is_off:
         grace = duration_text(stop_grace(home).total_seconds())

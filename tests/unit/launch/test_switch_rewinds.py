@@ -167,6 +167,24 @@ def test_a_sink_of_which_nothing_is_known_is_left_alone(tmp_path: Path) -> None:
     assert written.home.changes() == []
 
 
+def test_a_folder_that_another_stream_writes_to_as_well_is_left_alone(written: Written) -> None:
+    other = written.home.beside("copies")
+    other.create_deployment(make_deployment(1, stream="copies", checkpoint="/elsewhere"), SCRIPT)
+    other.create_epoch(make_epoch(1, stream="copies", host=FAKE_HOST))
+    sink = SinkPlan(sink="file", format="parquet", target=f"file:{written.sink.root}/")
+    plan = QueryPlan(query="totals", spark="4.3.0", output_mode="append", sink=sink)
+    written._create(Layout("copies").place(QueryPlan, epoch=1, query="totals"), plan)
+    before = written.sink.tree()
+
+    (refused,) = written.plan(rewind_sinks=True).refusals
+
+    assert refused.code is RefusalCode.SINK_NOT_REWOUND
+    assert "query 'totals' of stream 'copies'" in refused.message
+    with pytest.raises(RestoreRefused):
+        written.switch(rewind_sinks=True)
+    assert (written.sink.tree(), written.checkpoint) == (before, written.old)
+
+
 def test_there_is_no_undo_onto_a_checkpoint_that_is_ahead_of_its_sink(written: Written) -> None:
     written.switch(rewind_sinks=True)
 

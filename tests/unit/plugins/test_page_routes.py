@@ -307,9 +307,9 @@ def test_an_editor_stops_and_starts_a_stream_in_his_own_name(
     assert wish.state is DesiredState.RUNNING
 
 
-def test_the_circuit_is_closed_from_the_page(client: TestClient, home: Path) -> None:
+def test_a_start_on_the_page_closes_the_circuit(client: TestClient, home: Path) -> None:
     reply = client.post(
-        "/api/streams/clicks_eu/clicks_eu/acts/close-circuit",
+        "/api/streams/clicks_eu/clicks_eu/acts/start",
         headers=as_user("editor", **ACT),
         json={"reason": "broker is back"},
     )
