@@ -17,7 +17,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final, NoReturn
 
-from airflow_streaming.driver.batch_writes import BatchWrites
 from airflow_streaming.driver.checkpoint_claims import Claims
 from airflow_streaming.driver.errors import log_to_stderr, logger
 from airflow_streaming.driver.exit_status import (
@@ -56,10 +55,11 @@ from airflow_streaming.driver.launch_context import (
     take_private_conf,
 )
 from airflow_streaming.driver.lease import LeaseKeeper, instant
-from airflow_streaming.driver.live_outputs import LiveOutputs
 from airflow_streaming.driver.monitoring.heartbeat import Report
 from airflow_streaming.driver.monitoring.output_mask import OutputMask
 from airflow_streaming.driver.monitoring.queries import Queries
+from airflow_streaming.driver.output_places.batch_writes import BatchWrites
+from airflow_streaming.driver.output_places.live_outputs import LiveOutputs
 from airflow_streaming.driver.plan.functions import set_own_places
 from airflow_streaming.driver.plan.keeping import PlanKeeper
 from airflow_streaming.driver.script import has_script_threads, run_script

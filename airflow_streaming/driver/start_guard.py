@@ -16,9 +16,9 @@ from typing import NamedTuple, Protocol
 
 from airflow_streaming.driver.checkpoint_claims import Claims
 from airflow_streaming.driver.exit_status import ShutdownState
-from airflow_streaming.driver.live_outputs import LiveOutputs
 from airflow_streaming.driver.monitoring.queries import Queries, TrackedQuery
 from airflow_streaming.driver.monitoring.spark_query import Query
+from airflow_streaming.driver.output_places.live_outputs import LiveOutputs
 from airflow_streaming.driver.script import error_of
 from airflow_streaming.driver.standby.barrier import StandbyBarrier
 from airflow_streaming.driver.standby.starts import Run, absorb

@@ -25,15 +25,15 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from airflow_streaming.driver.batch_writes import BatchWrites
 from airflow_streaming.driver.exit_status import ShutdownState
 from airflow_streaming.driver.hadoop_store import HadoopStore
 from airflow_streaming.driver.monitoring.queries import Queries
 from airflow_streaming.driver.monitoring.spark_query import SparkQuery
+from airflow_streaming.driver.output_places.batch_writes import BatchWrites
+from airflow_streaming.driver.output_places.sink_target import default_fs, resolved
 from airflow_streaming.driver.patching import call_original, patch_method
 from airflow_streaming.driver.plan.keeping import PlanKeeper
 from airflow_streaming.driver.plan.reading import default_format, sink_of
-from airflow_streaming.driver.plan.sink_target import default_fs, resolved
 from airflow_streaming.driver.plan.writer_settings import (
     listen,
     location_of,

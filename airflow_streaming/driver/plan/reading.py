@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from airflow_streaming.driver.errors import logger
+from airflow_streaming.driver.output_places.sink_target import default_fs, resolved
 from airflow_streaming.driver.plan.checks import refusal_of
 from airflow_streaming.driver.plan.expressions import Names, Wording
 from airflow_streaming.driver.plan.hidden import Hidden
@@ -27,7 +28,6 @@ from airflow_streaming.driver.plan.optimized import (
     with_kept_columns,
     with_pushed_filters,
 )
-from airflow_streaming.driver.plan.sink_target import default_fs, resolved
 from airflow_streaming.driver.plan.sources import sources_of
 from airflow_streaming.driver.plan.steps import Visit, node_of, step_of, window_times
 from airflow_streaming.driver.plan.writer_settings import WriterSettings, said_on

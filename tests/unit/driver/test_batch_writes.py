@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.driver.batch_writes import BatchWrites
 from airflow_streaming.driver.exit_status import ShutdownState
-from airflow_streaming.driver.live_outputs import LiveOutputs
+from airflow_streaming.driver.output_places.batch_writes import BatchWrites
+from airflow_streaming.driver.output_places.live_outputs import LiveOutputs
 from airflow_streaming.driver.plan.writer_settings import said_on
 from airflow_streaming.exceptions import DriverRefusal
 from airflow_streaming.model.spark.plan import SinkPlan

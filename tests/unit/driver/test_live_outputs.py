@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_streaming.driver.live_outputs import LiveOutputs
+from airflow_streaming.driver.output_places.live_outputs import LiveOutputs
 from airflow_streaming.exceptions import DriverRefusal, HomeUnavailable
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.cutover import LiveRecord

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from airflow_streaming.changes.judging.outputs import OutputFolders, judge_outputs
-from airflow_streaming.driver.live_outputs import LiveOutputs
+from airflow_streaming.driver.output_places.live_outputs import LiveOutputs
+from airflow_streaming.driver.output_places.sink_target import resolved
 from airflow_streaming.driver.plan.reading import sink_of
-from airflow_streaming.driver.plan.sink_target import resolved
 from airflow_streaming.driver.plan.writer_settings import WriterSettings
 from airflow_streaming.exceptions import DriverRefusal
 from airflow_streaming.model.names import Layout

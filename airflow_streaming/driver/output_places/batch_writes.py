@@ -19,10 +19,10 @@ from typing import Any, Final
 
 from airflow_streaming.driver.errors import ErrorBoundary
 from airflow_streaming.driver.exit_status import ShutdownState
-from airflow_streaming.driver.live_outputs import LiveOutputs
+from airflow_streaming.driver.output_places.live_outputs import LiveOutputs
+from airflow_streaming.driver.output_places.sink_target import default_fs, resolved
 from airflow_streaming.driver.patching import call_original, patch_method
 from airflow_streaming.driver.plan.reading import default_format, sink_of
-from airflow_streaming.driver.plan.sink_target import default_fs, resolved
 from airflow_streaming.driver.plan.writer_settings import WriterSettings, listen, said_on
 from airflow_streaming.exceptions import DriverRefusal
 from airflow_streaming.model.spark.plan import SinkPlan
