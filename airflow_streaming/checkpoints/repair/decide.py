@@ -80,17 +80,17 @@ _REASONS: Final = {
     RepairCode.NOT_ONE_BATCH: (
         "The file sink of query {query!r} has batch {sink}, and its checkpoint has committed {committed} "
         "and planned {batch}. A launch repairs a sink that has exactly the planned batch. Restore the "
-        "stream with its sinks rewound (checkpoint restore --rewind-sinks)."
+        "stream with its sinks rewound (checkpoint restore --rewind)."
     ),
     RepairCode.LOG_INCOMPLETE: (
         "The file sink of query {query!r} has batch {batch}, its checkpoint has committed {committed}, and "
         "the sink's log lacks entry {lost}: without its newest entry no reader would find the older "
-        "batches. Restore the stream with its sinks rewound (checkpoint restore --rewind-sinks)."
+        "batches. Restore the stream with its sinks rewound (checkpoint restore --rewind)."
     ),
     RepairCode.UNDONE: (
         "The file sink of query {query!r} has batch {batch}, which a user has put back after a repair, and "
         "its checkpoint has committed {committed}. No launch moves it out again. Restore the stream with "
-        "its sinks rewound (checkpoint restore --rewind-sinks)."
+        "its sinks rewound (checkpoint restore --rewind)."
     ),
 }
 

@@ -70,12 +70,12 @@ def test_a_batch_that_a_user_has_put_back_stays() -> None:
     [
         ({}, ["'counts' has batch 6", "committed 5"]),
         ({"sink": None, "unseen": "No route."}, ["Batch 6", "No route.", "start the stream again"]),
-        ({"sink": 9}, ["has batch 9", "committed 5", "planned 6", "--rewind-sinks"]),
+        ({"sink": 9}, ["has batch 9", "committed 5", "planned 6", "--rewind"]),
         (
             {"writers": ("query 'b'", "query 'c'")},
             ["has batch 6", "query 'b' and query 'c'", "output folder of its own"],
         ),
-        ({"lost": "4"}, ["lacks entry 4", "--rewind-sinks"]),
+        ({"lost": "4"}, ["lacks entry 4", "--rewind"]),
     ],
     ids=str,
 )
