@@ -261,7 +261,7 @@ def _soaking(s: UpgradeView) -> Move:
     if s.soak.result is SoakResult.UNPROVED:
         return _move(
             Do.ASK,
-            f"{s.soak.reason} The soak goes on. To end it: airflow-streaming upgrade keep or roll-back "
+            f"{s.soak.reason} The soak continues. To end it: airflow-streaming upgrade keep or roll-back "
             f"{s.change.stream} --reason TEXT",
         )
     figures = {f"soak.{query}": told for query, told in s.soak.figures.items()}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.cutover import LiveRecord
 from airflow_streaming.model.records.cutover_table import CutoverEvent
@@ -54,9 +56,8 @@ def make_other_lane_live(world: World, plan: QueryPlan) -> None:
         by="a test",
     )
     epoch = Epoch.from_bytes(world.store.read(LAYOUT.place(Epoch, number=1)) or b"")
-    world.store.create(OTHER.place(Epoch, number=1), epoch.to_bytes().replace(
-        f'"stream":"{STREAM}"'.encode(), f'"stream":"{OTHER.root}"'.encode()
-    ))  # fmt: skip
+    other = replace(epoch, stream=OTHER.root)
+    world.store.create(OTHER.place(Epoch, number=1), other.to_bytes())
     world.store.create(OTHER.place(QueryPlan, epoch=1, query=plan.query), plan.to_bytes())
     world.store.create(LAYOUT.place(LiveRecord, number=1), live.to_bytes())
 
@@ -82,7 +83,7 @@ def test_a_function_is_refused_the_table_of_the_live_lane(world_on_each_spark: W
     green.ended()
 
     assert (found := green.exit()) is not None
-    assert (found.outcome, found.retryable) == (Outcome.FAILED, False)
+    assert (found.outcome, found.retryable) == (Outcome.FAILED, False), found.reason
     assert "dbtable=orders" in found.reason
     assert not (world.folder / "written").exists()
 
@@ -98,5 +99,5 @@ def test_a_link_to_the_folder_of_the_live_lane_is_refused(world: World) -> None:
     green.ended()
 
     assert (found := green.exit()) is not None
-    assert (found.outcome, found.retryable) == (Outcome.FAILED, False)
+    assert (found.outcome, found.retryable) == (Outcome.FAILED, False), found.reason
     assert f"would write {world.folder}/out" in found.reason
