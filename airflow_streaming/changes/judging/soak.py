@@ -231,7 +231,7 @@ def written_by(batches: Sequence[BatchProgress]) -> int | None:
 
 
 def _has_moved(rows: Sequence[BatchProgress]) -> bool:
-    """Tell whether a source went on; some sources count no rows, and some functions use none."""
+    """Tell whether the end offset of a source has changed; some sources count no rows, and some functions read none."""
     ends = {tuple(source.end_offset for source in batch.sources) for batch in rows}
     return len(ends) > 1
 
