@@ -34,6 +34,7 @@ class PlanKeeper:
 
     :param read: Makes a plan of what was taken; asks the JVM.
     :param retry: Seconds to rest when the home is away.
+    :param on_read: Called with each plan, before it is recorded.
     """
 
     def __init__(
@@ -44,9 +45,10 @@ class PlanKeeper:
         *,
         read: Callable[[Taken], QueryPlan] = read_plan,
         retry: float = RETRY_SECONDS,
+        on_read: Callable[[QueryPlan], None] | None = None,
     ) -> None:
         self._store, self._layout, self._epoch = store, layout, epoch
-        self._read, self._retry = read, retry
+        self._read, self._retry, self._on_read = read, retry, on_read
         self._faults = ErrorBoundary()
         self._lock = threading.Lock()
         self._waiting: deque[Taken | QueryPlan] = deque()
@@ -112,7 +114,13 @@ class PlanKeeper:
     def _work(self) -> None:
         while (one := self._next()) is not None:
             with self._faults.contained(f"Recording the plan of query {one.query!r}"):
-                self._write(one if isinstance(one, QueryPlan) else self._read(one))
+                self._write(one if isinstance(one, QueryPlan) else self._planned(one))
+
+    def _planned(self, taken: Taken) -> QueryPlan:
+        plan = self._read(taken)
+        if self._on_read is not None:
+            self._on_read(plan)
+        return plan
 
     def _next(self) -> Taken | QueryPlan | None:
         with self._lock:
