@@ -202,6 +202,7 @@ def _refusal(taken: Taken, mode: str, sink: SinkPlan, notes: list[str]) -> str:
             form=sink.format,
             partitioned_by=sink.partitioned_by,
             trigger=taken.said.processing_trigger,
+            options=taken.said.options,
             notes=notes,
         )
     except Exception as err:  # noqa: BLE001 - as above
@@ -313,6 +314,8 @@ def sink_of(said: WriterSettings, usual_format: str) -> SinkPlan:
         sink = said.format if "." in said.format else form
     if sink == "kafka":
         target = said.options.get("topic", "")
+    elif sink == "memory":
+        target = said.name
     elif said.function:
         target = said.function
     # A sink of any other format names its topic, e.g. a Python data source, by an option of its own.

@@ -271,6 +271,19 @@ class QueryPlan(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RefusedSource:
+    """
+    A source that Spark did not open for the script.
+
+    :param source: The options that the script set; the columns are not known.
+    :param why: Spark's sentence.
+    """
+
+    source: SourcePlan
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptPlan(Record):
     """
     Every query of a script, in the order in which it starts them.
@@ -278,6 +291,7 @@ class ScriptPlan(Record):
     :param application: The script, as its author knows it.
     :param spark: Version of the Spark that analyzed it.
     :param problem: Why the script came to no end; what it started before is in ``queries``.
+    :param refused: Sources that Spark did not open, in the order of the script.
     """
 
     KIND: ClassVar[str] = "script_plan"
@@ -286,6 +300,7 @@ class ScriptPlan(Record):
     spark: str
     queries: tuple[QueryPlan, ...] = ()
     problem: str = ""
+    refused: tuple[RefusedSource, ...] = ()
 
     def query(self, name: str) -> QueryPlan | None:
         """Return a query by its name."""
