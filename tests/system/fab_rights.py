@@ -25,7 +25,7 @@ from tests.integration.plugin.api import RUN, add_dag, forge_xcom, settings_of
 from tests.patience import PATIENCE
 
 MANAGER: Final = "airflow.providers.fab.auth_manager.fab_auth_manager.FabAuthManager"
-READ, EDIT = "can_read", "can_edit"
+READ, EDIT, DELETE = "can_read", "can_edit", "can_delete"
 SEES: Final = ("DAG Runs", "Task Instances")
 EDITS: Final = frozenset((EDIT, name) for name in SEES)
 READS: Final = frozenset((READ, name) for name in (*SEES, "Task Logs", "XComs"))
@@ -53,6 +53,7 @@ AIRFLOWS: Final[dict[str, frozenset[tuple[str, str]]]] = {
 RIGHTS: Final = {**ROLES, **AIRFLOWS}
 USERS: Final = (NO_SESSION, *RIGHTS, ADMIN)
 NEEDS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
+    "POST /api/streams/{dag_id}/{stream}/removal": ((DELETE, ""), (DELETE, "Connections")),
     "POST /api/streams/": ((EDIT, ""), *((EDIT, name) for name in SEES)),
     "GET /api/streams/": ((READ, ""), *((READ, name) for name in SEES)),
     "GET /api/external/": ((READ, ""), *((READ, name) for name in SEES)),
