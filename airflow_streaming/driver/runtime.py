@@ -55,10 +55,11 @@ from airflow_streaming.driver.launch_context import (
     take_private_conf,
 )
 from airflow_streaming.driver.lease import LeaseKeeper, instant
-from airflow_streaming.driver.live_outputs import LiveOutputs
 from airflow_streaming.driver.monitoring.heartbeat import Report
-from airflow_streaming.driver.monitoring.output_mask import OutputMask
+from airflow_streaming.driver.monitoring.output_files import OutputFiles
 from airflow_streaming.driver.monitoring.queries import Queries
+from airflow_streaming.driver.output_places.batch_writes import BatchWrites
+from airflow_streaming.driver.output_places.live_outputs import LiveOutputs
 from airflow_streaming.driver.plan.functions import set_own_places
 from airflow_streaming.driver.plan.keeping import PlanKeeper
 from airflow_streaming.driver.script import has_script_threads, run_script
@@ -85,9 +86,11 @@ from airflow_streaming.exceptions import (
 from airflow_streaming.model.lease import HeldLease, Instant
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.epoch import Epoch, Exit
-from airflow_streaming.model.spark.conf import DIES_WITH_JVM, secret_values
+from airflow_streaming.model.spark.conf import DIES_WITH_JVM, LOG_BYTES, secret_values
 from airflow_streaming.model.spark.failures import hide
+from airflow_streaming.model.spark.kafka_places import kafka_places
 from airflow_streaming.model.spark.own_places import places_of
+from airflow_streaming.model.spark.plan import QueryPlan
 from airflow_streaming.model.storage import LocalStore, Store
 
 SCRIPT_GRACE: Final = 10.0
@@ -158,18 +161,24 @@ class Driver:
             jvm=self._jvm,
             on_jvm_gone=self._end_without_jvm,
         )
-        self._plans = PlanKeeper(store, lane, epoch.number)
+        self._plans = PlanKeeper(store, lane, epoch.number, on_read=self._note_places)
+        outputs = LiveOutputs(store, lane.root)
         self._admission = StartGuard(
             deployment.checkpoint,
             queries=self._queries,
             claims=claims,
             ending=self._ending,
             barrier=self._barrier,
-            outputs=LiveOutputs(store, lane.root),
+            outputs=outputs,
         )
         self._interception = StartHook(
             admission=self._admission,
-            gate=Gate(self._check_may_write, self._ending, self._queries),
+            gate=Gate(
+                self._check_may_write,
+                self._ending,
+                self._queries,
+                BatchWrites(outputs, self._plans.wrote, self._ending),
+            ),
             fair_pools=deployment.fair_pools,
             ending=self._ending,
             plans=self._plans,
@@ -217,6 +226,9 @@ class Driver:
             standby=standby,
         )
         return PromotionBook(self._store, standby, adopt=self._adopt)
+
+    def _note_places(self, plan: QueryPlan) -> None:
+        self._queries.note_places(plan.query, kafka_places(plan))
 
     def _give_up_waiting(self, reason: str) -> None:
         self._ending.ask_stop(Stop(by="the standby itself", reason=reason, grace=0.0))
@@ -356,16 +368,18 @@ def _may_have_lost_jvm(script: ScriptEnd) -> bool:
 def run(arguments: Sequence[str]) -> int:
     """Run the driver that the command line names and return the exit code."""
     log_to_stderr()
-    mask = OutputMask((os.getppid(), os.getpid()) if is_under_jvm() else (os.getpid(),))
+    pids = (os.getppid(), os.getpid()) if is_under_jvm() else (os.getpid(),)
+    most = os.environ.pop(LOG_BYTES, "")
+    outputs = OutputFiles(pids, int(most) if most.isdecimal() else None)
     if os.environ.pop(DIES_WITH_JVM, "") and not die_with_jvm():
         return _leave("This host cannot end the driver together with its JVM.", REFUSED_CODE)
     order, began = DriverArgs.parse(arguments), instant()
     forget_properties(order.properties_file)
-    mask.begin()
+    outputs.begin()
     try:
         return _run(order, began)
     finally:
-        bounded(mask.look, seconds=_LAST_MASK)
+        bounded(outputs.look, seconds=_LAST_MASK)
 
 
 def _run(order: DriverArgs, began: Instant) -> int:
