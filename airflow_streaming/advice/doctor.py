@@ -26,6 +26,7 @@ from airflow_streaming.advice.setting_risks import (
     shuffle_partitions,
     without_effect,
 )
+from airflow_streaming.advice.source_risks import replay
 from airflow_streaming.advice.state_risks import growth, skipped_state, state_store, watermark
 
 Rule = Callable[[Facts], Iterator[Advice]]
@@ -38,6 +39,7 @@ RULES: Final[tuple[Rule, ...]] = (
     watermark,
     state_store,
     skipped_state,
+    replay,
     event_log,
     shuffle_partitions,
     fair_scheduling,

@@ -39,6 +39,8 @@ GROUPS: Final = b.a_stateful_function()
 TWS: Final = b.a_processor()
 KAFKA: Final = replace(STATELESS, sources=(b.a_kafka_source(),))
 RATE: Final = b.with_source(STATELESS, source="rate", format="", paths=(), options={})
+SOCKET: Final = b.with_source(STATELESS, source="socket", format="", paths=(), options={})
+OWN: Final = b.with_source(STATELESS, source="weather", format="", paths=(), options={})
 CSV: Final = b.with_source(STATELESS, format="csv")
 TO_KAFKA: Final = replace(STATELESS, sink=b.a_sink("kafka", "key string, value string", target="t"))
 TO_FUNCTION: Final = replace(

@@ -10,7 +10,9 @@ from tests.unit.gates.change.edit import (
     KAFKA,
     NAMED,
     NO,
+    OWN,
     RATE,
+    SOCKET,
     STATELESS,
     TOLD,
     TWO,
@@ -26,6 +28,9 @@ SOURCES: Final = (
     edit_of("one source more", STATELESS, TWO, "source.number", NO),
     edit_of("one source less", TWO, drop_source(TWO), "source.number", NO),
     edit_of("file to rate", STATELESS, RATE, "source.type", NO),
+    edit_of("file to socket", STATELESS, SOCKET, "source.type", NO),
+    edit_of("a socket, as it is", SOCKET, SOCKET, "source.not_replayable", YES),
+    edit_of("a source of its author's, as it is", OWN, OWN, "source.replay_unknown", YES),
     edit_of("two sources swapped", TWO, swap(TWO), "source.order", NO),
     edit_of(
         "another folder", STATELESS, b.with_source(STATELESS, paths=("/x",)), "source.paths", NO
