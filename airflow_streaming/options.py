@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Annotated, Any, Final, TypedDict
+from typing import Annotated, Any, ClassVar, Final, TypedDict
 
 import pendulum
 
@@ -25,6 +25,7 @@ from airflow_streaming.checkpoints.restore.sink_rewind import AuthorsRewind
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.gates.findings import GateDecision
 from airflow_streaming.gates.rehearsal_compare import Answer as RehearsalAnswer
+from airflow_streaming.model.arguments.accepted import OF_UPGRADE, STEPS_BACK, check_accepted
 from airflow_streaming.model.arguments.calls import Called, Notifier
 from airflow_streaming.model.arguments.fields import (
     Positive,
@@ -231,10 +232,15 @@ class ChangeOptions:
     :param approval_timeout: Without an answer for so long, the change is rejected; ``None``: never.
     :param approval_notifiers: Notifiers that send the request.
     :param dry_run: Report only; templated. ``None``: the form decides, and without one it is a dry run.
-    :param accept: Codes of steps back from the live deployment that are accepted: ``live.older_spark``,
-        ``live.older_script``, ``live.dropped_conf``. ``None``: the form decides, and without one none is.
+    :param accept: Codes of findings that are accepted: ``live.older_spark``, ``live.older_script``,
+        ``live.dropped_conf``; of an upgrade and a restart also ``rollback.replay`` (rows that come twice
+        after a rollback) and ``rollback.none`` (no rollback). ``None``: the form decides, and without
+        one none is.
     :param sink_habits: What a sink does with a batch id that it has seen, by the query's name.
     """
+
+    ACCEPTABLE: ClassVar[Sequence[str]] = OF_UPGRADE
+    """Codes that ``accept`` may have."""
 
     soak: SoakTerms | None = None
     approvers: Sequence[str] = ()
@@ -248,6 +254,7 @@ class ChangeOptions:
     def __post_init__(self) -> None:
         check_values(self)
         _check_soak(f"{type(self).__name__}.soak", self.soak)
+        check_accepted(self.accept, self.ACCEPTABLE)
 
 
 @named_fields
@@ -263,9 +270,9 @@ class RehearsalOptions:
         when not given.
     :param time_limit: The most that all queries together may take.
     :param compare: Also run the old version over the same batches, and the new one from scratch where
-        the checkpoint reaches back that far; then only the answers in ``accept`` let an upgrade pass
+        the checkpoint reaches back that far; then only the answers in ``passing`` let an upgrade pass
         that a gate calls *unknown*. Each of these runs has ``time_limit`` of its own.
-    :param accept: Answers of that comparison that are a yes.
+    :param passing: Answers of that comparison with which the upgrade passes.
     """
 
     when: RehearseWhen | str | None = None
@@ -273,7 +280,7 @@ class RehearsalOptions:
     backup_id: str | None = None
     time_limit: Positive = timedelta(minutes=10)
     compare: bool = False
-    accept: tuple[RehearsalAnswer | str, ...] = (RehearsalAnswer.SAME, RehearsalAnswer.NOT_REVISED)
+    passing: tuple[RehearsalAnswer | str, ...] = (RehearsalAnswer.SAME, RehearsalAnswer.NOT_REVISED)
 
     def __post_init__(self) -> None:
         check_values(self)
@@ -288,13 +295,13 @@ class RestartOptions(ChangeOptions):
     :param need_approval: ``None``: the form decides, and without one no approval is requested.
     :param checks: Called with a ``Soaked`` after a good soak; one that finds a problem has the restart
         rolled back.
-    :param rewind_sink: Takes batches back out of a sink that is no file sink; see ``Rewinding``.
+    :param rewind_with: Takes batches back out of a sink that is no file sink; see ``Rewinding``.
     :param conf: Changes of the configuration; templated. ``None``: the form decides.
     :param prewarm: As of ``UpgradeOptions``.
     """
 
     checks: Sequence[Check] = ()
-    rewind_sink: AuthorsRewind | None = None
+    rewind_with: AuthorsRewind | None = None
     conf: Mapping[str, Any] | str | None = None
     prewarm: bool | str | None = None
 
@@ -308,9 +315,7 @@ class UpgradeOptions(ChangeOptions):
     :param rehearsal: Whether and how it is rehearsed.
     :param checks: Called with a ``Soaked`` after a good soak; one that finds a problem has the upgrade
         rolled back.
-    :param rewind_sink: Takes batches back out of a sink that is no file sink; see ``Rewinding``.
-    :param accept_replay: Rows that are written twice after a rollback are accepted.
-    :param needs_rollback: Refuse an upgrade that could not be rolled back.
+    :param rewind_with: Takes batches back out of a sink that is no file sink; see ``Rewinding``.
     :param prewarm: Start the new driver before the old one is stopped; it waits, warm, and writes
         nothing until then; templated. It takes the memory of a second driver for that time. For drivers
         on the worker's host (launcher ``local``); elsewhere the new driver is started after the stop.
@@ -321,9 +326,7 @@ class UpgradeOptions(ChangeOptions):
 
     rehearsal: RehearsalOptions = RehearsalOptions()
     checks: Sequence[Check] = ()
-    rewind_sink: AuthorsRewind | None = None
-    accept_replay: bool = False
-    needs_rollback: bool = True
+    rewind_with: AuthorsRewind | None = None
     prewarm: bool | str | None = None
     edits: Edits | None = None
 
@@ -358,6 +361,8 @@ class CutoverOptions(ChangeOptions):
     :param edits: ``runtime``, ``application`` and ``conf`` to go to; templated. ``None``: the form
         decides.
     """
+
+    ACCEPTABLE: ClassVar[Sequence[str]] = STEPS_BACK
 
     way: SwitchMethod | str | None = None
     start: GreenStart | str | None = None

@@ -102,7 +102,7 @@ with DAG(
             title="Dry run",
             description="Only say in the log what the restore would mean.",
         ),
-        "rewind_sinks": Param(
+        "rewind": Param(
             False,
             type="boolean",
             title="Rewind file sinks",
@@ -131,7 +131,7 @@ with DAG(
         form_policy=FormPolicy(places=["/opt/airflow/restored"]),
         dry_run="{{ params.dry_run }}",
         accept="{{ params.accept }}",
-        rewind_sinks="{{ params.rewind_sinks }}",
+        rewind="{{ params.rewind }}",
         reason="{{ params.reason }}",
     )
 # [END howto_checkpoint_restore]

@@ -15,7 +15,11 @@ from airflow_streaming.model.observation import Process, ProcessState
 from airflow_streaming.model.records.epoch import Epoch, Host, Launch
 
 FAKE_HOST: Final = Host(
-    name="worker-1", machine="machine-1", boot="boot-1", pid_space="pid:[4026531836]"
+    name="worker-1",
+    machine="machine-1",
+    boot="boot-1",
+    pid_space="pid:[4026531836]",
+    cards=("card-1", "card-2b"),
 )
 _FIRST_PID: Final = 1000
 

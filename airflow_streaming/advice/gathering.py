@@ -18,7 +18,7 @@ from airflow_streaming.model.spark.plan import QueryPlan
 from airflow_streaming.model.status import QueryStatus, Status
 from airflow_streaming.model.uris import to_fsspec
 from airflow_streaming.storage.fsspec_store import open_store
-from airflow_streaming.storage.one_look import OneLook, look_at_each
+from airflow_streaming.storage.one_look import Listing, OneLook, look_at_each
 
 EPOCHS: Final = 5
 """How many epochs to look back for a status and for figures."""
@@ -90,7 +90,7 @@ def _newest_offsets(checkpoint: str) -> dict[str, str] | None:
 
 
 def _others(home: Home, own: str, unread: list[str]) -> Iterator[OtherStream]:
-    folders = home.store.names("")
+    folders = Listing(home.store.names(""))
 
     def look(name: str) -> OtherStream | str | None:
         try:
@@ -98,7 +98,7 @@ def _others(home: Home, own: str, unread: list[str]) -> Iterator[OtherStream]:
         except StreamingError as err:
             return f"Stream {name}, which may share a checkpoint, cannot be read: {err}"
 
-    names = [name for name in home.streams(folders) if name != own]
+    names = [name for name in home.streams(folders.names) if name != own]
     for found in look_at_each(home.store, look, names):
         if isinstance(found, str):
             unread.append(found)

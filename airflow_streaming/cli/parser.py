@@ -192,9 +192,10 @@ COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
             ),
             Command(
                 "start",
-                "Start a stream, and close its circuit",
+                "Start a stream that is stopped or was given up",
                 _of("streams", "add_start_arguments"),
-                "It records the desired state; the stream's keep-alive task starts the driver.",
+                "It records the desired state and closes an open circuit, with a whole restart budget: fix "
+                "the cause first. The stream's keep-alive task starts the driver.",
                 ('start orders --reason "topic is back"',),
             ),
             Command(
@@ -204,14 +205,6 @@ COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
                 "It records the desired state, then asks the driver to stop. With --wait the exit code "
                 "is 1 when the driver is not proved dead in time.",
                 ('stop orders --reason "broker upgrade"', "stop orders --grace 300 --wait 330"),
-            ),
-            Command(
-                "close-circuit",
-                "Let a stream that was given up run again",
-                _of("streams", "add_start_arguments"),
-                "Fix the cause first: the restart budget is whole again. The desired state stays as it "
-                "is; `start` changes both.",
-                ('close-circuit orders --reason "disk replaced"',),
             ),
             Command(
                 "declare-dead",

@@ -1,5 +1,5 @@
 """
-The acts on streams: start, stop, close-circuit, declare-dead, hand-over.
+The acts on streams: start, stop, declare-dead, hand-over.
 
 Each command is the same act as the operator of that name: a record in the home, which the task that
 keeps the stream alive follows.
@@ -35,7 +35,7 @@ from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.observation import Observation, ProcessState
-from airflow_streaming.model.records.control import Desired, DesiredState
+from airflow_streaming.model.records.control import Desired
 from airflow_streaming.reports.terminal import clock, printable
 from airflow_streaming.services import streams
 from airflow_streaming.services.streams import Probe
@@ -44,7 +44,7 @@ from airflow_streaming.supervision.health import judge
 
 
 def add_start_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``start`` and ``close-circuit``."""
+    """Add the arguments of ``start``."""
     add_stream(parser)
     parser.add_argument(
         "--again",
@@ -100,7 +100,9 @@ def start(stream: StreamHome, person: Person, *, again: bool) -> int:
     done = streams.start(stream, by=person.name, reason=person.reason, again=again)
     lines = [_desired(stream, done.wish, is_new=done.is_new)]
     if done.closed is not None:
-        lines.append(f"Its circuit was open and is closed: {done.closed.reason}")
+        lines.append(
+            f"Its circuit was open and is closed, with a whole restart budget: {done.closed.reason}"
+        )
     show_lines([*lines, "Its keep-alive task starts the driver; the DAG must be unpaused."])
     return OK
 
@@ -128,25 +130,6 @@ def stop(
         )
     show_lines(lines)
     return OK if wait is None else _wait_until_down(stream, probe, wait)
-
-
-def close_circuit(stream: StreamHome, person: Person, *, again: bool) -> int:
-    """Let a stream that was given up run again."""
-    before = streams.close_circuit(stream, by=person.name, reason=person.reason, again=again)
-    if before is None:
-        show_lines([f"The circuit of {stream.name} is not open. Nothing was changed."])
-        return OK
-    done = f"The circuit of {stream.name} is closed. Its restart budget is whole again."
-    show_lines([done])
-    with streams.recorded(done):
-        wish = stream.desired()
-    if wish is not None and wish.state is DesiredState.STOPPED:
-        show_lines(
-            [
-                f'Its desired state is still "stopped"; start it: airflow-streaming start {stream.name}'
-            ]
-        )
-    return OK
 
 
 def hand_over(stream: StreamHome, person: Person, *, dag_id: str) -> int:
@@ -343,7 +326,6 @@ _COMMANDS: Final[dict[str, Callable[[StreamHome, argparse.Namespace, Probe], int
     "upgrade": lambda stream, a, _: _upgrade(stream, a),
     "cutover": lambda stream, a, _: _cutover(stream, a),
     "prune": lambda stream, a, _: _prune(stream, a),
-    "close-circuit": lambda stream, a, _: close_circuit(stream, person_of(a), again=a.again),
     "hand-over": lambda stream, a, _: hand_over(stream, person_of(a), dag_id=a.to),
     "declare-dead": lambda stream, a, probe: declare_dead(
         stream, person_of(a), probe, number=a.epoch

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from airflow_streaming.home.folder import StreamFolder
-from airflow_streaming.model.records.repair import SinkRepair, SinkRepairEnd, SinkRepairUndo
+from airflow_streaming.model.records.repair import (
+    SinkRepair,
+    SinkRepairEnd,
+    SinkRepairUndo,
+    SinkRepairUndoEnd,
+)
 
 
 class Repairs(StreamFolder):
@@ -36,6 +41,22 @@ class Repairs(StreamFolder):
     def undo_repair(self, undo: SinkRepairUndo) -> SinkRepairUndo:
         """Record that a repair is undone; return the record that counts."""
         return self._put(undo)
+
+    def undo_end(self, number: int) -> SinkRepairUndoEnd | None:
+        """Return how the undo of a repair ended, ``None`` while it has not."""
+        return self._get(SinkRepairUndoEnd, number=number)
+
+    def end_undo(self, end: SinkRepairUndoEnd) -> SinkRepairUndoEnd:
+        """Record how an undo ended; return the end that was recorded first."""
+        return self._put(end)
+
+    def unfinished_undos(self) -> list[SinkRepair]:
+        """Return the repairs with an undo that was begun and has not ended, oldest first."""
+        return [
+            one
+            for one in self.repairs()
+            if self.repair_undo(one.number) is not None and self.undo_end(one.number) is None
+        ]
 
     def unfinished_repairs(self) -> list[SinkRepair]:
         """Return the repairs that were begun and have not ended, oldest first."""

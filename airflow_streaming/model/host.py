@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -15,6 +16,9 @@ CLOCK_TOLERANCE: Final = timedelta(seconds=2)
 """By how much the clocks of two machines may differ that look like one; no reboot is as short."""
 _INITIAL_PID_SPACE: Final = "pid:[4026531836]"
 """The process-id namespace outside all containers; the kernel fixes its number."""
+INTERFACES: Final = Path("/sys/class/net")
+_DIGITS: Final = 16
+"""Of a digest: enough to tell cards apart; the address itself is not written to a home."""
 
 
 def this_host() -> Host:
@@ -24,6 +28,7 @@ def this_host() -> Host:
         machine=_read("/etc/machine-id"),
         boot=_read("/proc/sys/kernel/random/boot_id"),
         pid_space=_link("/proc/self/ns/pid"),
+        cards=tuple(sorted(_cards())),
     )
 
 
@@ -45,7 +50,8 @@ def is_proved_rebooted(
 
     A container's machine id comes with its image and its name may be given twice, so that two
     containers on two machines can look like one machine before and after a reboot. A reboot is
-    believed outside containers only. A cloned machine has the name and the id of its original: its
+    believed outside containers only. A cloned machine has the name and the id of its original, and
+    differs by its network cards. Where all machines are given one card address, the times decide alone: a
     boot proves nothing of a driver that was alive after it.
 
     :param booted: When this host was booted.
@@ -56,6 +62,18 @@ def is_proved_rebooted(
     if not here.pid_space == earlier.pid_space == _INITIAL_PID_SPACE:
         return False
     return all(moment < booted - CLOCK_TOLERANCE for moment in alive if moment is not None)
+
+
+def _cards() -> Iterator[str]:
+    """Yield digests of the addresses of the network cards; bridges, tunnels and loopback are none."""
+    try:
+        found = sorted(one for one in INTERFACES.iterdir() if (one / "device").exists())
+    except OSError:
+        return
+    for card in found:
+        address = _read(str(card / "address"))
+        if address.strip("0:"):
+            yield hashlib.sha256(address.encode()).hexdigest()[:_DIGITS]
 
 
 def _read(path: str) -> str:

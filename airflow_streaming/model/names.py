@@ -175,6 +175,7 @@ PLACES: Final[Mapping[str, str]] = {
     "sink_repair": "repairs/{number}.json",
     "sink_repair_end": "repairs/{number}.end.json",
     "sink_repair_undo": "repairs/{number}.undo.json",
+    "sink_repair_undo_end": "repairs/{number}.undo.end.json",
     "size_change": "sizes/{number}.json",
     "standby_answer": "epochs/{epoch}/orders/{number}.done.json",
     "standby_order": "epochs/{epoch}/orders/{number}.json",

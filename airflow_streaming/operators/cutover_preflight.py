@@ -12,6 +12,11 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from airflow_streaming.changes.cutover.plan import CutoverPlan, CutoverPreflight
 from airflow_streaming.exceptions import StreamingError
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.arguments.accepted import (
+    STEPS_BACK,
+    accepted_codes,
+    check_accepted,
+)
 from airflow_streaming.model.arguments.fields import checked
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.records.control import Change
@@ -35,7 +40,7 @@ from airflow_streaming.operators.common.gate import (
     fail_if_refused,
     line_of,
 )
-from airflow_streaming.operators.upgrade_preflight import accepted_codes, habit_of
+from airflow_streaming.operators.upgrade_preflight import habit_of
 from airflow_streaming.options import Approval, GreenStart
 from airflow_streaming.reports.cutover import cutover_report
 from airflow_streaming.reports.markdown import markdown
@@ -205,6 +210,7 @@ class CutoverPreflightOperator(CutoverTask):
         self.soak_minutes = soak_minutes
         self.promote, self.finalize = promote, finalize
         self.retain_hours = retain_hours
+        check_accepted(accept, STEPS_BACK)
         self.accept = accept
         self.is_dry_run = is_dry_run
         self.sink_habits = {query: habit_of(name) for query, name in (sink_habits or {}).items()}
@@ -288,7 +294,7 @@ class CutoverPreflightOperator(CutoverTask):
             start=None if start is GreenStart.BY_GATE else StartWay(start.value),
             replay_from=(self.replay_from or "").strip(),
             habits=self.sink_habits,
-            accepted=accepted_codes(self.accept),
+            accepted=accepted_codes(self.accept, STEPS_BACK),
         )
 
     def asked_course(self) -> CutoverPlan:

@@ -251,8 +251,8 @@ class UpgradeRehearsalOperator(RehearsalOperator):
     :param when: When it is rehearsed. (templated)
     :param compare: Also run the old version over the same batches, and the new one from scratch where
         the checkpoint reaches back that far. What a gate does not know then passes only with an answer
-        in ``accept``.
-    :param accept: Answers that are a yes: ``same``, ``not_revised`` and ``settles`` may be.
+        in ``passing``.
+    :param passing: Answers with which it passes: ``same``, ``not_revised`` and ``settles`` may be.
     """
 
     template_fields: Sequence[str] = (*RehearsalOperator.template_fields, "when")
@@ -265,14 +265,14 @@ class UpgradeRehearsalOperator(RehearsalOperator):
         when: RehearseWhen | str = RehearseWhen.WHEN_UNKNOWN,
         fail_on: GateDecision | str | None = GateDecision.UNKNOWN.value,
         compare: bool = False,
-        accept: Sequence[RehearsalAnswer | str] = ("same", "not_revised"),
+        passing: Sequence[RehearsalAnswer | str] = ("same", "not_revised"),
         **kwargs: Any,
     ) -> None:
         super().__init__(fail_on=fail_on, **kwargs)
         self.preflight_task_id = preflight_task_id
         self.when = plain(when)
         self.compare = compare
-        self.accept = [plain(answer) for answer in accept]
+        self.passing = [plain(answer) for answer in passing]
 
     def rehearse(self, context: Context) -> Rehearsed:
         """Rehearse, and compare with the old version where that is asked for and nothing failed."""
@@ -303,7 +303,7 @@ class UpgradeRehearsalOperator(RehearsalOperator):
         )
         report = pulled(context, self.preflight_task_id, REPORT_XCOM_KEY) or {}
         gate = report_from(report.get("gates") or {})
-        more = findings_after(compared, gate, {RehearsalAnswer(one) for one in self.accept})
+        more = findings_after(compared, gate, {RehearsalAnswer(one) for one in self.passing})
         return replace(
             found,
             seconds=found.seconds + compared.seconds,

@@ -195,7 +195,7 @@ class CheckpointRestoreOperator(CheckpointTask):
     :param reason: Why, for the records. (templated)
     :param accept: Reasons against it that are accepted, by their codes, as a list or a text with
         commas, e.g. ``query_missing``. (templated)
-    :param rewind_sinks: Put the stream's file sinks back to the batches of the backup, without which
+    :param rewind: Put the stream's file sinks back to the batches of the backup, without which
         a query with state cannot go back and write to the same folder: what they wrote since is moved
         to ``<output>/_rolled_back``. Not with ``to``. (templated)
     :param backup_before: Back up what the stream gives up. When that cannot be done the restore
@@ -210,7 +210,7 @@ class CheckpointRestoreOperator(CheckpointTask):
         "is_dry_run",
         "reason",
         "accept",
-        "rewind_sinks",
+        "rewind",
     )
     ui_color = "#f4c7b4"
 
@@ -224,7 +224,7 @@ class CheckpointRestoreOperator(CheckpointTask):
         dry_run: bool | str = True,
         reason: str = "Asked from a dag.",
         accept: Sequence[str] | str = (),
-        rewind_sinks: bool | str = False,
+        rewind: bool | str = False,
         backup_before: bool = True,
         **kwargs: Any,
     ) -> None:
@@ -236,7 +236,7 @@ class CheckpointRestoreOperator(CheckpointTask):
         self.is_dry_run = dry_run
         self.reason = reason
         self.accept = accept
-        self.rewind_sinks = rewind_sinks
+        self.rewind = rewind
         self.backup_before = backup_before
         if not to and not self.home:
             raise SpecError(
@@ -284,7 +284,7 @@ class CheckpointRestoreOperator(CheckpointTask):
 
         return RestoreRequest(
             accept=self._accepted(),
-            rewind_sinks=truth(self.rewind_sinks, "rewind_sinks"),
+            rewind=truth(self.rewind, "rewind"),
             storage_options=self._options(str(self.home), self.home_conn_id),
             progress=narrator,
         )

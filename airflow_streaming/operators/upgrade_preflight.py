@@ -11,6 +11,11 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from airflow_streaming.advice.sizing import EXECUTORS, SizeSource
 from airflow_streaming.changes.upgrade.preflight_report import Preflight
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.arguments.accepted import (
+    NO_ROLLBACK,
+    accepted_codes,
+    check_accepted,
+)
 from airflow_streaming.model.arguments.fields import checked
 from airflow_streaming.model.records.control import ChangeKind
 from airflow_streaming.model.records.upgrade import SinkReplaySemantics, SoakTerms
@@ -85,10 +90,10 @@ class UpgradePreflightOperator(UpgradeTask):
     :param soak: What the new deployment must show; it stands on the page.
     :param sink_habits: What a sink does with a batch id that it has seen, by the query's name:
         ``overwrites``, ``remembers``, ``appends`` or ``nothing``. A file sink needs none.
-    :param accept_replay: Rows that come twice after a rollback are accepted. (templated)
-    :param needs_rollback: Refuse an upgrade that could not be taken back. (templated)
-    :param accept: Codes of steps back from the live deployment that are accepted: ``live.older_spark``,
-        ``live.older_script``, ``live.dropped_conf``; a list, or a text with commas. (templated)
+    :param accept: Codes of findings that are accepted: steps back from the live deployment
+        (``live.older_spark``, ``live.older_script``, ``live.dropped_conf``), rows that come twice after a
+        rollback (``rollback.replay``), and an upgrade that cannot be rolled back (``rollback.none``); a
+        list, or a text with commas. A restart with ``same_code`` needs no rollback. (templated)
     :param same_code: Refuse a change of the code or of Spark's minor version: for a rolling
         restart.
     :param repartitions: Give state the number of shuffle partitions that is asked for, where Spark and
@@ -105,8 +110,6 @@ class UpgradePreflightOperator(UpgradeTask):
     template_fields: Sequence[str] = (
         *UpgradeTask.template_fields,
         "accept",
-        "accept_replay",
-        "needs_rollback",
         "prewarm",
         "is_dry_run",
         "need_approval",
@@ -119,8 +122,6 @@ class UpgradePreflightOperator(UpgradeTask):
         soak: SoakTerms | None = None,
         sink_habits: Mapping[str, str] | None = None,
         accept: Sequence[str] | str = (),
-        accept_replay: bool | str = False,
-        needs_rollback: bool | str = True,
         prewarm: bool | str | None = None,
         same_code: bool = False,
         repartitions: bool = False,
@@ -132,9 +133,8 @@ class UpgradePreflightOperator(UpgradeTask):
         super().__init__(**kwargs)
         self.soak = soak or SoakTerms()
         self.sink_habits = {query: habit_of(name) for query, name in (sink_habits or {}).items()}
+        check_accepted(accept)
         self.accept = accept
-        self.accept_replay = accept_replay
-        self.needs_rollback = needs_rollback
         self.prewarm = prewarm
         self.same_code = same_code
         self.repartitions = repartitions
@@ -226,18 +226,17 @@ class UpgradePreflightOperator(UpgradeTask):
             *(hook.home, current, candidate, self._ways()),
             sizes=sizes,
             repartitions=self.repartitions,
-            accepted=accepted_codes(self.accept),
             storage_options=options,
         )
 
     def _ways(self) -> Ways:
         from airflow_streaming.changes.upgrade.rollback import Ways  # not at dag parse
 
+        accepted = accepted_codes(self.accept)
         return Ways(
             habits=self.sink_habits,
-            has_rewinder=self.rewind_sink is not None,
-            accept_replay=truth(self.accept_replay, "accept_replay"),
-            needs_way_back=truth(self.needs_rollback, "needs_rollback"),
+            has_rewinder=self.rewind_with is not None,
+            accepted=accepted | {NO_ROLLBACK} if self.same_code else accepted,
         )
 
     def _current(self, hook: SparkStreamHook) -> Deployment:
@@ -304,18 +303,6 @@ def check_same_code(current: Deployment, proposed: Deployment) -> None:
         f"A rolling restart of stream {current.stream!r} would change {what}: "
         f"{', '.join(proposed.differences(current))} differ. Make it an upgrade."
     )
-
-
-def accepted_codes(accept: Sequence[str] | str) -> frozenset[str]:
-    """
-    Return the codes of findings that a user accepts.
-
-    :raises SpecError: a code is unknown.
-    """
-    from airflow_streaming.changes.upgrade.steps_back import check_accepted  # not at dag parse
-
-    given = accept.split(",") if isinstance(accept, str) else accept
-    return check_accepted([code.strip() for code in given if code.strip()])
 
 
 def habit_of(name: str) -> SinkReplaySemantics:

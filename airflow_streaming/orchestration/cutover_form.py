@@ -10,6 +10,7 @@ from airflow.sdk import Param
 
 from airflow_streaming.changes.pointers.port import Pointer
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.arguments.accepted import STEPS_BACK
 from airflow_streaming.model.arguments.fields import checked
 from airflow_streaming.model.names import check_is_stream
 from airflow_streaming.model.records.cutover import SwitchMethod
@@ -141,7 +142,7 @@ def cutover_params(
             description="An approval is always requested when the comparison is inconclusive.",
         ),
         "approvers": approvers_param(approvers),
-        "accept": accept_param(),
+        "accept": accept_param(STEPS_BACK),
         **_times(soak or SoakTerms(), retain_blue),
     }
 

@@ -17,8 +17,8 @@ from typing import Any, Final
 
 from airflow.sdk import Param
 
-from airflow_streaming.changes.upgrade.steps_back import STEPS_BACK
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.arguments.accepted import OF_UPGRADE
 from airflow_streaming.model.arguments.fields import checked
 from airflow_streaming.model.arguments.form_policy import FormPolicy
 from airflow_streaming.model.records.upgrade import SoakTerms
@@ -73,7 +73,7 @@ SOAK_FROM_FORM: Final = "{{ params.get('soak_minutes') or '' }}"
 BACKUP_FROM_FORM: Final = "{{ params.get('backup_id') or '' }}"
 LEVEL_FROM_FORM: Final = "{{ params.get('level') or '" + BackupLevel.FULL.value + "' }}"
 REASON_FROM_FORM: Final = "{{ params.get('reason') or 'Restored from a form.' }}"
-REWIND_FROM_FORM: Final = "{{ params.get('rewind_sinks', False) }}"
+REWIND_FROM_FORM: Final = "{{ params.get('rewind', False) }}"
 ACCEPT_FROM_FORM: Final = "{{ (params.get('accept') or []) | join(',') }}"
 
 
@@ -188,7 +188,7 @@ def restore_params() -> dict[str, Param]:
             description="Verify, and report the batches that a restore would replay. Turn off to restore; the "
             "stream must be stopped.",
         ),
-        "rewind_sinks": Param(
+        "rewind": Param(
             False,
             type="boolean",
             title="Rewind file sinks",
@@ -261,15 +261,19 @@ def dry_run_param() -> Param:
     )
 
 
-def accept_param() -> Param:
-    """Return the field for the steps back from the live deployment that a user accepts."""
+def accept_param(codes: Sequence[str] = OF_UPGRADE) -> Param:
+    """
+    Return the field for the findings that a user accepts.
+
+    :param codes: Codes that it offers.
+    """
     return Param(
         [],
         type=["array", "null"],
         items={"type": "string"},
-        examples=list(STEPS_BACK),
+        examples=list(codes),
         title="Accepted findings",
-        description="Codes of steps back in the dry run's report that you accept, one per line.",
+        description="Codes of findings in the dry run's report that you accept, one per line.",
     )
 
 

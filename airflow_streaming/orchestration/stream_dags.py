@@ -323,7 +323,7 @@ def _restore(of: _Shared) -> DAG:
             dry_run=DRY_RUN_FROM_FORM,
             reason=REASON_FROM_FORM,
             accept=ACCEPT_FROM_FORM,
-            rewind_sinks=REWIND_FROM_FORM,
+            rewind=REWIND_FROM_FORM,
             **_backups_of(of),
         )
         verify >> restore

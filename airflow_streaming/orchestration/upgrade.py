@@ -103,13 +103,13 @@ class UpgradeRequest(ChangeSettings):
     stream: StreamSpec
     soak: SoakTerms
     checks: Sequence[Check] = ()
-    rewind_sink: AuthorsRewind | None = None
+    rewind_with: AuthorsRewind | None = None
     preflight: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def for_all(self) -> dict[str, Any]:
         """Return the arguments of every task on the stream."""
-        return {"stream": self.stream, "rewind_sink": self.rewind_sink, **self.for_tasks}
+        return {"stream": self.stream, "rewind_with": self.rewind_with, **self.for_tasks}
 
 
 class Chain:
@@ -286,12 +286,10 @@ def upgrade_in_place(
             **asked_of(options, connections, form.APPROVAL_FROM_FORM),
             soak=options.soak or SoakTerms(),
             checks=tuple(options.checks),
-            rewind_sink=options.rewind_sink,
+            rewind_with=options.rewind_with,
             preflight={
                 "sink_habits": habits_of(options),
                 "accept": chosen(options.accept, form.ACCEPT_FROM_FORM),
-                "accept_replay": options.accept_replay,
-                "needs_rollback": options.needs_rollback,
                 "prewarm": chosen(options.prewarm, form.PREWARM_FROM_FORM),
             },
             edits=dict(form.FROM_FORM if options.edits is None else options.edits),
@@ -303,7 +301,7 @@ def upgrade_in_place(
             backup_id=rehearsal.backup_id,
             time_limit=rehearsal.time_limit,
             compare=rehearsal.compare,
-            accept=[plain(answer) for answer in rehearsal.accept],
+            passing=[plain(answer) for answer in rehearsal.passing],
         ),
         tooltip="Another runtime, script or configuration on the same checkpoint; can be rolled back.",
     )
@@ -339,11 +337,10 @@ def rolling_restart(
             **asked_of(options, connections, _RESTART_APPROVAL),
             soak=options.soak or SoakTerms(),
             checks=tuple(options.checks),
-            rewind_sink=options.rewind_sink,
+            rewind_with=options.rewind_with,
             preflight={
                 "same_code": True,
                 "even_if_equal": True,
-                "needs_rollback": False,
                 "repartitions": bool(size),
                 "prewarm": chosen(options.prewarm, form.PREWARM_FROM_FORM),
                 "accept": chosen(options.accept, form.ACCEPT_FROM_FORM),

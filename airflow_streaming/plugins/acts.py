@@ -18,20 +18,18 @@ from airflow_streaming.model.records.cutover_table import CutoverCommand
 from airflow_streaming.model.records.upgrade_table import UpgradeCommand
 from airflow_streaming.plugins.access.drivers import PageDrivers
 from airflow_streaming.plugins.access.kept import Kept, check_owner, open_stream
+from airflow_streaming.plugins.act_weight import asks_name
 from airflow_streaming.services import changes, streams
-
-GENTLE: Final = frozenset({"start", "close-circuit", "cutover.look-again"})
-"""Acts that lose and replay nothing that would not be replayed anyway."""
 
 
 def act_on(kept: Kept, act: str, *, by: str, reason: str, number: int | None, confirm: str) -> str:
     """
     Do one act and return what came of it.
 
-    :param act: ``start``, ``start-again``, ``stop``, ``close-circuit``, ``declare-dead``, ``upgrade.<command>`` or
+    :param act: ``start``, ``start-again``, ``stop``, ``declare-dead``, ``upgrade.<command>`` or
         ``cutover.<command>``.
     :param number: The epoch or change that is meant.
-    :param confirm: The stream's name, for every act that is not gentle.
+    :param confirm: The stream's name, for every act that asks for it.
     :raises SameCopyRefused: a start would launch the copy that was given up.
     :raises UpgradeRefused: there is no such act, it was not confirmed, or it cannot be done.
     :raises CutoverRefused: it cannot be done where the cutover stands.
@@ -39,7 +37,7 @@ def act_on(kept: Kept, act: str, *, by: str, reason: str, number: int | None, co
     :raises NotTheOwner: the cutover is led by a stream of another dag.
     :raises StreamingError: the home cannot be written.
     """
-    if act not in GENTLE and confirm != kept.stream:
+    if asks_name(act) and confirm != kept.stream:
         raise UpgradeRefused(
             f"{act!r} was not confirmed: send the name of the stream, {kept.stream!r}, with it."
         )
@@ -72,11 +70,6 @@ def _stop(home: StreamHome, by: str, reason: str, number: int | None) -> str:
     return f"Desired state is stopped; the driver of epoch {stopped.epoch} was asked to stop."
 
 
-def _close(home: StreamHome, by: str, reason: str, number: int | None) -> str:
-    before = streams.close_circuit(home, by=by, reason=reason)
-    return "The circuit was closed already." if before is None else "The circuit is closed."
-
-
 def _declare_dead(
     home: StreamHome, drivers: PageDrivers, by: str, reason: str, number: int | None
 ) -> str:
@@ -91,7 +84,6 @@ _ACTS: Final[Mapping[str, Callable[[StreamHome, str, str, int | None], str]]] = 
     "start": _start,
     "start-again": partial(_start, again=True),
     "stop": _stop,
-    "close-circuit": _close,
 }
 
 

@@ -17,6 +17,7 @@ from airflow_streaming.model.records.control import Change, ChangeEnd, ChangeKin
 from airflow_streaming.model.records.cutover import SwitchMethod
 from airflow_streaming.model.records.cutover_table import CUTOVER, CutoverState, CutoverTransition
 from airflow_streaming.model.records.upgrade_table import UPGRADE, Stage, UpgradeCommand
+from airflow_streaming.plugins.act_weight import asks_name, is_red
 from airflow_streaming.plugins.page_values import cut, told, tried
 from airflow_streaming.services.streams import stop_grace
 from airflow_streaming.supervision.open_change import upgrade_in_progress
@@ -191,8 +192,9 @@ def acts_of(home: StreamHome, status: StreamStatus) -> list[dict[str, Any]]:
     return [*_stream_acts(home, status), *_change_acts(home)]
 
 
-def _act(act: str, label: str, says: str, *, danger: bool = False, **more: Any) -> dict[str, Any]:
-    return {"act": act, "label": label, "says": says, "danger": danger, **more}
+def _act(act: str, label: str, says: str, **more: Any) -> dict[str, Any]:
+    weight = {"red": is_red(act), "asks_name": asks_name(act)}
+    return {"act": act, "label": label, "says": says, **weight, **more}
 
 
 def _stream_acts(home: StreamHome, status: StreamStatus) -> Iterator[dict[str, Any]]:
@@ -204,23 +206,19 @@ def _stream_acts(home: StreamHome, status: StreamStatus) -> Iterator[dict[str, A
             "Start the same copy",
             f"Deployment {seen.epoch.deployment} failed in this way, and the same copy would start. "
             f"{remedy_of(status.decision, status.stream)}",
-            danger=True,
         )
     elif is_off or is_open:
         yield _act(
             "start",
             "Start",
             "The desired state becomes running"
-            + (" and the circuit is closed with a whole restart budget" if is_open else "")
+            + (
+                " and the circuit is closed with a whole restart budget: fix the cause first"
+                if is_open
+                else ""
+            )
             + ". The next driver resumes after the last committed batch: nothing is lost; a batch "
             "that was planned and not committed runs again with the same input.",
-        )
-    if is_open and not status.same_copy_would_fail:
-        yield _act(
-            "close-circuit",
-            "Close circuit",
-            "The stream may be restarted again, with a whole restart budget. The batch that failed "
-            "is tried again with the same input; without a fix it fails again.",
         )
     if not is_off:
         grace = duration_text(stop_grace(home).total_seconds())
@@ -230,7 +228,6 @@ def _stream_acts(home: StreamHome, status: StreamStatus) -> Iterator[dict[str, A
             f"The driver stops at its next batch boundary. After {grace} it is killed, and then the "
             "batch in work runs again at the next start: a sink that is not idempotent gets its "
             "rows twice. New data waits in the sources as long as they keep it.",
-            danger=True,
         )
     if seen is not None and not seen.is_dead and status.standing.word in _OUT_OF_SIGHT:
         yield _act(
@@ -239,7 +236,6 @@ def _stream_acts(home: StreamHome, status: StreamStatus) -> Iterator[dict[str, A
             f"You vouch that the driver of epoch {epoch} is gone, and a new one is started. If it "
             "still runs, two drivers write one checkpoint: rows are written twice and the "
             "checkpoint can be damaged. Check its host first.",
-            danger=True,
             epoch=epoch,
         )
 
@@ -260,7 +256,6 @@ _CUTOVER_SAYS: Final = {
     "keep": "Green stays whatever the soak says. After that blue cannot be made live again.",
     "retire": "Blue's lane is given up: its checkpoint and output are no longer kept.",
 }
-_GENTLE: Final = frozenset({"look-again"})
 
 
 def _change_acts(home: StreamHome) -> Iterator[dict[str, Any]]:
@@ -281,7 +276,6 @@ def _change_acts(home: StreamHome) -> Iterator[dict[str, Any]]:
                 f"upgrade.{verb.value}",
                 label,
                 cut(says, 800),
-                danger=True,
                 change=change.number,
             )
     if change.what is ChangeKind.CUTOVER:
@@ -295,6 +289,5 @@ def _cutover_acts(home: StreamHome, change: Change) -> Iterator[dict[str, Any]]:
             f"cutover.{verb}",
             f"Cutover: {verb.replace('-', ' ')}",
             _CUTOVER_SAYS.get(verb, ""),
-            danger=verb not in _GENTLE,
             change=number,
         )

@@ -43,6 +43,8 @@ _INDENT: Final = "    "
 
 def printable(text: str) -> str:
     """Return text on one line, without characters that would steer the terminal."""
+    if text.isprintable():
+        return text
     return "".join(
         char if char.isprintable() else " " if char.isspace() else "\N{REPLACEMENT CHARACTER}"
         for char in text

@@ -1,5 +1,5 @@
 """
-What a user does to a stream: start, stop, close the circuit, hand over, declare a driver dead.
+What a user does to a stream: start, stop, hand over, declare a driver dead.
 
 Each act is one function here, and leaves one record and one line on the timeline; operators, the
 command line and triggers translate what they are asked into a call and tell what came of it. An act
@@ -138,7 +138,7 @@ def start(home: StreamHome, *, by: str, reason: str, again: bool = False) -> Sta
     Let a stream run: want it running, and close its circuit.
 
     A user who starts a stream that was given up has fixed the cause; left open, the circuit would
-    keep it down all the same. Its restart budget is whole again.
+    keep it down all the same. Its restart budget is whole again. A stream that runs is left as it is.
 
     :param again: Also launch the copy that was given up.
     :raises SameCopyRefused: the stream was given up, and the same copy would start.
@@ -150,7 +150,7 @@ def start(home: StreamHome, *, by: str, reason: str, again: bool = False) -> Sta
     _check_copy(home, again=again)
     wish, is_new = _want(home, DesiredState.RUNNING, by, reason)
     with recorded(_recorded_state(home, wish)):
-        closed = close_circuit(home, by=by, reason=reason, again=True)
+        closed = _close_circuit(home, by=by, reason=reason)
     return Started(wish=wish, is_new=is_new, closed=closed)
 
 
@@ -237,19 +237,16 @@ def stop_grace(home: StreamHome) -> timedelta:
     return home.supervision().stop_grace
 
 
-def close_circuit(home: StreamHome, *, by: str, reason: str, again: bool = False) -> Circuit | None:
+def _close_circuit(home: StreamHome, *, by: str, reason: str) -> Circuit | None:
     """
     Let a stream run again that was given up, with a whole restart budget.
 
-    :param again: Also launch the copy that was given up.
-    :raises SameCopyRefused: the same copy would start.
     :returns: The circuit as it was when it was open; ``None`` when there was nothing to close.
     :raises CircuitReopened: it is open all the same.
     """
     before = home.circuit()
     if before is None or before.state is CircuitState.CLOSED:
         return None
-    _check_copy(home, again=again)
     epoch = home.newest_epoch()
     number = epoch.number if epoch else 0
     now = _now()
@@ -259,7 +256,7 @@ def close_circuit(home: StreamHome, *, by: str, reason: str, again: bool = False
     if after is not None and after.holds(number):
         raise CircuitReopened(
             f"The circuit of {home.name} was opened again, or its newest record, {after.number}, "
-            "cannot be followed by another. Look at the stream's status and close it again."
+            "cannot be followed by another. Look at the stream's status and start it again."
         )
     if closed is None or (closed.by, closed.at) != (by, now):
         return None  # another user was first

@@ -31,9 +31,8 @@ _APPLY: Final = (
     "dag's edited spec), or run its upgrade DAG. If the cause was outside the copy, start the same copy: "
     "airflow-streaming start {stream} --again --reason TEXT"
 )
-_CLOSE: Final = (
-    "Then close the circuit: airflow-streaming close-circuit {stream} --reason TEXT "
-    "(or StartStreamOperator)"
+_START: Final = (
+    "Then start the stream: airflow-streaming start {stream} --reason TEXT (or StartStreamOperator)"
 )
 
 
@@ -164,7 +163,7 @@ def fails_alike(decision: RestartDecision | None, failed: int, deployment: int |
 def remedy_of(decision: RestartDecision, stream: str) -> str:
     """Return what a user should do about a stream that was given up, and the act that brings it back."""
     remedy = decision.remedy or decision.failure_kind.remedy
-    act = _APPLY if decision.failure_kind.is_in_copy else _CLOSE
+    act = _APPLY if decision.failure_kind.is_in_copy else _START
     return f"{remedy} {act.format(stream=stream)}"
 
 

@@ -149,7 +149,7 @@ def test_acts_of_the_page_reach_the_driver(shown: Shown) -> None:
     visitor.click("Restore …")
     visitor.page.until("document.querySelector('dialog[open]')")
     # It keeps state, and Spark executes no batch that the sink has.
-    visitor.fill(rewind_sinks=True)
+    visitor.fill(rewind=True)
     visitor.confirm(name=SHOP)
     shown.wait_for_run(f"{SHOP}_restore")
     assert shown.deployment().checkpoint != back.checkpoint

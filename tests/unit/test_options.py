@@ -98,7 +98,7 @@ WRONG: list[tuple[Callable[..., Any], str, Any]] = [
     (RehearsalOptions, "backup_id", 7),
     (UpgradeOptions, "soak", 5),
     (UpgradeOptions, "dry_run", object()),
-    (UpgradeOptions, "accept_replay", "{{ params.accept }}"),
+    (UpgradeOptions, "accept", 5),
     (UpgradeOptions, "rehearsal", "always"),
     (RestartOptions, "approval_timeout", 60),
     (CutoverOptions, "retain_blue", 3),
@@ -112,7 +112,7 @@ WRONG: list[tuple[Callable[..., Any], str, Any]] = [
     (PruneOptions, "schedule", 5),
     (UpgradeOptions, "checks", "has_written"),
     (UpgradeOptions, "checks", [True]),
-    (UpgradeOptions, "rewind_sink", "undo"),
+    (UpgradeOptions, "rewind_with", "undo"),
     (UpgradeOptions, "edits", "conf"),
     (UpgradeOptions, "prewarm", "maybe"),
     (UpgradeOptions, "dry_run", ""),
@@ -122,7 +122,7 @@ WRONG: list[tuple[Callable[..., Any], str, Any]] = [
     (CutoverOptions, "approval_notifiers", 5),
     (CutoverOptions, "sink_habits", ["orders"]),
     (CutoverOptions, "approvers", None),
-    (RehearsalOptions, "accept", None),
+    (RehearsalOptions, "passing", None),
     (RehearsalOptions, "time_limit", timedelta(0)),
     (BackupOptions, "max_age", timedelta(0)),
     (RetentionPolicy, "keep_for", "7 days"),
@@ -203,9 +203,9 @@ class Checks:
     ("options", "name", "given"),
     [
         (UpgradeOptions, "checks", "Soaked"),
-        (UpgradeOptions, "rewind_sink", "Rewinding"),
+        (UpgradeOptions, "rewind_with", "Rewinding"),
         (RestartOptions, "checks", "Soaked"),
-        (RestartOptions, "rewind_sink", "Rewinding"),
+        (RestartOptions, "rewind_with", "Rewinding"),
         (CutoverOptions, "checks", "SideBySide"),
     ],
 )
@@ -229,9 +229,9 @@ def test_a_function_that_cannot_take_what_it_is_given_is_refused(
         (lambda f: a_task(UpgradeCheckOperator, checks=[f], preflight_task_id="p"), "checks[0]"),
         (
             lambda f: a_task(
-                UpgradeStepOperator, rewind_sink=f, until="ready", preflight_task_id="p"
+                UpgradeStepOperator, rewind_with=f, until="ready", preflight_task_id="p"
             ),
-            "rewind_sink",
+            "rewind_with",
         ),
         (lambda f: a_task(CutoverStepOperator, checks=[f], until="ready"), "checks[0]"),
         (lambda f: a_task(SparkStreamOperator, on_gave_up=f), "on_gave_up"),
@@ -257,8 +257,8 @@ def test_a_function_is_refused_wherever_one_is_given(
     ],
 )
 def test_a_function_that_can_take_it_is_taken(function: Callable[..., Any]) -> None:
-    UpgradeOptions(checks=[function], rewind_sink=function)
-    RestartOptions(checks=[function], rewind_sink=function)
+    UpgradeOptions(checks=[function], rewind_with=function)
+    RestartOptions(checks=[function], rewind_with=function)
     CutoverOptions(checks=function)
 
 

@@ -16,6 +16,7 @@ from airflow_streaming.checkpoints.backup.recorded_sinks import known_logs, know
 from airflow_streaming.checkpoints.backup.records import Backup
 from airflow_streaming.checkpoints.read.report import Checkpoint
 from airflow_streaming.checkpoints.reader import Reader
+from airflow_streaming.checkpoints.repair.sink_position import other_writers
 from airflow_streaming.checkpoints.restore.file_sink_rewind import RewindPlan
 from airflow_streaming.checkpoints.restore.replay import Refusal
 from airflow_streaming.checkpoints.restore.sink_output import look_at_sink
@@ -27,6 +28,7 @@ from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.upgrade import (
     SinkFacts,
+    SinkReplaySemantics,
     without_facts,
 )
 from airflow_streaming.model.uris import join
@@ -93,7 +95,19 @@ class RestoredSinks:
                 f"No driver of stream {self.home.name!r} has recorded what query "
                 f"{', '.join(map(repr, unknown))} writes to, so its sink cannot be rewound. {BY_HAND}"
             )
+        self._check_unshared(sinks)
         return sinks
+
+    def _check_unshared(self, sinks: tuple[SinkFacts, ...]) -> None:
+        files = [one for one in sinks if one.habit is SinkReplaySemantics.FILE_LOG]
+        for facts in files:
+            writers = other_writers(self.home, files, facts.query, facts.target)
+            if writers:
+                raise CheckpointRefused(
+                    f"The folder {facts.target} of query {facts.query!r} is also that of "
+                    f"{' and '.join(writers)}. One log has the batches of all, so a rewind of one would take "
+                    f"those of the others. {BY_HAND}"
+                )
 
     def _newest(self, sinks: tuple[SinkFacts, ...]) -> dict[str, int | None]:
         places = {facts.query: join(self.replaced.checkpoint, facts.query) for facts in sinks}

@@ -70,7 +70,7 @@ class RestoreRequest:
     :param accept: Reasons against it that are accepted, of ``replay.ACCEPTABLE``.
     :param sink_logs: URI of each file sink's ``_spark_metadata``, by the query's folder; what the
         backup names when not given.
-    :param rewind_sinks: Put file sinks back to the batches of the backup: what they wrote since is
+    :param rewind: Put file sinks back to the batches of the backup: what they wrote since is
         moved to ``<output>/_rolled_back/<change>-<backup>/``.
     :param storage_options: Passed to fsspec for checkpoints that are no local folders.
     """
@@ -78,7 +78,7 @@ class RestoreRequest:
     to: str | None = None
     accept: Collection[RefusalCode] = ()
     sink_logs: Mapping[str, str] | None = None
-    rewind_sinks: bool = False
+    rewind: bool = False
     storage_options: Mapping[str, Any] | None = None
     progress: Progress = no_progress
 
@@ -161,7 +161,7 @@ class StreamRestore:
             backup=self._backup.id,
             queries=ready.folders,
             reason=reason or f"Restore of backup {self._backup.id}.",
-            rewinds_sinks=self._asked.rewind_sinks,
+            rewinds_sinks=self._asked.rewind,
         )
 
     def _judge(self, pending: Change | None) -> _Judged:
@@ -180,7 +180,7 @@ class StreamRestore:
         return _Judged(ready=replace(ready, plan=plan), is_restored=True)
 
     def _rewinds(self, pending: Change | None) -> bool:
-        return self._asked.rewind_sinks if pending is None else pending.rewinds_sinks
+        return self._asked.rewind if pending is None else pending.rewinds_sinks
 
     def _with_sinks(self, plan: RestorePlan, pending: Change | None) -> RestorePlan:
         number = self._home.next_change() if pending is None else pending.number

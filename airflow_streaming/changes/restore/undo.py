@@ -32,7 +32,8 @@ from airflow_streaming.changes.restore.switch import (
     checkpoints_at,
     now_in_utc,
 )
-from airflow_streaming.checkpoints.repair.sink_repairs import PutBack, is_used, stateful_file_sinks
+from airflow_streaming.checkpoints.repair.put_back import PutBack, finish_undo
+from airflow_streaming.checkpoints.repair.sink_position import file_sinks, is_used
 from airflow_streaming.checkpoints.restore.refusal import of_driver
 from airflow_streaming.checkpoints.restore.replay import OF_SINKS, RefusalCode, RestorePlan
 from airflow_streaming.checkpoints.vault.store import BackupStore
@@ -49,9 +50,7 @@ from airflow_streaming.model.records.control import (
 )
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.repair import (
-    RepairOutcome,
     SinkRepair,
-    SinkRepairEnd,
     SinkRepairUndo,
 )
 
@@ -184,17 +183,14 @@ def undo_repair(
         it continues another checkpoint than the repair's.
     :raises CheckpointRefused: the batch was written or committed anew since.
     """
-    repair = _standing_repair(home, storage_options)
+    repair = _standing_repair(home)
     switching = Switching(home, launcher, by=by, now=now)
     if refused := list(of_driver(circumstances(switching, home.unfinished_change()))):
         raise RestoreRefused(" ".join(refusal.message for refusal in refused))
     _check_continued(home, repair)
-    moving = PutBack(repair, storage_options)
-    moving.check()
+    PutBack(repair, storage_options).check()
     home.undo_repair(SinkRepairUndo(number=repair.number, by=by, reason=reason, at=now()))
-    moving.run()
-    outcome = RepairOutcome.ABANDONED
-    home.end_repair(SinkRepairEnd(number=repair.number, outcome=outcome, by=by, at=now()))
+    finish_undo(home, repair, storage_options, by=by, now=now)
     message = (
         f"Repair {repair.number} was undone: batch {repair.batch} of query {repair.query!r} is in its file "
         f"sink again. {reason}"
@@ -204,10 +200,10 @@ def undo_repair(
     return repair
 
 
-def _standing_repair(home: StreamHome, options: Mapping[str, Any] | None) -> SinkRepair:
+def _standing_repair(home: StreamHome) -> SinkRepair:
     """Return the newest repair that was not undone, or whose undo was cut off."""
     for repair in reversed(home.repairs()):
-        if home.repair_undo(repair.number) is None or not PutBack(repair, options).is_done:
+        if home.undo_end(repair.number) is None:
             return repair
     raise RestoreRefused(
         f"No repair of a file sink of stream {home.name!r} stands, so there is nothing to undo."
@@ -216,7 +212,7 @@ def _standing_repair(home: StreamHome, options: Mapping[str, Any] | None) -> Sin
 
 def _check_continued(home: StreamHome, repair: SinkRepair) -> None:
     current = home.newest_deployment()
-    sinks = [] if current is None else stateful_file_sinks(home, current)
+    sinks = [] if current is None else file_sinks(home, current)
     if current is None or not is_used(repair, current, sinks):
         raise RestoreRefused(
             f"Stream {home.name!r} no longer continues {repair.checkpoint} in {repair.output}, for which "

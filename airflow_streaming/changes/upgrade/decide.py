@@ -62,7 +62,7 @@ def why_only_dag(terms: UpgradeTerms, stages: Container[Stage]) -> str:
         return ""
     return (
         f"the sink of query {', '.join(map(repr, asking))} is rewound by a function of the DAG "
-        "(rewind_sink), which is not available here. Clear the failed task of the upgrade's run, or "
+        "(rewind_with), which is not available here. Clear the failed task of the upgrade's run, or "
         "start a run of the upgrade DAG: it finishes the rollback first."
     )
 

@@ -25,6 +25,7 @@ class SinkPosition:
     :param has_state_ids: The query has state in checkpoint format 2.
     :param unseen: Why the sink cannot be seen.
     :param lost: The entry that the sink's log lacks below its newest batch; empty when it is whole.
+    :param writers: Other queries that write to the sink's folder, and so to its log.
     """
 
     query: str
@@ -34,6 +35,7 @@ class SinkPosition:
     has_state_ids: bool
     unseen: str = ""
     lost: str = ""
+    writers: tuple[str, ...] = ()
 
     @property
     def has_open_batch(self) -> bool:
@@ -50,6 +52,8 @@ class RepairCode(StrEnum):
     """The sink's newest batch is moved aside."""
     UNSEEN = "unseen"
     """Refused: the sink cannot be seen from here."""
+    SHARED = "shared"
+    """Refused: another query writes to the same folder, so the batch may be its own."""
     NOT_ONE_BATCH = "not_one_batch"
     """Refused: the sink is ahead by more than the planned batch, or behind."""
     LOG_INCOMPLETE = "log_incomplete"
@@ -68,20 +72,25 @@ _REASONS: Final = {
         "from this host: {unseen} If the driver fails with 'CheckpointInfo length: 0', make the sink "
         "reachable here and start the stream again."
     ),
+    RepairCode.SHARED: (
+        "Batch {batch} of query {query!r} is planned and not committed, and its file sink has batch {sink}. "
+        "The folder is also that of {writers}, with one log for all, so no launch moves the batch. Give "
+        "each query an output folder of its own."
+    ),
     RepairCode.NOT_ONE_BATCH: (
         "The file sink of query {query!r} has batch {sink}, and its checkpoint has committed {committed} "
         "and planned {batch}. A launch repairs a sink that has exactly the planned batch. Restore the "
-        "stream with its sinks rewound (checkpoint restore --rewind-sinks)."
+        "stream with its sinks rewound (checkpoint restore --rewind)."
     ),
     RepairCode.LOG_INCOMPLETE: (
         "The file sink of query {query!r} has batch {batch}, its checkpoint has committed {committed}, and "
         "the sink's log lacks entry {lost}: without its newest entry no reader would find the older "
-        "batches. Restore the stream with its sinks rewound (checkpoint restore --rewind-sinks)."
+        "batches. Restore the stream with its sinks rewound (checkpoint restore --rewind)."
     ),
     RepairCode.UNDONE: (
         "The file sink of query {query!r} has batch {batch}, which a user has put back after a repair, and "
         "its checkpoint has committed {committed}. No launch moves it out again. Restore the stream with "
-        "its sinks rewound (checkpoint restore --rewind-sinks)."
+        "its sinks rewound (checkpoint restore --rewind)."
     ),
 }
 
@@ -124,6 +133,7 @@ def decide_repair(seen: SinkPosition, undone: Collection[int] = ()) -> RepairDec
         sink=seen.sink,
         unseen=seen.unseen,
         lost=seen.lost,
+        writers=" and ".join(seen.writers),
     )
     return RepairDecision(code=code, batch=seen.planned, reason=reason)
 
@@ -131,6 +141,8 @@ def decide_repair(seen: SinkPosition, undone: Collection[int] = ()) -> RepairDec
 def _code(seen: SinkPosition, undone: Collection[int]) -> RepairCode:
     if seen.sink is None:
         return RepairCode.UNSEEN
+    if seen.writers:
+        return RepairCode.SHARED
     if seen.sink != seen.planned:
         return RepairCode.NOT_ONE_BATCH
     if seen.planned in undone:

@@ -125,14 +125,14 @@ _WORDS: Final[Mapping[RefusalCode, str]] = {
         "{who} would continue after batch {batch} and its file sink has batches up to {last}. Spark "
         "does not execute a batch that the sink has, so the state of batches {first} to {last} would "
         "be missing and batch {next} would fail. Restore the stream with its sinks rewound (--stream NAME "
-        "--rewind-sinks, rewind_sinks=True), or accept 'sink_skips_state' if the query is going to write to another "
+        "--rewind, rewind=True), or accept 'sink_skips_state' if the query is going to write to another "
         "output folder."
     ),
     RefusalCode.SINK_GAP: (
         "{who} would continue after batch {batch} and its file sink has written batches up to {last}: "
         "it would silently drop batches {first} to {last}, and with them every row that the new "
         "batches of these ids hold and the old ones did not. Restore the stream with its sinks "
-        "rewound (--stream NAME --rewind-sinks, rewind_sinks=True), write to a new output folder, restore a newer backup, "
+        "rewound (--stream NAME --rewind, rewind=True), write to a new output folder, restore a newer backup, "
         "or accept 'sink_gap' if every batch has the same limits again (e.g. one file a batch)."
     ),
     RefusalCode.SINK_BEHIND: (

@@ -165,7 +165,7 @@ def _fill_restore(verb: argparse.ArgumentParser) -> None:
     )
     _add_accept(verb, ACCEPTABLE, "restore in spite of this refusal")
     verb.add_argument(
-        "--rewind-sinks",
+        "--rewind",
         action="store_true",
         help="put the stream's file sinks back to the batches of the backup; what they wrote since is "
         "moved to _rolled_back in their folders",

@@ -68,7 +68,7 @@ def restore_backup(arguments: Namespace, _: Person | None) -> int:
     """Restore a backup into a new place."""
     if arguments.to is None:
         raise SpecError("Where to? Give --to NEW_URI, or --stream NAME with a home.")
-    if arguments.rewind_sinks:
+    if arguments.rewind:
         raise SpecError(
             "Only the sinks of a stream can be put back: give --stream NAME with a home."
         )
@@ -105,7 +105,7 @@ def restore_of_home(stream: StreamHome, arguments: Namespace, person: Person) ->
             to=arguments.to,
             accept=arguments.accept,
             sink_logs=sink_logs(arguments),
-            rewind_sinks=arguments.rewind_sinks,
+            rewind=arguments.rewind,
             progress=told,
         )
         if arguments.dry_run:

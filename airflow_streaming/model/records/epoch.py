@@ -31,20 +31,25 @@ class Host:
     :param machine: The machine's id, the same after a reboot; empty where unknown.
     :param boot: Id of this boot; empty where unknown.
     :param pid_space: Id of the process-id namespace; empty where unknown.
+    :param cards: Digests of the addresses of its network cards, which a cloned machine does not share; empty
+        where unknown. A card may come and go, so that it is no part of what makes two hosts one.
     """
 
     name: str
     machine: str = ""
     boot: str = ""
     pid_space: str = ""
+    cards: tuple[str, ...] = field(default=(), compare=False)
 
     def rebooted_since(self, earlier: Host) -> bool:
         """
         Tell whether this is the earlier host after a reboot, so that its processes are gone.
 
-        Two hosts may share a name; without a machine id nothing is proved.
+        Two hosts may share a name, and a cloned machine also the machine id; it has network cards of its own.
+        Without id and card nothing is proved.
         """
-        same_machine = (self.name, self.machine) == (earlier.name, earlier.machine)
+        is_named = (self.name, self.machine) == (earlier.name, earlier.machine)
+        same_machine = is_named and not set(self.cards).isdisjoint(earlier.cards)
         known = self.machine and self.boot and earlier.boot
         return bool(same_machine and known and self.boot != earlier.boot)
 

@@ -2,7 +2,8 @@
 The repair of a file sink that has one batch more than its checkpoint, recorded before it is made.
 
 ``repairs/000001.json`` is created before the first file moves, ``000001.end.json`` when the last one
-has moved, and ``000001.undo.json`` before a user's undo moves them back.
+has moved. ``000001.undo.json`` is created before a user's undo moves them back, and ``000001.undo.end.json``
+after it.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class SinkRepair(Record):
 
 
 class RepairOutcome(StrEnum):
-    """How a repair ended."""
+    """How a repair, or its undo, ended."""
 
     DONE = "done"
     ABANDONED = "abandoned"
@@ -81,4 +82,20 @@ class SinkRepairUndo(Record):
     number: int
     by: str
     reason: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkRepairUndoEnd(Record):
+    """
+    The end of an undo.
+
+    :param outcome: ``ABANDONED`` where the batch was written or committed anew before it could move back.
+    """
+
+    KIND: ClassVar[str] = "sink_repair_undo_end"
+
+    number: int
+    outcome: RepairOutcome
+    by: str
     at: datetime

@@ -202,7 +202,7 @@ class UpgradeTask(ChangeTask):
     """
     A task of an upgrade.
 
-    :param rewind_sink: Takes batches back out of a sink that is no file sink; see ``Rewinding``.
+    :param rewind_with: Takes batches back out of a sink that is no file sink; see ``Rewinding``.
     """
 
     ui_color = "#cfe8cf"
@@ -210,9 +210,9 @@ class UpgradeTask(ChangeTask):
     """The task of the same run that has made the report; empty for that task itself."""
 
     @checked
-    def __init__(self, *, rewind_sink: AuthorsRewind | None = None, **kwargs: Any) -> None:
+    def __init__(self, *, rewind_with: AuthorsRewind | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.rewind_sink = rewind_sink
+        self.rewind_with = rewind_with
 
     def hook(self, context: Context) -> SparkStreamHook:
         """
@@ -249,7 +249,7 @@ class UpgradeTask(ChangeTask):
         return UpgradeInPlace(
             *(hook.home, hook.keeper, observer, self.open_store()),
             by=hook.by,
-            rewind=SinkRewind(self.rewind_sink, storage_options=options),
+            rewind=SinkRewind(self.rewind_with, storage_options=options),
             open_folders=self.open_folders,
             storage_options=options,
             repartitioner=SparkRepartitioner(

@@ -114,7 +114,7 @@ def circuit_is_closed(home: StreamHome) -> bool:
 RECORDS = [
     ("Start", "orders_eu", stopped, False, wants(DesiredState.RUNNING)),
     ("Stop", "orders_eu", nothing, True, wants(DesiredState.STOPPED)),
-    ("Close circuit", "clicks_eu", nothing, False, circuit_is_closed),
+    ("Start", "clicks_eu", nothing, False, circuit_is_closed),
     (
         "Declare driver dead",
         *("prices_eu", out_of_sight, True),

@@ -230,9 +230,7 @@ async def test_a_stream_without_a_shared_disk_survives_kills_and_goes_back(
     assert (
         stored.checkpoint_task(CheckpointVerifyOperator, backup_id=backup, level="drill") == backup
     )
-    stored.checkpoint_task(
-        CheckpointRestoreOperator, backup_id=backup, rewind_sinks=True, dry_run=False
-    )
+    stored.checkpoint_task(CheckpointRestoreOperator, backup_id=backup, rewind=True, dry_run=False)
     streams.start(stored.home, by="a test", reason="It is restored.")
     stored.run(stored.operator(application_args=["{output}", "new"]), restart=True)
     stored.until(lambda: stored.batches(3) >= 3, "batches of epoch 3")

@@ -58,7 +58,6 @@ COMMANDS: Final[tuple[tuple[str, ...], ...]] = (
     ("top", "--once"),
     ("stop", "{}", "--reason", "x"),
     ("start", "{}", "--reason", "x"),
-    ("close-circuit", "{}", "--reason", "x"),
     ("declare-dead", "{}", "--epoch", "1", "--reason", "x"),
 )
 FILES: Final = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,10 +54,21 @@ class DeadStream:
     def home_on(self, store: Store) -> StreamHome:
         return StreamHome(store, "orders")
 
-    def record_plan(self, epoch: int) -> None:
-        plan = plan_of(self.sink.root)
-        path = Layout("orders").place(QueryPlan, epoch=epoch, query=QUERY)
+    def record_plan(self, epoch: int, query: str = QUERY) -> None:
+        plan = replace(plan_of(self.sink.root), query=query)
+        path = Layout("orders").place(QueryPlan, epoch=epoch, query=query)
         self.home.store.create(path, plan.to_bytes())
+
+    def add_stream(self, name: str) -> None:
+        """Let another stream of the home write to the same sink."""
+        home = self.home.beside(name)
+        place = str(self.folder / name)
+        home.create_deployment(
+            make_deployment(stream=name, checkpoint=place, output=str(self.sink.root)), SCRIPT
+        )
+        home.create_epoch(make_epoch(1, stream=name, host=FAKE_HOST))
+        path = Layout(name).place(QueryPlan, epoch=1, query=QUERY)
+        home.store.create(path, plan_of(self.sink.root).to_bytes())
 
     def plan(self, batch: int) -> None:
         about = json.dumps({"batchWatermarkMs": 0, "batchTimestampMs": NOON_MS, "conf": {}})

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from airflow_streaming.checkpoints.repair import sink_repairs as sinks
-from airflow_streaming.checkpoints.repair.sink_repairs import PutBack
+from airflow_streaming.checkpoints.repair.put_back import PutBack
 from airflow_streaming.checkpoints.restore.sink_output import open_output
 from airflow_streaming.exceptions import (
     CheckpointRefused,
@@ -369,3 +369,114 @@ def test_an_undo_is_refused_where_the_log_ends_before_the_batch_before(tmp_path:
 
     with pytest.raises(CheckpointRefused, match="ends at batch 4"):
         PutBack(stream.home.repairs()[0]).run()
+
+
+def test_a_batch_that_an_older_driver_commits_during_the_move_comes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for step in range(1, 40):
+        stream, life = DeadStream(tmp_path / str(step)), Life()
+        seen = stream.sink.read()
+
+        def watch(step: int = step, stream: DeadStream = stream, life: Life = life) -> None:
+            if life.steps == step:
+                stream.commit(stream.batch)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(
+                sinks,
+                "open_output",
+                lambda *a, life=life, watch=watch: DyingOutput(open_output(*a), life, watch),
+            )
+            if life_is_over := not committed_while_repairing(stream):
+                assert life.steps < step
+        if life_is_over:
+            break
+
+        assert stream.sink.read() == seen, step
+        assert stream.launch(3) == []
+        assert stream.sink.read() == seen, step
+    else:
+        pytest.fail("The older driver never came too late.")
+
+
+def committed_while_repairing(stream: DeadStream) -> bool:
+    """Launch; tell whether the launch noticed that an older driver lives."""
+    try:
+        stream.launch()
+    except CheckpointRefused:
+        return True
+    return False
+
+
+def test_a_batch_that_was_committed_before_the_task_died_comes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = DeadStream(tmp_path)
+    seen = stream.sink.read()
+
+    def killed(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sinks.SinkRepairs, "_end", killed)
+        with pytest.raises(Killed):
+            stream.launch()
+    stream.commit(stream.batch)
+
+    assert stream.launch(3) == []
+    assert stream.sink.read() == seen
+    assert stream.home.unfinished_repairs() == []
+
+
+def test_a_batch_of_another_query_of_the_stream_stays(tmp_path: Path) -> None:
+    stream = DeadStream(tmp_path)
+    stream.record_plan(1, query="totals")
+    before = stream.sink.tree()
+
+    refused = stream.launch()
+
+    assert [one.repair for one in refused] == [None]
+    assert "query 'totals' of stream 'orders'" in refused[0].reason
+    assert stream.sink.tree() == before
+    assert stream.home.repairs() == []
+
+
+def test_a_batch_of_another_stream_of_the_home_stays(tmp_path: Path) -> None:
+    stream = DeadStream(tmp_path)
+    stream.add_stream("copies")
+    before = stream.sink.tree()
+
+    refused = stream.launch()
+
+    assert [one.repair for one in refused] == [None]
+    assert "query 'counts' of stream 'copies'" in refused[0].reason
+    assert stream.sink.tree() == before
+
+
+def test_an_unfinished_repair_leaves_a_batch_of_another_query_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = DeadStream(tmp_path)
+    interrupted(stream, monkeypatch)
+    stream.add_stream("copies")
+    before = stream.sink.tree()
+
+    refused = stream.launch(3)
+
+    assert [one.repair for one in refused] == [None, None]
+    assert stream.sink.tree() == before
+    end = stream.home.repair_end(1)
+    assert end is not None
+    assert end.outcome is RepairOutcome.ABANDONED
+
+
+def test_a_damaged_stream_beside_it_does_not_keep_the_stream_down(tmp_path: Path) -> None:
+    stream = DeadStream(tmp_path)
+    stream.add_stream("copies")
+    path = Layout("copies").place(QueryPlan, epoch=1, query=QUERY)
+    stream.home.store.replace(path, b"{")
+
+    (repaired,) = stream.launch()
+
+    assert repaired.repair is not None

@@ -37,6 +37,15 @@ CASES: dict[str, tuple[dict[str, Any], RepairCode]] = {
         RepairCode.NOTHING,
     ),
     "a hole in the sink's log": ({"lost": "4"}, RepairCode.LOG_INCOMPLETE),
+    "a second query in the folder": ({"writers": ("query 'b'",)}, RepairCode.SHARED),
+    "a second query that is further": (
+        {"writers": ("query 'b'",), "sink": 9},
+        RepairCode.SHARED,
+    ),
+    "a second query and no open batch": (
+        {"writers": ("query 'b'",), "committed": 6},
+        RepairCode.NOTHING,
+    ),
 }
 
 
@@ -61,8 +70,12 @@ def test_a_batch_that_a_user_has_put_back_stays() -> None:
     [
         ({}, ["'counts' has batch 6", "committed 5"]),
         ({"sink": None, "unseen": "No route."}, ["Batch 6", "No route.", "start the stream again"]),
-        ({"sink": 9}, ["has batch 9", "committed 5", "planned 6", "--rewind-sinks"]),
-        ({"lost": "4"}, ["lacks entry 4", "--rewind-sinks"]),
+        ({"sink": 9}, ["has batch 9", "committed 5", "planned 6", "--rewind"]),
+        (
+            {"writers": ("query 'b'", "query 'c'")},
+            ["has batch 6", "query 'b' and query 'c'", "output folder of its own"],
+        ),
+        ({"lost": "4"}, ["lacks entry 4", "--rewind"]),
     ],
     ids=str,
 )

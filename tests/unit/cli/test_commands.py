@@ -38,22 +38,6 @@ class TestStart:
         assert code == 0
         assert 'Desired state of orders is "running" already, by ada since 2' in out
 
-    def test_it_closes_an_open_circuit(self, run: Run, stream: StreamHome) -> None:
-        begin(stream)
-        stream.open_circuit(epoch=1, by="policy", reason="The budget is spent.", now=NOON)
-
-        code, out, _ = run("start", "orders", "--reason", "the disk is empty again")
-
-        circuit = stream.circuit()
-        assert code == 0
-        assert "Its circuit was open and is closed: The budget is spent." in out
-        assert circuit is not None
-        assert (circuit.state, circuit.epoch, circuit.by) == (CircuitState.CLOSED, 1, "ada")
-        assert [event.event for event in stream.events()] == [
-            EventKind.DESIRED,
-            EventKind.CIRCUIT_CLOSED,
-        ]
-
 
 class TestStop:
     def test_the_wish_is_recorded_before_the_request(
@@ -190,33 +174,38 @@ class TestStop:
         assert run("stop", "orders", "--wait", "0")[0] == 1
 
 
-class TestCloseCircuit:
-    def test_an_open_circuit_is_closed_for_the_newest_epoch(
-        self, run: Run, stream: StreamHome
+class TestStartOfAStreamThatWasGivenUp:
+    @pytest.mark.parametrize("is_stopped", [False, True], ids=["wanted running", "stopped"])
+    def test_a_start_wants_it_running_and_closes_the_circuit_for_the_newest_epoch(
+        self, run: Run, stream: StreamHome, is_stopped: bool
     ) -> None:
         begin(stream, 1)
         begin(stream, 2)
         stream.open_circuit(epoch=2, by="policy", reason="The budget is spent.", now=NOON)
+        stream.want(DesiredState.RUNNING, by="ann", reason="new", now=NOON)
+        if is_stopped:
+            run("stop", "orders")
 
-        code, out, _ = run("close-circuit", "orders", "--reason", "the topic is back")
+        code, out, _ = run("start", "orders", "--reason", "the topic is back")
 
-        circuit = stream.circuit()
+        circuit, wish = stream.circuit(), stream.desired()
         assert code == 0
-        assert out == "The circuit of orders is closed. Its restart budget is whole again.\n"
+        assert "is closed, with a whole restart budget: The budget is spent." in out
         assert circuit is not None
         assert (circuit.state, circuit.epoch) == (CircuitState.CLOSED, 2)
         assert (circuit.by, circuit.reason) == ("ada", "the topic is back")
+        assert wish is not None
+        assert (wish.state, wish.by) == (DesiredState.RUNNING, "ada" if is_stopped else "ann")
 
     def test_a_closed_one_is_left_alone(self, run: Run, stream: StreamHome) -> None:
-        code, out, _ = run("close-circuit", "orders")
+        code, out, _ = run("start", "orders")
 
         assert code == 0
-        assert out == "The circuit of orders is not open. Nothing was changed.\n"
+        assert "circuit" not in out
         assert stream.circuit() is None
 
-    @pytest.mark.parametrize("command", ["close-circuit", "start"])
     def test_one_that_is_opened_again_meanwhile_is_a_problem(
-        self, run: Run, stream: StreamHome, monkeypatch: pytest.MonkeyPatch, command: str
+        self, run: Run, stream: StreamHome, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         begin(stream, 1)
         stream.open_circuit(epoch=1, by="policy", reason="The budget is spent.", now=NOON)
@@ -229,16 +218,14 @@ class TestCloseCircuit:
 
         monkeypatch.setattr(StreamHome, "close_circuit", overtaken)
 
-        assert run(command, "orders")[0] == 1
+        assert run("start", "orders")[0] == 1
         assert EventKind.CIRCUIT_CLOSED not in [one.event for one in stream.events(9)]
 
-    def test_a_wish_to_be_stopped_is_pointed_out(self, run: Run, stream: StreamHome) -> None:
-        stream.open_circuit(epoch=1, by="policy", reason="The budget is spent.", now=NOON)
-        run("stop", "orders")
+    def test_there_is_no_other_command_for_it(self, run: Run) -> None:
+        with pytest.raises(SystemExit) as ended:
+            run("close-circuit", "orders")
 
-        _, out, _ = run("close-circuit", "orders")
-
-        assert "start it: airflow-streaming start orders" in out
+        assert ended.value.code == 2
 
 
 class TestDeclareDead:

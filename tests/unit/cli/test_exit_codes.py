@@ -10,7 +10,7 @@ import pytest
 
 from airflow_streaming.cli.parser import COMMANDS
 from airflow_streaming.home.home import Home, StreamHome
-from airflow_streaming.model.records.control import CircuitState, DesiredState
+from airflow_streaming.model.records.control import DesiredState
 from tests.unit.cli.host import UNSEEN, FakeHost, Run, begin
 from tests.unit.home.make import NOON
 
@@ -24,7 +24,6 @@ GOOD: dict[str, Any] = {
     "conf": ("conf", "--spark", "4.3", "--cores", "8"),
     "start": ("start", "orders"),
     "stop": ("stop", "orders"),
-    "close-circuit": ("close-circuit", "orders"),
     "hand-over": ("hand-over", "orders", "--to", "dag2", "--reason", "moved"),
     "gate": ("gate", "rules"),
 }
@@ -45,7 +44,6 @@ PROBLEMS: dict[str, Any] = {
     "reuse": ("reuse", "nosuch", "--reason", "back"),
     "adopt": ("adopt", "/no/such/job.py", "--name", "new", "--checkpoint", STORE),
     "prepare-runtime": ("prepare-runtime", *RUNTIME),
-    "close-circuit": ("close-circuit", "nosuch"),
     "declare-dead": ("declare-dead", "orders", "--epoch", "9", "--reason", "sure"),
     "hand-over": ("hand-over", "orders", "--to", "a b", "--reason", "moved"),
     "plan": ("plan", "/no/such/job.py", *RUNTIME),
@@ -138,7 +136,7 @@ def test_a_number_out_of_its_range_is_refused_with_the_option_and_the_range(
 
 @pytest.mark.parametrize("option", ["--by", "--reason"])
 @pytest.mark.parametrize("text", ["", "  ", "\n"])
-@pytest.mark.parametrize("command", ["start", "stop", "close-circuit"])
+@pytest.mark.parametrize("command", ["start", "stop"])
 def test_who_acts_and_why_is_never_empty(
     run: Run, stream: StreamHome, command: str, option: str, text: str
 ) -> None:
@@ -181,23 +179,6 @@ def test_an_error_is_one_json_object_where_json_is_asked_for(run: Run, stream: S
 
     assert code == 1
     assert err == f"airflow-streaming: {json.loads(out)['error']}\n"
-
-
-def test_an_unreadable_desired_state_does_not_hide_a_closed_circuit(
-    run: Run, stream: StreamHome
-) -> None:
-    stream.open_circuit(epoch=0, by="policy", reason="The budget is spent.", now=NOON)
-    stream.store.create("orders/desired/000001.json", b"{}")
-
-    code, out, err = run("close-circuit", "orders")
-
-    circuit = stream.circuit()
-    assert code == 1
-    assert circuit is not None
-    assert circuit.state is CircuitState.CLOSED
-    assert "is closed" in out
-    assert "orders/desired/000001.json" in err
-    assert "The circuit of orders is closed." in err
 
 
 def test_a_status_that_waits_says_at_once_what_for(

@@ -61,7 +61,6 @@ COMMANDS = {
     "conf": ["conf", "orders", "--spark", "4.3", "--cores", "8"],
     "start": ["start", "orders"],
     "stop": ["stop", "orders"],
-    "close-circuit": ["close-circuit", "orders"],
     "declare-dead": ["declare-dead", "orders", "--epoch", "1", "--reason", "x"],
     "upgrade": ["upgrade", "status", "orders"],
     "cutover": ["cutover", "status", "orders"],

@@ -60,7 +60,7 @@ class TestUse:
         assert main(["list", "--home", home.store.uri]) == 0
         assert home.store.uri in capsys.readouterr().out
 
-    @pytest.mark.parametrize("command", ["status", "start", "stop", "close-circuit"])
+    @pytest.mark.parametrize("command", ["status", "start", "stop"])
     def test_an_unknown_stream_is_named_with_the_known_ones(
         self, run: Run, stream: StreamHome, command: str
     ) -> None:

@@ -147,7 +147,7 @@ def test_a_task_that_looked_before_the_removal_finds_the_epoch_taken(
         super(StreamHome, orders).create_epoch(make_epoch(4, token="old task"))
 
 
-@pytest.mark.parametrize("command", ["start", "stop", "status", "close-circuit", "prune"])
+@pytest.mark.parametrize("command", ["start", "stop", "status", "prune"])
 def test_commands_say_that_the_stream_was_removed(
     run: Run, orders: StreamHome, command: str
 ) -> None:

@@ -28,7 +28,7 @@ from airflow_streaming.model.records.epoch import Outcome
 from airflow_streaming.model.records.owner import Actor
 from airflow_streaming.model.records.policy import RestartPolicy
 from airflow_streaming.model.uris import digest_of
-from airflow_streaming.services.streams import close_circuit, declare_dead, hand_over, start, stop
+from airflow_streaming.services.streams import declare_dead, hand_over, start, stop
 from airflow_streaming.storage.probe import ensure_exclusive
 from tests.fakes import FakeLauncher
 from tests.unit.changes.cutover import cut_short
@@ -305,7 +305,6 @@ class Ordered:
         hand_over(self.home, "orders_v2", by="kim", reason="It was renamed.")
         if self.home.aftermath(1).death is None:
             declare_dead(self.home, FakeLauncher().probe, 1, by="kim", reason="It burnt.")
-        close_circuit(self.home, by="kim", reason="The test.")
         start(self.home, by="kim", reason="The test.")
 
     def drivers(self) -> int:

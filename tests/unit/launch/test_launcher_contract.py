@@ -448,6 +448,20 @@ def test_a_clone_of_the_machine_proves_no_death(
         assert world.launcher.probe(epoch, launch).state is ProcessState.RUNNING, case
 
 
+@on_hosts
+@pytest.mark.parametrize("cards", [("card-2",), ()], ids=["other_cards", "unknown"])
+def test_a_clone_that_booted_after_the_launch_proves_no_death(
+    world: HostWorld, epoch: Epoch, cards: tuple[str, ...]
+) -> None:
+    launch = world.start(epoch)
+    there = replace(FAKE_HOST, boot="boot-2", cards=cards)
+    clone = world.seen_from(there, booted=later(hours=1))
+
+    assert clone.probe(epoch, launch, lambda: None).state is ProcessState.UNSEEN
+    assert clone.kill(epoch, launch, lambda: None).state is ProcessState.UNSEEN
+    assert world.launcher.probe(epoch, launch).state is ProcessState.RUNNING
+
+
 @by_token
 @pytest.mark.parametrize(
     "handle",

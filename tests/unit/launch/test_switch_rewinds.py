@@ -111,11 +111,11 @@ def written(tmp_path: Path) -> Written:
 
 def test_checkpoint_and_sink_go_back_together(written: Written) -> None:
     assert codes(written.plan().refusals) == [RefusalCode.SINK_GAP]
-    plan = written.plan(rewind_sinks=True)
+    plan = written.plan(rewind=True)
     assert plan.refusals == ()
     assert len(written.sink.read()) == 2 * (NEWEST + 1)
 
-    done = written.switch(rewind_sinks=True)
+    done = written.switch(rewind=True)
 
     assert written.is_back()
     assert done.change.rewinds_sinks
@@ -135,7 +135,7 @@ def test_whoever_dies_at_a_file_is_followed_and_nothing_starts_in_between(tmp_pa
         with pytest.MonkeyPatch.context() as patch:
             dying(patch, life, lambda: None)
             try:
-                written.switch(rewind_sinks=True)
+                written.switch(rewind=True)
                 break
             except Killed:
                 deaths += 1
@@ -158,17 +158,35 @@ def test_a_sink_of_which_nothing_is_known_is_left_alone(tmp_path: Path) -> None:
     written = Written(tmp_path, has_plan=False)
     before = written.sink.tree()
 
-    plan = written.plan(rewind_sinks=True)
+    plan = written.plan(rewind=True)
     assert RefusalCode.SINK_NOT_REWOUND in codes(plan.refusals)
     with pytest.raises(RestoreRefused):
-        written.switch(rewind_sinks=True)
+        written.switch(rewind=True)
 
     assert (written.sink.tree(), written.checkpoint) == (before, written.old)
     assert written.home.changes() == []
 
 
+def test_a_folder_that_another_stream_writes_to_as_well_is_left_alone(written: Written) -> None:
+    other = written.home.beside("copies")
+    other.create_deployment(make_deployment(1, stream="copies", checkpoint="/elsewhere"), SCRIPT)
+    other.create_epoch(make_epoch(1, stream="copies", host=FAKE_HOST))
+    sink = SinkPlan(sink="file", format="parquet", target=f"file:{written.sink.root}/")
+    plan = QueryPlan(query="totals", spark="4.3.0", output_mode="append", sink=sink)
+    written._create(Layout("copies").place(QueryPlan, epoch=1, query="totals"), plan)
+    before = written.sink.tree()
+
+    (refused,) = written.plan(rewind=True).refusals
+
+    assert refused.code is RefusalCode.SINK_NOT_REWOUND
+    assert "query 'totals' of stream 'copies'" in refused.message
+    with pytest.raises(RestoreRefused):
+        written.switch(rewind=True)
+    assert (written.sink.tree(), written.checkpoint) == (before, written.old)
+
+
 def test_there_is_no_undo_onto_a_checkpoint_that_is_ahead_of_its_sink(written: Written) -> None:
-    written.switch(rewind_sinks=True)
+    written.switch(rewind=True)
 
     with pytest.raises(RestoreRefused):
         undo(written.home, written.launcher, by="kim")
@@ -200,7 +218,7 @@ def half_rewound(folder: Path) -> Written:
     with pytest.MonkeyPatch.context() as patch:
         dying(patch, Life(3), lambda: None)
         with pytest.raises(Killed):
-            written.switch(rewind_sinks=True)
+            written.switch(rewind=True)
     return written
 
 
@@ -256,7 +274,7 @@ def test_no_file_is_moved_once_the_stream_is_wanted_running(written: Written) ->
     with pytest.MonkeyPatch.context() as patch:
         dying(patch, Life(3), lambda: None)
         with pytest.raises(Killed):
-            written.switch(rewind_sinks=True)
+            written.switch(rewind=True)
     # Recorded at the moment in which the deployment was made, so that nothing refused it.
     written.home.want(DesiredState.RUNNING, by="kim", reason="A race.", now=NOON)
     before = written.sink.tree()
@@ -272,7 +290,7 @@ def test_no_file_is_moved_once_the_stream_is_wanted_running(written: Written) ->
 
 def test_the_way_forward_over_a_sink_that_was_put_back_is_refused(written: Written) -> None:
     ahead = written.back_up()
-    written.switch(rewind_sinks=True)
+    written.switch(rewind=True)
     restored = written.checkpoint
 
     plan = written.plan(of=ahead)
@@ -282,7 +300,7 @@ def test_the_way_forward_over_a_sink_that_was_put_back_is_refused(written: Writt
     )
     # It is said where the batches lie.
     assert f"_rolled_back/000001-{written.backup.id}" in plan.refusals[0].message
-    for asked in ({}, {"rewind_sinks": True}):
+    for asked in ({}, {"rewind": True}):
         with pytest.raises(RestoreRefused):
             written.switch(of=ahead, **asked)
     assert written.checkpoint == restored
@@ -414,7 +432,7 @@ def test_a_sink_of_a_query_that_is_not_restored_is_refused(written: Written) -> 
 def test_whoever_asks_for_sinks_to_be_rewound_is_not_told_to_ask_for_it(tmp_path: Path) -> None:
     written = Written(tmp_path, has_log=False)
 
-    plan = written.plan(rewind_sinks=True)
+    plan = written.plan(rewind=True)
 
     assert codes(plan.refusals) == [RefusalCode.SINK_NOT_REWOUND]
-    assert not any("--rewind-sinks" in refusal.message for refusal in plan.refusals)
+    assert not any("--rewind" in refusal.message for refusal in plan.refusals)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from airflow_streaming.model.records.epoch import Host
 from tests.unit.supervision.builders import BEGUN, HOST, a_query, a_status, minutes
 
 
@@ -34,25 +34,35 @@ def test_progress_is_timed_by_the_clock_of_the_driver(
 @pytest.mark.parametrize(
     ("earlier", "now", "proved"),
     [
-        (HOST, Host(name="worker-1", machine="m-1", boot="b-2"), True),
-        (HOST, HOST, False),
-        (HOST, Host(name="worker-2", machine="m-1", boot="b-2"), False),
-        (HOST, Host(name="worker-1", machine="m-2", boot="b-2"), False),
-        (HOST, Host(name="worker-1", machine="m-1", boot=""), False),
-        (Host(name="worker-1", machine="m-1"), HOST, False),
-        (Host(name="localhost", boot="b-1"), Host(name="localhost", boot="b-2"), False),
+        ({"boot": "b-2"}, {}, True),
+        ({"boot": "b-2", "cards": ("c-9", "c-1")}, {}, True),
+        ({}, {}, False),
+        ({"boot": "b-2", "name": "worker-2"}, {}, False),
+        ({"boot": "b-2", "machine": "m-2"}, {}, False),
+        ({"boot": ""}, {}, False),
+        ({}, {"boot": ""}, False),
+        ({"boot": "b-2", "machine": ""}, {"machine": ""}, False),
+        ({"boot": "b-2", "cards": ("c-2",)}, {}, False),
+        ({"boot": "b-2", "cards": ()}, {"cards": ()}, False),
     ],
     ids=[
         "another boot of the same machine",
+        "one more network card",
         "the same boot",
         "another name",
         "another machine",
         "boot unknown now",
         "boot unknown then",
         "machine unknown",
+        "a clone with another network card",
+        "no network card known",
     ],
 )
 def test_a_reboot_is_proved_by_the_same_machine_and_another_boot(
-    earlier: Host, now: Host, proved: bool
+    now: dict[str, Any], earlier: dict[str, Any], proved: bool
 ) -> None:
-    assert now.rebooted_since(earlier) is proved
+    assert replace(HOST, **now).rebooted_since(replace(HOST, **earlier)) is proved
+
+
+def test_a_network_card_that_comes_or_goes_makes_no_other_host() -> None:
+    assert replace(HOST, cards=()) == HOST

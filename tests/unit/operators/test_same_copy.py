@@ -24,7 +24,7 @@ from tests.unit.home.make import NOON, make_death, make_decision, make_deploymen
 from tests.unit.world import World
 
 PAGE = Path(__file__).parents[3] / "docs" / "failures.md"
-LOOPS = ("close-circuit", "StartStreamOperator")
+LOOPS = ("airflow-streaming start orders --reason", "StartStreamOperator")
 
 
 def give_up(stream: StreamHome, kind: FailureKind, *, epoch: int = 1, deployment: int = 1) -> None:
@@ -44,31 +44,26 @@ def is_open(stream: StreamHome) -> bool:
     return circuit is not None and circuit.state is CircuitState.OPEN
 
 
-START: Any = {"start": streams.start, "close-circuit": streams.close_circuit}
-
-
-@pytest.mark.parametrize("act", START.values(), ids=START.keys())
 @pytest.mark.parametrize("kind", FailureKind)
-def test_a_kind_that_lies_in_the_copy_is_refused(world: World, kind: FailureKind, act: Any) -> None:
+def test_a_kind_that_lies_in_the_copy_is_refused(world: World, kind: FailureKind) -> None:
     give_up(world.home, kind)
 
     if kind.is_in_copy:
         with pytest.raises(SameCopyRefused, match=r"Deployment 1 .* the same copy would start"):
-            act(world.home, by="ada", reason="try")
+            streams.start(world.home, by="ada", reason="try")
         assert is_open(world.home)
         assert world.home.desired() is None
-        act(world.home, by="ada", reason="the rows are gone", again=True)
+        streams.start(world.home, by="ada", reason="the rows are gone", again=True)
     else:
-        act(world.home, by="ada", reason="try")
+        streams.start(world.home, by="ada", reason="try")
     assert not is_open(world.home)
 
 
-@pytest.mark.parametrize("act", START.values(), ids=START.keys())
-def test_another_copy_starts(world: World, act: Any) -> None:
+def test_another_copy_starts(world: World) -> None:
     give_up(world.home, FailureKind.USER_CODE)
     world.home.create_deployment(make_deployment(2, b"fixed"), b"fixed")
 
-    act(world.home, by="ada", reason="corrected")
+    streams.start(world.home, by="ada", reason="corrected")
 
     assert not is_open(world.home)
 
@@ -85,11 +80,10 @@ def test_the_command_refuses_and_names_the_act(
     world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
     give_up(world.home, FailureKind.CONFIGURATION)
-    for command in ("start", "close-circuit"):
-        assert main(["--home", world.uri, command, "orders"]) == 1
-        refused = capsys.readouterr().err
-        assert "the same copy would start" in refused
-        assert "restart=True" in refused
+    assert main(["--home", world.uri, "start", "orders"]) == 1
+    refused = capsys.readouterr().err
+    assert "the same copy would start" in refused
+    assert "restart=True" in refused
     assert main(["--home", world.uri, "start", "orders", "--again"]) == 0
 
 
@@ -114,8 +108,8 @@ def test_the_page_offers_the_same_copy_as_an_act_of_its_own(world: World, is_off
     shown = page.whole(now_utc())
     acts = {one["act"]: one for one in shown["acts"]}
 
-    assert not {"start", "close-circuit"} & set(acts)
-    assert acts["start-again"]["danger"]
+    assert "start" not in acts
+    assert acts["start-again"]["red"]
     assert "Deployment 1 failed in this way" in acts["start-again"]["says"]
     assert "Apply the dag's edited spec" in acts["start-again"]["says"]
     assert is_off or "restart=True" in shown["remedy"]

@@ -204,7 +204,7 @@ def test_a_spent_budget_fails_the_task_and_opens_the_circuit(world: World) -> No
 
     with pytest.raises(
         AirflowFailException,
-        match=r"budget of 0 restarts in 1 h for infra.* is spent.*close-circuit orders",
+        match=r"budget of 0 restarts in 1 h for infra.* is spent.*airflow-streaming start orders",
     ):
         operator.execute_complete(world.context(), {"watched": trigger.watched})
 

@@ -34,7 +34,9 @@ from airflow_streaming.supervision.decide import ReconcileInput
 NOW: Final = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 BEGUN: Final = NOW - timedelta(hours=1)
 EPOCH: Final = 17
-HOST: Final = Host(name="worker-1", machine="m-1", boot="b-1", pid_space="pid:[4026531836]")
+HOST: Final = Host(
+    name="worker-1", machine="m-1", boot="b-1", pid_space="pid:[4026531836]", cards=("c-1",)
+)
 
 
 def seconds(number: float) -> timedelta:

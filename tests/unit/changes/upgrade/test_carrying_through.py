@@ -119,7 +119,7 @@ def test_what_only_the_dag_can_put_back_is_refused_before_anything_is_said(tmp_p
     stream = Upgraded(tmp_path)
     soaking(stream, sinks=REMEMBERS)
 
-    with pytest.raises(UpgradeRefused, match="rewind_sink"):
+    with pytest.raises(UpgradeRefused, match="rewind_with"):
         through(stream).check()
 
     assert Stage.ROLLING_BACK not in stream.home.stages(1)
