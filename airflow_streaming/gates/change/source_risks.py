@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from airflow_streaming.gates.change.pair import shown
 from airflow_streaming.gates.findings import GateFinding
 from airflow_streaming.gates.rules import rule_named
 from airflow_streaming.model.spark.plan import QueryPlan
@@ -16,7 +17,8 @@ from airflow_streaming.model.spark.source_replay import SourceReplay, replay_of
 
 NOT_REPLAYABLE: Final = rule_named("source.not_replayable")
 REPLAY_UNKNOWN: Final = rule_named("source.replay_unknown")
-SOURCE_RISK_RULES: Final = (NOT_REPLAYABLE, REPLAY_UNKNOWN)
+INFERRED: Final = rule_named("source.inferred_schema")
+SOURCE_RISK_RULES: Final = (NOT_REPLAYABLE, REPLAY_UNKNOWN, INFERRED)
 _RULES: Final = {
     SourceReplay.CANNOT: NOT_REPLAYABLE,
     SourceReplay.UNKNOWN: REPLAY_UNKNOWN,
@@ -31,5 +33,11 @@ def judge_source_risks(plan: QueryPlan) -> Iterator[GateFinding]:
             yield rule.found(
                 f"Source {number} ({source.source}): {rule.sentence}",
                 new=source.source,
+                evidence=f"sources[{number}] in the new plan",
+            )
+        if source.inferred:
+            yield INFERRED.found(
+                f"Source {number} ({', '.join(source.paths)}): {INFERRED.sentence}",
+                new=shown(source.schema),
                 evidence=f"sources[{number}] in the new plan",
             )
