@@ -26,7 +26,7 @@ from airflow_streaming.advice.setting_risks import (
     shuffle_partitions,
     without_effect,
 )
-from airflow_streaming.advice.source_risks import replay
+from airflow_streaming.advice.source_risks import replay, schema_inference
 from airflow_streaming.advice.state_risks import growth, skipped_state, state_store, watermark
 
 Rule = Callable[[Facts], Iterator[Advice]]
@@ -46,6 +46,7 @@ RULES: Final[tuple[Rule, ...]] = (
     rate_limit,
     processing_trigger,
     retention,
+    schema_inference,
     executors,
     dynamic_allocation,
     without_effect,

@@ -1,4 +1,4 @@
-"""Risks of sources: rows that a restart cannot read again."""
+"""Risks of sources: rows that a restart cannot read again, columns that it may find otherwise."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from airflow_streaming.advice.examined import (
 from airflow_streaming.model.spark.failure_signs import FailureKind
 from airflow_streaming.model.spark.source_replay import SourceReplay, replay_of
 
+SCHEMA_INFERENCE: Final = "spark.sql.streaming.schemaInference"
 _ASK: Final = "Read the source's documentation: after a kill it must return the same rows for the same offsets."
 
 
@@ -45,3 +46,24 @@ def replay(facts: Facts) -> Iterator[Advice]:
             yield unknown(rule, what, query=plan.query, remedy=_ASK)
         else:
             yield fine(rule, f"Its sources can be replayed: {', '.join(found)}.", query=plan.query)
+
+
+def schema_inference(facts: Facts) -> Iterator[Advice]:
+    """Look for file sources whose columns Spark finds in the files."""
+    rule = "schema-inference"
+    if not facts.plans:
+        yield unknown(rule, NO_PLANS)
+    for plan in facts.plans:
+        inferred = [path for source in plan.sources if source.inferred for path in source.paths]
+        if inferred:
+            yield risk(
+                rule,
+                RiskLevel.MEDIUM,
+                "Every start infers the columns from the files that are there, so a restart may find other "
+                "columns or types: a column is lost or null, or the state does not fit any more.",
+                query=plan.query,
+                evidence=f"no schema for {', '.join(inferred)}; {SCHEMA_INFERENCE} is on",
+                remedy=f"Give the source a schema, readStream.schema(...), and leave {SCHEMA_INFERENCE} off.",
+            )
+        else:
+            yield fine(rule, "No source infers its columns.", query=plan.query)

@@ -21,7 +21,6 @@ from airflow_streaming.gates.change import (
     settings,
     sinks,
     source_options,
-    source_risks,
     sources,
     steps,
     user_state,
@@ -49,8 +48,7 @@ from airflow_streaming.gates.change.settings import (
     pinned_against,
 )
 from airflow_streaming.gates.change.sinks import FOREACH, VIEWS, judge_sink, judge_skipping
-from airflow_streaming.gates.change.source_risks import judge_source_risks
-from airflow_streaming.gates.change.sources import judge_sources, place
+from airflow_streaming.gates.change.sources import judge_source_remarks, judge_sources, place
 from airflow_streaming.gates.change.steps import judge_steps
 from airflow_streaming.gates.findings import (
     GateDecision,
@@ -265,7 +263,7 @@ def judge_change(
     known = checkpoint if checkpoint is not None and has_begun(checkpoint) else None
     if _is_unread(new):
         return [replace(finding, query=new.query) for finding in found]
-    found += [*judge_skipping(new, known), *judge_source_risks(new)]
+    found += [*judge_skipping(new, known), *judge_source_remarks(new)]
     if old is not None and not _is_unread(old):
         pair = Pair(
             old=old,
@@ -471,7 +469,7 @@ CHANGE_RULES: Final[tuple[Rule, ...]] = (
     *JUDGING_RULES,
     *sources.RULES,
     *source_options.RULES,
-    *source_risks.SOURCE_RISK_RULES,
+    *sources.SOURCE_REMARK_RULES,
     *sources.SOURCE_SCHEMA_RULES,
     *operators.RULES,
     *aggregation.RULES,

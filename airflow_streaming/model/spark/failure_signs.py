@@ -125,7 +125,7 @@ class FailureKind(StrEnum):
         FailureClass.FINAL,
         (
             "Read from a source that can be replayed: files, Kafka, a table. A socket sends only new "
-            "lines to a new driver and counts them from 0. To go on with the socket, start with a new "
+            "lines to a new driver and counts them from 0. To keep the socket, start with a new "
             "checkpoint; the state of the old one and the lines of the interrupted batch are lost."
         ),
         True,

@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -197,13 +197,19 @@ class World:
         self.store.create(LAYOUT.place(Epoch, number=number), epoch.to_bytes())
         return epoch
 
-    def launch(self, epoch: int = 1, *options: str, env: dict[str, str] | None = None) -> Driver:
-        """Start the driver of an epoch that was begun."""
+    def launch(
+        self,
+        epoch: int = 1,
+        *options: str,
+        env: dict[str, str] | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> Driver:
+        """Start the driver of an epoch that was begun, with more settings of Spark."""
         log = self.folder / f"driver-{epoch}.log"
         with log.open("wb") as output:
             process = subprocess.Popen(
                 [
-                    *self._submit(),
+                    *self._submit(settings or {}),
                     "--epoch",
                     str(epoch),
                     "--token",
@@ -220,18 +226,26 @@ class World:
         self.drivers.append(driver)
         return driver
 
-    def run(self, script: str, *, env: dict[str, str] | None = None, **changes: Any) -> Driver:
+    def run(
+        self,
+        script: str,
+        *,
+        env: dict[str, str] | None = None,
+        settings: Mapping[str, str] | None = None,
+        **changes: Any,
+    ) -> Driver:
         """Deploy a script, begin the first epoch, and start its driver."""
         self.deploy(script, **changes)
         self.begin_epoch()
-        return self.launch(env=env)
+        return self.launch(env=env, settings=settings)
 
-    def _submit(self) -> list[str]:
+    def _submit(self, more: Mapping[str, str]) -> list[str]:
         conf = {
             "spark.master": "local[2]",
             "spark.ui.enabled": "false",
             "spark.sql.shuffle.partitions": "2",
             "spark.sql.warehouse.dir": str(self.folder / "warehouse"),
+            **more,
         }
         settings = [part for pair in conf.items() for part in ("--conf", "=".join(pair))]
         submit = str(self._spark_home() / "bin" / "spark-submit")

@@ -35,3 +35,22 @@ def test_a_source_that_cannot_be_replayed_is_a_risk(
 
 def test_without_plans_it_is_not_known() -> None:
     assert the_one("source-replay", facts(plans=())).outcome is Outcome.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("is_inferred", "outcome", "level"),
+    [(True, Outcome.RISK, RiskLevel.MEDIUM), (False, Outcome.FINE, None)],
+)
+def test_columns_that_spark_infers_are_a_risk(
+    is_inferred: bool, outcome: Outcome, level: RiskLevel | None
+) -> None:
+    source = SourcePlan(source="file", format="json", paths=("/in",), inferred=is_inferred)
+    plan = replace(a_planned_query(), sources=(source,))
+    advice = the_one("schema-inference", facts(plans=(plan,)))
+
+    assert (advice.outcome, advice.level) == (outcome, level)
+    assert ("/in" in advice.evidence) is is_inferred
+
+
+def test_without_plans_inference_is_not_known() -> None:
+    assert the_one("schema-inference", facts(plans=())).outcome is Outcome.UNKNOWN

@@ -41,6 +41,7 @@ KAFKA: Final = replace(STATELESS, sources=(b.a_kafka_source(),))
 RATE: Final = b.with_source(STATELESS, source="rate", format="", paths=(), options={})
 SOCKET: Final = b.with_source(STATELESS, source="socket", format="", paths=(), options={})
 OWN: Final = b.with_source(STATELESS, source="weather", format="", paths=(), options={})
+INFERRED: Final = b.with_source(STATELESS, inferred=True)
 CSV: Final = b.with_source(STATELESS, format="csv")
 TO_KAFKA: Final = replace(STATELESS, sink=b.a_sink("kafka", "key string, value string", target="t"))
 TO_FUNCTION: Final = replace(

@@ -7,6 +7,7 @@ from typing import Final
 from tests.unit.gates.change import builders as b
 from tests.unit.gates.change.edit import (
     CSV,
+    INFERRED,
     KAFKA,
     NAMED,
     NO,
@@ -29,6 +30,7 @@ SOURCES: Final = (
     edit_of("one source less", TWO, drop_source(TWO), "source.number", NO),
     edit_of("file to rate", STATELESS, RATE, "source.type", NO),
     edit_of("file to socket", STATELESS, SOCKET, "source.type", NO),
+    edit_of("an inferred schema, as it is", INFERRED, INFERRED, "source.inferred_schema", YES),
     edit_of("a socket, as it is", SOCKET, SOCKET, "source.not_replayable", YES),
     edit_of("a source of its author's, as it is", OWN, OWN, "source.replay_unknown", YES),
     edit_of("two sources swapped", TWO, swap(TWO), "source.order", NO),
