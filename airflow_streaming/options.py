@@ -43,9 +43,11 @@ __all__ = [
     "Approval",
     "BackupLevel",
     "BackupOptions",
+    "ChangeApproval",
     "ChangeOptions",
     "Check",
     "Connections",
+    "CutoverApproval",
     "CutoverCheck",
     "CutoverOptions",
     "Edits",
@@ -152,12 +154,28 @@ class GreenStart(StrEnum):
 
 
 class Approval(StrEnum):
-    """Whether a step of a cutover needs a user."""
+    """Whether a step of a change needs a user."""
 
     ASK = "ask"
     """An approval is requested."""
     AUTO = "auto"
     """The step is taken automatically when all that was asked for is proved."""
+
+
+class ChangeApproval(TypedDict, total=False):
+    """The steps of an upgrade or a restart that need a user; the form decides about a step without a value. Templated."""
+
+    begin: Approval | str
+    """Before anything is changed; without a form ``ask``, of a restart ``auto``."""
+
+
+class CutoverApproval(ChangeApproval, total=False):
+    """The steps of a cutover that need a user; the form decides about a step without a value. Templated."""
+
+    switch: Approval | str
+    """Before green becomes live; without a form ``ask``. An inconclusive comparison always asks."""
+    end: Approval | str
+    """After a good soak, before the point of no return; without a form ``auto``."""
 
 
 def check_moment(name: str, given: str | None) -> None:
@@ -227,8 +245,8 @@ class ChangeOptions:
     :param soak: What the new deployment must show before it is kept.
     :param approvers: Ids of the users who may approve; the user who starts a run may name fewer of
         them, not others. Empty: the form decides.
-    :param need_approval: Request an approval before anything is changed; templated. ``None``: the
-        form decides, and without one an approval is requested.
+    :param approval: Whether a user is asked, by step; ``None``: the form decides about all steps. With
+        ``approvers`` the step ``begin`` always asks.
     :param approval_timeout: Without an answer for so long, the change is rejected; ``None``: never.
     :param approval_notifiers: Notifiers that send the request.
     :param dry_run: Report only; templated. ``None``: the form decides, and without one it is a dry run.
@@ -244,7 +262,7 @@ class ChangeOptions:
 
     soak: SoakTerms | None = None
     approvers: Sequence[str] = ()
-    need_approval: bool | str | None = None
+    approval: ChangeApproval | None = None
     accept: Sequence[str] | None = None
     approval_timeout: timedelta | None = timedelta(days=1)
     approval_notifiers: Sequence[Notifier] = ()
@@ -292,7 +310,6 @@ class RestartOptions(ChangeOptions):
     """
     Options of a rolling restart.
 
-    :param need_approval: ``None``: the form decides, and without one no approval is requested.
     :param checks: Called with a ``Soaked`` after a good soak; one that finds a problem has the restart
         rolled back.
     :param rewind_with: Takes batches back out of a sink that is no file sink; see ``Rewinding``.
@@ -349,9 +366,7 @@ class CutoverOptions(ChangeOptions):
         where several switch together.
     :param checks: Called with a ``SideBySide`` while the outputs are compared; one that finds a
         problem aborts the cutover.
-    :param promote: Whether the switch needs an approval; one is always requested when the comparison
-        is inconclusive; templated. ``None``: the form decides, and without one it is requested.
-    :param finalize: Whether the end of a good soak, the point of no return, needs an approval.
+    :param approval: As of every change; also of the switch and of the end of a good soak.
     :param retain_blue: How long blue's checkpoint and output are kept afterwards; a form may say
         another time.
     :param keeps_blue_running: Parallel outputs only: blue runs on through the soak, so that a rollback
@@ -371,8 +386,7 @@ class CutoverOptions(ChangeOptions):
     ready: ReadyTerms | None = None
     pointers: Pointer | Sequence[Pointer] | Mapping[str, Pointer | Sequence[Pointer]] = ()
     checks: CutoverCheck | Sequence[CutoverCheck] = ()
-    promote: Approval | str | None = None
-    finalize: Approval | str = Approval.AUTO
+    approval: CutoverApproval | None = None
     retain_blue: timedelta = timedelta(days=1)
     keeps_blue_running: bool = True
     deadlines: Mapping[str, Positive] = field(default_factory=dict)

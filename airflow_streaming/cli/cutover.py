@@ -339,7 +339,7 @@ def _final_backup(home: StreamHome, arguments: argparse.Namespace, person: Perso
 
     def take(change: Change, pair: Pair, blue: Deployment) -> str:
         return final_backup(
-            *(home, open_backup_store(uri, create=True), change, pair, blue),
+            *(home, open_backup_store(uri, create=True, home=home.store), change, pair, blue),
             by=person.name,
             reason=person.reason,
             progress=ConsoleProgress(),

@@ -228,7 +228,7 @@ class RehearsalOperator(GateTask):
         if not self.backup_id:
             return checkpoints_of(home, self.storage_options())
         uri = self.backup_store or default_store(self.stream.home)
-        store = BackupStoreHook(uri, self.home_conn_id).get_conn()
+        store = BackupStoreHook(uri, self.home_conn_id).get_conn(home=home.store)
         if self.backup_id != "newest":
             return OfBackup(store=store, backup=store.backup(self.backup_id, home.name))
         backups = store.backups(home.name)

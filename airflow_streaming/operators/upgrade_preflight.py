@@ -21,15 +21,23 @@ from airflow_streaming.model.records.control import ChangeKind
 from airflow_streaming.model.records.upgrade import SinkReplaySemantics, SoakTerms
 from airflow_streaming.model.records.upgrade_table import UPGRADE, Stage
 from airflow_streaming.operators.common.checkpoint import truth
-from airflow_streaming.operators.common.form_edits import ENDED_XCOM_KEY, found_change, key_of
+from airflow_streaming.operators.common.form_edits import (
+    ENDED_XCOM_KEY,
+    found_change,
+    is_asked,
+    key_of,
+)
 from airflow_streaming.operators.common.gate import (
     MARKDOWN_XCOM_KEY,
     REPORT_XCOM_KEY,
     asked,
     fail_if_refused,
     line_of,
+    log_decision,
+    log_report,
 )
 from airflow_streaming.operators.common.upgrade import UpgradeTask
+from airflow_streaming.options import Approval, ChangeApproval
 from airflow_streaming.reports.markdown import markdown
 from airflow_streaming.reports.upgrade import upgrade_report
 from airflow_streaming.supervision.standby import WITH_STANDBY
@@ -103,8 +111,9 @@ class UpgradePreflightOperator(UpgradeTask):
         or ``None``: as the stream's ``standby`` says, which pays for a second driver already. (templated)
     :param is_dry_run: The run only looks, so it continues with no upgrade that it finds open.
         (templated)
-    :param need_approval: A user reads the report before anything is done. With ``same_code`` there
-        is no rehearsal, so without a user what the gates do not know is refused. (templated)
+    :param approval: ``begin``: ``ask`` (default) where a user reads the report before anything is done, or
+        ``auto``. With ``same_code`` there is no rehearsal, so without a user what the gates do not know
+        is refused. (templated)
     """
 
     template_fields: Sequence[str] = (
@@ -112,7 +121,7 @@ class UpgradePreflightOperator(UpgradeTask):
         "accept",
         "prewarm",
         "is_dry_run",
-        "need_approval",
+        "approval",
     )
 
     @checked
@@ -127,7 +136,7 @@ class UpgradePreflightOperator(UpgradeTask):
         repartitions: bool = False,
         even_if_equal: bool = False,
         is_dry_run: bool | str = False,
-        need_approval: bool | str = True,
+        approval: ChangeApproval | str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -140,7 +149,7 @@ class UpgradePreflightOperator(UpgradeTask):
         self.repartitions = repartitions
         self.even_if_equal = even_if_equal
         self.is_dry_run = is_dry_run
-        self.need_approval = need_approval
+        self.approval = approval
 
     def execute(self, context: Context) -> str:
         return asked(lambda: self._execute(context))
@@ -202,13 +211,16 @@ class UpgradePreflightOperator(UpgradeTask):
             )
 
     def _check_is_known(self, found: Preflight) -> None:
-        is_asked = truth(self.need_approval, "need_approval")
-        if not self.same_code or is_asked or not found.has_to_be_rehearsed:
+        if (
+            not self.same_code
+            or is_asked(self.approval, "begin", Approval.ASK)
+            or not found.has_to_be_rehearsed
+        ):
             return
         unknown = next(f for f in found.gates.findings if f.severity is found.decision)
         raise AirflowFailException(
             f"The gates cannot prove that the restart of {self.stream.name!r} is safe: {line_of(unknown)} "
-            "Ask for an approval (need_approval), or make it an upgrade, which is rehearsed."
+            "Ask for an approval (approval of begin: ask), or make it an upgrade, which is rehearsed."
         )
 
     def _look(
@@ -271,13 +283,13 @@ class UpgradePreflightOperator(UpgradeTask):
         return True
 
     def _tell(self, found: Preflight, context: Context) -> None:
-        for finding in found.gates.findings:
-            self.log.info("%s", line_of(finding))
-        self.log.info("Decision: %s", found.decision.value)
+        log_decision(found.decision, found.gates.findings, self.log)
         report = {**found.to_dict(), "key": key_of(context)}
         context["ti"].xcom_push(key=REPORT_XCOM_KEY, value=report)
-        page = markdown(upgrade_report(found, self.soak))
-        context["ti"].xcom_push(key=MARKDOWN_XCOM_KEY, value=page)
+        page = upgrade_report(found, self.soak)
+        context["ti"].xcom_push(key=MARKDOWN_XCOM_KEY, value=markdown(page))
+        # A dry run asks for no approval, so no other page shows it.
+        log_report(page, self.log)
 
     @staticmethod
     def _skip(context: Context, reason: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from airflow_streaming.changes.upgrade.waits import waits_for
 from airflow_streaming.exceptions import RecordError
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.durations import duration_text
@@ -82,6 +83,7 @@ def _upgrade(home: StreamHome, change: Change, end: ChangeEnd | None) -> dict[st
     is_soaking = end is None and bool(open_one.soaks_for)
     return {
         "state": now.value,
+        "waits_for": cut(waits_for(home.name, history, terms), 400) if end is None else "",
         "since": told(open_one.since),
         "until": told(open_one.since + open_one.soaks_for) if is_soaking else None,
         "table": [
@@ -185,6 +187,12 @@ def _checks(
 
 def _facts(facts: Mapping[str, str], most: int = 30) -> dict[str, str]:
     return {cut(key, 100): cut(value, 500) for key, value in [*facts.items()][:most]}
+
+
+def open_upgrade_waits_for(home: StreamHome, change: Change) -> str:
+    """Return what the open upgrade of a stream waits for."""
+    terms = tried(lambda: home.terms(change))
+    return cut(waits_for(home.name, home.upgrade_steps(change.number), terms), 400)
 
 
 def acts_of(home: StreamHome, status: StreamStatus) -> list[dict[str, Any]]:

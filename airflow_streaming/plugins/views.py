@@ -33,7 +33,7 @@ from airflow_streaming.model.records.upgrade import OpenUpgrade
 from airflow_streaming.model.records.upgrade_table import Stage
 from airflow_streaming.model.status import QueryStatus, Status
 from airflow_streaming.plugins.access.drivers import in_time
-from airflow_streaming.plugins.changes import acts_of
+from airflow_streaming.plugins.changes import acts_of, open_upgrade_waits_for
 from airflow_streaming.plugins.lists import backup_view
 from airflow_streaming.plugins.page_values import cut, told, tried
 from airflow_streaming.services.status_reader import failing, read_status
@@ -114,8 +114,11 @@ class StreamWatch:
         }
 
     def _change(self, look: StreamStatus) -> dict[str, Any] | None:
-        """Return the open change, with the failures of a green lane that the stream's own state leaves out."""
+        """Return the open change: what an upgrade waits for, and the failures of a green lane."""
         shown, change = change_view(look.change, look.now), look.change
+        if shown is not None and isinstance(change, OpenUpgrade):
+            record = self.home.change(change.change)
+            return {**shown, "waits_for": tried(lambda: open_upgrade_waits_for(self.home, record))}
         if shown is None or not isinstance(change, CutoverStanding) or not change.green:
             return shown
         lane = self.home.beside(change.green)

@@ -116,7 +116,7 @@ WRONG: list[tuple[Callable[..., Any], str, Any]] = [
     (UpgradeOptions, "edits", "conf"),
     (UpgradeOptions, "prewarm", "maybe"),
     (UpgradeOptions, "dry_run", ""),
-    (CutoverOptions, "need_approval", "ja"),
+    (CutoverOptions, "approval", "ja"),
     (RestartOptions, "checks", 1),
     (CutoverOptions, "deadlines", [timedelta(hours=1)]),
     (CutoverOptions, "approval_notifiers", 5),
@@ -131,7 +131,7 @@ WRONG: list[tuple[Callable[..., Any], str, Any]] = [
     (SoakTerms, "queries", "orders"),
     (SoakTerms, "batches", 10**30),
     (ReadyTerms, "measuring_errors", 0),
-    (UpgradeOptions, "need_approval", "x"),
+    (UpgradeOptions, "approval", ["begin"]),
 ]
 
 
@@ -425,7 +425,7 @@ def test_sizes_of_a_run_and_advice_are_taken() -> None:
 
 
 def test_templates_whole_numbers_and_nothing_are_taken_where_they_are_declared() -> None:
-    CutoverOptions(dry_run="{{ params.dry_run }}", need_approval=None, ready=ReadyTerms())
+    CutoverOptions(dry_run="{{ params.dry_run }}", approval=None, ready=ReadyTerms())
     UpgradeOptions(soak=SoakTerms(backlog_growth=2), approval_timeout=None)
     Connections(conn_id="{{ var.value.spark }}", home_conn_id=None)
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from airflow_streaming.home.home import StreamHome
 
 Kinds: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
-_OF_A_HOME: Final = frozenset({"backup", "restore", "undo", "abandon"})
+_OF_A_HOME: Final = frozenset({"backup", "restore", "undo", "abandon", "repair"})
 _CODES: Final = "Exit codes: 0 done, 1 a problem or a refusal, 2 wrong use."
 _EPILOGS: Final = {
     "inspect": "Examples:\n  airflow-streaming checkpoint inspect s3a://lake/checkpoints/orders\n\n"
@@ -61,6 +61,7 @@ def add_verbs(parser: argparse.ArgumentParser) -> None:
     _restore(kinds)
     _undo(kinds)
     _abandon(kinds)
+    _repair(kinds)
     _clone(kinds)
     _carry_over(kinds)
     _retain(kinds)
@@ -70,7 +71,7 @@ def add_verbs(parser: argparse.ArgumentParser) -> None:
 def needs_home(arguments: argparse.Namespace) -> bool:
     """Tell whether a verb is about a stream of a home."""
     match arguments.verb:
-        case "undo" | "abandon":
+        case "undo" | "abandon" | "repair":
             return True
         case "restore":
             return arguments.stream is not None
@@ -204,6 +205,13 @@ def _abandon(kinds: Kinds) -> None:
         action="store_true",
         help="file sinks that the restore could not put back were put back by hand",
     )
+    add_person(verb)
+
+
+def _repair(kinds: Kinds) -> None:
+    text = "Move the batch that was not committed out of the file sinks of a stopped stream"
+    verb = _verb(kinds, "repair", text)
+    verb.add_argument("stream", metavar="STREAM", help="name of the stream")
     add_person(verb)
 
 
@@ -346,6 +354,7 @@ _ON_A_STREAM: Final = {
     "restore": ("restoring", "restore_of_home"),
     "undo": ("restoring", "undo_restore"),
     "abandon": ("restoring", "abandon_restore"),
+    "repair": ("restoring", "repair_sinks"),
 }
 
 

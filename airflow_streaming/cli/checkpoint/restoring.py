@@ -1,4 +1,4 @@
-"""``checkpoint restore``, ``undo``, ``abandon``, ``clone`` and ``carry-over``."""
+"""``checkpoint restore``, ``undo``, ``abandon``, ``repair``, ``clone`` and ``carry-over``."""
 
 from __future__ import annotations
 
@@ -135,6 +135,25 @@ def undo_restore(stream: StreamHome, arguments: Namespace, person: Person) -> in
     if arguments.repair:
         return _show_repair(undo_repair(stream, listed_launcher(), by=by, reason=reason), arguments)
     return _show(undo(stream, listed_launcher(), by=by, reason=reason, accept=accept), arguments)
+
+
+def repair_sinks(stream: StreamHome, arguments: Namespace, person: Person) -> int:
+    """Repair the file sinks of a stopped stream."""
+    from airflow_streaming.changes.restore.hand_repair import repair_by_hand
+    from airflow_streaming.cli.asked_clusters import listed_launcher
+
+    found = repair_by_hand(stream, listed_launcher(), by=person.name, reason=person.reason)
+    if arguments.json:
+        repairs = [encode(one.repair) if one.repair else None for one in found]
+        told = [
+            {"query": one.query, "reason": one.reason, "repair": repair}
+            for one, repair in zip(found, repairs, strict=True)
+        ]
+        show_json({"stream": stream.name, "sinks": told})
+    else:
+        nothing = f"No file sink of stream {stream.name} is ahead of its checkpoint."
+        show_lines([one.reason for one in found] or [nothing])
+    return PROBLEM if any(one.repair is None for one in found) else OK
 
 
 def _show_repair(repair: SinkRepair, arguments: Namespace) -> int:

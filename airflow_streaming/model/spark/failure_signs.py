@@ -109,7 +109,9 @@ class FailureKind(StrEnum):
         (
             "The sink has the planned batch and the checkpoint has no commit of it: Spark skips "
             "the batch and has no state for it. A file sink: start the stream again, which moves "
-            "the batch out of the sink first; the timeline says why where it did not. A function "
+            "the batch out of the sink first; the timeline says why where it did not. With "
+            "repair_sinks off, stop the stream and repair it by hand: airflow-streaming "
+            "checkpoint repair STREAM. A function "
             "or a table that skips known batches: let it take the batch once more, or restore a "
             "backup."
         ),

@@ -206,7 +206,7 @@ export function stream(root, dag, name) {
     put(
       change,
       h("span", { class: `tag ${open.waits || open.overdue || open.failing ? "warn" : "busy"}` }, `${open.kind}: ${words(open.state)}`),
-      h("span", {}, h("b", {}, `for ${lasted(open.since, Date.now())}. `), about(open.kind, open.state), open.failing ? [" ", h("b", { class: "hot" }, open.failing)] : null, open.until ? h("span", { class: "dim" }, ` ${open.overdue ? "Overdue since" : "Until"} ${stamp(open.until)}.`) : null),
+      h("span", {}, h("b", {}, `for ${lasted(open.since, Date.now())}. `), open.waits_for ? `Waits for ${open.waits_for}.` : about(open.kind, open.state), open.failing ? [" ", h("b", { class: "hot" }, open.failing)] : null, open.until ? h("span", { class: "dim" }, ` ${open.overdue ? "Overdue since" : "Until"} ${stamp(open.until)}.`) : null),
       h("span", { class: "grow" }),
       acts.map((one) => page.actButton(one.act, words(one.act.split(".")[1]))),
       h("button", { class: "button", onclick: () => showPanel("changes") }, "Details"),

@@ -16,10 +16,12 @@ from airflow_streaming.cli.main import main
 from airflow_streaming.home.home import Home
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.control import DesiredState
+from airflow_streaming.model.records.epoch import TerminationProof
 from airflow_streaming.model.spark.plan import QueryPlan, SinkPlan
 from airflow_streaming.model.storage import LocalStore
 from tests.golden import golden_checkpoint
 from tests.unit.checkpoints.filesink import FileSink
+from tests.unit.checkpoints.repair_cases import DeadStream
 from tests.unit.home.make import NOON, SCRIPT, make_deployment, make_epoch
 
 Command = Callable[..., tuple[int, Any, str]]
@@ -527,6 +529,25 @@ class TestAStreamOfAHome:
         code, told, _ = command("abandon", "orders", *of_home)
         assert code == 0
         assert "no change" in told
+
+    def test_its_sinks_are_repaired_by_hand(self, command: Command, tmp_path: Path) -> None:
+        dead = DeadStream(tmp_path)
+        of_home = ("--home", dead.home.store.uri)
+        code, _, errors = command("repair", "orders", *of_home)
+        assert code == 1
+        assert "running" in errors
+        dead.home.want(DesiredState.STOPPED, by="ada", reason="To repair it.", now=NOON)
+        proof = TerminationProof(
+            epoch=1, by="ada", declared_at=NOON, evidence="Seen in the rack.", override=True
+        )
+        dead.home.declare_dead(proof)
+
+        code, told, _ = command("repair", "orders", "--json", *of_home)
+
+        assert code == 0
+        assert [one["repair"]["batch"] for one in told["sinks"]] == [dead.batch]
+        assert dead.batches_in_sink() == set(range(dead.batch))
+        assert "is ahead of its checkpoint" in command("repair", "orders", *of_home)[1]
 
     def test_it_is_refused_while_the_stream_is_wanted_running(
         self, command: Command, home: Path, tmp_path: Path

@@ -407,15 +407,15 @@ def test_a_run_that_is_cleared_after_its_end_is_refused_at_once(
 
 
 @pytest.mark.parametrize(
-    ("need_approval", "is_refused"), [("False", True), (False, True), ("True", False)]
+    ("approval", "is_refused"), [({"begin": "auto"}, True), ({"begin": "ask"}, False), ({}, False)]
 )
 def test_a_restart_that_the_gates_do_not_know_needs_a_person(
-    need_approval: bool | str, is_refused: bool, world: World, gates: SimpleNamespace
+    approval: dict[str, str], is_refused: bool, world: World, gates: SimpleNamespace
 ) -> None:
     world.run()
     gates.change = report_of([finding(GateDecision.UNKNOWN)])
     xcoms: dict[tuple[str, str], Any] = {}
-    task = preflight(world, same_code=True, need_approval=need_approval)
+    task = preflight(world, same_code=True, approval=approval)
 
     if not is_refused:
         assert task.execute(context(xcoms)) == "unknown"
