@@ -303,7 +303,7 @@ class SparkStreamOperator(SpecTask):
                     keeper.begin(situation, step)
             case Action.SETTLE:
                 decision = keeper.settle(situation)
-                tags = {"stream": self.stream.name, "lane": hook.home.name}
+                tags: dict[str, Any] = {"stream": self.stream.name, "lane": hook.home.name}
                 alerts.tell_decision(decision)
                 if decision.action is RestartAction.GIVE_UP:
                     telemetry.count("gave_up", **tags)

@@ -196,7 +196,7 @@ class _Shared:
         return {field.name: getattr(self.connections, field.name) for field in fields(Connections)}
 
 
-RETRIES: Final = {"retries": 2, "retry_delay": timedelta(minutes=2)}
+RETRIES: Final[Mapping[str, Any]] = {"retries": 2, "retry_delay": timedelta(minutes=2)}
 """Of tasks that need no Spark and may be tried again at once."""
 Options = TypeVar("Options", bound=ChangeOptions)
 
@@ -363,7 +363,7 @@ def _backup(of: _Shared, options: BackupOptions) -> DAG:
         schedule=options.schedule,
         doc_md=backup_page(stream),
         description=f"Backs up the checkpoints of stream {stream.name} while it runs.",
-        **of.every | {"default_args": of.every["default_args"] | RETRIES},
+        **{**of.every, "default_args": {**of.every["default_args"], **RETRIES}},
     ) as dag:
         backup = CheckpointBackupOperator(
             task_id="backup", verify=BackupLevel.FULL, max_age=options.max_age, **where
@@ -383,7 +383,7 @@ def _prune(of: _Shared, options: PruneOptions) -> DAG:
         schedule=options.schedule,
         doc_md=prune_page(stream),
         description=f"Removes what of stream {stream.name} is old and not needed.",
-        **of.every | {"default_args": of.every["default_args"] | RETRIES},
+        **{**of.every, "default_args": {**of.every["default_args"], **RETRIES}},
     ) as dag:
         StreamPruneOperator(
             task_id="prune",
