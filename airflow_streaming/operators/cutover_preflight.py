@@ -28,11 +28,11 @@ from airflow_streaming.operators.common.cutover import CutoverTask, found_cutove
 from airflow_streaming.operators.common.cutover_checks import names_of
 from airflow_streaming.operators.common.form_edits import (
     ENDED_XCOM_KEY,
+    bounded,
     choice_of,
     hours,
     is_asked,
     key_of,
-    positive_minutes,
 )
 from airflow_streaming.operators.common.gate import (
     MARKDOWN_XCOM_KEY,
@@ -166,7 +166,7 @@ class CutoverPreflightOperator(CutoverTask):
     :param ready: What green must show before it may become live.
     :param compare: How the outputs of which streams are compared; not at all when empty.
     :param soak: What green must show after the switch.
-    :param soak_minutes: The most that the soak may take; that of ``soak`` when empty. (templated)
+    :param soak_minutes: The bound of a form: replaces ``soak.at_most`` unless it is empty. (templated)
     :param approval: ``switch``: ``ask`` (default) a user before the switch, or ``auto``; ``end``: ``auto``
         (default): a good soak is the point of no return, or ``ask`` for a user's word. (templated)
     :param retain_blue: How long blue's checkpoint and output are kept after that.
@@ -303,13 +303,10 @@ class CutoverPreflightOperator(CutoverTask):
 
         :raises SpecError: a field says nothing that can be.
         """
-        soak, course = self.course.soak, self.course
-        minutes = positive_minutes(self.soak_minutes, "soak_minutes")
-        if minutes is not None:
-            soak = replace(soak, at_most=minutes, at_least=min(soak.at_least, minutes))
+        course = self.course
         return replace(
             course,
-            soak=soak,
+            soak=bounded(course.soak, self.soak_minutes),
             promotes_by_itself=not is_asked(self.approval, "switch", Approval.ASK),
             finalizes_by_itself=not is_asked(self.approval, "end", Approval.AUTO),
             retain_blue=hours(self.retain_hours, "retain_hours", course.retain_blue),

@@ -138,6 +138,7 @@ class Path(Chain):
         self._preflight = UpgradePreflightOperator(
             task_id="preflight",
             soak=wishes.soak,
+            soak_minutes=form.SOAK_FROM_FORM,
             is_dry_run=wishes.dry_run,
             # Where the author has named approvers, an approval is always asked for.
             approval={
@@ -210,8 +211,6 @@ class Path(Chain):
                 task_id=task_id,
                 until=until,
                 preflight_task_id=self._preflight.task_id,
-                soak=self._wishes.soak,
-                soak_minutes=form.SOAK_FROM_FORM,
                 **self._wishes.for_all,
                 **more,
             )
