@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -202,14 +202,19 @@ class World:
         epoch: int = 1,
         *options: str,
         env: dict[str, str] | None = None,
-        settings: Mapping[str, str] | None = None,
+        submit: Sequence[str] = (),
     ) -> Driver:
-        """Start the driver of an epoch that was begun, with more settings of Spark."""
+        """
+        Start the driver of an epoch that was begun.
+
+        :param options: For the driver.
+        :param submit: Options for ``spark-submit``.
+        """
         log = self.folder / f"driver-{epoch}.log"
         with log.open("wb") as output:
             process = subprocess.Popen(
                 [
-                    *self._submit(settings or {}),
+                    *self._submit(submit),
                     "--epoch",
                     str(epoch),
                     "--token",
@@ -226,32 +231,24 @@ class World:
         self.drivers.append(driver)
         return driver
 
-    def run(
-        self,
-        script: str,
-        *,
-        env: dict[str, str] | None = None,
-        settings: Mapping[str, str] | None = None,
-        **changes: Any,
-    ) -> Driver:
+    def run(self, script: str, *, env: dict[str, str] | None = None, **changes: Any) -> Driver:
         """Deploy a script, begin the first epoch, and start its driver."""
         self.deploy(script, **changes)
         self.begin_epoch()
-        return self.launch(env=env, settings=settings)
+        return self.launch(env=env)
 
-    def _submit(self, more: Mapping[str, str]) -> list[str]:
+    def _submit(self, more: Sequence[str]) -> list[str]:
         conf = {
             "spark.master": "local[2]",
             "spark.ui.enabled": "false",
             "spark.sql.shuffle.partitions": "2",
             "spark.sql.warehouse.dir": str(self.folder / "warehouse"),
-            **more,
         }
         settings = [part for pair in conf.items() for part in ("--conf", "=".join(pair))]
         submit = str(self._spark_home() / "bin" / "spark-submit")
         main = str(PACKAGE / "driver" / "main.py")
         wrapper = ["--py-files", str(self.package), main, "--home", str(self.home)]
-        return [submit, *settings, *wrapper, "--stream", STREAM]
+        return [submit, *settings, *more, *wrapper, "--stream", STREAM]
 
     def _spark_home(self) -> Path:
         return next(self.runtime.glob("lib/python*/site-packages/pyspark"))
