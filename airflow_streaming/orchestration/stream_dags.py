@@ -242,7 +242,9 @@ def _upgrade(of: _Shared, options: UpgradeOptions) -> DAG:
     with DAG(
         f"{stream.name}_upgrade",
         schedule=None,
-        params=upgrade_params(stream, **_asking(of, options), **rehearse, prewarm=warms),
+        params=_shown(
+            upgrade_params(stream, **_asking(of, options), **rehearse, prewarm=warms), options
+        ),
         doc_md=upgrade_page(stream),
         description=f"Upgrades stream {stream.name} in place; can be rolled back.",
         **of.every,
@@ -255,6 +257,22 @@ def _upgrade(of: _Shared, options: UpgradeOptions) -> DAG:
         )
         upgrade_in_place(stream, shown, connections=of.connections)
     return dag
+
+
+_REPLACED: Final[Mapping[str, Sequence[str]]] = {
+    "accept": ("accept",),
+    "dry_run": ("dry_run",),
+    "edits": ("runtime", "application", "conf"),
+    "replay_from": ("replay_from",),
+}
+"""Fields of a form that have no effect where the option is given."""
+
+
+def _shown(form: Mapping[str, Param], options: ChangeOptions) -> dict[str, Param]:
+    """Return a form without the fields that the options replace."""
+    given = [name for name in _REPLACED if getattr(options, name, None) is not None]
+    hidden = {field for name in given for field in _REPLACED[name]}
+    return {name: field for name, field in form.items() if name not in hidden}
 
 
 def _asking(of: _Shared, options: ChangeOptions) -> dict[str, Any]:
@@ -281,7 +299,7 @@ def _blue_green(of: _Shared, options: CutoverOptions) -> DAG:
     with DAG(
         f"{stream.name}_blue_green",
         schedule=None,
-        params=cutover_params(stream, **_asking(of, options), **shown),
+        params=_shown(cutover_params(stream, **_asking(of, options), **shown), options),
         doc_md=blue_green_page(stream),
         description=f"Runs another version of stream {stream.name} beside it, and switches.",
         **{**of.every, "max_active_runs": CUTOVER_RUNS},

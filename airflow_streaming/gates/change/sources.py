@@ -26,6 +26,7 @@ from airflow_streaming.gates.change.pair import (
     types_of,
 )
 from airflow_streaming.gates.change.source_options import judge_options
+from airflow_streaming.gates.change.topics import judge_topics
 from airflow_streaming.gates.findings import GateFinding
 from airflow_streaming.gates.rules import Rule, rule_named
 from airflow_streaming.model.spark.plan import Column, QueryPlan, SourcePlan
@@ -116,9 +117,8 @@ NAMED_ORDER: Final = rule_named("source.named_order")
 NAMING: Final = rule_named("source.naming")
 PATHS: Final = rule_named("source.paths")
 SAME_FILES: Final = rule_named("source.same_files")
-TOPICS: Final = rule_named("source.topics")
 FORMAT: Final = rule_named("source.format")
-RULES: Final = (NUMBER, TYPE, ORDER, NAMED, NAMED_ORDER, NAMING, PATHS, SAME_FILES, TOPICS, FORMAT)
+RULES: Final = (NUMBER, TYPE, ORDER, NAMED, NAMED_ORDER, NAMING, PATHS, SAME_FILES, FORMAT)
 KAFKA: Final = "kafka"
 
 
@@ -219,17 +219,24 @@ def _judge_one(
             evidence=pair.shown_at(f"{at}.format"),
         )
     if identity(old)[2] != identity(new)[2]:
-        is_same = (identity(old)[2], identity(new)[2]) in pair.same_files
-        rule = TOPICS if old.source == KAFKA else SAME_FILES if is_same else PATHS
-        yield rule.found(
-            f"{who} reads {', '.join(new.paths)} instead of {', '.join(old.paths)}.",
-            old=", ".join(old.paths),
-            new=", ".join(new.paths),
-            evidence="both paths listed" if is_same else f"{at}.paths in {pair.shown_by_plan}",
-            about=(f"{at}.paths",) if is_same else (),
-        )
+        judge = judge_topics if old.source == KAFKA else _judge_paths
+        yield from judge(pair, old, new, who, key)
     yield from judge_options(pair, old, new, who, at)
     yield from judge_schema(pair, old, new, who, f"{at}.schema in {pair.shown_by_plan}", at)
+
+
+def _judge_paths(
+    pair: Pair, old: SourcePlan, new: SourcePlan, who: str, key: str
+) -> Iterator[GateFinding]:
+    is_same = (identity(old)[2], identity(new)[2]) in pair.same_files
+    at = f"sources[{key}].paths"
+    yield (SAME_FILES if is_same else PATHS).found(
+        f"{who} reads {', '.join(new.paths)} instead of {', '.join(old.paths)}.",
+        old=", ".join(old.paths),
+        new=", ".join(new.paths),
+        evidence="both paths listed" if is_same else f"{at} in {pair.shown_by_plan}",
+        about=(at,) if is_same else (),
+    )
 
 
 def _is_reordered(old: Sequence[SourcePlan], new: Sequence[SourcePlan]) -> bool:

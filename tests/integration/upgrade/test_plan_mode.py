@@ -44,12 +44,21 @@ pairs = rows().join(other, near, "leftOuter").select("k", "value")
 kafka = {"kafka.bootstrap.servers": "b:9092", "kafka.sasl.jaas.config": "a secret"}
 begin(pairs, "pairs").format("kafka").option("topic", "pairs").options(**kafka).start()
 
+routed = pairs.select(F.col("k").alias("value"), F.lit("routed").alias("topic"))
+routed = routed.withColumn("headers", F.lit(None).cast("array<struct<key:string,value:binary>>"))
+begin(routed, "routed").format("kafka").options(**kafka).start()
+by_row = pairs.select(F.col("k").alias("value"), F.concat(F.lit("pairs-"), "k").alias("topic"))
+begin(by_row, "by_row").format("kafka").options(**kafka).start()
+
 sessions = rows().groupBy(F.session_window("ts", "5 seconds"), "k").count()
 query = begin(sessions, "sessions").toTable("sessions")
 assert not query.isActive
 spark.streams.awaitAnyTermination()
 raise AssertionError("whoever waits for any query has started all")
 """
+
+
+QUERIES = ["sums", "once", "pairs", "routed", "by_row", "sessions"]
 
 
 def operator(plan: ScriptPlan, name: str) -> tuple[QueryPlan, OperatorKind, tuple[str, ...]]:
@@ -74,8 +83,8 @@ def test_every_query_of_a_script_is_told_and_none_is_started(
     plan = plan_script(program, runtime, scratch=scratch, timeout=PATIENCE)
 
     assert plan.problem == ""
-    assert [query.query for query in plan.queries] == ["sums", "once", "pairs", "sessions"]
-    assert [query.notes for query in plan.queries] == [()] * 4
+    assert [query.query for query in plan.queries] == QUERIES
+    assert [query.notes for query in plan.queries] == [()] * len(QUERIES)
     sums, sort, made_of = operator(plan, "sums")
     assert sort is OperatorKind.AGGREGATE
     window = "window(ts, 20 seconds, 10 seconds, 2 seconds)"
@@ -95,6 +104,8 @@ def test_every_query_of_a_script_is_told_and_none_is_started(
     assert (sort, made_of) == (OperatorKind.JOIN, ("v = value",))
     assert [column.name for column in pairs.operators[0].left] == ["ts", "k", "v"]
     assert pairs.sink.options["kafka.sasl.jaas.config"] == "(redacted)"
+    targets = [query.sink.target for query in plan.queries if query.sink.sink == "kafka"]
+    assert targets == ["pairs", "routed", ""]
     sessions, sort, _ = operator(plan, "sessions")
     assert (sort, sessions.operators[0].gap) == (OperatorKind.SESSION_WINDOW, "5 seconds")
     assert (sessions.sink.sink, sessions.sink.target) == ("table", "sessions")
