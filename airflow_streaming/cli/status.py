@@ -29,6 +29,7 @@ from airflow_streaming.model.observation import Observation, ProcessState
 from airflow_streaming.model.records.control import ChangeInProgress
 from airflow_streaming.model.records.epoch import Epoch
 from airflow_streaming.model.status import Status
+from airflow_streaming.model.uris import lies_in
 from airflow_streaming.reports.streams import (
     StreamRow,
     StreamView,
@@ -208,7 +209,11 @@ def add_live_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("stream", metavar="STREAM", help="name of the stream")
     form = parser.add_mutually_exclusive_group()
     add_json(form)
-    form.add_argument("--output", action="store_true", help="print only the URI of the output")
+    form.add_argument(
+        "--output",
+        action="store_true",
+        help="print only what is written: the output's URI, or topics and tables",
+    )
 
 
 def show_live(home: Home, arguments: argparse.Namespace) -> int:
@@ -218,11 +223,18 @@ def show_live(home: Home, arguments: argparse.Namespace) -> int:
     :raises SpecError: there is no such stream in the home.
     """
     if arguments.output:
-        print(live(home, arguments.stream).output)
+        found = live(home, arguments.stream)
+        is_folder = not found.places or any(lies_in_output(found, one) for one in found.places)
+        print(found.output if is_folder else "\n".join(found.places))
         return OK
     found = live(home, arguments.stream, history=True)
     answer(live_report(found), to_dict(found), as_json=arguments.json, sort_keys=True)
     return OK
+
+
+def lies_in_output(found: LiveOutput, place: str) -> bool:
+    """Tell whether a place is a folder in the output of the live lane."""
+    return "/" in place and " " not in place and lies_in(place, found.output)
 
 
 def to_dict(found: LiveOutput) -> dict[str, Any]:

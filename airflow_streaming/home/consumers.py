@@ -15,12 +15,13 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Final, Self
 
-from airflow_streaming.exceptions import HomeUnavailable, SpecError
+from airflow_streaming.exceptions import HomeUnavailable, RecordError, SpecError
 from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.home.live_lane import counting_record, stream_of
 from airflow_streaming.model.names import Color, color_of
 from airflow_streaming.model.records.cutover import LiveRecord
 from airflow_streaming.model.records.cutover_table import CutoverTransition
+from airflow_streaming.model.spark.sink_place import SinkPlace, place_of
 
 LOOKS: Final = 20
 """A pointer that moves during each of twenty looks is a fault, or an experiment."""
@@ -62,6 +63,8 @@ class LiveOutput:
         stream; 0 while it was never moved.
     :param since: When it became live; ``None`` while the stream was never moved, or it is not yet.
     :param history: What was live before, oldest first; empty unless it was asked for.
+    :param places: What the lane's queries write by their newest plans, e.g. ``kafka orders-2 on a:9092``;
+        empty where no plan names a place. ``live_together`` leaves them out.
     """
 
     stream: str
@@ -71,6 +74,7 @@ class LiveOutput:
     number: int = 0
     since: datetime | None = None
     history: tuple[LivePeriod, ...] = ()
+    places: tuple[str, ...] = ()
 
     @property
     def color(self) -> Color:
@@ -102,7 +106,24 @@ def live(home: Home, stream: str, *, history: bool = False) -> LiveOutput:
     """
     base = stream_of(stream)
     found = live_together(home, [base])[base]
+    found = replace(found, places=_places(home, found))
     return replace(found, history=_history(home, base)) if history else found
+
+
+def _places(home: Home, found: LiveOutput) -> tuple[str, ...]:
+    """Return what the queries of the live lane write; nothing where a plan is damaged."""
+    try:
+        plans = home.stream(found.lane).newest_plans(found.deployment)
+    except RecordError:
+        return ()
+    sinks = [sink for plan in plans for sink in (plan.sink, *plan.writes)]
+    places = [place for place in map(place_of, sinks) if place is not None]
+    return tuple(dict.fromkeys(map(_text, places)))
+
+
+def _text(place: SinkPlace) -> str:
+    servers = ", ".join(sorted(place.servers))
+    return f"{place} on {servers}" if servers else str(place)
 
 
 def live_together(home: Home, streams: Sequence[str]) -> Mapping[str, LiveOutput]:

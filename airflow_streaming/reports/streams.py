@@ -392,7 +392,8 @@ def _live(found: LiveOutput) -> Iterator[Block]:
         (
             ("lane", value(found.lane)),
             ("deployment", str(found.deployment)),
-            ("output", value(found.output)),
+            # A folder that no query writes would send a consumer of a topic to nothing.
+            *(("writes", value(place)) for place in found.places or (found.output,)),
         )
     )
     if found.history:

@@ -10,6 +10,7 @@ leading stream begins the cutover. A task that dies before that leaves files tha
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 from collections.abc import Mapping, Sequence
@@ -70,6 +71,8 @@ from airflow_streaming.model.uris import is_local, join, local_path
 from airflow_streaming.spark_jobs.plan_mode import plan_script
 
 log: Final = logging.getLogger(__name__)
+_EARLIER: Final = 5
+"""Deployments of green's lane whose plans are read, the newest ones."""
 _READERS: Final = 16
 """Streams of the home whose plans are read at once; on an object store each takes some five requests."""
 
@@ -274,6 +277,7 @@ def plan_pair(
         shadow_output=pair.shadow.output,
         others=others,
         absent=absent,
+        earlier=earlier_plans(candidate),
         real_outputs=(_real_path(current.output), _real_path(pair.shadow.output)),
     )
     changed = differences(current, pair.shadow)
@@ -303,6 +307,15 @@ def queries_without_batch(
         for query, checkpoint in found.items()
         if checkpoint is None or checkpoint.last_committed_batch is None
     )
+
+
+def earlier_plans(candidate: Candidate) -> list[QueryPlan]:
+    """Return the plans of the earlier deployments of green's lane, as far as they can be read."""
+    lane, found = candidate.blue.beside(candidate.green), list[QueryPlan]()
+    for number in sorted(lane.deployment_numbers())[-_EARLIER:]:
+        with contextlib.suppress(RecordError):
+            found += lane.newest_plans(number)
+    return found
 
 
 def _real_path(uri: str) -> str:

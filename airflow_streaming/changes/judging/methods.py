@@ -19,7 +19,12 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from airflow_streaming.changes.judging.outputs import OUTPUT_RULES, OutputFolders, judge_outputs
+from airflow_streaming.changes.judging.outputs import (
+    OUTPUT_RULES,
+    OutputFolders,
+    judge_outputs,
+    judge_used,
+)
 from airflow_streaming.exceptions import closed
 from airflow_streaming.gates.findings import GateDecision, GateFinding, GateReport, report_of
 from airflow_streaming.gates.rules import rule_named
@@ -295,6 +300,10 @@ def _columns(sink: SinkPlan) -> str:
     return ", ".join(f"{column.name} {column.type}" for column in sink.schema)
 
 
+_OF_TOPIC: Final = (
+    "A topic has no folder of {output} in its name: use parallel outputs with {deployment} in the topic's name, and "
+    "let consumers follow `airflow-streaming live` or a pointer."
+)
 _UNSEEN: Final = frozenset({FOREACH_BATCH, "foreach"})
 _STARTING: Final = ("startingoffsets", "startingtimestamp", "startingoffsetsbytimestamp")
 
@@ -332,6 +341,7 @@ def switch_ways(
     shadow_output: str = "",
     others: Mapping[str, Sequence[QueryPlan] | None] | None = None,
     absent: Collection[str] = (),
+    earlier: Sequence[QueryPlan] = (),
     real_outputs: tuple[str, str] = ("", ""),
 ) -> WaysReport:
     """
@@ -345,6 +355,7 @@ def switch_ways(
         green's first one.
     :param others: Plans of the other streams of the home, see ``judge_outputs``.
     :param absent: Queries for which blue has no checkpoint with a committed batch.
+    :param earlier: Plans of the earlier deployments of green's lane.
     :param real_outputs: Where both outputs lead through symbolic links, blue's first; see ``OutputFolders``.
     """
     before = {plan.query: plan for plan in old}
@@ -357,6 +368,7 @@ def switch_ways(
         real_green=real_outputs[1],
     )
     shared += judge_outputs(new, old, others or {}, folders)
+    shared += judge_used(new, earlier)
     for plan in new:
         found = (*_readers(plan, old), *_starts(plan, start, before, absent))
         shared += (replace(one, query=plan.query) for one in found)
@@ -401,7 +413,8 @@ def _lands_elsewhere(
     target, theirs = in_full(new.target), in_full(old.target)
     is_seen = target and theirs and output and shadow_output and new.sink not in _UNSEEN
     if is_seen and target.replace(shadow_output, output) != theirs:
-        yield PLACE.found(old=theirs, new=target)
+        found = PLACE.found(old=theirs, new=target)
+        yield replace(found, remedy=_OF_TOPIC) if new.sink == KAFKA else found
 
 
 def _starts(

@@ -28,7 +28,8 @@ OUTPUT_OF_OTHER: Final = rule_named("cutover.output_of_other")
 OUTPUT_UNSEEN: Final = rule_named("cutover.output_unseen")
 _NAMED: Final = 5
 """Streams that one finding names."""
-OUTPUT_RULES: Final = (OUTPUT_SHARED, OUTPUT_OF_OTHER, OUTPUT_UNSEEN)
+OUTPUT_USED: Final = rule_named("cutover.output_used")
+OUTPUT_RULES: Final = (OUTPUT_SHARED, OUTPUT_OF_OTHER, OUTPUT_UNSEEN, OUTPUT_USED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +73,19 @@ def judge_outputs(
         if not keeps_nothing(plan.sink):
             found = _judge(plan, blue, others, folders)
             yield from (replace(one, query=plan.query) for one in found)
+
+
+def judge_used(new: Sequence[QueryPlan], earlier: Sequence[QueryPlan]) -> Iterator[GateFinding]:
+    """
+    Judge whether green's places hold rows of an earlier green.
+
+    :param earlier: Plans of the earlier deployments of green's lane.
+    """
+    for plan in new:
+        place = place_of(plan.sink)
+        writers = [] if place is None else [w for w in earlier if _with(place, w) is Shared.SAME]
+        if writers:
+            yield OUTPUT_USED.found(query=plan.query, old=_text(writers[-1]), new=str(place))
 
 
 def _judge(

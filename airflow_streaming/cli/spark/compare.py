@@ -17,13 +17,13 @@ from airflow_streaming.cli.common import (
     moment,
     number,
     pair,
-    place,
+    place_of,
     positive,
 )
 from airflow_streaming.cli.output import NOT_WRITTEN, answer, progress, write_page
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.jobs.comparison import Bound, CompareResult
-from airflow_streaming.model.records.cutover import CompareTerms
+from airflow_streaming.model.jobs.comparison import Bound, CompareReport, CompareResult
+from airflow_streaming.model.records.cutover import KAFKA, CompareTerms
 from airflow_streaming.model.uris import check_uri
 from airflow_streaming.reports.comparison import comparison_report
 from airflow_streaming.reports.markdown import markdown
@@ -43,9 +43,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run)
     for color, what in (("blue", "the output that is trusted"), ("green", "the one to compare")):
         parser.add_argument(
-            f"--{color}", type=place, required=True, metavar="URI", help=f"{what} (required)"
+            f"--{color}",
+            required=True,
+            metavar="URI",
+            help=f"{what}; a topic with --format kafka (required)",
         )
-    add_runtime(parser, "reads both outputs (required)")
+    add_runtime(parser, "reads both outputs (required, but for topics)", required=False)
     _add_terms(parser.add_argument_group("what is compared"))
     _add_bound(parser.add_argument_group("which time is compared"))
     parser.add_argument(
@@ -59,7 +62,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_terms(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--format", default="parquet", help="of both outputs (default: %(default)s)")
+    group.add_argument(
+        "--format",
+        default="parquet",
+        help="of both outputs; kafka compares topics without a Spark (default: %(default)s)",
+    )
+    group.add_argument("--headers", action="store_true", help="compare the headers of records too")
     read = "option of the reader; repeatable; `schema` gives the columns"
     add_repeated(group, "--option", "KEY=VALUE", read, pair)
     for name, what in (
@@ -117,20 +125,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     :raises SpecError: an argument that cannot be.
     """
-    # Not at the top: help and wrong use do without all that starts a Spark.
-    from airflow_streaming.cli.spark.runtime import runtime_named
-    from airflow_streaming.spark_jobs.compare import compare
-
-    with progress() as told:
-        found = compare(
-            _terms(arguments),
-            check_uri(arguments.blue, "output of blue"),
-            check_uri(arguments.green, "output of green"),
-            runtime_named(arguments.runtime),
-            bound=Bound(since=arguments.since, until=arguments.until),
-            timeout=arguments.seconds,
-            progress=told,
-        )
+    terms = _terms(arguments)
+    found = _topics(terms, arguments) if terms.format == KAFKA else _outputs(terms, arguments)
     if found.refused:
         raise SpecError(found.error)
     report = comparison_report(found)
@@ -139,10 +135,49 @@ def run(arguments: argparse.Namespace) -> int:
     return CODES[found.result] if is_written else NOT_WRITTEN
 
 
+def _topics(terms: CompareTerms, arguments: argparse.Namespace) -> CompareReport:
+    """
+    Compare two topics in this process.
+
+    :raises SpecError: no broker is given, or an end of the time.
+    """
+    from airflow_streaming.changes.topic_comparison import TopicRange, compare_topics
+
+    if "kafka.bootstrap.servers" not in terms.options:
+        raise SpecError("Topics need --option kafka.bootstrap.servers=HOST:PORT.")
+    if arguments.until is not None:
+        raise SpecError("Topics are compared up to their ends. Leave --until out.")
+    ranges = [
+        TopicRange(topic=topic, since=arguments.since)
+        for topic in (arguments.blue, arguments.green)
+    ]
+    return compare_topics(terms, *ranges, timeout=arguments.seconds)
+
+
+def _outputs(terms: CompareTerms, arguments: argparse.Namespace) -> CompareReport:
+    # Not at the top: help and wrong use do without all that starts a Spark.
+    from airflow_streaming.cli.spark.runtime import runtime_named
+    from airflow_streaming.spark_jobs.compare import compare
+
+    if arguments.runtime is None:
+        raise SpecError("Outputs are read by a Spark. Give its --runtime.")
+    with progress() as told:
+        return compare(
+            terms,
+            check_uri(place_of(arguments.blue), "output of blue"),
+            check_uri(place_of(arguments.green), "output of green"),
+            runtime_named(arguments.runtime),
+            bound=Bound(since=arguments.since, until=arguments.until),
+            timeout=arguments.seconds,
+            progress=told,
+        )
+
+
 def _terms(arguments: argparse.Namespace) -> CompareTerms:
     return CompareTerms(
         stream="output",
         format=arguments.format,
+        headers=arguments.headers,
         time=arguments.time,
         bucket=timedelta(seconds=arguments.bucket),
         keys=tuple(arguments.key),

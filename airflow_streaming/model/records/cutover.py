@@ -126,19 +126,27 @@ FORMATS: Final = (
     "delta",
     "iceberg",
     "hudi",
+    "kafka",
 )
 """Names of formats that many have."""
+KAFKA: Final = "kafka"
+"""The format of two topics."""
 
 
 @named_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompareTerms:
     """
-    How the outputs of one stream are compared: a PySpark job reads both.
+    How the outputs of one stream are compared: a PySpark job reads both, or, of topics, a consumer.
 
     :param stream: The stream.
     :param format: ``parquet``, ``json``, ``delta`` or whatever the runtime can read; that is Spark's to
-        know, so only a slip of a well-known name is refused here.
+        know, so only a slip of a well-known name is refused here. ``kafka`` compares the records of two
+        topics: ``keys`` are ``key``, ``value.FIELD`` or ``headers.NAME``, and ``ignore`` fields of a JSON
+        value; ``options`` name the broker as Spark's source does. Order and repeats do not count.
+    :param topic: Of ``kafka``: the topic of each lane, with the placeholders ``{stream}``, ``{deployment}``
+        and ``{output}`` of a script's arguments; empty for the topic in the plan of the only Kafka sink.
+    :param headers: Of ``kafka``: compare the headers of records too.
     :param time: Column by whose buckets rows are counted; empty for one bucket.
     :param bucket: Length of a bucket.
     :param keys: Columns by which rows belong together.
@@ -166,6 +174,8 @@ class CompareTerms:
     settled: timedelta = timedelta(0)
     least_rows: int = 1
     options: Mapping[str, str] = field(default_factory=dict)
+    topic: str = ""
+    headers: bool = False
 
     def __post_init__(self) -> None:
         check_values(self)
@@ -183,11 +193,24 @@ class CompareTerms:
             )
         for name in ("keys", "sums", "ignore"):
             check_names(f"CompareTerms.{name}", getattr(self, name))
+        self._check_topic()
         both = sorted({*self.keys} & {*self.ignore})
         if both:
             raise SpecError(
                 f"CompareTerms has {both[0]!r} in keys and in ignore: rows cannot belong together by a "
                 "column that may differ. Take it out of one of them."
+            )
+
+    def _check_topic(self) -> None:
+        if self.format.lower() != KAFKA:
+            if self.topic or self.headers:
+                raise SpecError(
+                    "CompareTerms.topic and headers belong to format='kafka'. Leave them out, or give that format."
+                )
+        elif self.time or self.sums:
+            raise SpecError(
+                "CompareTerms with format='kafka' compares records as sets, which have no time column and no "
+                "sums. Leave time and sums out."
             )
 
 

@@ -123,6 +123,10 @@ class Deployment(Record):
 
     def arguments(self, home: str) -> list[str]:
         """Return the script's arguments with the placeholders replaced; places as Spark opens them."""
+        return [self.filled(argument, home) for argument in self.application_args]
+
+    def filled(self, text: str, home: str) -> str:
+        """Return a text with the placeholders of arguments replaced."""
         known = {
             "stream": self.stream,
             "output": for_spark(self.output),
@@ -132,7 +136,7 @@ class Deployment(Record):
             "replay_from": self.replay_from,
             "replay_from_ms": str(_milliseconds(self.replay_from)),
         }
-        return [fill(argument, known) for argument in self.application_args]
+        return fill(text, known)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

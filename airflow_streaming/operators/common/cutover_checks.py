@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from airflow_streaming.changes.judging.green import Judgment, judge_reports
 from airflow_streaming.changes.judging.lane_figures import bound_of
 from airflow_streaming.changes.pointers.port import Pointer
+from airflow_streaming.changes.topic_comparison import TopicRange, compare_topics
 from airflow_streaming.checkpoints.progress import Progress
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.home.consumers import live
@@ -18,10 +19,11 @@ from airflow_streaming.model.arguments.calls import name_of, run
 from airflow_streaming.model.jobs.comparison import Bound, CompareReport
 from airflow_streaming.model.names import base_of, is_path_part
 from airflow_streaming.model.progress import BatchProgress
-from airflow_streaming.model.records.cutover import CompareTerms, StartWay
+from airflow_streaming.model.records.cutover import KAFKA, CompareTerms, StartWay
 from airflow_streaming.model.records.cutover_table import CUTOVER, CutoverState
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.spark.failures import presentable
+from airflow_streaming.model.spark.plan import SinkPlan
 from airflow_streaming.model.spark.secrets import REDACTED
 from airflow_streaming.options import CutoverCheck, SideBySide
 from airflow_streaming.spark_jobs.compare import compare
@@ -119,6 +121,10 @@ class Comparing:
 
     def __call__(self, terms: CompareTerms, blue: Deployment, green: Deployment) -> Judgment:
         """Compare, and say what that shows."""
+        if terms.format.lower() == KAFKA:
+            report = self._compare_topics(terms, blue, green)
+            self._heard(report)
+            return judge_reports([report])
         hook = self._lanes.hook(green.stream)
         # The batches are read first: what they have written is there when the outputs are opened.
         bound = self._bound(self._home(blue), self._home(green), green)
@@ -130,6 +136,19 @@ class Comparing:
         )
         self._heard(report)
         return judge_reports([report])
+
+    def _compare_topics(
+        self, terms: CompareTerms, blue: Deployment, green: Deployment
+    ) -> CompareReport:
+        """Compare in this process; see ``topic_comparison`` for the reason."""
+        is_whole = not green.replay_from and self._is_fresh(green)
+        sinks = [topic_of(terms, one, self._home(one)) for one in (blue, green)]
+        options = {**sinks[0].options, **terms.options}
+        return compare_topics(
+            replace(terms, options=options),
+            TopicRange(topic=sinks[0].target, since=None if is_whole else green.created_at),
+            TopicRange(topic=sinks[1].target, since=green.created_at),
+        )
 
     def _bound(self, blue: StreamHome, green: StreamHome, deployment: Deployment) -> Bound:
         since = self._since(deployment)
@@ -155,6 +174,26 @@ class Comparing:
 
     def _home(self, deployment: Deployment) -> StreamHome:
         return self._lanes.hook(deployment.stream).lane(deployment.stream).home
+
+
+def topic_of(terms: CompareTerms, deployment: Deployment, home: StreamHome) -> SinkPlan:
+    """
+    Return the Kafka sink of a lane, with the topic of the terms or of the lane's newest plans.
+
+    :raises SpecError: the terms name no topic, and the plans have not exactly one.
+    """
+    sinks = [plan.sink for plan in home.newest_plans(deployment.number) if plan.sink.sink == KAFKA]
+    if terms.topic:
+        named = deployment.filled(terms.topic, home.store.uri)
+        options = sinks[0].options if sinks else {}
+        return SinkPlan(sink=KAFKA, target=named, options=options)
+    topics = [sink for sink in sinks if sink.target]
+    if len(topics) != 1:
+        raise SpecError(
+            f"The plans of {deployment.stream} have {len(topics)} sinks with a topic, and a comparison "
+            "needs one. Give CompareTerms a topic, e.g. topic='orders-{deployment}'."
+        )
+    return topics[0]
 
 
 def _batches(home: StreamHome, since: datetime) -> list[BatchProgress]:

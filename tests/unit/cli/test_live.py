@@ -12,8 +12,10 @@ from airflow_streaming.model.records.cutover_table import (
     CutoverState,
     CutoverTransition,
 )
+from airflow_streaming.model.records.epoch import Epoch
+from airflow_streaming.model.spark.plan import QueryPlan, SinkPlan
 from tests.unit.cli.host import Run
-from tests.unit.home.make import NOON, SCRIPT, make_deployment
+from tests.unit.home.make import NOON, SCRIPT, make_deployment, make_epoch
 
 
 def cut_over(home: Home) -> None:
@@ -54,6 +56,28 @@ def test_a_script_gets_the_output_and_no_more(run: Run, home: Home, stream: Stre
     assert run("live", "orders", "--output") == (0, "/lake/green\n", "")
 
 
+def test_a_stream_of_topics_and_tables_names_them_and_no_folder_that_nothing_writes(
+    run: Run, home: Home, stream: StreamHome
+) -> None:
+    home.store.create(Layout("orders").place(Epoch, number=1), make_epoch(1).to_bytes())
+    servers = {"kafka.bootstrap.servers": "a:9092"}
+    sinks = {
+        "rows": SinkPlan(sink="kafka", target="orders-000001", options=servers),
+        "sums": SinkPlan(sink="table", format="iceberg", target="lake.shop.sums"),
+    }
+    for query, sink in sinks.items():
+        plan = QueryPlan(query=query, spark="4.3.0", output_mode="append", sink=sink)
+        place = Layout("orders").place(QueryPlan, epoch=1, query=query)
+        home.store.create(place, plan.to_bytes())
+
+    told = run("live", "orders")[1]
+    assert "writes       kafka orders-000001 on a:9092\n" in told
+    assert "writes       table lake.shop.sums\n" in told
+    assert "/home/orders/output" not in told
+    places = "kafka orders-000001 on a:9092\ntable lake.shop.sums\n"
+    assert run("live", "orders", "--output") == (0, places, "")
+
+
 def test_a_person_sees_the_color_since_when_and_what_was_before(
     run: Run, home: Home, stream: StreamHome
 ) -> None:
@@ -62,7 +86,7 @@ def test_a_person_sees_the_color_since_when_and_what_was_before(
     code, out, _ = run("live", "orders")
     assert code == 0
     assert out.startswith("orders: GREEN IS LIVE\n  Since 2026-03-01 12:00:00 UTC.\n")
-    assert "output       /lake/green\n" in out
+    assert "writes       /lake/green\n" in out
     assert "2026-03-01 12:00:00 UTC  orders  1           /home/orders/output/000001" in out
 
 

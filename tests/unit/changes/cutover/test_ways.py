@@ -257,3 +257,24 @@ def test_a_group_of_a_query_with_another_name_is_shared_too() -> None:
     report = switch_ways([counting(sources=(source,))], [new], (), StartWay.FRESH)
 
     assert "cutover.one_reader" in rules_of(report, SwitchMethod.PARALLEL, GateDecision.NOT_ALLOWED)
+
+
+def test_a_handover_of_a_topic_names_what_a_user_of_a_topic_can_do() -> None:
+    old, new = (
+        replace(b.a_stateless(), sink=b.a_sink("kafka", target=name)) for name in ("o-1", "o-2")
+    )
+
+    report = switch_ways([old], [new], (), StartWay.CLONED, output=BLUE, shadow_output=GREEN)
+
+    (found,) = (one for one in report.handover.findings if one.rule == "cutover.place")
+    assert "parallel outputs with {deployment} in the topic's name" in found.remedy
+
+
+def test_a_target_with_rows_of_an_earlier_green_is_named_either_way() -> None:
+    new = replace(b.a_stateless(), sink=b.a_sink("kafka", target="o.green"))
+    old = replace(new, sink=b.a_sink("kafka", target="o"))
+
+    report = switch_ways([old], [new], (), StartWay.FRESH, earlier=[new])
+
+    for way in SwitchMethod:
+        assert "cutover.output_used" in rules_of(report, way)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_streaming.changes.judging.outputs import OutputFolders, judge_outputs
+from airflow_streaming.changes.judging.outputs import OutputFolders, judge_outputs, judge_used
 from airflow_streaming.model.spark.plan import QueryPlan, SinkPlan
 from tests.unit.gates.change import builders as b
 
@@ -160,3 +160,14 @@ def test_all_other_streams_that_name_no_place_are_one_finding() -> None:
     assert [one.rule for one in found] == [UNSEEN]
     assert "s0, s1, s2, s3, s4 and 2 others" in found[0].old
     assert rules(files("/green/x"), others=others, folders=folders) == []
+
+
+def test_a_place_that_an_earlier_green_wrote_still_holds_its_rows() -> None:
+    earlier = [writing("q", topic("orders.green")), writing("by_code", CODE)]
+
+    def found(sink: SinkPlan) -> list[tuple[str, str, str]]:
+        return [(one.rule, one.query, one.new) for one in judge_used([writing("g", sink)], earlier)]
+
+    assert found(topic("orders.green")) == [("cutover.output_used", "g", "kafka orders.green")]
+    assert found(topic("orders-000004")) == []
+    assert found(CODE) == []

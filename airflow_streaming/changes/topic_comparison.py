@@ -1,0 +1,287 @@
+"""
+Comparing the topics of two lanes, with ``confluent-kafka`` in the process that asks.
+
+No Spark is started and no connector is needed: a topic is a log with known ends, so the records between two
+offsets are read once, and a record that the other lane lacks is looked for in what came later. The module reads
+only; it commits no offsets and joins no group of the stream.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from airflow_streaming.changes.judging.topic_records import (
+    TopicFindings,
+    TopicRecord,
+    TopicSide,
+    check_keys,
+    judge_topics,
+)
+from airflow_streaming.model.jobs.comparison import CompareReport, ComparisonRequest, not_made
+from airflow_streaming.model.records.cutover import CompareTerms
+from airflow_streaming.model.spark.failures import presentable
+
+LOOKS: Final = 6
+"""Looks at the newest records for those that one lane lacks."""
+PAUSE: Final = 5.0
+"""Seconds between them."""
+MOST_RECORDS: Final = 2_000_000
+"""Records of one topic that are read; each takes some 300 bytes, and librdkafka buffers up to 64 MiB for each topic."""
+_SILENCE: Final = 30.0
+"""Seconds without a record, before the end of the range, after which the broker counts as silent."""
+_OVERLAP: Final = timedelta(hours=1)
+"""How far before the range blue is searched for records that green has; their times are those of two producers."""
+_PREFIX: Final = "kafka."
+_OF_SPARK: Final = frozenset({"kafka.group.id", "kafka.sasl.jaas.config"})
+
+
+class Unreadable(Exception):
+    """A topic cannot be read; says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicRange:
+    """
+    From when on the records of a topic count.
+
+    :param topic: Its name.
+    :param since: Records that were produced from this time on must be in the other lane too; ``None`` for all.
+    """
+
+    topic: str
+    since: datetime | None = None
+
+
+def compare_topics(
+    terms: CompareTerms,
+    blue: TopicRange,
+    green: TopicRange,
+    *,
+    timeout: timedelta = timedelta(minutes=30),
+    sleep: Callable[[float], None] = time.sleep,
+) -> CompareReport:
+    """
+    Compare two topics; the ends are taken when it begins.
+
+    :param terms: With the broker in ``options``, as Spark's Kafka source names it.
+    :param timeout: After this the comparison ends and proves nothing.
+    :return: Always a report: a topic that cannot be read is inconclusive, with the reason.
+    """
+    at, begun = datetime.now(UTC), time.monotonic()
+    asked = ComparisonRequest(terms=terms, blue=blue.topic, green=green.topic)
+    if wrong := check_keys(terms):
+        return not_made(asked, wrong, at=at, refused=True)
+    try:
+        found = _compared(terms, blue, green, begun + timeout.total_seconds(), sleep)
+    except Unreadable as err:
+        return not_made(asked, str(err), at=at)
+    return replace(judge_topics(found, terms, at), seconds=round(time.monotonic() - begun, 3))
+
+
+def _compared(
+    terms: CompareTerms,
+    blue: TopicRange,
+    green: TopicRange,
+    deadline: float,
+    sleep: Callable[[float], None],
+) -> TopicFindings:
+    with (
+        closing(_Reader(terms, blue, deadline)) as one,
+        closing(_Reader(terms, green, deadline)) as other,
+    ):
+        one.read(required=True)
+        other.read(required=True)
+        looks = 0
+        lacks_green, lacks_blue = other.side.lacks(one.side), one.side.lacks(other.side)
+        while (lacks_green or lacks_blue) and looks < LOOKS:
+            looks += 1
+            sleep(PAUSE)
+            one.read(required=False)
+            other.read(required=False)
+            lacks_green = {d: key for d, key in lacks_green.items() if d not in other.side.seen}
+            lacks_blue = {d: key for d, key in lacks_blue.items() if d not in one.side.seen}
+        return TopicFindings(
+            blue=one.side,
+            green=other.side,
+            lacks_blue=lacks_blue,
+            lacks_green=lacks_green,
+            looks=looks,
+            offsets=(one.offsets("Blue"), other.offsets("Green")),
+        )
+
+
+@dataclass(slots=True)
+class _Partition:
+    """Where a partition is read: the first offset that counts, its end, and the next offset."""
+
+    first: int
+    end: int
+    next: int
+
+
+class _Reader:
+    """Reads one topic from a position on, as far as it goes at each call."""
+
+    def __init__(self, terms: CompareTerms, asked: TopicRange, deadline: float) -> None:
+        self.side = TopicSide(topic=asked.topic)
+        self._terms, self._deadline = terms, deadline
+        self._library = _library()
+        self._consumer = self._library.Consumer(_settings(terms.options))
+        try:
+            self._partitions = self._positions(asked)
+        except self._library.KafkaException as err:
+            self._consumer.close()
+            raise Unreadable(self._says(err)) from err
+        except Unreadable:
+            self._consumer.close()
+            raise
+        self._ranges = dict[int, tuple[int, int]]()
+        self._counted = 0
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def offsets(self, lane: str) -> str:
+        """Return the range that was compared, in a sentence."""
+        told = ", ".join(
+            f"{n}: {first} to {end}" for n, (first, end) in sorted(self._ranges.items())
+        )
+        return f"{lane}: topic {self.side.topic}, offsets by partition {told or 'none'}."
+
+    def read(self, *, required: bool) -> None:
+        """
+        Read to the end that the topic has now.
+
+        :param required: The records must be in the other lane too.
+        :raises Unreadable: the broker cannot be reached, or the topic has too many records.
+        """
+        try:
+            self._refresh()
+            if required:
+                self._ranges = {n: (p.first, p.end) for n, p in self._partitions.items()}
+            self._read(required)
+        except self._library.KafkaException as err:
+            raise Unreadable(self._says(err)) from err
+
+    def _refresh(self) -> None:
+        for number, one in self._partitions.items():
+            where = self._library.TopicPartition(self.side.topic, number)
+            _, one.end = self._consumer.get_watermark_offsets(where, timeout=_SILENCE)
+        left = sum(max(0, one.end - one.next) for one in self._partitions.values())
+        if self._counted + left > MOST_RECORDS:
+            raise Unreadable(
+                f"Topic {self.side.topic!r} has {self._counted + left:,} records in the range, and "
+                f"{MOST_RECORDS:,} are compared at most. Start green from a clone, or compare a shorter range."
+            )
+
+    def _read(self, required: bool) -> None:
+        open_ones = {n for n, one in self._partitions.items() if one.next < one.end}
+        if not open_ones:
+            return
+        partition = self._library.TopicPartition
+        self._consumer.assign(
+            [partition(self.side.topic, n, self._partitions[n].next) for n in sorted(open_ones)]
+        )
+        heard = time.monotonic()
+        while open_ones:
+            messages = self._consumer.consume(1000, timeout=1.0)
+            now = time.monotonic()
+            if not messages and (now - heard > _SILENCE or now > self._deadline):
+                raise Unreadable(
+                    f"Topic {self.side.topic!r} gave no record for {now - heard:.0f} s before the end of "
+                    "the range. See that the broker answers, and compare again."
+                )
+            if now > self._deadline:
+                raise Unreadable("The comparison took too long. Compare a shorter range.")
+            heard = now if messages else heard
+            for message in messages:
+                self._take(message, required, open_ones)
+
+    def _take(self, message: Any, required: bool, open_ones: set[int]) -> None:
+        number, error = message.partition(), message.error()
+        if error is not None:
+            if error.code() != self._library.KafkaError._PARTITION_EOF:
+                raise self._library.KafkaException(error)
+            # Markers of transactions and a compacted tail have offsets and no record.
+            self._partitions[number].next = max(self._partitions[number].next, message.offset())
+            open_ones.discard(number)
+            return
+        one = self._partitions[number]
+        if number not in open_ones or message.offset() >= one.end:
+            open_ones.discard(number)
+            return
+        record = TopicRecord(
+            key=message.key(), value=message.value(), headers=tuple(message.headers() or ())
+        )
+        self.side.take(record, self._terms, required=required and message.offset() >= one.first)
+        self._counted += 1
+        one.next = message.offset() + 1
+        if one.next >= one.end:
+            open_ones.discard(number)
+
+    def _positions(self, asked: TopicRange) -> dict[int, _Partition]:
+        known = self._consumer.list_topics(asked.topic, timeout=_SILENCE).topics.get(asked.topic)
+        if known is None or known.error is not None or not known.partitions:
+            raise Unreadable(
+                f"Topic {asked.topic!r} is not on {self._terms.options.get(_SERVERS, 'the broker')}. See "
+                "that the lane has written to it, and that its name is right."
+            )
+        found = {}
+        for number in known.partitions:
+            where = self._library.TopicPartition(asked.topic, number)
+            low, high = self._consumer.get_watermark_offsets(where, timeout=_SILENCE)
+            found[number] = _Partition(first=low, end=high, next=low)
+        if asked.since is not None:
+            for first, since in ((True, asked.since), (False, asked.since - _OVERLAP)):
+                for number, offset in self._at(asked.topic, found, since).items():
+                    one = found[number]
+                    at = one.end if offset < 0 else offset
+                    one.first, one.next = (at, one.next) if first else (one.first, at)
+        return found
+
+    def _at(
+        self, topic: str, partitions: Mapping[int, _Partition], since: datetime
+    ) -> dict[int, int]:
+        moment = int(since.timestamp() * 1000)
+        asked = [self._library.TopicPartition(topic, n, moment) for n in partitions]
+        found = self._consumer.offsets_for_times(asked, timeout=_SILENCE)
+        return {one.partition: one.offset for one in found}
+
+    def _says(self, err: Exception) -> str:
+        servers = self._terms.options.get(_SERVERS, "")
+        return f"Topic {self.side.topic!r} on {servers} cannot be read: {presentable(str(err))}"
+
+
+_SERVERS: Final = "kafka.bootstrap.servers"
+
+
+def _settings(options: Mapping[str, str]) -> dict[str, str]:
+    """Return librdkafka's settings of Spark's ``kafka.`` options."""
+    own = {
+        key.removeprefix(_PREFIX): value
+        for key, value in options.items()
+        if key.startswith(_PREFIX) and key not in _OF_SPARK
+    }
+    return {
+        **own,
+        "group.id": "airflow-streaming-comparison",
+        "enable.auto.commit": "false",
+        "enable.partition.eof": "true",
+        "auto.offset.reset": "error",
+    }
+
+
+def _library() -> Any:
+    try:
+        import confluent_kafka
+    except ImportError as err:
+        raise Unreadable(
+            "Topics are compared with the package confluent-kafka, which is not installed here. Install it "
+            "beside Airflow."
+        ) from err
+    return confluent_kafka

@@ -1,0 +1,141 @@
+"""Two topics are the same when each record of one is in the other, in any order and number."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from airflow_streaming.changes.judging.topic_records import (
+    TopicFindings,
+    TopicRecord,
+    TopicSide,
+    check_keys,
+    judge_topics,
+    key_of,
+)
+from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.jobs.comparison import CompareReport, CompareResult
+from airflow_streaming.model.records.cutover import CompareTerms
+
+SAME, DIFFERS, INCONCLUSIVE = CompareResult.SAME, CompareResult.DIFFERS, CompareResult.INCONCLUSIVE
+AT = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+def record(key: str | None, value: Any, **headers: str) -> TopicRecord:
+    return TopicRecord(
+        key=None if key is None else key.encode(),
+        value=None if value is None else json.dumps(value).encode(),
+        headers=tuple((name, text.encode()) for name, text in headers.items()),
+    )
+
+
+A, B, C = record("a", {"n": 1}), record("b", {"n": 2}), record("a", {"n": 3})
+
+
+def terms(**changes: Any) -> CompareTerms:
+    return CompareTerms(**{"stream": "orders", "format": "kafka", **changes})
+
+
+def judged(blue: list[TopicRecord], green: list[TopicRecord], asked: CompareTerms) -> CompareReport:
+    sides = TopicSide(topic="orders"), TopicSide(topic="orders-2")
+    for side, records in zip(sides, (blue, green), strict=True):
+        for one in records:
+            side.take(one, asked, required=True)
+    found = TopicFindings(
+        blue=sides[0],
+        green=sides[1],
+        lacks_blue=sides[0].lacks(sides[1]),
+        lacks_green=sides[1].lacks(sides[0]),
+        looks=0,
+        offsets=(),
+    )
+    return judge_topics(found, asked, AT)
+
+
+@pytest.mark.parametrize(
+    ("blue", "green", "asked", "result", "says"),
+    [
+        ([A, B, C], [C, A, B], terms(), SAME, "3 records of 2 keys are the same"),
+        ([A, B], [A, B, B, A], terms(), SAME, "repeats: 0 in blue's, 2 in green's"),
+        ([A, B], [A], terms(), DIFFERS, "1 records are only in blue's topic and 0 only in green's"),
+        ([A], [A, C], terms(), DIFFERS, "0 records are only in blue's topic and 1 only in green's"),
+        ([A, B], [], terms(), DIFFERS, "2 records are only in blue's topic"),
+        ([], [], terms(), INCONCLUSIVE, "nothing to compare"),
+        ([A], [A], terms(least_rows=2), INCONCLUSIVE, "Too few records"),
+        ([A], [record("a", {"n": 1}, trace="1")], terms(), SAME, "are the same"),
+        ([A], [record("a", {"n": 1}, trace="1")], terms(headers=True), DIFFERS, "1 records"),
+        (
+            [record("a", {"n": 1, "at": 5})],
+            [record("a", {"at": 9, "n": 1})],
+            terms(ignore=("value.at",)),
+            SAME,
+            "are the same",
+        ),
+        ([record(None, {"n": 1})], [record("", {"n": 1})], terms(), DIFFERS, "1 records"),
+        ([record("a", None)], [record("a", "")], terms(), DIFFERS, "1 records"),
+    ],
+)
+def test_records_are_compared_as_sets(
+    blue: list[TopicRecord],
+    green: list[TopicRecord],
+    asked: CompareTerms,
+    result: CompareResult,
+    says: str,
+) -> None:
+    report = judged(blue, green, asked)
+
+    assert report.result is result
+    assert says in report.reason
+
+
+def test_a_difference_names_the_declared_key() -> None:
+    report = judged([A, B, C], [A], terms(keys=("key", "value.n")))
+
+    named = [(one.key["key"], one.blue, one.green) for one in report.differences]
+    assert named == [("key=a, value.n=3", "1", "0"), ("key=b, value.n=2", "1", "0")]
+
+
+@pytest.mark.parametrize(
+    ("keys", "called"),
+    [
+        ((), "a"),
+        (("key",), "key=a"),
+        (("value.order.id",), "value.order.id=7"),
+        (("value.order.none",), "value.order.none=null"),
+        (("headers.trace",), "headers.trace=t1"),
+    ],
+)
+def test_a_record_is_called_by_its_key_or_by_what_an_expression_finds(
+    keys: tuple[str, ...], called: str
+) -> None:
+    assert key_of(record("a", {"order": {"id": 7}}, trace="t1"), keys) == called
+
+
+def test_a_value_that_is_no_json_has_no_fields() -> None:
+    assert key_of(TopicRecord(key=b"a", value=b"\xff"), ("value.id",)) == "value.id=null"
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [({"keys": ("order_id",)}, "keys has 'order_id'"), ({"ignore": ("key",)}, "ignore has 'key'")],
+)
+def test_a_part_that_a_record_does_not_have_is_refused(changes: dict[str, Any], says: str) -> None:
+    assert says in check_keys(terms(**changes))
+    assert check_keys(terms(keys=("value.a", "headers.b"), ignore=("value.c",))) == ""
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"format": "kafka", "time": "at"}, "no time column"),
+        ({"format": "kafka", "sums": ("n",)}, "no sums"),
+        ({"topic": "orders"}, "belong to format='kafka'"),
+        ({"headers": True}, "belong to format='kafka'"),
+    ],
+)
+def test_terms_that_do_not_fit_a_topic_are_refused(changes: dict[str, Any], says: str) -> None:
+    with pytest.raises(SpecError, match=says):
+        CompareTerms(stream="orders", **changes)
