@@ -202,25 +202,25 @@ class _Reader:
             for message in messages:
                 self._take(message, required, open_ones)
 
-    def _take(self, message: Any, required: bool, open_ones: set[int]) -> None:
-        number, error = message.partition(), message.error()
+    def _take(self, consumed: Any, required: bool, open_ones: set[int]) -> None:
+        number, error = consumed.partition(), consumed.error()
         if error is not None:
             if error.code() != self._library.KafkaError._PARTITION_EOF:
                 raise self._library.KafkaException(error)
             # Markers of transactions and a compacted tail have offsets and no record.
-            self._partitions[number].next = max(self._partitions[number].next, message.offset())
+            self._partitions[number].next = max(self._partitions[number].next, consumed.offset())
             open_ones.discard(number)
             return
         one = self._partitions[number]
-        if number not in open_ones or message.offset() >= one.end:
+        if number not in open_ones or consumed.offset() >= one.end:
             open_ones.discard(number)
             return
         record = TopicRecord(
-            key=message.key(), value=message.value(), headers=tuple(message.headers() or ())
+            key=consumed.key(), value=consumed.value(), headers=tuple(consumed.headers() or ())
         )
-        self.side.take(record, self._terms, required=required and message.offset() >= one.first)
+        self.side.take(record, self._terms, required=required and consumed.offset() >= one.first)
         self._counted += 1
-        one.next = message.offset() + 1
+        one.next = consumed.offset() + 1
         if one.next >= one.end:
             open_ones.discard(number)
 
