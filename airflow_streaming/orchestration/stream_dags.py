@@ -85,6 +85,7 @@ def stream_dags(
     keep_alive: Mapping[str, Any] | None = None,
     connections: Connections = Connections(),
     tags: Sequence[str] = ("streaming",),
+    pool: str | None = None,
     start_date: datetime = START,
 ) -> dict[str, DAG]:
     """
@@ -108,6 +109,8 @@ def stream_dags(
     :param keep_alive: More arguments of ``SparkStreamOperator``, e.g. ``on_gave_up``.
     :param connections: How the tasks reach Spark, the home and the backups.
     :param tags: Tags of every dag; the stream's name is added.
+    :param pool: Airflow's pool of every task; by default Airflow's own. A task that is deferred, as the one that
+        keeps the stream alive, takes no slot unless the pool counts deferred tasks.
     :param start_date: Of every dag.
     :raises SpecError: the stream's name is a template, or that of a lane; or what is asked of a
         cutover cannot be.
@@ -129,6 +132,7 @@ def stream_dags(
             "catchup": False,
             "max_active_runs": 1,
             "tags": [*tags, stream.name],
+            "default_args": {} if pool is None else {"pool": pool},
         },
     )
     dags = [
@@ -192,6 +196,8 @@ class _Shared:
         return {field.name: getattr(self.connections, field.name) for field in fields(Connections)}
 
 
+RETRIES: Final[Mapping[str, Any]] = {"retries": 2, "retry_delay": timedelta(minutes=2)}
+"""Of tasks that need no Spark and may be tried again at once."""
 Options = TypeVar("Options", bound=ChangeOptions)
 
 
@@ -367,10 +373,9 @@ def _backup(of: _Shared, options: BackupOptions) -> DAG:
     with DAG(
         f"{stream.name}_backup",
         schedule=options.schedule,
-        default_args={"retries": 2, "retry_delay": timedelta(minutes=2)},
         doc_md=backup_page(stream),
         description=f"Backs up the checkpoints of stream {stream.name} while it runs.",
-        **of.every,
+        **{**of.every, "default_args": {**of.every["default_args"], **RETRIES}},
     ) as dag:
         backup = CheckpointBackupOperator(
             task_id="backup", verify=BackupLevel.FULL, max_age=options.max_age, **where
@@ -388,10 +393,9 @@ def _prune(of: _Shared, options: PruneOptions) -> DAG:
     with DAG(
         f"{stream.name}_prune",
         schedule=options.schedule,
-        default_args={"retries": 2, "retry_delay": timedelta(minutes=2)},
         doc_md=prune_page(stream),
         description=f"Removes what of stream {stream.name} is old and not needed.",
-        **of.every,
+        **{**of.every, "default_args": {**of.every["default_args"], **RETRIES}},
     ) as dag:
         StreamPruneOperator(
             task_id="prune",

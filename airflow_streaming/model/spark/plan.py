@@ -49,6 +49,8 @@ class SourcePlan:
     :param format: Of a file source, the format of the files: ``json``, ``parquet``.
     :param paths: Of a file source, what it reads; of Kafka the topics or the pattern.
     :param options: Options with keys in small letters, secrets marked.
+    :param inferred: Of a file source, Spark found the columns in the files that were there, because the
+        script gives no schema.
     """
 
     source: str
@@ -57,6 +59,7 @@ class SourcePlan:
     paths: tuple[str, ...] = ()
     schema: tuple[Column, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
+    inferred: bool = False
 
 
 class OperatorKind(StrEnum):

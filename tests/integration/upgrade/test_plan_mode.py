@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from airflow_streaming.launch.runtime import resolve_runtime
-from airflow_streaming.model.spark.plan import OperatorKind, QueryPlan, ScriptPlan
+from airflow_streaming.model.spark.plan import OperatorKind, QueryPlan, ScriptPlan, SourcePlan
 from airflow_streaming.spark_jobs.plan_mode import plan_script
 from airflow_streaming.spark_jobs.runner import Program
 from tests.patience import PATIENCE
@@ -149,3 +149,52 @@ def test_one_script_gives_one_plan_in_both_lanes(tmp_path: Path, spark_4_3: Path
     assert green.sink.code.endswith("{output}")
     assert green.nodes == blue.nodes
     assert green.steps != blue.steps, "shown to readers with its own places"
+
+
+INFERRING = """
+import sys
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.getOrCreate()
+spark.conf.set("spark.sql.streaming.schemaInference", "true")
+folder = sys.argv[1]
+frames = {
+    "inferred": spark.readStream.json(folder),
+    "given": spark.readStream.schema("k string").json(folder),
+    "text": spark.readStream.text(folder),
+}
+with open(folder + "/1.json", "w") as file:
+    file.write('{"k": "a", "v": 0.5, "w": true}\\n')
+frames["later"] = spark.readStream.json(folder)
+for name, frame in frames.items():
+    frame.writeStream.queryName(name).format("noop").option("checkpointLocation", folder + name).start()
+"""
+
+
+def test_a_source_whose_columns_are_inferred_is_marked(tmp_path: Path, spark_4_3: Path) -> None:
+    source = tmp_path / "input"
+    source.mkdir()
+    (source / "0.json").write_text('{"k": "a", "v": 1}\n')
+    program = Program(
+        application=str(tmp_path / "job.py"), source=INFERRING.encode(), arguments=(str(source),)
+    )
+
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    runtime = resolve_runtime("spark-4.3", {"spark-4.3": str(spark_4_3)})
+
+    told = plan_script(program, runtime, scratch=scratch, timeout=PATIENCE)
+
+    found = {plan.query: plan.sources[0] for plan in told.queries}
+    assert {name: one.inferred for name, one in found.items()} == {
+        "inferred": True,
+        "given": False,
+        "text": False,
+        "later": True,
+    }
+    assert columns(found["inferred"]) == {"k": "string", "v": "bigint"}
+    assert columns(found["later"]) == {"k": "string", "v": "double", "w": "boolean"}
+
+
+def columns(source: SourcePlan) -> dict[str, str]:
+    return {column.name: column.type for column in source.schema}
