@@ -14,6 +14,7 @@ from airflow_streaming.model.spark.secrets import mask_password
 SOURCES: Final = frozenset({"StreamingRelation", "StreamingRelationV2"})
 _FIELD, _PAIR = "\x1e", " -> "
 _FILE: Final = "FileSource["
+_FIXED_SCHEMAS: Final = frozenset({"text", "binaryfile"})
 TOPICS: Final = ("subscribe", "subscribepattern", "assign")
 
 
@@ -68,6 +69,9 @@ def _source(leaf: Node, relation: Any) -> SourcePlan:
         paths=tuple(map(mask_password, paths)),
         schema=output_of(leaf),
         options={k: v for k, v in redact(options).items() if k not in ("path", *TOPICS)},
+        inferred=source == "file"
+        and form not in _FIXED_SCHEMAS
+        and bool(relation.dataSource().userSpecifiedSchema().isEmpty()),
     )
 
 

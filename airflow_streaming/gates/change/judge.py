@@ -49,7 +49,7 @@ from airflow_streaming.gates.change.settings import (
     pinned_against,
 )
 from airflow_streaming.gates.change.sinks import FOREACH, VIEWS, judge_sink, judge_skipping
-from airflow_streaming.gates.change.sources import judge_sources, place
+from airflow_streaming.gates.change.sources import judge_source_remarks, judge_sources, place
 from airflow_streaming.gates.change.steps import judge_steps
 from airflow_streaming.gates.findings import (
     GateDecision,
@@ -268,7 +268,7 @@ def judge_change(
     found += _refusals(new, old if known is not None else None)
     if _is_unread(new):
         return [replace(finding, query=new.query) for finding in found]
-    found += judge_skipping(new, known)
+    found += [*judge_skipping(new, known), *judge_source_remarks(new)]
     if old is not None and not _is_unread(old):
         pair = Pair(
             old=old,
@@ -520,6 +520,7 @@ CHANGE_RULES: Final[tuple[Rule, ...]] = (
     *JUDGING_RULES,
     *sources.RULES,
     *source_options.RULES,
+    *sources.SOURCE_REMARK_RULES,
     *sources.SOURCE_SCHEMA_RULES,
     *topics.RULES,
     *operators.RULES,

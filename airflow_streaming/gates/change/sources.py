@@ -3,6 +3,9 @@ Sources: number, type, order and schema.
 
 What an operator or the sink makes of it is judged there; here it is about what the source reads.
 
+Remarks on the sources of the new plan stand against no change. They name what the comparison of two plans
+cannot show: that a restart may read other rows or columns than the gate has judged.
+
 An offset log without names knows its sources by their place in the plan alone. With names (Spark
 4.2 and newer, where the checkpoint was begun with them) sources may come, go and change places.
 """
@@ -26,7 +29,8 @@ from airflow_streaming.gates.change.source_options import judge_options
 from airflow_streaming.gates.change.topics import judge_topics
 from airflow_streaming.gates.findings import GateFinding
 from airflow_streaming.gates.rules import Rule, rule_named
-from airflow_streaming.model.spark.plan import Column, SourcePlan
+from airflow_streaming.model.spark.plan import Column, QueryPlan, SourcePlan
+from airflow_streaming.model.spark.source_replay import SourceReplay, replay_of
 
 ADDED: Final = rule_named("source.column_added")
 REMOVED: Final = rule_named("source.column_removed")
@@ -259,3 +263,31 @@ def _listed(sources: Sequence[SourcePlan]) -> str:
         " ".join(part for part in (source.source, source.format, *source.paths) if part)
         for source in sources
     )
+
+
+NOT_REPLAYABLE: Final = rule_named("source.not_replayable")
+REPLAY_UNKNOWN: Final = rule_named("source.replay_unknown")
+INFERRED: Final = rule_named("source.inferred_schema")
+SOURCE_REMARK_RULES: Final = (NOT_REPLAYABLE, REPLAY_UNKNOWN, INFERRED)
+_REMARKS: Final = {
+    SourceReplay.CANNOT: NOT_REPLAYABLE,
+    SourceReplay.UNKNOWN: REPLAY_UNKNOWN,
+}
+
+
+def judge_source_remarks(plan: QueryPlan) -> Iterator[GateFinding]:
+    """Yield a remark for each source of the new plan that a restart may read otherwise."""
+    for number, source in enumerate(plan.sources):
+        rule = _REMARKS.get(replay_of(source))
+        if rule is not None:
+            yield rule.found(
+                f"Source {number} ({source.source}): {rule.sentence}",
+                new=source.source,
+                evidence=f"sources[{number}] in the new plan",
+            )
+        if source.inferred:
+            yield INFERRED.found(
+                f"Source {number} ({', '.join(source.paths)}): {INFERRED.sentence}",
+                new=shown(source.schema),
+                evidence=f"sources[{number}] in the new plan",
+            )

@@ -46,6 +46,9 @@ KAFKA_COUNTED: Final = replace(
     sink=b.a_sink("foreachbatch", options={"function": "write"}, code="c"),
 )
 RATE: Final = b.with_source(STATELESS, source="rate", format="", paths=(), options={})
+SOCKET: Final = b.with_source(STATELESS, source="socket", format="", paths=(), options={})
+OWN: Final = b.with_source(STATELESS, source="weather", format="", paths=(), options={})
+INFERRED: Final = b.with_source(STATELESS, inferred=True)
 CSV: Final = b.with_source(STATELESS, format="csv")
 BROKERS: Final = {"kafka.bootstrap.servers": "one:9092"}
 TO_KAFKA: Final = replace(

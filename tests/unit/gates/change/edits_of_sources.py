@@ -7,11 +7,14 @@ from typing import Final
 from tests.unit.gates.change import builders as b
 from tests.unit.gates.change.edit import (
     CSV,
+    INFERRED,
     KAFKA,
     KAFKA_COUNTED,
     NAMED,
     NO,
+    OWN,
     RATE,
+    SOCKET,
     STATELESS,
     TOLD,
     TWO,
@@ -27,6 +30,10 @@ SOURCES: Final = (
     edit_of("one source more", STATELESS, TWO, "source.number", NO),
     edit_of("one source less", TWO, drop_source(TWO), "source.number", NO),
     edit_of("file to rate", STATELESS, RATE, "source.type", NO),
+    edit_of("file to socket", STATELESS, SOCKET, "source.type", NO),
+    edit_of("an inferred schema, as it is", INFERRED, INFERRED, "source.inferred_schema", YES),
+    edit_of("a socket, as it is", SOCKET, SOCKET, "source.not_replayable", YES),
+    edit_of("a source of its author's, as it is", OWN, OWN, "source.replay_unknown", YES),
     edit_of("two sources swapped", TWO, swap(TWO), "source.order", NO),
     edit_of(
         "another folder", STATELESS, b.with_source(STATELESS, paths=("/x",)), "source.paths", NO
