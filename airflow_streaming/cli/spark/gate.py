@@ -28,16 +28,28 @@ from airflow_streaming.cli.spark.runtime import runtime_named, script_of
 from airflow_streaming.exceptions import CheckpointError, RecordError, SpecError, closed
 from airflow_streaming.gates.change_gate import Versions, gate_change, without_secrets
 from airflow_streaming.gates.findings import GateDecision, GateReport
+from airflow_streaming.gates.rehearsal import Rehearsed
+from airflow_streaming.gates.rehearsal_due import (
+    Due,
+    RehearseWhen,
+    decision_after,
+    rehearsal_due,
+)
 from airflow_streaming.gates.version.matrix import release_of
 from airflow_streaming.gates.version_gate import gate_version
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.jobs.drill import SCRATCH_OUTPUT
 from airflow_streaming.model.spark.failures import presentable
 from airflow_streaming.model.spark.plan import QueryPlan, ScriptPlan
 from airflow_streaming.model.spark.secrets import REDACTED
 from airflow_streaming.model.wire import MAX_RECORD_BYTES, parse_json
 from airflow_streaming.reports.gate import gate_report, plan_report, rules_report
 from airflow_streaming.reports.markdown import markdown
+from airflow_streaming.reports.rehearsal import rehearsal_report
+from airflow_streaming.reports.report import Report
 from airflow_streaming.spark_jobs.plan_mode import plan_script
+from airflow_streaming.spark_jobs.rehearsal import rehearse
+from airflow_streaming.spark_jobs.shared_spark import SharedSpark
 
 CODES: Final = {
     GateDecision.ALLOWED: OK,
@@ -149,6 +161,15 @@ def _change(verb: argparse.ArgumentParser) -> None:
         metavar="VERSION",
         help="Spark that will run the new code (default: that of the new plan)",
     )
+    verb.add_argument(
+        "--rehearse",
+        nargs="?",
+        const=RehearseWhen.WHEN_UNKNOWN.value,
+        choices=[RehearseWhen.WHEN_UNKNOWN.value, RehearseWhen.ALWAYS.value],
+        metavar="WHEN",
+        help="also rehearse on a copy of the checkpoints, in the Spark that makes the plan: "
+        "when_unknown (default) or always",
+    )
     add_conf(verb, "the new version")
     add_report(verb)
     add_script_arguments(verb)
@@ -213,15 +234,45 @@ def run(arguments: argparse.Namespace) -> int:
     :raises StreamingError: the checkpoint cannot be read, or Spark not be started.
     """
     home = home_of(arguments)
-    found = (
-        _gate_version(arguments, home)
-        if arguments.verb == "version"
-        else _gate_change(arguments, home)
-    )
-    report = gate_report(found)
-    answer(report, found.to_dict(), as_json=arguments.json)
+    rehearsed: Rehearsed | None = None
+    with SharedSpark() as spark:
+        if arguments.verb == "version":
+            found = _gate_version(arguments, home)
+        else:
+            found = _gate_change(arguments, home, spark)
+            rehearsed = _rehearsed(arguments, home, found, spark)
+    report, shown = gate_report(found), found.to_dict()
+    decision = decision_after(found.decision, None if rehearsed is None else rehearsed.decision)
+    if rehearsed is not None:
+        report = Report((*report.blocks, *rehearsal_report(rehearsed).blocks))
+        shown = {**shown, "decision": decision.value, "rehearsal": rehearsed.to_dict()}
+    answer(report, shown, as_json=arguments.json)
     is_written = write_page(arguments.report, lambda: markdown(report))
-    return CODES[found.decision] if is_written else NOT_WRITTEN
+    return CODES[decision] if is_written else NOT_WRITTEN
+
+
+def _rehearsed(
+    arguments: argparse.Namespace, home: StreamHome | None, found: GateReport, spark: SharedSpark
+) -> Rehearsed | None:
+    """Return the rehearsal on copies of the checkpoints; ``None`` where none is due."""
+    when = RehearseWhen(arguments.rehearse or RehearseWhen.NEVER.value)
+    if rehearsal_due(when, found.decision) is not Due.YES:
+        return None
+    at = checkpoints_at(arguments.checkpoint) if home is None else checkpoints_of(home)
+    if arguments.query is not None and list(at.checkpoints) == [""]:
+        at = replace(at, checkpoints={arguments.query: at.checkpoints[""]})
+    program = script_of(arguments, arguments.script)
+    deployed = None if home is None else _arguments_of(arguments, home)
+    if home is not None and arguments.arguments == deployed:
+        # The script may write to the output itself, which a rehearsal must not reach.
+        program = replace(program, arguments=tuple(_arguments_of(arguments, home, SCRATCH_OUTPUT)))
+    with progress() as told:
+        return rehearse(
+            *(at, program, runtime_named(arguments.runtime)),
+            compare_with=home,
+            progress=told,
+            spark=spark,
+        )
 
 
 def home_of(arguments: argparse.Namespace) -> StreamHome | None:
@@ -280,17 +331,20 @@ def _only_name(plans: Sequence[QueryPlan]) -> str:
     return plans[0].query if plans else ""
 
 
-def planned_script(arguments: argparse.Namespace, script: str) -> ScriptPlan:
+def planned_script(
+    arguments: argparse.Namespace, script: str, spark: SharedSpark | None = None
+) -> ScriptPlan:
     """
     Return the plan of a script.
 
+    :param spark: As of ``plan_script``.
     :raises SpecError: no runtime was named.
     """
     if arguments.runtime is None:
         raise SpecError("Which Spark plans the script? Give --runtime, or --plan with a plan.")
     program = script_of(arguments, script)
     with progress() as told:
-        return plan_script(program, runtime_named(arguments.runtime), progress=told)
+        return plan_script(program, runtime_named(arguments.runtime), progress=told, spark=spark)
 
 
 def read_planned(path: Path) -> ScriptPlan:
@@ -345,16 +399,18 @@ def _gate_version(arguments: argparse.Namespace, home: StreamHome | None) -> Gat
     )
 
 
-def _gate_change(arguments: argparse.Namespace, home: StreamHome | None) -> GateReport:
+def _gate_change(
+    arguments: argparse.Namespace, home: StreamHome | None, spark: SharedSpark
+) -> GateReport:
     _refuse_unused(arguments)
     if home is not None and (arguments.script is not None or arguments.old_script is not None):
         _run_as_deployed(arguments, home)
     new = (
         _with_conf(read_planned(arguments.plan), dict(arguments.conf))
         if arguments.plan is not None
-        else planned_script(arguments, arguments.script)
+        else planned_script(arguments, arguments.script, spark)
     )
-    old, old_problem = _old(arguments, home)
+    old, old_problem = _old(arguments, home, spark)
     if arguments.query is not None:
         # One query of several was asked about; the others are neither new nor gone.
         new = replace(new, queries=only(arguments.query, new.queries))
@@ -384,9 +440,22 @@ def _run_as_deployed(arguments: argparse.Namespace, home: StreamHome) -> None:
     if deployment is None:
         return
     if not arguments.arguments:
-        arguments.arguments = deployment.arguments(open_known(arguments.home).store.uri)
+        arguments.arguments = _arguments_of(arguments, home)
     told = {key: value for key, value in deployment.conf.items() if value != REDACTED}
     arguments.conf = [*{**told, **dict(arguments.conf)}.items()]
+
+
+def _arguments_of(arguments: argparse.Namespace, home: StreamHome, output: str = "") -> list[str]:
+    """
+    Return the arguments of the newest deployment's script; none without a deployment.
+
+    :param output: What ``{output}`` stands for; default: the deployment's own.
+    """
+    deployment = home.newest_deployment()
+    if deployment is None:
+        return []
+    uri = open_known(arguments.home).store.uri
+    return replace(deployment, output=output or deployment.output).arguments(uri)
 
 
 def _is_deployed(arguments: argparse.Namespace, home: StreamHome | None) -> bool:
@@ -408,6 +477,8 @@ def _refuse_unused(arguments: argparse.Namespace) -> None:
     has_script = arguments.script is not None or arguments.old_script is not None
     unused = {"--runtime": arguments.runtime, "arguments after --": arguments.arguments}
     given = [name for name, value in unused.items() if value]
+    if arguments.rehearse and arguments.script is None:
+        raise SpecError("A plan cannot be rehearsed. Give --script and --runtime with --rehearse.")
     if given and not has_script:
         raise SpecError(
             f"No script is planned here, so {' and '.join(given)} would have no effect. Give --script, or "
@@ -427,12 +498,14 @@ def _with_conf(planned: ScriptPlan, conf: Mapping[str, str]) -> ScriptPlan:
     return replace(planned, queries=queries)
 
 
-def _old(arguments: argparse.Namespace, home: StreamHome | None) -> tuple[Sequence[QueryPlan], str]:
+def _old(
+    arguments: argparse.Namespace, home: StreamHome | None, spark: SharedSpark
+) -> tuple[Sequence[QueryPlan], str]:
     planned: ScriptPlan | None = None
     if arguments.old_plan is not None:
         planned = read_planned(arguments.old_plan)
     elif arguments.old_script is not None:
-        planned = planned_script(arguments, arguments.old_script)
+        planned = planned_script(arguments, arguments.old_script, spark)
     if planned is not None:
         return planned.queries, planned.problem
     return () if home is None else home.newest_plans(), ""
