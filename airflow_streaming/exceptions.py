@@ -107,6 +107,14 @@ class HomeNotInitialized(HomeUnavailable):
     """
 
 
+class BackupStoreMissing(HomeUnavailable):
+    """
+    The backup store that a home has used is not in its place.
+
+    An unmounted volume looks like an empty folder, so it is an outage until a user gives the store up.
+    """
+
+
 class HomeNotAllowed(HomeError):
     """The API server does not open this home, or not with this connection."""
 

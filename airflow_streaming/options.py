@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Annotated, Any, Final, TypedDict
+from typing import Annotated, Any, ClassVar, Final, TypedDict
 
 import pendulum
 
@@ -26,6 +26,7 @@ from airflow_streaming.exceptions import SpecError
 from airflow_streaming.gates.findings import GateDecision
 from airflow_streaming.gates.rehearsal_compare import Answer as RehearsalAnswer
 from airflow_streaming.gates.rehearsal_due import RehearseWhen
+from airflow_streaming.model.arguments.accepted import OF_UPGRADE, STEPS_BACK, check_accepted
 from airflow_streaming.model.arguments.calls import Called, Notifier
 from airflow_streaming.model.arguments.fields import (
     Positive,
@@ -43,9 +44,11 @@ __all__ = [
     "Approval",
     "BackupLevel",
     "BackupOptions",
+    "ChangeApproval",
     "ChangeOptions",
     "Check",
     "Connections",
+    "CutoverApproval",
     "CutoverCheck",
     "CutoverOptions",
     "Edits",
@@ -143,12 +146,28 @@ class GreenStart(StrEnum):
 
 
 class Approval(StrEnum):
-    """Whether a step of a cutover needs a user."""
+    """Whether a step of a change needs a user."""
 
     ASK = "ask"
     """An approval is requested."""
     AUTO = "auto"
     """The step is taken automatically when all that was asked for is proved."""
+
+
+class ChangeApproval(TypedDict, total=False):
+    """The steps of an upgrade or a restart that need a user; the form decides about a step without a value. Templated."""
+
+    begin: Approval | str
+    """Before anything is changed; without a form ``ask``, of a restart ``auto``."""
+
+
+class CutoverApproval(ChangeApproval, total=False):
+    """The steps of a cutover that need a user; the form decides about a step without a value. Templated."""
+
+    switch: Approval | str
+    """Before green becomes live; without a form ``ask``. An inconclusive comparison always asks."""
+    end: Approval | str
+    """After a good soak, before the point of no return; without a form ``auto``."""
 
 
 def check_moment(name: str, given: str | None) -> None:
@@ -218,19 +237,24 @@ class ChangeOptions:
     :param soak: What the new deployment must show before it is kept.
     :param approvers: Ids of the users who may approve; the user who starts a run may name fewer of
         them, not others. Empty: the form decides.
-    :param need_approval: Request an approval before anything is changed; templated. ``None``: the
-        form decides, and without one an approval is requested.
+    :param approval: Whether a user is asked, by step; ``None``: the form decides about all steps. With
+        ``approvers`` the step ``begin`` always asks.
     :param approval_timeout: Without an answer for so long, the change is rejected; ``None``: never.
     :param approval_notifiers: Notifiers that send the request.
     :param dry_run: Report only; templated. ``None``: the form decides, and without one it is a dry run.
-    :param accept: Codes of steps back from the live deployment that are accepted: ``live.older_spark``,
-        ``live.older_script``, ``live.dropped_conf``. ``None``: the form decides, and without one none is.
+    :param accept: Codes of findings that are accepted: ``live.older_spark``, ``live.older_script``,
+        ``live.dropped_conf``; of an upgrade and a restart also ``rollback.replay`` (rows that come twice
+        after a rollback) and ``rollback.none`` (no rollback). ``None``: the form decides, and without
+        one none is.
     :param sink_habits: What a sink does with a batch id that it has seen, by the query's name.
     """
 
+    ACCEPTABLE: ClassVar[Sequence[str]] = OF_UPGRADE
+    """Codes that ``accept`` may have."""
+
     soak: SoakTerms | None = None
     approvers: Sequence[str] = ()
-    need_approval: bool | str | None = None
+    approval: ChangeApproval | None = None
     accept: Sequence[str] | None = None
     approval_timeout: timedelta | None = timedelta(days=1)
     approval_notifiers: Sequence[Notifier] = ()
@@ -240,6 +264,7 @@ class ChangeOptions:
     def __post_init__(self) -> None:
         check_values(self)
         _check_soak(f"{type(self).__name__}.soak", self.soak)
+        check_accepted(self.accept, self.ACCEPTABLE)
 
 
 @named_fields
@@ -255,9 +280,9 @@ class RehearsalOptions:
         when not given.
     :param time_limit: The most that all queries together may take.
     :param compare: Also run the old version over the same batches, and the new one from scratch where
-        the checkpoint reaches back that far; then only the answers in ``accept`` let an upgrade pass
+        the checkpoint reaches back that far; then only the answers in ``passing`` let an upgrade pass
         that a gate calls *unknown*. Each of these runs has ``time_limit`` of its own.
-    :param accept: Answers of that comparison that are a yes.
+    :param passing: Answers of that comparison with which the upgrade passes.
     """
 
     when: RehearseWhen | str | None = None
@@ -265,7 +290,7 @@ class RehearsalOptions:
     backup_id: str | None = None
     time_limit: Positive = timedelta(minutes=10)
     compare: bool = False
-    accept: tuple[RehearsalAnswer | str, ...] = (RehearsalAnswer.SAME, RehearsalAnswer.NOT_REVISED)
+    passing: tuple[RehearsalAnswer | str, ...] = (RehearsalAnswer.SAME, RehearsalAnswer.NOT_REVISED)
 
     def __post_init__(self) -> None:
         check_values(self)
@@ -277,7 +302,6 @@ class RestartOptions(ChangeOptions):
     """
     Options of a rolling restart.
 
-    :param need_approval: ``None``: the form decides, and without one no approval is requested.
     :param checks: Called with a ``Soaked`` after a good soak; one that finds a problem has the restart
         rolled back.
     :param rewind_with: Takes batches back out of a sink that is no file sink; see ``Rewinding``.
@@ -301,8 +325,6 @@ class UpgradeOptions(ChangeOptions):
     :param checks: Called with a ``Soaked`` after a good soak; one that finds a problem has the upgrade
         rolled back.
     :param rewind_with: Takes batches back out of a sink that is no file sink; see ``Rewinding``.
-    :param accept_replay: Rows that are written twice after a rollback are accepted.
-    :param needs_rollback: Refuse an upgrade that could not be rolled back.
     :param prewarm: Start the new driver before the old one is stopped; it waits, warm, and writes
         nothing until then; templated. It takes the memory of a second driver for that time. For drivers
         on the worker's host (launcher ``local``); elsewhere the new driver is started after the stop.
@@ -314,8 +336,6 @@ class UpgradeOptions(ChangeOptions):
     rehearsal: RehearsalOptions = RehearsalOptions()
     checks: Sequence[Check] = ()
     rewind_with: AuthorsRewind | None = None
-    accept_replay: bool = False
-    needs_rollback: bool = True
     prewarm: bool | str | None = None
     edits: Edits | None = None
 
@@ -338,9 +358,7 @@ class CutoverOptions(ChangeOptions):
         where several switch together.
     :param checks: Called with a ``SideBySide`` while the outputs are compared; one that finds a
         problem aborts the cutover.
-    :param promote: Whether the switch needs an approval; one is always requested when the comparison
-        is inconclusive; templated. ``None``: the form decides, and without one it is requested.
-    :param finalize: Whether the end of a good soak, the point of no return, needs an approval.
+    :param approval: As of every change; also of the switch and of the end of a good soak.
     :param retain_blue: How long blue's checkpoint and output are kept afterwards; a form may say
         another time.
     :param keeps_blue_running: Parallel outputs only: blue runs on through the soak, so that a rollback
@@ -351,6 +369,8 @@ class CutoverOptions(ChangeOptions):
         decides.
     """
 
+    ACCEPTABLE: ClassVar[Sequence[str]] = STEPS_BACK
+
     way: SwitchMethod | str | None = None
     start: GreenStart | str | None = None
     replay_from: str | None = None
@@ -358,8 +378,7 @@ class CutoverOptions(ChangeOptions):
     ready: ReadyTerms | None = None
     pointers: Pointer | Sequence[Pointer] | Mapping[str, Pointer | Sequence[Pointer]] = ()
     checks: CutoverCheck | Sequence[CutoverCheck] = ()
-    promote: Approval | str | None = None
-    finalize: Approval | str = Approval.AUTO
+    approval: CutoverApproval | None = None
     retain_blue: timedelta = timedelta(days=1)
     keeps_blue_running: bool = True
     deadlines: Mapping[str, Positive] = field(default_factory=dict)

@@ -1,141 +1,280 @@
 """
-Lists a home with thousands of streams: `list`, the names for the page, and `doctor` of one stream.
+Many streams to look at: real records in a local home, real processes, and heartbeats.
 
-    python -m benchmarks.many_streams --streams 10000
-
-Each stream has what a living one has after a day: one deployment, three epochs with launches and
-statuses, forty events, five alerts, an owner, a desired state and a supervision record.
+A process stands for the drivers of many streams: it carries all their tokens on its command line,
+as a driver carries its own, and has a child and a grandchild as a JVM has its Python processes.
+Run as a program, this module beats for the drivers: every status gets a new beat every 2 to 10 s.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
-import io
+import hashlib
+import heapq
+import itertools
+import json
 import os
-import resource
-import shutil
-import tempfile
+import random
+import subprocess
+import sys
 import time
-from collections.abc import Callable
-from datetime import timedelta
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from airflow_streaming.cli.main import main as command
-from airflow_streaming.home.home import open_home
-from airflow_streaming.model.health_rules import HealthRules
+import psutil
+
+from airflow_streaming.home.home import StreamHome
+from airflow_streaming.launch.processes import ProcessHandle
+from airflow_streaming.model.codec import encode
+from airflow_streaming.model.host import this_host
 from airflow_streaming.model.names import Layout
-from airflow_streaming.model.records.alert import AlertKind
-from airflow_streaming.model.records.control import DesiredState, Event, EventKind
-from airflow_streaming.model.records.policy import RestartPolicy
-from airflow_streaming.supervision.alerts.alerting import Alert
-from tests.unit.home.make import (
-    NOON,
-    SCRIPT,
-    make_death,
-    make_decision,
-    make_deployment,
-    make_epoch,
-    make_launch,
-    make_status,
-)
+from airflow_streaming.model.progress import BatchProgress
+from airflow_streaming.model.records.deployment import Deployment
+from airflow_streaming.model.records.epoch import Epoch, Host, Launch, LaunchCause, mark_of
+from airflow_streaming.model.status import CheckpointOrigin, DriverState, QueryStatus, Status
+from airflow_streaming.model.storage import LocalStore
 
-EPOCHS: Final = 3
-EVENTS: Final = 40
-ALERTS: Final = 5
-TEMPLATE: Final = "orders"
+SHARED_BY: Final = 25
+"""Streams of one process; their tokens make its command line about as long as a JVM's."""
+
+QUERIES: Final = ("orders", "revenue")
+BEAT: Final = (2.0, 10.0)
+"""Seconds between two heartbeats of a real driver: 2 when idle, up to 10 under load."""
+
+DRIVER: Final = 'sh -c "sleep 1000000; :" "$@"; :'
+"""The semicolons keep the shell from replacing itself with its last command."""
+
+HISTORY: Final = 100
+"""Batches in the chunk of the progress history that is there at the start; every beat adds one."""
+
+SCRIPT: Final = b"spark = None  # a script that would start queries\n"
+NOW: Final = datetime.now(UTC)
 
 
-def make_template(home: str) -> Path:
-    """Record one stream; return its folder."""
-    stream = open_home(home).stream(TEMPLATE)
-    stream.create_deployment(make_deployment(stream=TEMPLATE), SCRIPT)
-    stream.want(DesiredState.RUNNING, by="kim", reason="First.", now=NOON)
-    stream.supervise(HealthRules(), RestartPolicy(), by="kim", now=NOON)
-    for number in range(1, EPOCHS + 1):
-        stream.create_epoch(make_epoch(number))
-        stream.record_launch(make_launch(number))
-        path = Layout(TEMPLATE).epoch(number, "status.json")
-        stream.store.replace(path, make_status(number).to_bytes())
-        if number < EPOCHS:
-            stream.declare_dead(make_death(number))
-            stream.record_restart_decision(make_decision(number))
-    for number in range(EVENTS):
-        at = NOON + timedelta(seconds=number)
-        stream.add_event(
-            Event(event=EventKind.LAUNCHED, at=at, by="kim", message=f"Event {number}.")
+def stream_name(number: int) -> str:
+    """Return the name of one of the streams."""
+    return f"stream-{number:05d}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Carrier:
+    """
+    Where a stream's driver runs, as its launch records it.
+
+    :param name: What people call the driver.
+    """
+
+    launcher: str
+    host: Host
+    handle: Mapping[str, Any]
+    name: str
+    log: str
+    pid: int = 1
+
+    @classmethod
+    def of_process(cls, pid: int, log: Path) -> Carrier:
+        """Return the carrier of a driver that is a process of this host."""
+        log.touch()
+        handle = ProcessHandle.of(psutil.Process(pid)).to_dict()
+        return cls(
+            launcher="local",
+            host=this_host(),
+            handle=handle,
+            name=f"pid {pid}",
+            log=str(log),
+            pid=pid,
         )
-    for number in range(ALERTS):
-        stream.add_alert(an_alert(number))
-    return Path(home, TEMPLATE)
 
 
-def an_alert(number: int) -> Alert:
-    return Alert(
-        stream=TEMPLATE,
-        by="kim",
-        alert=AlertKind.RESTARTED,
-        at=NOON + timedelta(minutes=number),
-        key=f"restart-{number}",
-        reason="Driver failed.",
-        epoch=1,
+@contextlib.contextmanager
+def laid_out(folder: Path, count: int) -> Iterator[Path]:
+    """Lay out a home with this many streams whose drivers live and beat; yield the home."""
+    home = folder / "home"
+    with contextlib.ExitStack() as stack:
+        for first in range(0, count, SHARED_BY):
+            tokens = [uuid.uuid4().hex for _ in range(min(SHARED_BY, count - first))]
+            driver = stack.enter_context(_driver(tokens))
+            carrier = Carrier.of_process(driver.pid, folder / "driver.log")
+            for number, token in enumerate(tokens, start=first):
+                record_stream(home, make_epoch(number, token, carrier), carrier)
+        stack.enter_context(beating(home, count))
+        yield home
+
+
+def beating(home: Path, count: int) -> contextlib.AbstractContextManager[subprocess.Popen[bytes]]:
+    """Beat for all drivers, in another process, until the end of the block."""
+    return _ended([sys.executable, "-m", __name__, str(home), str(count)])
+
+
+@contextlib.contextmanager
+def _driver(tokens: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+    named = itertools.chain.from_iterable(("--token", mark_of(token)) for token in tokens)
+    with _ended(["sh", "-c", DRIVER, "driver", *named]) as process:
+        yield process
+
+
+@contextlib.contextmanager
+def _ended(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(command, start_new_session=True) as process:
+        try:
+            yield process
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, 9)
+
+
+def make_epoch(number: int, token: str, carrier: Carrier) -> Epoch:
+    """Return the first epoch of one of the streams."""
+    return Epoch(
+        number=1,
+        stream=stream_name(number),
+        deployment=1,
+        token=token,
+        host=carrier.host,
+        launcher=carrier.launcher,
+        cause=LaunchCause.FIRST,
+        reason="The stream has never run.",
+        by="benchmark",
+        created_at=NOW,
     )
 
 
-def make_home(home: Path, streams: int) -> None:
-    """Copy the records of one stream under other names; its name is in their bytes."""
-    template = make_template(str(home))
-    files = [(path.relative_to(template), path.read_bytes()) for path in template.rglob("*.json")]
-    for number in range(streams):
-        name = f"{TEMPLATE}_{number:05d}"
-        for path, data in files:
-            place = home / name / path
-            place.parent.mkdir(parents=True, exist_ok=True)
-            named = data.replace(b'"orders"', f'"{name}"'.encode())
-            place.write_bytes(named.replace(b"/orders/", f"/{name}/".encode()))
+def record_stream(home: Path, epoch: Epoch, carrier: Carrier) -> None:
+    """Write what a launch leaves in the home, and a first status."""
+    stream = StreamHome(LocalStore(str(home)), epoch.stream)
+    stream.create_deployment(_deployment(stream.name, home), SCRIPT)
+    stream.create_epoch(epoch)
+    stream.record_launch(
+        Launch(
+            epoch=1,
+            token=epoch.token,
+            host=epoch.host,
+            launched_at=NOW,
+            handle=dict(carrier.handle),
+            driver=carrier.name,
+            log=carrier.log,
+        )
+    )
+    status = _status(epoch, carrier.pid)
+    stream.store.replace(Layout(stream.name).epoch(1, "status.json"), status.to_bytes())
+    stream.store.create(_history(stream.name), HISTORY * _line(status))
 
 
-def timed(act: Callable[[], Any]) -> tuple[float, float, int]:
-    """Return the seconds, the CPU seconds and the bytes printed of an act."""
-    began, used, out = time.perf_counter(), time.process_time(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
-        act()
-    return time.perf_counter() - began, time.process_time() - used, len(out.getvalue())
+def _deployment(stream: str, home: Path) -> Deployment:
+    return Deployment(
+        number=1,
+        stream=stream,
+        application=f"/dags/jobs/{stream}.py",
+        application_sha256=hashlib.sha256(SCRIPT).hexdigest(),
+        application_args=("--output", "{output}"),
+        conf={f"spark.setting.number.{n}": str(n) for n in range(20)},
+        env=("JAVA_HOME",),
+        py_files=(),
+        jars=(),
+        packages=(),
+        files=(),
+        runtime="spark-4.3",
+        spark_version="4.3.0",
+        checkpoint=str(home / stream / "checkpoints" / "000001"),
+        output=str(home / stream / "output" / "000001"),
+        fair_pools=False,
+        created_at=NOW,
+        created_by="benchmark",
+    )
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
-    parser.add_argument("--streams", type=int, default=10_000)
-    parser.add_argument("--home", type=Path, help="keep the home here, and use it if it is there")
-    parser.add_argument("--only", default="", help="the one command to run")
-    arguments = parser.parse_args()
-    home = arguments.home or Path(tempfile.mkdtemp())
-    if not (home / TEMPLATE).exists():
-        home.mkdir(parents=True, exist_ok=True)
-        began = time.perf_counter()
-        make_home(home, arguments.streams)
-        print(f"{arguments.streams} streams written in {time.perf_counter() - began:.0f} s")
-    os.environ["AIRFLOW_STREAMING_HOME"] = str(home)
-    one = f"{TEMPLATE}_00007"
-    acts = {
-        "list": lambda: command(["list"]),
-        "list --json": lambda: command(["list", "--json"]),
-        "names": lambda: open_home(str(home)).streams(),
-        "doctor": lambda: command(["doctor", one]),
-        "status": lambda: command(["status", "nosuch"]),
-    }
-    for name, act in acts.items():
-        if arguments.only in ("", name):
-            seconds, cpu, size = timed(act)
-            memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-            print(
-                f"{name:12} {seconds:6.1f} s  {cpu:6.1f} s CPU  {size / 1e6:6.2f} MB printed"
-                f"  {memory:5.0f} MB peak"
-            )
-    if arguments.home is None:
-        shutil.rmtree(home)
+def _status(epoch: Epoch, pid: int) -> Status:
+    return Status(
+        stream=epoch.stream,
+        epoch=1,
+        token=epoch.token,
+        beat=1,
+        state=DriverState.RUNNING,
+        host=epoch.host,
+        pid=pid,
+        started_at=NOW - timedelta(hours=1),
+        at=NOW,
+        spark_version="4.3.0",
+        ui_url="http://here:4040",
+        first_progress_at=NOW - timedelta(minutes=50),
+        queries=tuple(_query(name) for name in QUERIES),
+    )
+
+
+def _query(name: str) -> QueryStatus:
+    return QueryStatus(
+        name=name,
+        id=str(uuid.uuid4()),
+        run_id=str(uuid.uuid4()),
+        checkpoint=f"/checkpoints/{name}",
+        checkpoint_origin=CheckpointOrigin.DEPLOYMENT,
+        active=True,
+        processing=True,
+        data_available=True,
+        message="Processing new data",
+        batches=400,
+        processing_interval_s=10.0,
+        recent_durations_ms=(900,) * 20,
+        planned_batch=401,
+        batch_for_s=0.5,
+        quiet_for_s=0.0,
+        committed_ago_s=8.0,
+        active_tasks=2,
+        progress=BatchProgress(
+            query=name,
+            batch_id=400,
+            at=NOW.isoformat(),
+            input_rows=1200,
+            input_rows_per_second=400.0,
+            processed_rows_per_second=1234.5,
+            duration_ms=972,
+            watermark=NOW.isoformat(),
+            state_rows=24,
+        ),
+    )
+
+
+def beat(home: Path, count: int) -> None:
+    """Beat for all drivers until the process is ended."""
+    store = LocalStore(str(home))
+    paths = [Layout(stream_name(n)).epoch(1, "status.json") for n in range(count)]
+    statuses = [Status.from_bytes(store.read(path) or b"") for path in paths]
+    texts = [_parts(status) for status in statuses]
+    start = time.monotonic()
+    due = [(start + random.uniform(0, BEAT[1]), number) for number in range(count)]
+    heapq.heapify(due)
+    for turn in itertools.count(401):
+        moment, number = due[0]
+        time.sleep(max(0.0, moment - time.monotonic()))
+        target = home / paths[number]
+        # Whole, as every status is; not synced to the disk, which is not measured here.
+        temporary = target.with_name(".status.tmp")
+        temporary.write_bytes(str(turn).encode().join(texts[number]))
+        temporary.replace(target)
+        with (home / _history(stream_name(number))).open("ab") as history:
+            history.write(_line(statuses[number]))
+        heapq.heapreplace(due, (moment + random.uniform(*BEAT), number))
+
+
+def _parts(status: Status) -> list[bytes]:
+    """Return a status as the texts around its beat and the batches of its first query."""
+    turn = 987654321
+    first, *others = status.queries
+    marked = replace(status, beat=turn, queries=(replace(first, batches=turn), *others))
+    return marked.to_bytes().split(str(turn).encode())
+
+
+def _history(stream: str) -> str:
+    return f"{Layout(stream).progress(1)}/000001.jsonl"
+
+
+def _line(status: Status) -> bytes:
+    return json.dumps(encode(status.queries[0].progress)).encode() + b"\n"
 
 
 if __name__ == "__main__":
-    main()
+    beat(Path(sys.argv[1]), int(sys.argv[2]))

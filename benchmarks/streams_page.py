@@ -118,7 +118,7 @@ def served(home: Path) -> Iterator[tuple[str, psutil.Process]]:
             except OSError:
                 time.sleep(0.2)
                 continue
-            if all(row["state"] != "loading" for row in rows):
+            if all(row["state"] != "reading" for row in rows):
                 break
             time.sleep(0.5)
         yield address, psutil.Process(process.pid)

@@ -128,6 +128,25 @@ def output_in_checkpoint(facts: Facts) -> Iterator[Advice]:
         yield fine(rule, f"{output} is apart from every checkpoint.")
 
 
+def backup_store(facts: Facts) -> Iterator[Advice]:
+    """Look for a backup store that is not in its place."""
+    rule = "backup-store"
+    if not facts.stores:
+        yield fine(rule, "This home has written no backup yet.")
+    for store in facts.stores:
+        if store.absence:
+            yield risk(
+                rule,
+                RiskLevel.HIGH,
+                "No backup can be taken, verified or restored, and every backup task fails.",
+                evidence=store.absence,
+                remedy="Mount the store's volume again, or correct its path, bucket or host. Backups were "
+                "given up on purpose only if the record of the store in the home is deleted too.",
+            )
+        else:
+            yield fine(rule, f"The backup store {store.uri} is in its place.")
+
+
 def shared(facts: Facts) -> Iterator[Advice]:
     """Look for two queries on one checkpoint."""
     rule = "shared-checkpoint"

@@ -12,6 +12,7 @@ from typing import Final
 
 from airflow_streaming.advice.batch_risks import processing_trigger, rate_limit, retention
 from airflow_streaming.advice.checkpoint_risks import (
+    backup_store,
     local_disk,
     output_in_checkpoint,
     shared,
@@ -34,6 +35,7 @@ RULES: Final[tuple[Rule, ...]] = (
     local_disk,
     temporary,
     output_in_checkpoint,
+    backup_store,
     growth,
     watermark,
     state_store,

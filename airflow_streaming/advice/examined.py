@@ -103,6 +103,18 @@ class OtherStream:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BackupPlace:
+    """
+    A backup store that the home has used.
+
+    :param absence: That it is not in its place; empty when it is there.
+    """
+
+    uri: str
+    absence: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """
     What is known of a stream.
@@ -111,6 +123,7 @@ class Facts:
     :param history: Batches, the oldest first.
     :param pinned: Confs written in each query's checkpoint, by query name.
     :param others: The other streams of the home.
+    :param stores: The backup stores that the home has used.
     :param plans: The newest plan of each query, as drivers recorded it.
     :param script: The deployed script; ``None`` when it could not be read.
     :param cores: Cores of all executors together, where the user gives them.
@@ -122,6 +135,7 @@ class Facts:
     history: tuple[BatchProgress, ...] = ()
     pinned: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     others: tuple[OtherStream, ...] = ()
+    stores: tuple[BackupPlace, ...] = ()
     plans: tuple[QueryPlan, ...] = ()
     script: str | None = None
     cores: int | None = None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from airflow_streaming.advice.examined import Facts, OtherStream, pinned_conf
+from airflow_streaming.advice.examined import BackupPlace, Facts, OtherStream, pinned_conf
 from airflow_streaming.exceptions import StreamingError
 from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.model.progress import BatchProgress
@@ -18,7 +18,8 @@ from airflow_streaming.model.spark.plan import QueryPlan
 from airflow_streaming.model.status import QueryStatus, Status
 from airflow_streaming.model.uris import to_fsspec
 from airflow_streaming.storage.fsspec_store import open_store
-from airflow_streaming.storage.one_look import OneLook, look_at_each
+from airflow_streaming.storage.known_stores import MARK, absence, known_stores
+from airflow_streaming.storage.one_look import Listing, OneLook, look_at_each
 
 EPOCHS: Final = 5
 """How many epochs to look back for a status and for figures."""
@@ -44,6 +45,7 @@ def gather(home: Home, stream: StreamHome, cores: int | None) -> Facts:
         history=_history(stream),
         pinned=dict(_pinned(queries, unread)),
         others=tuple(_others(home, stream.name, unread)),
+        stores=tuple(_stores(home, unread)),
         plans=_plans(stream, unread),
         script=_script(stream, deployment.number, unread),
         cores=cores,
@@ -90,7 +92,7 @@ def _newest_offsets(checkpoint: str) -> dict[str, str] | None:
 
 
 def _others(home: Home, own: str, unread: list[str]) -> Iterator[OtherStream]:
-    folders = home.store.names("")
+    folders = Listing(home.store.names(""))
 
     def look(name: str) -> OtherStream | str | None:
         try:
@@ -98,7 +100,7 @@ def _others(home: Home, own: str, unread: list[str]) -> Iterator[OtherStream]:
         except StreamingError as err:
             return f"Stream {name}, which may share a checkpoint, cannot be read: {err}"
 
-    names = [name for name in home.streams(folders) if name != own]
+    names = [name for name in home.streams(folders.names) if name != own]
     for found in look_at_each(home.store, look, names):
         if isinstance(found, str):
             unread.append(found)
@@ -115,6 +117,21 @@ def _other(stream: StreamHome) -> OtherStream | None:
         folder=deployment.checkpoint,
         checkpoints=tuple(q.checkpoint for q in status.queries) if status else (),
     )
+
+
+def _stores(home: Home, unread: list[str]) -> Iterator[BackupPlace]:
+    try:
+        known = known_stores(home.store)
+    except StreamingError as err:
+        unread.append(f"The backup stores of the home are not known: {err}")
+        return
+    for one in known:
+        try:
+            mark = open_store(to_fsspec(one.uri)).read(MARK)
+        except StreamingError as err:
+            unread.append(f"The backup store {one.uri} cannot be read: {err}")
+            continue
+        yield BackupPlace(uri=one.uri, absence=absence(one, mark))
 
 
 def _plans(stream: StreamHome, unread: list[str]) -> tuple[QueryPlan, ...]:

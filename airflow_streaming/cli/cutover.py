@@ -12,6 +12,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from airflow_streaming.changes.cutover.plan import outcome
@@ -34,6 +35,7 @@ from airflow_streaming.model.records.cutover_table import (
 )
 from airflow_streaming.reports.terminal import clock, printable
 from airflow_streaming.services.changes import command_cutover, final_backup
+from airflow_streaming.services.status_reader import failing
 
 if TYPE_CHECKING:
     from airflow_streaming.changes.cutover.engine import CutoverProgress as Progress
@@ -105,6 +107,7 @@ class CutoverPage:
     :param terms: ``None`` when they cannot be read.
     :param live: Name of the lane that is live; empty when it is not known.
     :param problems: What is wrong with the records, a sentence each.
+    :param failing: Failures of green lanes, a text each.
     """
 
     change: Change
@@ -113,6 +116,7 @@ class CutoverPage:
     terms: CutoverTerms | None
     live: str
     problems: tuple[str, ...]
+    failing: tuple[str, ...] = ()
 
     @property
     def state(self) -> CutoverState:
@@ -152,6 +156,7 @@ class CutoverPage:
             "deadline_at": None if until is None else format_time(until),
             "verbs": list(self.verbs),
             "problems": list(self.problems),
+            "failing": list(self.failing),
             "outcome": None if self.end is None else self.end.outcome.value,
             "steps": [_step(step) for step in self.history],
         }
@@ -160,6 +165,7 @@ class CutoverPage:
         """Yield the lines for a terminal: where it stands, what is wrong, and every step."""
         yield printable(self._first())
         yield from (printable(f"  PROBLEM: {problem}") for problem in self.problems)
+        yield from (printable(f"  FAILING: {text}") for text in self.failing)
         begun, by = self.change, self.change.by
         yield printable(f"  {clock(begun.at)}  planned       {begun.reason} ({by})")
         for step in self.history:
@@ -198,10 +204,14 @@ def page_of(home: StreamHome, change: Change) -> CutoverPage:
     terms = _tried(lambda: home.cutover_terms(change), problems)
     if terms is not None and history and history[0].event is CutoverEvent.BEGIN:
         problems += _guests(home, change, terms)
+    end = home.change_end(change.number)
+    greens = [pair.green for pair in terms.pairs] if terms is not None and end is None else []
+    texts = [_tried(partial(failing, home.beside(green)), problems) for green in greens]
     return CutoverPage(
         change=change,
         history=history,
-        end=home.change_end(change.number),
+        end=end,
+        failing=tuple(text for text in texts if text),
         terms=terms,
         live=_tried(lambda: live_lane(Home(home.store), home.name), problems) or "",
         problems=tuple(problems),
@@ -329,7 +339,7 @@ def _final_backup(home: StreamHome, arguments: argparse.Namespace, person: Perso
 
     def take(change: Change, pair: Pair, blue: Deployment) -> str:
         return final_backup(
-            *(home, open_backup_store(uri, create=True), change, pair, blue),
+            *(home, open_backup_store(uri, create=True, home=home.store), change, pair, blue),
             by=person.name,
             reason=person.reason,
             progress=ConsoleProgress(),

@@ -66,7 +66,7 @@ def run(home: Home, arguments: argparse.Namespace, person: Person, launcher: Lau
             home,
             open_blobs(home.store.uri),
             arguments.stream,
-            None if arguments.dry_run else open_backup_store(uri, create=True),
+            None if arguments.dry_run else open_backup_store(uri, create=True, home=home.store),
             launcher,
             RemovalRequest(
                 by=person.name,

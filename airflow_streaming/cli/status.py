@@ -29,10 +29,16 @@ from airflow_streaming.model.observation import Observation, ProcessState
 from airflow_streaming.model.records.control import ChangeInProgress
 from airflow_streaming.model.records.epoch import Epoch
 from airflow_streaming.model.status import Status
-from airflow_streaming.reports.streams import StreamView, live_report, stream_report, streams_report
+from airflow_streaming.reports.streams import (
+    StreamRow,
+    StreamView,
+    live_report,
+    stream_report,
+    streams_report,
+)
 from airflow_streaming.services.status_reader import read_status
 from airflow_streaming.services.streams import Probe, look_once
-from airflow_streaming.storage.one_look import OneLook, look_at_each
+from airflow_streaming.storage.one_look import Listing, OneLook, look_at_each
 from airflow_streaming.supervision.epoch_figures import Figures
 from airflow_streaming.supervision.standby import summary
 from airflow_streaming.supervision.standby_observer import view_standby
@@ -53,26 +59,28 @@ def add_list_arguments(parser: argparse.ArgumentParser) -> None:
 
 def list_streams(home: Home, probe: Probe, arguments: argparse.Namespace) -> int:
     """Print the streams of a page; one that cannot be read is a problem."""
-    folders, as_json = home.store.names(""), arguments.json
-    names = [name for name in home.streams(folders) if name > arguments.after]
+    folders, as_json = Listing(home.store.names("")), arguments.json
+    names = [name for name in home.streams(folders.names) if name > arguments.after]
     page = names[: arguments.limit]
 
-    def look(name: str) -> StreamView | str:
+    def look(name: str) -> StreamRow | str:
         stream = StreamHome(OneLook(home.store, folders), name)
         try:
-            return view_stream(stream, probe, patience=0, events=int(as_json), with_history=as_json)
+            return StreamRow.of(
+                view_stream(stream, probe, patience=0, events=0, with_history=False)
+            )
         except (RecordError, SpecError, AccessDenied) as err:
             return str(err)
 
     found = dict(zip(page, look_at_each(home.store, look, page), strict=True))
-    views = [one for one in found.values() if isinstance(one, StreamView)]
+    rows = [one for one in found.values() if isinstance(one, StreamRow)]
     unread = {name: why for name, why in found.items() if isinstance(why, str)}
     following = page[-1] if len(page) < len(names) else None
     if as_json:
-        told = {"home": home.store.uri, "streams": [one.to_dict() for one in views]}
+        told = {"home": home.store.uri, "streams": [one.to_dict() for one in rows]}
         show_json({**told, "unreadable": unread, "after": following}, sort_keys=True)
     else:
-        show(streams_report(views, home.store.uri, unread))
+        show(streams_report(rows, home.store.uri, unread))
         if following is not None:
             notice(f"{len(names) - len(page)} more: airflow-streaming list --after {following}")
     return PROBLEM if unread else OK
@@ -97,6 +105,7 @@ def view_stream(
     Look at a stream.
 
     :param patience: Seconds to watch for a sign of life from a driver that seems silent.
+    :param events: Number of events to read; 0 reads none.
     :param with_history: Count the restarts and failures of earlier epochs, too.
     """
     streams = Home(home.store)
@@ -110,7 +119,7 @@ def view_stream(
     )
     return StreamView(
         status=status,
-        events=tuple(home.events(events)),
+        events=tuple(home.events(events)) if events else (),
         has_lanes=_has_lanes(streams, home.name),
         change="" if status.unread else _change(home, status.change),
         standby=_standby(home, probe, status.seen),

@@ -24,6 +24,7 @@ from airflow_streaming.model.history import Series, downsample
 from airflow_streaming.model.names import color_of
 from airflow_streaming.reports.terminal import printable
 from airflow_streaming.services.streams import Probe
+from airflow_streaming.storage.one_look import Listing, OneLook, look_at_each
 from airflow_streaming.supervision.stream_status import Level, StreamStatus
 
 if TYPE_CHECKING:
@@ -144,17 +145,17 @@ _COLUMNS: Final = (
 
 
 def _rows(home: Home, probe: Probe) -> list[tuple[Level, list[str]]]:
-    rows = []
-    for name in home.streams():
-        if color_of(name) != "blue":
-            continue
+    folders = Listing(home.store.names(""))
+
+    def look(name: str) -> tuple[Level, list[str]]:
         try:
-            found = _status(home, name, probe)
+            found = _status(Home(OneLook(home.store, folders)), name, probe)
         except StreamingError as err:
-            rows.append((Level.BAD, [name, "unreadable", *[""] * 6, str(err)]))
-            continue
-        rows.append((found.standing.level, _cells(name, found)))
-    return rows
+            return Level.BAD, [name, "unreadable", *[""] * 6, str(err)]
+        return found.standing.level, _cells(name, found)
+
+    names = [name for name in home.streams(folders.names) if color_of(name) == "blue"]
+    return look_at_each(home.store, look, names)
 
 
 def _status(home: Home, name: str, probe: Probe) -> StreamStatus:

@@ -16,8 +16,9 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_streaming.changes.upgrade.decide import way_out
+from airflow_streaming.changes.upgrade.waits import waits_for
 from airflow_streaming.cli.common import OK, PROBLEM, Person, add_commands, place
-from airflow_streaming.exceptions import SpecError, StreamingError, UpgradeRefused
+from airflow_streaming.exceptions import RecordError, SpecError, StreamingError, UpgradeRefused
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.codec import format_time
 from airflow_streaming.model.records.control import Change, ChangeKind
@@ -106,7 +107,8 @@ def _through(
     from airflow_streaming.cli.asked_clusters import listed_launcher
     from airflow_streaming.cli.output import ConsoleProgress
 
-    store = open_backup_store(arguments.store or default_store(stream.store.uri))
+    uri = arguments.store or default_store(stream.store.uri)
+    store = open_backup_store(uri, home=stream.store)
     through = CarryingThrough(
         *(stream, listed_launcher(), store, change),
         by=person.name,
@@ -182,6 +184,7 @@ def _facts(stream: StreamHome, change: Change) -> dict[str, Any]:
         "deployment": change.deployment,
         "stage": UPGRADE.state_of(history).value,
         "outcome": None if end is None else end.outcome.value,
+        "waits_for": _waits_for(stream, change) if end is None else None,
         "stages": [
             {
                 "stage": step.after.value,
@@ -196,6 +199,14 @@ def _facts(stream: StreamHome, change: Change) -> dict[str, Any]:
     }
 
 
+def _waits_for(stream: StreamHome, change: Change) -> str:
+    try:
+        terms = stream.terms(change)
+    except RecordError:
+        terms = None
+    return waits_for(stream.name, stream.upgrade_steps(change.number), terms)
+
+
 def _lines(stream: StreamHome, change: Change) -> list[str]:
     history, end = stream.upgrade_steps(change.number), stream.change_end(change.number)
     state = f"{end.outcome} since {clock(end.at)}" if end is not None else "in progress"
@@ -207,6 +218,8 @@ def _lines(stream: StreamHome, change: Change) -> list[str]:
     lines += [
         f"  {clock(step.at)}  {step.after.value:13} {step.reason} ({step.by})" for step in history
     ]
+    if end is None:
+        lines.append(f"  Waits for {_waits_for(stream, change)}.")
     if end is None and UPGRADE.state_of(history) is Stage.ROLLING_BACK:
         lines.append(f"  Checkpoint and sinks are not put back yet. {way_out(stream.name)}")
     return [printable(line) for line in lines]

@@ -24,6 +24,7 @@ from airflow_streaming.exceptions import HomeUnavailable
 from airflow_streaming.home.byte_cache import ByteCache
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.names import numbered
+from airflow_streaming.model.records.alert import Alert
 from airflow_streaming.model.records.control import Change
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.epoch import Epoch
@@ -116,6 +117,14 @@ class CachedStream(StreamHome):
         if not isinstance(record, Status):
             self._keep(path, record, len(data))
         return record
+
+    def newest_alerts(self) -> tuple[Alert, ...]:
+        # Decoded alerts are in the cache; reading their files again would cost more.
+        newest: dict[str, Alert] = {}
+        for alert in self.alerts():
+            newest.pop(alert.key, None)
+            newest[alert.key] = alert
+        return tuple(newest.values())
 
     def _keep(self, path: str, record: Record, size: int) -> None:
         self._sizes[path] = size

@@ -284,6 +284,30 @@ class AlertLog(StreamFolder):
         """Return the last alerts, oldest first; one that cannot be read is logged and left out."""
         return self._told(self._numbers_of(Alert)[-max(limit, 1) :])
 
+    def newest_alerts(self) -> tuple[Alert, ...]:
+        """
+        Return the last alert of each key, oldest first: what a look needs of the open incidents.
+
+        Only these are decoded. One that cannot be read is logged, and the one before it counts.
+        """
+        newest: dict[str, Alert] = {}
+        for number in reversed(self._numbers_of(Alert)[-LOG_LENGTH:]):
+            if self._key_of(number) in newest:
+                continue
+            alert = self._alert(number)
+            if alert is not None:
+                newest.setdefault(alert.key, alert)
+        return tuple(newest.values())[::-1]
+
+    def _key_of(self, number: int) -> str | None:
+        """Return the key that an alert's file states; ``None`` where only decoding tells why not."""
+        try:
+            data = self.store.read(self._layout.place(Alert, number=number)) or b""
+            key = parse_json(data, limit=Alert.LARGEST).get("key")
+        except RecordError:
+            return None
+        return key if isinstance(key, str) else None
+
     def add_alert(self, alert: Alert) -> Alert | None:
         """
         Record an alert under the next number, unless it was recorded already.

@@ -8,6 +8,7 @@ from airflow.sdk import BaseHook
 
 from airflow_streaming.checkpoints.vault.store import BackupStore, open_backup_store
 from airflow_streaming.hooks.home import StreamHomeHook, access, storage_options
+from airflow_streaming.model.storage import Store
 from airflow_streaming.model.uris import is_local, scheme_of, to_fsspec
 from airflow_streaming.storage.folders import Folders, open_folders
 
@@ -34,16 +35,19 @@ class BackupStoreHook(BaseHook):
         self.store = store
         self.conn_id = conn_id
 
-    def get_conn(self, *, create: bool = False) -> BackupStore:
+    def get_conn(self, *, create: bool = False, home: Store | None = None) -> BackupStore:
         """
         Open the store.
 
         :param create: Make an empty folder a store; without it an empty one is refused.
+        :param home: The home whose streams the backups are of; see ``open_backup_store``.
         :raises SpecError: the URI cannot be a store, or its file system is not installed.
         :raises CheckpointError: it is no backup store.
+        :raises BackupStoreMissing: the home knows another store in this place.
         :raises HomeUnavailable: it cannot be reached.
         """
-        return open_backup_store(self.store, **access(self.store, self.conn_id), create=create)
+        reached = access(self.store, self.conn_id)
+        return open_backup_store(self.store, **reached, create=create, home=home)
 
 
 class CheckpointHook(BaseHook):

@@ -87,6 +87,10 @@ class CutoverApprovalOperator(StreamApprovalOperator):
             raise AirflowSkipException(
                 "No approval is needed: the terms promote a ready green automatically."
             )
+        if self.word is KEEP and terms.finalizes_by_itself:
+            raise AirflowSkipException(
+                "No approval is needed: the terms keep green automatically after a good soak."
+            )
         return self.ask(context)
 
     def question(self, context: Context, **waiting: Any) -> CommandQuestionTrigger:

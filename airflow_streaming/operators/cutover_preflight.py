@@ -12,6 +12,11 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from airflow_streaming.changes.cutover.plan import CutoverPlan, CutoverPreflight
 from airflow_streaming.exceptions import StreamingError
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.arguments.accepted import (
+    STEPS_BACK,
+    accepted_codes,
+    check_accepted,
+)
 from airflow_streaming.model.arguments.fields import checked
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.records.control import Change
@@ -25,6 +30,7 @@ from airflow_streaming.operators.common.form_edits import (
     ENDED_XCOM_KEY,
     choice_of,
     hours,
+    is_asked,
     key_of,
     positive_minutes,
 )
@@ -33,10 +39,11 @@ from airflow_streaming.operators.common.gate import (
     REPORT_XCOM_KEY,
     asked,
     fail_if_refused,
-    line_of,
+    log_decision,
+    log_report,
 )
-from airflow_streaming.operators.upgrade_preflight import accepted_codes, habit_of
-from airflow_streaming.options import Approval, GreenStart
+from airflow_streaming.operators.upgrade_preflight import habit_of
+from airflow_streaming.options import Approval, CutoverApproval, GreenStart
 from airflow_streaming.reports.cutover import cutover_report
 from airflow_streaming.reports.markdown import markdown
 
@@ -160,9 +167,8 @@ class CutoverPreflightOperator(CutoverTask):
     :param compare: How the outputs of which streams are compared; not at all when empty.
     :param soak: What green must show after the switch.
     :param soak_minutes: The most that the soak may take; that of ``soak`` when empty. (templated)
-    :param promote: ``ask`` a user before the switch, or ``auto``. (templated)
-    :param finalize: ``auto``: a good soak is the point of no return; ``ask`` for a user's word.
-        (templated)
+    :param approval: ``switch``: ``ask`` (default) a user before the switch, or ``auto``; ``end``: ``auto``
+        (default): a good soak is the point of no return, or ``ask`` for a user's word. (templated)
     :param retain_blue: How long blue's checkpoint and output are kept after that.
     :param retain_hours: The same in hours, from a form; ``retain_blue`` when empty. (templated)
     :param keeps_blue_running: Parallel outputs only: blue runs on through the soak.
@@ -175,7 +181,7 @@ class CutoverPreflightOperator(CutoverTask):
     template_fields: Sequence[str] = (
         *CutoverTask.template_fields,
         *("way", "start", "replay_from", "soak_minutes"),
-        *("promote", "finalize", "retain_hours", "accept", "is_dry_run"),
+        *("approval", "retain_hours", "accept", "is_dry_run"),
     )
 
     @checked
@@ -189,8 +195,7 @@ class CutoverPreflightOperator(CutoverTask):
         compare: Sequence[CompareTerms] = (),
         soak: SoakTerms | None = None,
         soak_minutes: float | str | None = None,
-        promote: str = "ask",
-        finalize: str = "auto",
+        approval: CutoverApproval | str | None = None,
         retain_blue: timedelta = timedelta(days=1),
         retain_hours: float | str | None = None,
         keeps_blue_running: bool = True,
@@ -203,8 +208,9 @@ class CutoverPreflightOperator(CutoverTask):
         super().__init__(**kwargs)
         self.way, self.start, self.replay_from = way, start, replay_from
         self.soak_minutes = soak_minutes
-        self.promote, self.finalize = promote, finalize
+        self.approval = approval
         self.retain_hours = retain_hours
+        check_accepted(accept, STEPS_BACK)
         self.accept = accept
         self.is_dry_run = is_dry_run
         self.sink_habits = {query: habit_of(name) for query, name in (sink_habits or {}).items()}
@@ -291,7 +297,7 @@ class CutoverPreflightOperator(CutoverTask):
             start=None if start is GreenStart.BY_GATE else StartWay(start.value),
             replay_from=(self.replay_from or "").strip(),
             habits=self.sink_habits,
-            accepted=accepted_codes(self.accept),
+            accepted=accepted_codes(self.accept, STEPS_BACK),
         )
 
     def asked_course(self) -> CutoverPlan:
@@ -307,20 +313,17 @@ class CutoverPreflightOperator(CutoverTask):
         return replace(
             course,
             soak=soak,
-            promotes_by_itself=choice_of(self.promote, "promote", Approval) is Approval.AUTO,
-            finalizes_by_itself=choice_of(self.finalize, "finalize", Approval) is Approval.AUTO,
+            promotes_by_itself=not is_asked(self.approval, "switch", Approval.ASK),
+            finalizes_by_itself=not is_asked(self.approval, "end", Approval.AUTO),
             retain_blue=hours(self.retain_hours, "retain_hours", course.retain_blue),
         )
 
     def _tell_found(self, found: CutoverPreflight, home: StreamHome, context: Context) -> None:
-        for finding in found.deciding.findings:
-            self.log.info("%s", line_of(finding))
-        self.log.info("Decision: %s", found.decision.value)
+        log_decision(found.decision, found.deciding.findings, self.log)
         course = self.asked_course()
         report = {**found.to_dict(), "course": encode(course), "key": key_of(context)}
-        page = markdown(cutover_report(found, course, what_is_given_up(home)))
+        page = cutover_report(found, course, what_is_given_up(home))
         context["ti"].xcom_push(key=REPORT_XCOM_KEY, value=report)
-        context["ti"].xcom_push(key=MARKDOWN_XCOM_KEY, value=page)
+        context["ti"].xcom_push(key=MARKDOWN_XCOM_KEY, value=markdown(page))
         # A dry run asks for no approval, so no other page shows it.
-        for line in ("::group::The report", *page.splitlines(), "::endgroup::"):
-            self.log.info("%s", line)
+        log_report(page, self.log)

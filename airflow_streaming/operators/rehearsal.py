@@ -128,7 +128,7 @@ def place_of(
     if not backup_id:
         return checkpoints_of(home, options)
     uri = backup_store or default_store(home.store.uri)
-    store = BackupStoreHook(uri, home_conn_id).get_conn()
+    store = BackupStoreHook(uri, home_conn_id).get_conn(home=home.store)
     if backup_id != "newest":
         return OfBackup(store=store, backup=store.backup(backup_id, home.name))
     backups = store.backups(home.name)
@@ -144,14 +144,14 @@ class UpgradeRehearsal(NamedTuple):
     """
     The rehearsal of an upgrade.
 
-    :param compare: As of ``UpgradeRehearsalOperator``, like ``accept``.
+    :param compare: As of ``UpgradeRehearsalOperator``, like ``passing``.
     :param gates: What the gates say of the upgrade.
     """
 
     place: OfBackup | OfCheckpoints
     bounds: Bounds
     compare: bool
-    accept: Sequence[RehearsalAnswer | str]
+    passing: Sequence[RehearsalAnswer | str]
     gates: GateReport
 
     def run(self, proposed: Proposed, spark: SharedSpark, log: Log) -> Rehearsed:
@@ -190,7 +190,7 @@ class UpgradeRehearsal(NamedTuple):
             progress=ProgressLogger(log),
             spark=spark,
         )
-        more = findings_after(compared, self.gates, {RehearsalAnswer(one) for one in self.accept})
+        more = findings_after(compared, self.gates, {RehearsalAnswer(one) for one in self.passing})
         return replace(
             found,
             seconds=found.seconds + compared.seconds,
@@ -356,8 +356,8 @@ class UpgradeRehearsalOperator(RehearsalOperator):
     :param when: When it is rehearsed. (templated)
     :param compare: Also run the old version over the same batches, and the new one from scratch where
         the checkpoint reaches back that far. What a gate does not know then passes only with an answer
-        in ``accept``.
-    :param accept: Answers that are a yes: ``same``, ``not_revised`` and ``settles`` may be.
+        in ``passing``.
+    :param passing: Answers with which it passes: ``same``, ``not_revised`` and ``settles`` may be.
     """
 
     template_fields: Sequence[str] = (*RehearsalOperator.template_fields, "when")
@@ -370,14 +370,14 @@ class UpgradeRehearsalOperator(RehearsalOperator):
         when: RehearseWhen | str = RehearseWhen.WHEN_UNKNOWN,
         fail_on: GateDecision | str | None = GateDecision.UNKNOWN.value,
         compare: bool = False,
-        accept: Sequence[RehearsalAnswer | str] = ("same", "not_revised"),
+        passing: Sequence[RehearsalAnswer | str] = ("same", "not_revised"),
         **kwargs: Any,
     ) -> None:
         super().__init__(fail_on=fail_on, **kwargs)
         self.preflight_task_id = preflight_task_id
         self.when = plain(when)
         self.compare = compare
-        self.accept = [plain(answer) for answer in accept]
+        self.passing = [plain(answer) for answer in passing]
 
     def rehearse(self, context: Context) -> Rehearsed:
         """
@@ -399,7 +399,7 @@ class UpgradeRehearsalOperator(RehearsalOperator):
             place=self._place(proposed.home),
             bounds=self.bounds(),
             compare=self.compare,
-            accept=self.accept,
+            passing=self.passing,
             gates=report_from(report.get("gates") or {}),
         )
         with SharedSpark() as spark:

@@ -7,7 +7,7 @@ while the stream runs, waits for its restart, or is parked.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -162,13 +162,16 @@ class SparkStreamOperator(SpecTask):
         # What was watched was watched in this lane. Whether it is live still is looked at next.
         lane = str(event.get("lane") or self.stream.name)
         hook = self.open_hook(context, has_seen_home=True).lane(lane)
+        is_known = False
         try:
-            if hook.home.newest_deployment() is not None:  # an empty folder is no home to write to
+            is_known = self._is_known(hook, event)
+            if is_known:
                 self._claim(hook, actor_of(self, context))
         except (HomeUnavailable, RecordError) as err:
             # What runs is watched all the same; the next run looks again.
             self.log.warning("The owner of stream %r is not known: %s", self.stream.name, err)
-        self._supervise(hook)
+        if is_known:
+            self._supervise(hook)
         return self._steer(hook, context, event)
 
     def on_kill(self) -> None:
@@ -197,6 +200,15 @@ class SparkStreamOperator(SpecTask):
     def _claim(self, hook: SparkStreamHook, actor: Actor) -> None:
         with spec_errors_are_final():
             hook.home.claim_ownership(actor, self.changed_by, by=hook.by, now=datetime.now(UTC))
+
+    def _is_known(self, hook: SparkStreamHook, event: Mapping[str, Any]) -> bool:
+        """Tell whether the home is the one that the task remembers; an empty folder is none."""
+        from airflow_streaming.supervision.observer import is_other_home  # not at dag parse
+
+        home, mark = hook.home, str(event.get("mark") or "")
+        if home.newest_deployment() is None:
+            return False
+        return not is_other_home(home, home.newest_epoch(), event.get("watched"), mark)
 
     def _deploy(self, hook: SparkStreamHook, context: Context) -> None:
         deploying = Deploying(
@@ -263,6 +275,7 @@ class SparkStreamOperator(SpecTask):
     ) -> ReconcileInput:
         return observer.situation(
             watched=event.get("watched"),
+            mark=str(event.get("mark") or ""),
             run_started_at=context["dag_run"].start_date,
             rollover_after=self._rollover(),
             successor_waits=bool(event.get("successor_waits")),

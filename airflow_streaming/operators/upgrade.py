@@ -27,12 +27,13 @@ from airflow_streaming.operators.common.form_edits import (
     WRONG_XCOM_KEY,
     first_told,
     found_change,
+    is_asked,
     positive_minutes,
     pulled,
 )
 from airflow_streaming.operators.common.gate import REPORT_XCOM_KEY
 from airflow_streaming.operators.common.upgrade import StreamApprovalOperator, UpgradeTask
-from airflow_streaming.options import Check, Soaked
+from airflow_streaming.options import Approval, ChangeApproval, Check, Soaked
 from airflow_streaming.triggers.question import StartQuestionTrigger
 
 if TYPE_CHECKING:
@@ -54,14 +55,14 @@ class UpgradeApprovalOperator(StreamApprovalOperator):
 
     :param preflight_task_id: The task whose report is asked about.
     :param is_dry_run: End here. (templated)
-    :param need_approval: Ask; without it, starting the run was the approval. Where there
-        are ``allowed_approvers``, it cannot be turned off. (templated)
+    :param approval: ``begin``: ``ask`` (default), or ``auto``: starting the run was the approval. Where there
+        are ``allowed_approvers``, they are always asked. (templated)
     """
 
     template_fields: Sequence[str] = (
         *StreamApprovalOperator.template_fields,
         "is_dry_run",
-        "need_approval",
+        "approval",
     )
 
     @checked
@@ -70,13 +71,13 @@ class UpgradeApprovalOperator(StreamApprovalOperator):
         *,
         preflight_task_id: str,
         is_dry_run: bool | str = False,
-        need_approval: bool | str = True,
+        approval: ChangeApproval | str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.preflight_task_id = preflight_task_id
         self.is_dry_run = is_dry_run
-        self.need_approval = need_approval
+        self.approval = approval
 
     def execute(self, context: Context) -> Any:
         ti = context["ti"]
@@ -90,7 +91,7 @@ class UpgradeApprovalOperator(StreamApprovalOperator):
         if report.get("resumes"):
             self.log.info("Change %s was approved when it was started.", report["resumes"])
             return None
-        if not self.allowed_approvers and not truth(self.need_approval, "need_approval"):
+        if not self.allowed_approvers and not is_asked(self.approval, "begin", Approval.ASK):
             self.log.info("No approval is asked for.")
             return None
         return self.ask(context)

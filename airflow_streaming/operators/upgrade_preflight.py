@@ -11,21 +11,39 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from airflow_streaming.advice.sizing import EXECUTORS, SizeSource
 from airflow_streaming.changes.upgrade.preflight_report import Preflight
 from airflow_streaming.exceptions import SpecError, StreamingError
+from airflow_streaming.model.arguments.accepted import (
+    NO_ROLLBACK,
+    accepted_codes,
+    check_accepted,
+)
 from airflow_streaming.model.arguments.fields import checked
 from airflow_streaming.model.records.control import ChangeKind
 from airflow_streaming.model.records.upgrade import SinkReplaySemantics, SoakTerms
 from airflow_streaming.model.records.upgrade_table import UPGRADE, Stage
 from airflow_streaming.operators.common.checkpoint import truth
-from airflow_streaming.operators.common.form_edits import ENDED_XCOM_KEY, found_change, key_of
+from airflow_streaming.operators.common.form_edits import (
+    ENDED_XCOM_KEY,
+    found_change,
+    is_asked,
+    key_of,
+)
 from airflow_streaming.operators.common.gate import (
     MARKDOWN_XCOM_KEY,
     REPORT_XCOM_KEY,
     asked,
     fail_if_refused,
     line_of,
+    log_decision,
+    log_report,
 )
 from airflow_streaming.operators.common.upgrade import UpgradeTask
-from airflow_streaming.options import RehearsalOptions, RehearseWhen, plain
+from airflow_streaming.options import (
+    Approval,
+    ChangeApproval,
+    RehearsalOptions,
+    RehearseWhen,
+    plain,
+)
 from airflow_streaming.reports.markdown import markdown
 from airflow_streaming.reports.upgrade import upgrade_report
 from airflow_streaming.supervision.standby import WITH_STANDBY
@@ -87,10 +105,10 @@ class UpgradePreflightOperator(UpgradeTask):
     :param soak: What the new deployment must show; it stands on the page.
     :param sink_habits: What a sink does with a batch id that it has seen, by the query's name:
         ``overwrites``, ``remembers``, ``appends`` or ``nothing``. A file sink needs none.
-    :param accept_replay: Rows that come twice after a rollback are accepted. (templated)
-    :param needs_rollback: Refuse an upgrade that could not be taken back. (templated)
-    :param accept: Codes of steps back from the live deployment that are accepted: ``live.older_spark``,
-        ``live.older_script``, ``live.dropped_conf``; a list, or a text with commas. (templated)
+    :param accept: Codes of findings that are accepted: steps back from the live deployment
+        (``live.older_spark``, ``live.older_script``, ``live.dropped_conf``), rows that come twice after a
+        rollback (``rollback.replay``), and an upgrade that cannot be rolled back (``rollback.none``); a
+        list, or a text with commas. A restart with ``same_code`` needs no rollback. (templated)
     :param same_code: Refuse a change of the code or of Spark's minor version: for a rolling
         restart.
     :param repartitions: Give state the number of shuffle partitions that is asked for, where Spark and
@@ -100,8 +118,9 @@ class UpgradePreflightOperator(UpgradeTask):
         or ``None``: as the stream's ``standby`` says, which pays for a second driver already. (templated)
     :param is_dry_run: The run only looks, so it continues with no upgrade that it finds open.
         (templated)
-    :param need_approval: A user reads the report before anything is done. With ``same_code`` there
-        is no rehearsal, so without a user what the gates do not know is refused. (templated)
+    :param approval: ``begin``: ``ask`` (default) where a user reads the report before anything is done, or
+        ``auto``. With ``same_code`` there is no rehearsal, so without a user what the gates do not know
+        is refused. (templated)
     :param rehearsal: How the upgrade is rehearsed. A rehearsal that is due runs here, in the Spark of plan
         mode, and XCom ``rehearsed`` has it for the task that judges it. ``None`` leaves it to that task,
         which starts a Spark of its own.
@@ -112,11 +131,9 @@ class UpgradePreflightOperator(UpgradeTask):
     template_fields: Sequence[str] = (
         *UpgradeTask.template_fields,
         "accept",
-        "accept_replay",
-        "needs_rollback",
         "prewarm",
         "is_dry_run",
-        "need_approval",
+        "approval",
         *("when", "backup_id"),
     )
 
@@ -127,14 +144,12 @@ class UpgradePreflightOperator(UpgradeTask):
         soak: SoakTerms | None = None,
         sink_habits: Mapping[str, str] | None = None,
         accept: Sequence[str] | str = (),
-        accept_replay: bool | str = False,
-        needs_rollback: bool | str = True,
         prewarm: bool | str | None = None,
         same_code: bool = False,
         repartitions: bool = False,
         even_if_equal: bool = False,
         is_dry_run: bool | str = False,
-        need_approval: bool | str = True,
+        approval: ChangeApproval | str | None = None,
         rehearsal: RehearsalOptions | None = None,
         when: RehearseWhen | str = RehearseWhen.WHEN_UNKNOWN,
         backup_id: str | None = None,
@@ -143,15 +158,14 @@ class UpgradePreflightOperator(UpgradeTask):
         super().__init__(**kwargs)
         self.soak = soak or SoakTerms()
         self.sink_habits = {query: habit_of(name) for query, name in (sink_habits or {}).items()}
+        check_accepted(accept)
         self.accept = accept
-        self.accept_replay = accept_replay
-        self.needs_rollback = needs_rollback
         self.prewarm = prewarm
         self.same_code = same_code
         self.repartitions = repartitions
         self.even_if_equal = even_if_equal
         self.is_dry_run = is_dry_run
-        self.need_approval = need_approval
+        self.approval = approval
         self.rehearsal = rehearsal
         self.when = plain(when)
         self.backup_id = backup_id
@@ -213,7 +227,7 @@ class UpgradePreflightOperator(UpgradeTask):
                 home_conn_id=self.home_conn_id,
             )
             rehearsed = tasks.UpgradeRehearsal(
-                place, bounds, options.compare, options.accept, found.gates
+                place, bounds, options.compare, options.passing, found.gates
             ).run(tasks.proposed_of(hook), spark, self.log)
         except StreamingError as err:
             self.log.warning("The task of the rehearsal runs it, because it failed here: %s", err)
@@ -247,13 +261,16 @@ class UpgradePreflightOperator(UpgradeTask):
             )
 
     def _check_is_known(self, found: Preflight) -> None:
-        is_asked = truth(self.need_approval, "need_approval")
-        if not self.same_code or is_asked or not found.has_to_be_rehearsed:
+        if (
+            not self.same_code
+            or is_asked(self.approval, "begin", Approval.ASK)
+            or not found.has_to_be_rehearsed
+        ):
             return
         unknown = next(f for f in found.gates.findings if f.severity is found.decision)
         raise AirflowFailException(
             f"The gates cannot prove that the restart of {self.stream.name!r} is safe: {line_of(unknown)} "
-            "Ask for an approval (need_approval), or make it an upgrade, which is rehearsed."
+            "Ask for an approval (approval of begin: ask), or make it an upgrade, which is rehearsed."
         )
 
     def _look(
@@ -272,7 +289,6 @@ class UpgradePreflightOperator(UpgradeTask):
             *(hook.home, current, candidate, self._ways()),
             sizes=sizes,
             repartitions=self.repartitions,
-            accepted=accepted_codes(self.accept),
             storage_options=options,
             spark=spark,
         )
@@ -280,11 +296,11 @@ class UpgradePreflightOperator(UpgradeTask):
     def _ways(self) -> Ways:
         from airflow_streaming.changes.upgrade.rollback import Ways  # not at dag parse
 
+        accepted = accepted_codes(self.accept)
         return Ways(
             habits=self.sink_habits,
             has_rewinder=self.rewind_with is not None,
-            accept_replay=truth(self.accept_replay, "accept_replay"),
-            needs_way_back=truth(self.needs_rollback, "needs_rollback"),
+            accepted=accepted | {NO_ROLLBACK} if self.same_code else accepted,
         )
 
     def _current(self, hook: SparkStreamHook) -> Deployment:
@@ -319,13 +335,13 @@ class UpgradePreflightOperator(UpgradeTask):
         return True
 
     def _tell(self, found: Preflight, context: Context) -> None:
-        for finding in found.gates.findings:
-            self.log.info("%s", line_of(finding))
-        self.log.info("Decision: %s", found.decision.value)
+        log_decision(found.decision, found.gates.findings, self.log)
         report = {**found.to_dict(), "key": key_of(context)}
         context["ti"].xcom_push(key=REPORT_XCOM_KEY, value=report)
-        page = markdown(upgrade_report(found, self.soak))
-        context["ti"].xcom_push(key=MARKDOWN_XCOM_KEY, value=page)
+        page = upgrade_report(found, self.soak)
+        context["ti"].xcom_push(key=MARKDOWN_XCOM_KEY, value=markdown(page))
+        # A dry run asks for no approval, so no other page shows it.
+        log_report(page, self.log)
 
     @staticmethod
     def _skip(context: Context, reason: str) -> None:
@@ -351,18 +367,6 @@ def check_same_code(current: Deployment, proposed: Deployment) -> None:
         f"A rolling restart of stream {current.stream!r} would change {what}: "
         f"{', '.join(proposed.differences(current))} differ. Make it an upgrade."
     )
-
-
-def accepted_codes(accept: Sequence[str] | str) -> frozenset[str]:
-    """
-    Return the codes of findings that a user accepts.
-
-    :raises SpecError: a code is unknown.
-    """
-    from airflow_streaming.changes.upgrade.steps_back import check_accepted  # not at dag parse
-
-    given = accept.split(",") if isinstance(accept, str) else accept
-    return check_accepted([code.strip() for code in given if code.strip()])
 
 
 def habit_of(name: str) -> SinkReplaySemantics:

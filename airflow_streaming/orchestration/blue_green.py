@@ -68,7 +68,6 @@ class CutoverRequest(ChangeSettings):
     """
 
     streams: tuple[StreamSpec, ...]
-    finalize: str = "auto"
     pointers: Sequence[Pointer] | Mapping[str, Sequence[Pointer]] = ()
     checks: Sequence[CutoverCheck] = ()
     plan: Mapping[str, Any] = field(default_factory=dict)
@@ -91,7 +90,11 @@ class CutoverPath(Chain):
         self._wishes = wishes
         self._names = ", ".join(stream.name for stream in wishes.streams)
         self._preflight = CutoverPreflightOperator(
-            task_id="preflight", is_dry_run=wishes.dry_run, **wishes.plan, **wishes.for_all
+            task_id="preflight",
+            is_dry_run=wishes.dry_run,
+            approval={"switch": wishes.approval["switch"], "end": wishes.approval["end"]},
+            **wishes.plan,
+            **wishes.for_all,
         )
         self._last: BaseOperator = self._preflight
 
@@ -124,7 +127,7 @@ class CutoverPath(Chain):
 
     def _soak(self, switch: BaseOperator) -> BaseOperator:
         soak = self._step("soak", CutoverState.FINALIZING, patience=_NO_PATIENCE)
-        if self._wishes.finalize == Approval.ASK:
+        if self._wishes.approval["end"] != Approval.AUTO:
             switch >> self._question("approve_end", KEEP, "Keep the new version of", switch)
         return self._then(soak)
 
@@ -140,7 +143,7 @@ class CutoverPath(Chain):
                 subject=f"Start a new version beside stream {self._names}?",
                 body=page_of(self._preflight.task_id),
                 is_dry_run=wishes.dry_run,
-                need_approval=wishes.need_approval,
+                approval={"begin": wishes.approval["begin"]},
                 **wishes.for_questions,
             )
         )
@@ -197,8 +200,7 @@ def blue_green(
     """
     wishes = CutoverRequest(
         streams=streams_of(stream),
-        **asked_of(options, connections, form.APPROVAL_FROM_FORM),
-        finalize=plain(options.finalize),
+        **asked_of(options, connections, cutover_form.APPROVAL_FROM_FORM),
         pointers=pointers_of(options.pointers),
         checks=some(options.checks),
         plan=_plan(options),
@@ -220,8 +222,6 @@ def _plan(options: CutoverOptions) -> dict[str, Any]:
         "compare": some(options.compare),
         "soak": options.soak,
         "soak_minutes": form.SOAK_FROM_FORM,
-        "promote": plain(chosen(options.promote, cutover_form.PROMOTE_FROM_FORM)),
-        "finalize": plain(options.finalize),
         "retain_blue": options.retain_blue,
         "retain_hours": cutover_form.RETAIN_FROM_FORM,
         "keeps_blue_running": options.keeps_blue_running,

@@ -10,18 +10,21 @@ from airflow.sdk import Param
 
 from airflow_streaming.changes.pointers.port import Pointer
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.arguments.accepted import STEPS_BACK
 from airflow_streaming.model.arguments.fields import checked
 from airflow_streaming.model.names import check_is_stream
 from airflow_streaming.model.records.cutover import SwitchMethod
 from airflow_streaming.model.records.upgrade import SoakTerms
-from airflow_streaming.options import Approval, GreenStart, plain
+from airflow_streaming.options import Approval, CutoverApproval, GreenStart, plain
+from airflow_streaming.orchestration import form
 from airflow_streaming.orchestration.form import (
     accept_param,
     application_param,
+    approval_param,
     approvers_param,
+    begin_param,
     conf_param,
     dry_run_param,
-    need_approval_param,
     runtime_param,
 )
 from airflow_streaming.spec import StreamSpec
@@ -72,7 +75,12 @@ _HOUR: Final = timedelta(hours=1)
 WAY_FROM_FORM: Final = "{{ params.get('way') or '" + SwitchMethod.PARALLEL.value + "' }}"
 START_FROM_FORM: Final = "{{ params.get('start') or '" + GreenStart.BY_GATE.value + "' }}"
 REPLAY_FROM_FORM: Final = "{{ params.get('replay_from') or '' }}"
-PROMOTE_FROM_FORM: Final = "{{ params.get('promote') or '" + Approval.ASK.value + "' }}"
+APPROVAL_FROM_FORM: Final = {
+    **form.APPROVAL_FROM_FORM,
+    "switch": "{{ params.get('approval_switch') or 'ask' }}",
+    "end": "{{ params.get('approval_end') or 'auto' }}",
+}
+"""The steps of a cutover that may need a user; the form has a field for each."""
 RETAIN_FROM_FORM: Final = "{{ params.get('retain_hours') or '' }}"
 _WAYS: Final[Mapping[str, str]] = {
     SwitchMethod.PARALLEL.value: "parallel outputs: consumers are led to green's own",
@@ -84,10 +92,6 @@ _STARTS: Final[Mapping[str, str]] = {
     GreenStart.CLONED.value: "a copy of blue's checkpoint",
     GreenStart.CARRIED.value: "blue's position, without state",
 }
-_WHO: Final[Mapping[str, str]] = {
-    Approval.ASK.value: "ask for approval before the switch",
-    Approval.AUTO.value: "automatically when green is ready",
-}
 
 
 @checked
@@ -96,20 +100,20 @@ def cutover_params(
     *,
     way: SwitchMethod | str = SwitchMethod.PARALLEL,
     start: GreenStart | str = GreenStart.BY_GATE,
-    promote: Approval | str = Approval.ASK,
     soak: SoakTerms | None = None,
     retain_blue: timedelta = timedelta(days=1),
     approvers: Sequence[str] = (),
-    need_approval: bool = True,
+    approval: CutoverApproval | None = None,
 ) -> dict[str, Param]:
     """
     Return the form of a cutover, for the ``params`` of a dag.
 
     :param stream: The stream, or several that switch together: then the form cannot name another
         script, because it would be that of all of them.
+    :param approval: The only choice where it is ``ask``, the first choice where it is ``auto``.
     :raises SpecError: streams or choices that cannot be.
     """
-    streams = streams_of(stream)
+    streams, given = streams_of(stream), approval or {}
     script = {"application": application_param(streams[0].form_policy)} if len(streams) == 1 else {}
     return {
         "dry_run": dry_run_param(),
@@ -132,16 +136,18 @@ def cutover_params(
         "runtime": runtime_param(streams[0]),
         **script,
         "conf": conf_param(streams[0].form_policy),
-        "need_approval": need_approval_param(is_bound=bool(approvers), default=need_approval),
-        "promote": Param(
-            plain(promote),
-            enum=list(_WHO),
-            values_display=dict(_WHO),
-            title="Switch",
-            description="An approval is always requested when the comparison is inconclusive.",
+        "approval_begin": begin_param(approval, approvers, Approval.ASK),
+        "approval_switch": approval_param(
+            *(given.get("switch"), Approval.ASK, "Approval to switch"),
+            "Request an approval before a ready green becomes live. An inconclusive comparison always "
+            "requests one.",
+        ),
+        "approval_end": approval_param(
+            *(given.get("end"), Approval.AUTO, "Approval to end"),
+            "Request an approval after a good soak. From then on a rollback is not possible.",
         ),
         "approvers": approvers_param(approvers),
-        "accept": accept_param(),
+        "accept": accept_param(STEPS_BACK),
         **_times(soak or SoakTerms(), retain_blue),
     }
 

@@ -83,6 +83,7 @@ is possible.
 | `compare` | compares the outputs, bucket by bucket and key by key | blue unchanged |
 | `approve_switch` | requests an approval, with the verdict and the comparison | blue unchanged |
 | `switch` | keeps green running until the approval; then makes it live | blue unchanged |
+| `approve_end` | requests an approval to keep green, if the form says so | blue live again |
 | `soak` | watches the live green | blue live again |
 | `settle` | finishes the cutover, even if another task failed | green or blue, never between |
 | `retire` | waits for the end of blue's retention, takes its final backup | blue, stopped |

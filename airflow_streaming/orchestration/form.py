@@ -17,23 +17,29 @@ from typing import Any, Final
 
 from airflow.sdk import Param
 
-from airflow_streaming.changes.upgrade.steps_back import STEPS_BACK
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.arguments.fields import checked
+from airflow_streaming.model.arguments.accepted import OF_UPGRADE
+from airflow_streaming.model.arguments.fields import checked, is_template
 from airflow_streaming.model.arguments.form_policy import FormPolicy
 from airflow_streaming.model.records.upgrade import SoakTerms
 from airflow_streaming.operators.common.form_edits import ADVISED
-from airflow_streaming.options import BackupLevel, RehearseWhen, plain
+from airflow_streaming.options import (
+    Approval,
+    BackupLevel,
+    ChangeApproval,
+    RehearseWhen,
+    plain,
+)
 from airflow_streaming.settings import read_settings
 from airflow_streaming.spec import StreamSpec
 
 __all__ = [
     "accept_param",
     "application_param",
+    "approval_param",
     "approvers_param",
     "conf_param",
     "dry_run_param",
-    "need_approval_param",
     "rescale_params",
     "restore_params",
     "runtime_param",
@@ -63,7 +69,9 @@ SIZE_FROM_FORM: Final[Mapping[str, str]] = {
 }
 """The size of a stream, from the form of a rescale; a typed value replaces the advice."""
 DRY_RUN_FROM_FORM: Final = "{{ params.get('dry_run', True) }}"
-APPROVAL_FROM_FORM: Final = "{{ params.get('need_approval', True) }}"
+APPROVAL_FROM_FORM: Final = {"begin": "{{ params.get('approval_begin') or 'ask' }}"}
+"""The steps of an upgrade that may need a user; the form has a field for each."""
+RESTART_APPROVAL_FROM_FORM: Final = {"begin": "{{ params.get('approval_begin') or 'auto' }}"}
 APPROVERS_FROM_FORM: Final = "{{ (params.get('approvers') or []) | join(',') }}"
 REHEARSE_FROM_FORM: Final = (
     "{{ params.get('rehearse') or '" + RehearseWhen.WHEN_UNKNOWN.value + "' }}"
@@ -83,13 +91,14 @@ def upgrade_params(
     *,
     soak: SoakTerms | None = None,
     approvers: Sequence[str] = (),
-    need_approval: bool = True,
+    approval: ChangeApproval | None = None,
     rehearse: RehearseWhen | str = RehearseWhen.WHEN_UNKNOWN,
     prewarm: bool | None = None,
 ) -> dict[str, Param]:
     """
     Return the form of an upgrade, for the ``params`` of a dag.
 
+    :param approval: The only choice where it is ``ask``, the first choice where it is ``auto``.
     :param prewarm: First choice of the field; ``None``: the stream's ``standby``.
     """
     prewarm = stream.standby if prewarm is None else prewarm
@@ -97,7 +106,8 @@ def upgrade_params(
         "runtime": runtime_param(stream),
         "application": application_param(stream.form_policy),
         "conf": conf_param(stream.form_policy),
-        **_course(soak, approvers, need_approval=need_approval, prewarm=prewarm),
+        "approval_begin": begin_param(approval, approvers, Approval.ASK),
+        **_course(soak, approvers, prewarm=prewarm),
         "rehearse": Param(
             plain(rehearse),
             enum=[choice.value for choice in RehearseWhen],
@@ -117,13 +127,14 @@ def rescale_params(
     *,
     soak: SoakTerms | None = None,
     approvers: Sequence[str] = (),
-    need_approval: bool = False,
+    approval: ChangeApproval | None = None,
     prewarm: bool = False,
     form_policy: FormPolicy = FormPolicy(),
 ) -> dict[str, Param]:
     """
     Return the form of a rolling restart with another size, for the ``params`` of a dag.
 
+    :param approval: The only choice where it is ``ask``, the first choice where it is ``auto``.
     :param form_policy: That of the stream; the form says which settings it accepts.
     """
     number = ["integer", "null"]
@@ -155,7 +166,8 @@ def rescale_params(
             f"why it keeps the number it has. {_LEFT}",
         ),
         "conf": conf_param(form_policy),
-        **_course(soak, approvers, need_approval=need_approval, prewarm=prewarm),
+        "approval_begin": begin_param(approval, approvers, Approval.AUTO),
+        **_course(soak, approvers, prewarm=prewarm),
     }
 
 
@@ -168,7 +180,7 @@ def restore_params() -> dict[str, Param]:
             type=["string", "null"],
             title="Backup",
             description="Id of the backup, as the Streams page and `airflow-streaming checkpoint "
-            "backups` list it. Empty: the newest.",
+            "list` list it. Empty: the newest.",
         ),
         "level": Param(
             BackupLevel.FULL.value,
@@ -211,13 +223,10 @@ def restore_params() -> dict[str, Param]:
 _LEFT: Final = "Leave empty to keep the current value."
 
 
-def _course(
-    soak: SoakTerms | None, approvers: Sequence[str], *, need_approval: bool, prewarm: bool
-) -> dict[str, Param]:
+def _course(soak: SoakTerms | None, approvers: Sequence[str], *, prewarm: bool) -> dict[str, Param]:
     terms = soak or SoakTerms()
     return {
         "dry_run": dry_run_param(),
-        "need_approval": need_approval_param(is_bound=bool(approvers), default=need_approval),
         "approvers": approvers_param(approvers),
         "accept": accept_param(),
         "prewarm": Param(
@@ -261,15 +270,19 @@ def dry_run_param() -> Param:
     )
 
 
-def accept_param() -> Param:
-    """Return the field for the steps back from the live deployment that a user accepts."""
+def accept_param(codes: Sequence[str] = OF_UPGRADE) -> Param:
+    """
+    Return the field for the findings that a user accepts.
+
+    :param codes: Codes that it offers.
+    """
     return Param(
         [],
         type=["array", "null"],
         items={"type": "string"},
-        examples=list(STEPS_BACK),
+        examples=list(codes),
         title="Accepted findings",
-        description="Codes of steps back in the dry run's report that you accept, one per line.",
+        description="Codes of findings in the dry run's report that you accept, one per line.",
     )
 
 
@@ -311,18 +324,39 @@ def _code(policy: FormPolicy, field: str) -> str:
     )
 
 
-def need_approval_param(*, is_bound: bool, default: bool) -> Param:
-    """Return the field that says whether an approval is asked for."""
-    told: dict[str, Any] = {
-        "title": "Needs approval",
-        "description": "Request an approval in Airflow before anything is changed.",
-    }
+def begin_param(
+    approval: ChangeApproval | None, approvers: Sequence[str], usual: Approval
+) -> Param:
+    """Return the field that says whether a user is asked before anything is changed."""
     # A user who may start a run must not be able to bypass the approvers whom the author named.
-    return (
-        Param(True, type="boolean", const=True, **told)
-        if is_bound
-        else Param(default, type="boolean", **told)
+    given = Approval.ASK if approvers else (approval or {}).get("begin")
+    return approval_param(
+        *(given, usual, "Approval to begin"),
+        "Request an approval in Airflow before anything is changed.",
     )
+
+
+def approval_param(
+    given: Approval | str | None, usual: Approval, title: str, description: str
+) -> Param:
+    """
+    Return the field that says whether a user is asked before a step.
+
+    :param given: The author's word: a form may ask for an approval, and not take one away.
+    :param usual: First choice without it.
+    """
+    first = usual if given is None or is_template(given) else Approval(given)
+    choices = [Approval.ASK] if given == Approval.ASK else list(Approval)
+    return Param(
+        first.value,
+        enum=[choice.value for choice in choices],
+        values_display={choice.value: _WHO[choice] for choice in choices},
+        title=title,
+        description=description,
+    )
+
+
+_WHO: Final = {Approval.ASK: "ask a user", Approval.AUTO: "no approval"}
 
 
 def approvers_param(approvers: Sequence[str]) -> Param:

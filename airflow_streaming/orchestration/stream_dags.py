@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, get_type_hints
 
 from airflow.sdk import DAG, BaseOperator, Param
 from airflow.sdk.exceptions import AirflowTimetableInvalid
@@ -25,10 +25,13 @@ from airflow_streaming.operators.prune import StreamPruneOperator
 from airflow_streaming.operators.restore import CheckpointRestoreOperator, CheckpointVerifyOperator
 from airflow_streaming.operators.stream import SparkStreamOperator
 from airflow_streaming.options import (
+    Approval,
     BackupLevel,
     BackupOptions,
+    ChangeApproval,
     ChangeOptions,
     Connections,
+    CutoverApproval,
     CutoverOptions,
     PruneOptions,
     RestartOptions,
@@ -78,7 +81,7 @@ def stream_dags(
     prune: PruneOptions | None = None,
     soak: SoakTerms | None = None,
     approvers: Sequence[str] = (),
-    need_approval: bool = True,
+    approval: CutoverApproval | None = None,
     keep_alive: Mapping[str, Any] | None = None,
     connections: Connections = Connections(),
     tags: Sequence[str] = ("streaming",),
@@ -100,7 +103,8 @@ def stream_dags(
         ``PruneOptions(policy=PrunePolicy(outputs=True))``.
     :param soak: What a new deployment must show before it is kept, where the options do not say it.
     :param approvers: Ids of the users who may approve a change, where the options do not say it.
-    :param need_approval: What the forms say about an approval unless it is changed there.
+    :param approval: Whether a user is asked, by step, where the options do not say it. An ``ask`` stays; an
+        ``auto`` is the first choice of the forms.
     :param keep_alive: More arguments of ``SparkStreamOperator``, e.g. ``on_gave_up``.
     :param connections: How the tasks reach Spark, the home and the backups.
     :param tags: Tags of every dag; the stream's name is added.
@@ -119,7 +123,7 @@ def stream_dags(
     of_all = _Shared(
         stream=stream,
         connections=connections,
-        need_approval=need_approval,
+        approval=approval or {},
         every={
             "start_date": start_date,
             "catchup": False,
@@ -179,7 +183,7 @@ class _Shared:
 
     stream: StreamSpec
     connections: Connections
-    need_approval: bool
+    approval: CutoverApproval
     every: Mapping[str, Any]
 
     @property
@@ -237,24 +241,40 @@ def _upgrade(of: _Shared, options: UpgradeOptions) -> DAG:
         description=f"Upgrades stream {stream.name} in place; can be rolled back.",
         **of.every,
     ) as dag:
-        shown = replace(options, rehearsal=left, prewarm=options.prewarm if warms is None else None)
+        shown = replace(
+            options,
+            rehearsal=left,
+            prewarm=options.prewarm if warms is None else None,
+            approval=_left(_approval(of, options)),
+        )
         upgrade_in_place(stream, shown, connections=of.connections)
     return dag
 
 
 def _asking(of: _Shared, options: ChangeOptions) -> dict[str, Any]:
     """Return what the form of a change says about soak and approval."""
-    asked = options.need_approval
     return {
         "soak": options.soak,
         "approvers": options.approvers,
-        "need_approval": asked if isinstance(asked, bool) else of.need_approval,
+        "approval": _approval(of, options),
     }
+
+
+def _approval(of: _Shared, options: ChangeOptions) -> Any:
+    """Return whether a user is asked before each step, as far as the author says it."""
+    steps = CutoverApproval if isinstance(options, CutoverOptions) else ChangeApproval
+    given: dict[str, Any] = {**of.approval, **(options.approval or {})}
+    return {step: word for step, word in given.items() if step in get_type_hints(steps)}
+
+
+def _left(approval: Mapping[str, Any]) -> Any:
+    """Return the steps that a form does not decide about: it may only ask for more approvals."""
+    return {step: word for step, word in approval.items() if word != Approval.AUTO}
 
 
 def _blue_green(of: _Shared, options: CutoverOptions) -> DAG:
     stream = of.stream
-    given = {name: getattr(options, name) for name in ("way", "start", "promote")}
+    given = {name: getattr(options, name) for name in ("way", "start")}
     shown = {name: value for name, value in given.items() if value is not None}
     with DAG(
         f"{stream.name}_blue_green",
@@ -267,7 +287,7 @@ def _blue_green(of: _Shared, options: CutoverOptions) -> DAG:
         **{**of.every, "max_active_runs": CUTOVER_RUNS},
     ) as dag:
         # What the form shows, it decides.
-        left = replace(options, way=None, start=None, promote=None)
+        left = replace(options, way=None, start=None, approval=_left(_approval(of, options)))
         blue_green(stream, left, connections=of.connections)
     return dag
 
@@ -278,9 +298,7 @@ def _rescale(of: _Shared, options: RestartOptions) -> DAG:
         f"{stream.name}_rescale",
         schedule=None,
         params=rescale_params(
-            soak=options.soak,
-            approvers=options.approvers,
-            need_approval=bool(options.approvers),
+            **_asking(of, options),
             prewarm=stream.standby,
             form_policy=stream.form_policy,
         ),
@@ -288,7 +306,8 @@ def _rescale(of: _Shared, options: RestartOptions) -> DAG:
         description=f"Restarts stream {stream.name} with another size.",
         **of.every,
     ) as dag:
-        rescale(stream, options, connections=of.connections)
+        left = replace(options, approval=_left(_approval(of, options)))
+        rescale(stream, left, connections=of.connections)
     return dag
 
 

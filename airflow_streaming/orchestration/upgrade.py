@@ -31,9 +31,11 @@ from airflow_streaming.operators.upgrade import (
 )
 from airflow_streaming.operators.upgrade_preflight import UpgradePreflightOperator
 from airflow_streaming.options import (
+    Approval,
     ChangeOptions,
     Check,
     Connections,
+    CutoverApproval,
     RestartOptions,
     UpgradeOptions,
     plain,
@@ -58,6 +60,7 @@ class ChangeSettings:
     """
     What an author wants of every change: connections, who is asked, and what the stream becomes.
 
+    :param approval: Whether a user is asked, by step.
     :param edits: Arguments of every task that say what the stream becomes.
     """
 
@@ -65,7 +68,7 @@ class ChangeSettings:
     home_conn_id: str | None
     backup_store: str | None
     approvers: Sequence[str]
-    need_approval: bool | str
+    approval: CutoverApproval
     dry_run: bool | str
     approval_timeout: timedelta | None = timedelta(days=1)
     approval_notifiers: Sequence[Any] = ()
@@ -137,7 +140,9 @@ class Path(Chain):
             soak=wishes.soak,
             is_dry_run=wishes.dry_run,
             # Where the author has named approvers, an approval is always asked for.
-            need_approval=True if wishes.approvers else wishes.need_approval,
+            approval={
+                "begin": Approval.ASK.value if wishes.approvers else wishes.approval["begin"]
+            },
             **wishes.preflight,
             **wishes.for_all,
         )
@@ -192,7 +197,7 @@ class Path(Chain):
                 subject="Upgrade stream " + wishes.stream.name + "?",
                 body="".join(self._pages),
                 is_dry_run=wishes.dry_run,
-                need_approval=wishes.need_approval,
+                approval={"begin": wishes.approval["begin"]},
                 **wishes.for_questions,
                 # A rehearsal that was not needed is skipped; one that failed ends it here.
                 trigger_rule=TriggerRule.NONE_FAILED,
@@ -291,8 +296,6 @@ def upgrade_in_place(
             preflight={
                 "sink_habits": habits_of(options),
                 "accept": chosen(options.accept, form.ACCEPT_FROM_FORM),
-                "accept_replay": options.accept_replay,
-                "needs_rollback": options.needs_rollback,
                 "prewarm": chosen(options.prewarm, form.PREWARM_FROM_FORM),
                 "rehearsal": rehearsal,
                 "when": when,
@@ -307,7 +310,7 @@ def upgrade_in_place(
             backup_id=rehearsal.backup_id,
             time_limit=rehearsal.time_limit,
             compare=rehearsal.compare,
-            accept=[plain(answer) for answer in rehearsal.accept],
+            passing=[plain(answer) for answer in rehearsal.passing],
         ),
         tooltip="Another runtime, script or configuration on the same checkpoint; can be rolled back.",
     )
@@ -340,14 +343,13 @@ def rolling_restart(
     return _build(
         UpgradeRequest(
             stream=stream,
-            **asked_of(options, connections, _RESTART_APPROVAL),
+            **asked_of(options, connections, form.RESTART_APPROVAL_FROM_FORM),
             soak=options.soak or SoakTerms(),
             checks=tuple(options.checks),
             rewind_with=options.rewind_with,
             preflight={
                 "same_code": True,
                 "even_if_equal": True,
-                "needs_rollback": False,
                 "repartitions": bool(size),
                 "prewarm": chosen(options.prewarm, form.PREWARM_FROM_FORM),
                 "accept": chosen(options.accept, form.ACCEPT_FROM_FORM),
@@ -359,9 +361,6 @@ def rolling_restart(
         None,
         tooltip="The same code and Spark, started again with another configuration.",
     )
-
-
-_RESTART_APPROVAL: Final = "{{ params.get('need_approval', False) }}"
 
 
 @checked
@@ -393,15 +392,22 @@ def chosen(given: Any, from_form: Any) -> Any:
 
 
 def asked_of(
-    options: ChangeOptions, connections: Connections, approval_from_form: str
+    options: ChangeOptions, connections: Connections, approval_from_form: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return the arguments of a request that all changes have; see ``ChangeSettings``."""
+    """
+    Return the arguments of a request that all changes have; see ``ChangeSettings``.
+
+    :param approval_from_form: Templates of the steps that may need a user.
+    """
+    given: Mapping[str, Any] = dict(options.approval or {})
     return {
         "conn_id": connections.conn_id,
         "home_conn_id": connections.home_conn_id,
         "backup_store": connections.backup_store,
         "approvers": tuple(options.approvers),
-        "need_approval": chosen(options.need_approval, approval_from_form),
+        "approval": {
+            step: plain(given.get(step, template)) for step, template in approval_from_form.items()
+        },
         "dry_run": chosen(options.dry_run, form.DRY_RUN_FROM_FORM),
         "approval_timeout": options.approval_timeout,
         "approval_notifiers": tuple(options.approval_notifiers),

@@ -18,10 +18,8 @@ from airflow_streaming.model.records.cutover_table import CutoverCommand
 from airflow_streaming.model.records.upgrade_table import UpgradeCommand
 from airflow_streaming.plugins.access.drivers import PageDrivers
 from airflow_streaming.plugins.access.kept import Kept, check_owner, open_stream
+from airflow_streaming.plugins.act_weight import asks_name
 from airflow_streaming.services import changes, streams
-
-GENTLE: Final = frozenset({"start", "cutover.look-again"})
-"""Acts that lose and replay nothing that would not be replayed anyway."""
 
 
 def act_on(kept: Kept, act: str, *, by: str, reason: str, number: int | None, confirm: str) -> str:
@@ -31,7 +29,7 @@ def act_on(kept: Kept, act: str, *, by: str, reason: str, number: int | None, co
     :param act: ``start``, ``start-again``, ``stop``, ``declare-dead``, ``upgrade.<command>`` or
         ``cutover.<command>``.
     :param number: The epoch or change that is meant.
-    :param confirm: The stream's name, for every act that is not gentle.
+    :param confirm: The stream's name, for every act that asks for it.
     :raises SameCopyRefused: a start would launch the copy that was given up.
     :raises UpgradeRefused: there is no such act, it was not confirmed, or it cannot be done.
     :raises CutoverRefused: it cannot be done where the cutover stands.
@@ -39,7 +37,7 @@ def act_on(kept: Kept, act: str, *, by: str, reason: str, number: int | None, co
     :raises NotTheOwner: the cutover is led by a stream of another dag.
     :raises StreamingError: the home cannot be written.
     """
-    if act not in GENTLE and confirm != kept.stream:
+    if asks_name(act) and confirm != kept.stream:
         raise UpgradeRefused(
             f"{act!r} was not confirmed: send the name of the stream, {kept.stream!r}, with it."
         )

@@ -42,7 +42,7 @@ from airflow_streaming.model.texts import one_line
 from airflow_streaming.plugins.access.kept import Keepers, Kept, dags_of
 from airflow_streaming.plugins.access.looks import Looks
 from airflow_streaming.plugins.acts import act_on
-from airflow_streaming.plugins.board import Boards, Lane
+from airflow_streaming.plugins.board import READING, Boards, Lane
 from airflow_streaming.plugins.changes import changes_view
 from airflow_streaming.plugins.lists import deployments_view, lanes_of, timeline_view
 from airflow_streaming.plugins.reports import all_reports, one_report
@@ -158,7 +158,7 @@ async def fleet(request: Request, seen: Annotated[list[Kept], Depends(seen_by)])
     rows = await boards.rows(seen)
     body, _ = packed({"at": now_utc().isoformat(), "streams": rows})
     tag = tag_of(boards.seen_at(seen).encode())  # without a new look, only the ages are others
-    if all(row["state"] != "loading" for row in rows):
+    if all(row["state"] != READING for row in rows):
         if len(answers) >= MOST_SHARED:
             answers.clear()
         answers[key] = (now, body, tag)

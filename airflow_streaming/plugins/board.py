@@ -29,6 +29,7 @@ from airflow_streaming.home.history import PartCache
 from airflow_streaming.home.home import Home
 from airflow_streaming.home.live_lane import LiveLaneCache
 from airflow_streaming.hooks.home import StreamHomeHook, access
+from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.uris import is_local
 from airflow_streaming.plugins.access.drivers import PageDrivers
 from airflow_streaming.plugins.access.kept import Kept, check_owner
@@ -46,7 +47,12 @@ SHARE: Final = 40
 SLICE: Final = 0.4
 """Share of the deadline that one look may take before it leaves the rest to the next."""
 FIRST_WAIT: Final = 1.0
-"""Seconds that the first page waits for a first look."""
+"""Seconds that a page waits for a first look, and for the first look after a pause."""
+PAUSE: Final = 15.0
+"""Seconds without a request after which rows of an earlier look are no longer shown; pages ask every 5 s."""
+
+READING: Final = "reading"
+"""State of a row of which nothing fresh has been seen yet."""
 
 
 def open_checked(kept: Kept) -> Home:
@@ -137,6 +143,9 @@ class HomeBoard:
     store: PageStore | None = None
     problem: str = ""
     next_at: float = float("-inf")
+    asked_at: float = float("-inf")
+    since: float = float("-inf")
+    """End of the latest pause. Rows that were seen before it are read anew before they are shown."""
     task: asyncio.Task[None] | None = None
 
 
@@ -176,7 +185,7 @@ class Boards:
         told = []
         for one in kept:
             board = self._boards.get((one.home, one.home_conn_id)) or HomeBoard()
-            told.append(f"{_key(one)} {self._at(board, one)} {board.problem}")
+            told.append(f"{_key(one)} {self._at(board, one)} {board.since} {board.problem}")
         return "\n".join(told)
 
     def lane(self, kept: Kept) -> Lane:
@@ -216,13 +225,17 @@ class Boards:
     def _refresh(
         self, key: tuple[str, str | None], ones: Sequence[Kept]
     ) -> asyncio.Task[None] | None:
-        """Begin a look if one is due; return it when nothing has been seen of some stream yet."""
+        """Begin a look if one is due; return it when it must come before the answer."""
         board, now = self._boards.setdefault(key, HomeBoard()), self._clock()
+        if now - board.asked_at > PAUSE and now >= board.next_at:
+            board.since = now
+        board.asked_at = now
         is_new = any(_key(one) not in board.seen for one in ones)
         is_idle = board.task is None or board.task.done()
         if is_idle and (is_new or now >= board.next_at):
             board.task = asyncio.create_task(self._look(board, list(ones)))
-        return board.task if is_new else None
+        lacks = any(self._at(board, one) < board.since for one in ones)
+        return board.task if is_new or lacks else None
 
     async def _look(self, board: HomeBoard, ones: Sequence[Kept]) -> None:
         begun = self._clock()
@@ -271,11 +284,10 @@ class Boards:
     def _row(self, kept: Kept) -> dict[str, Any]:
         board = self._boards[kept.home, kept.home_conn_id]
         seen = board.seen.get(_key(kept)) or _Seen()
-        row = seen.row or {
-            **unreadable(kept.stream, board.problem or "It is being looked at.", level="busy"),
-            "state": "away" if board.problem else "loading",
-        }
-        age = self._clock() - seen.at if seen.row else None
+        # A home that does not answer leaves what is known of it, with its age.
+        is_shown = seen.row is not None and (seen.at >= board.since or bool(board.problem))
+        age = self._clock() - seen.at if is_shown else None
+        row = seen.row if seen.row and is_shown else self._unseen(kept, board, seen)
         return {
             "dag": kept.dag.dag_id,
             "stream": kept.stream,
@@ -287,6 +299,17 @@ class Boards:
             "age": None if age is None else round(age, 1),
             "away": board.problem[:600],
         }
+
+    def _unseen(self, kept: Kept, board: HomeBoard, seen: _Seen) -> dict[str, Any]:
+        if seen.row is None:
+            row = unreadable(
+                kept.stream, board.problem or "The first look has begun.", level="busy"
+            )
+            return {**row, "state": "away" if board.problem else READING}
+        ago, state = duration_text(self._clock() - seen.at), seen.row["state"].replace("_", " ")
+        reason = f"Last seen {ago} ago: {state}. A new look has begun."
+        row = unreadable(kept.stream, reason, level="busy")
+        return {**row, "state": READING, "rank": seen.row["rank"]}
 
 
 def _key(kept: Kept) -> tuple[str, str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from airflow_streaming.changes.upgrade.waits import waits_for
 from airflow_streaming.exceptions import RecordError
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.durations import duration_text
@@ -17,6 +18,7 @@ from airflow_streaming.model.records.control import Change, ChangeEnd, ChangeKin
 from airflow_streaming.model.records.cutover import SwitchMethod
 from airflow_streaming.model.records.cutover_table import CUTOVER, CutoverState, CutoverTransition
 from airflow_streaming.model.records.upgrade_table import UPGRADE, Stage, UpgradeCommand
+from airflow_streaming.plugins.act_weight import asks_name, is_red
 from airflow_streaming.plugins.page_values import cut, told, tried
 from airflow_streaming.services.streams import stop_grace
 from airflow_streaming.supervision.open_change import upgrade_in_progress
@@ -81,6 +83,7 @@ def _upgrade(home: StreamHome, change: Change, end: ChangeEnd | None) -> dict[st
     is_soaking = end is None and bool(open_one.soaks_for)
     return {
         "state": now.value,
+        "waits_for": cut(waits_for(home.name, history, terms), 400) if end is None else "",
         "since": told(open_one.since),
         "until": told(open_one.since + open_one.soaks_for) if is_soaking else None,
         "table": [
@@ -186,13 +189,20 @@ def _facts(facts: Mapping[str, str], most: int = 30) -> dict[str, str]:
     return {cut(key, 100): cut(value, 500) for key, value in [*facts.items()][:most]}
 
 
+def open_upgrade_waits_for(home: StreamHome, change: Change) -> str:
+    """Return what the open upgrade of a stream waits for."""
+    terms = tried(lambda: home.terms(change))
+    return cut(waits_for(home.name, home.upgrade_steps(change.number), terms), 400)
+
+
 def acts_of(home: StreamHome, status: StreamStatus) -> list[dict[str, Any]]:
     """Return what may be done to a stream now, each with what it does and what it costs."""
     return [*_stream_acts(home, status), *_change_acts(home)]
 
 
-def _act(act: str, label: str, says: str, *, danger: bool = False, **more: Any) -> dict[str, Any]:
-    return {"act": act, "label": label, "says": says, "danger": danger, **more}
+def _act(act: str, label: str, says: str, **more: Any) -> dict[str, Any]:
+    weight = {"red": is_red(act), "asks_name": asks_name(act)}
+    return {"act": act, "label": label, "says": says, **weight, **more}
 
 
 def _stream_acts(home: StreamHome, status: StreamStatus) -> Iterator[dict[str, Any]]:
@@ -204,7 +214,6 @@ def _stream_acts(home: StreamHome, status: StreamStatus) -> Iterator[dict[str, A
             "Start the same copy",
             f"Deployment {seen.epoch.deployment} failed in this way, and the same copy would start. "
             f"{remedy_of(status.decision, status.stream)}",
-            danger=True,
         )
     elif is_off or is_open:
         yield _act(
@@ -227,7 +236,6 @@ def _stream_acts(home: StreamHome, status: StreamStatus) -> Iterator[dict[str, A
             f"The driver stops at its next batch boundary. After {grace} it is killed, and then the "
             "batch in work runs again at the next start: a sink that is not idempotent gets its "
             "rows twice. New data waits in the sources as long as they keep it.",
-            danger=True,
         )
     if seen is not None and not seen.is_dead and status.standing.word in _OUT_OF_SIGHT:
         yield _act(
@@ -236,7 +244,6 @@ def _stream_acts(home: StreamHome, status: StreamStatus) -> Iterator[dict[str, A
             f"You vouch that the driver of epoch {epoch} is gone, and a new one is started. If it "
             "still runs, two drivers write one checkpoint: rows are written twice and the "
             "checkpoint can be damaged. Check its host first.",
-            danger=True,
             epoch=epoch,
         )
 
@@ -257,7 +264,6 @@ _CUTOVER_SAYS: Final = {
     "keep": "Green stays whatever the soak says. After that blue cannot be made live again.",
     "retire": "Blue's lane is given up: its checkpoint and output are no longer kept.",
 }
-_GENTLE: Final = frozenset({"look-again"})
 
 
 def _change_acts(home: StreamHome) -> Iterator[dict[str, Any]]:
@@ -278,7 +284,6 @@ def _change_acts(home: StreamHome) -> Iterator[dict[str, Any]]:
                 f"upgrade.{verb.value}",
                 label,
                 cut(says, 800),
-                danger=True,
                 change=change.number,
             )
     if change.what is ChangeKind.CUTOVER:
@@ -292,6 +297,5 @@ def _cutover_acts(home: StreamHome, change: Change) -> Iterator[dict[str, Any]]:
             f"cutover.{verb}",
             f"Cutover: {verb.replace('-', ' ')}",
             _CUTOVER_SAYS.get(verb, ""),
-            danger=verb not in _GENTLE,
             change=number,
         )

@@ -33,10 +33,10 @@ from airflow_streaming.model.records.upgrade import OpenUpgrade
 from airflow_streaming.model.records.upgrade_table import Stage
 from airflow_streaming.model.status import QueryStatus, Status
 from airflow_streaming.plugins.access.drivers import in_time
-from airflow_streaming.plugins.changes import acts_of
+from airflow_streaming.plugins.changes import acts_of, open_upgrade_waits_for
 from airflow_streaming.plugins.lists import backup_view
 from airflow_streaming.plugins.page_values import cut, told, tried
-from airflow_streaming.services.status_reader import read_status
+from airflow_streaming.services.status_reader import failing, read_status
 from airflow_streaming.services.streams import Probe, look_once
 from airflow_streaming.supervision.epoch_figures import Figures
 from airflow_streaming.supervision.rules import sentences
@@ -110,7 +110,19 @@ class StreamWatch:
             "standby": cut(self._standby(look), 200),
             "dag_differs": cut(look.dag_differs, 600),
             "acts": acts_of(self.home, look),
+            "change": self._change(look),
         }
+
+    def _change(self, look: StreamStatus) -> dict[str, Any] | None:
+        """Return the open change: what an upgrade waits for, and the failures of a green lane."""
+        shown, change = change_view(look.change, look.now), look.change
+        if shown is not None and isinstance(change, OpenUpgrade):
+            record = self.home.change(change.change)
+            return {**shown, "waits_for": tried(lambda: open_upgrade_waits_for(self.home, record))}
+        if shown is None or not isinstance(change, CutoverStanding) or not change.green:
+            return shown
+        lane = self.home.beside(change.green)
+        return {**shown, "failing": cut(tried(lambda: failing(lane)), 800)}
 
     def _look(self, now: datetime, *, is_close: bool) -> StreamStatus:
         def look(epoch: Epoch, rules: HealthRules) -> Observation:

@@ -15,6 +15,10 @@ _SPECIAL: Final = str.maketrans({char: f"\\{char}" for char in "\\`*_~[]<>|#&"})
 _BLOCK: Final = re.compile(r"\A(?:(?=[-+=])|\d{1,9}(?=[.)]))")
 """What begins a list, a heading or a rule where it begins a line."""
 _TICKS: Final = re.compile(r"`+")
+_INDEX: Final = re.compile(r"(?<=\w)\\\[(\d{1,9})\\\](?!\(|:|\\\[)")
+"""An index such as that of ``sources[0]``: no link, as neither address nor label follows."""
+_INNER: Final = re.compile(r"(?<=[^\W_])\\_(?=[^\W_])")
+"""An underscore between two letters or digits, which never begins or ends emphasis."""
 _LONGEST: Final = 300
 """Characters of a shortened value; a schema of a hundred columns fills no page."""
 
@@ -41,7 +45,7 @@ def cell(value: str, nothing: str = "") -> str:
 
     :param nothing: What is shown of an empty one.
     """
-    return _line(value).translate(_SPECIAL) or nothing
+    return _escaped(_line(value)) or nothing
 
 
 def code(value: str, nothing: str = "") -> str:
@@ -73,7 +77,7 @@ def prose_cell(value: str) -> str:
 
 def _quoted_in_cell(part: str) -> str:
     # Renderers disagree about a backslash before a bar in code.
-    return part.translate(_SPECIAL) if "\\|" in part else f"`{part}`".replace("|", "\\|")
+    return _escaped(part) if "\\|" in part else f"`{part}`".replace("|", "\\|")
 
 
 def ticks(value: str) -> list[str]:
@@ -85,8 +89,13 @@ def _sentence(value: str, plain: Callable[[str], str], quoted: Callable[[str], s
     parts = _line(value).split("`")
     if len(parts) % 2 == 0 or not all(parts[1:-1]):
         return plain(value)
-    shown = (quoted(part) if at % 2 else part.translate(_SPECIAL) for at, part in enumerate(parts))
+    shown = (quoted(part) if at % 2 else _escaped(part) for at, part in enumerate(parts))
     return _BLOCK.sub(r"\g<0>\\", "".join(shown))
+
+
+def _escaped(line: str) -> str:
+    """Return a line with an escape before each sign that could be markup, and before no other."""
+    return _INNER.sub("_", _INDEX.sub(r"[\1]", line.translate(_SPECIAL)))
 
 
 def _line(value: str) -> str:

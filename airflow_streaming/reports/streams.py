@@ -96,6 +96,74 @@ class StreamView:
         }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamRow:
+    """
+    A stream in the list of a home. ``status`` shows everything about one stream.
+
+    :param since: When the standing began, where a record says so.
+    :param incidents: Number of open incidents.
+    """
+
+    stream: str
+    has_lanes: bool
+    is_live: bool
+    is_all_right: bool
+    level: Level
+    word: str
+    reason: str
+    remedy: str
+    since: datetime | None
+    desired: str
+    circuit: str
+    deployment: int | None
+    epoch: int | None
+    change: str
+    incidents: int
+
+    @classmethod
+    def of(cls, view: StreamView) -> StreamRow:
+        """Return the row of a stream."""
+        status, standing = view.status, view.status.standing
+        return cls(
+            stream=status.stream,
+            has_lanes=view.has_lanes,
+            is_live=status.is_live,
+            is_all_right=status.is_all_right,
+            level=standing.level,
+            word=standing.word,
+            reason=standing.reason,
+            remedy=standing.remedy,
+            since=standing.since,
+            desired="running" if status.wants_to_run else "stopped",
+            circuit="open" if status.circuit_is_open else "closed",
+            deployment=status.deployment.number if status.deployment else None,
+            epoch=status.epoch or None,
+            change=view.change,
+            incidents=len(status.incidents),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the row for ``--json``."""
+        return {
+            "stream": self.stream,
+            "color": color_of(self.stream).value,
+            "live": self.is_live,
+            "state": self.word,
+            "level": self.level.value,
+            "all_right": self.is_all_right,
+            "reason": self.reason,
+            "remedy": self.remedy,
+            "since": _time(self.since),
+            "desired_state": self.desired,
+            "circuit_state": self.circuit,
+            "deployment_number": self.deployment,
+            "epoch_number": self.epoch,
+            "change": self.change,
+            "open_incidents": self.incidents,
+        }
+
+
 def _time(moment: datetime | None) -> str | None:
     return format_time(moment) if moment else None
 
@@ -140,7 +208,8 @@ def _facts(view: StreamView, status: StreamStatus) -> Iterator[tuple[Words, Word
     if status.standing.remedy:
         yield "what to do", value(status.standing.remedy)
     if view.has_lanes:
-        yield "lane", _lane(status) if status.is_live else f"{_lane(status)}, not live"
+        lane = lane_words(status.stream, is_live=status.is_live)
+        yield "lane", lane if status.is_live else f"{lane}, not live"
     if view.change:
         yield "change", value(view.change)
     yield (
@@ -264,13 +333,14 @@ def _rate(rate: float | None) -> str:
     return "" if rate is None else f"{rate:,.1f}"
 
 
-def _lane(status: StreamStatus) -> str:
-    color = color_of(status.stream).value
-    return f"{color}, live" if status.is_live else color
+def lane_words(lane: str, *, is_live: bool) -> str:
+    """Return the color of a lane, and whether consumers read it."""
+    color = color_of(lane).value
+    return f"{color}, live" if is_live else color
 
 
 def streams_report(
-    views: Sequence[StreamView], home: str, unread: Mapping[str, str] | None = None
+    rows: Sequence[StreamRow], home: str, unread: Mapping[str, str] | None = None
 ) -> Report:
     """
     Return one row for every stream of a home.
@@ -278,33 +348,31 @@ def streams_report(
     :param home: Where it lies.
     :param unread: Why a stream cannot be shown, by its name.
     """
-    return report_of(_streams(views, home, unread or {}))
+    return report_of(_streams(rows, home, unread or {}))
 
 
-def _streams(views: Sequence[StreamView], home: str, unread: Mapping[str, str]) -> Iterator[Block]:
+def _streams(rows: Sequence[StreamRow], home: str, unread: Mapping[str, str]) -> Iterator[Block]:
     for name, why in unread.items():
         yield Paragraph((value(name), " cannot be shown: ", value(why)))
-    if not views and not unread:
+    if not rows and not unread:
         yield Paragraph(("No stream has a deployment in ", code(home), "."))
-    if not views:
+    if not rows:
         return
-    lane = ("lane",) if any(view.has_lanes for view in views) else ()
+    lane = ("lane",) if any(row.has_lanes for row in rows) else ()
     titles = ("stream", *lane, "state", "desired", "circuit", "deployment", "epoch", "reason")
-    rows = (
-        (value(one.stream), *((_lane(one.status),) if lane else ()), *_row(one.status))
-        for one in views
-    )
-    yield table(titles, rows)
+    yield table(titles, (_row(row, with_lane=bool(lane)) for row in rows))
 
 
-def _row(status: StreamStatus) -> tuple[Words, ...]:
+def _row(row: StreamRow, *, with_lane: bool) -> tuple[Words, ...]:
     return (
-        status.standing.words,
-        "running" if status.wants_to_run else "stopped",
-        "open" if status.circuit_is_open else "closed",
-        str(status.deployment.number) if status.deployment else "",
-        str(status.epoch or ""),
-        value(status.standing.reason),
+        value(row.stream),
+        *((lane_words(row.stream, is_live=row.is_live),) if with_lane else ()),
+        row.word.replace("_", " "),
+        row.desired,
+        row.circuit,
+        str(row.deployment or ""),
+        str(row.epoch or ""),
+        value(row.reason),
     )
 
 

@@ -39,10 +39,14 @@ if TYPE_CHECKING:
 NOTHING: Final = "-"
 """What a cell shows of an empty value."""
 _INDENT: Final = "    "
+_BELOW: Final = 2
+"""Columns by which a finding is indented below its decision."""
 
 
 def printable(text: str) -> str:
     """Return text on one line, without characters that would steer the terminal."""
+    if text.isprintable():
+        return text
     return "".join(
         char if char.isprintable() else " " if char.isspace() else "\N{REPLACEMENT CHARACTER}"
         for char in text
@@ -58,12 +62,21 @@ def plain(report: Report) -> str:
     """Return a report as plain text: a line for each row and sentence, however long."""
     lines: list[str] = []
     before: Block | None = None
-    for block in report.blocks:
+    for block, indent in _indents(report):
         if before is not None and not isinstance(before, Heading):
             lines.append("")
-        lines += [one.rstrip() for one in _plain(block)]
+        lines += [f"{' ' * indent}{one}".rstrip() for one in _plain(block)]
         before = block
     return "\n".join(lines)
+
+
+def _indents(report: Report) -> Iterator[tuple[Block, int]]:
+    """Yield each block with its indentation: findings stand below the decision that they explain."""
+    is_below = False
+    for block in report.blocks:
+        if isinstance(block, Verdict | Heading):
+            is_below = isinstance(block, Verdict)
+        yield block, _BELOW if is_below and isinstance(block, Finding) else 0
 
 
 def words(told: Words) -> str:
@@ -161,10 +174,11 @@ _QUOTED: Final = re.compile(r"`([^`]+)`")
 def rendered(report: Report) -> Iterator[RenderableType]:
     """Yield what ``rich`` prints for a report; nothing in it is read as rich's own markup."""
     before: Block | None = None
-    for block in report.blocks:
+    for block, indent in _indents(report):
         if before is not None and not isinstance(before, Heading):
             yield ""
-        yield from _rendered(block)
+        for one in _rendered(block):
+            yield _padded(one, indent) if indent else one
         before = block
 
 
@@ -252,9 +266,13 @@ def _(block: Code) -> Iterator[RenderableType]:
 
 
 def _indented(text: Text, by: int = len(_INDENT)) -> Iterator[RenderableType]:
+    yield _padded(text, by)
+
+
+def _padded(one: RenderableType, by: int) -> RenderableType:
     from rich.padding import Padding
 
-    yield Padding(text, (0, 0, 0, by))
+    return Padding(one, (0, 0, 0, by))
 
 
 def _grid(rows: Iterable[tuple[Words, Words]], gap: int = 1) -> Iterator[RenderableType]:

@@ -13,13 +13,16 @@ from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.observation import Observation
 from airflow_streaming.model.records.epoch import Epoch
 from airflow_streaming.model.records.policy import RestartDecision
+from airflow_streaming.model.texts import one_line
 from airflow_streaming.supervision.alerts.alerting import open_incidents
 from airflow_streaming.supervision.open_change import change_in_progress
-from airflow_streaming.supervision.restart import Progress
+from airflow_streaming.supervision.restart import Progress, failures_in_a_row
 from airflow_streaming.supervision.stream_status import StreamStatus
 
 log: Final = logging.getLogger(__name__)
 T = TypeVar("T")
+_MOST: Final = 300
+"""Characters of an error beside a change; the whole of it is with the lane."""
 Look = Callable[[Epoch, HealthRules], Observation]
 """Looks at the driver of an epoch, and holds the rules against its figures."""
 
@@ -64,7 +67,7 @@ def read_status(
         deviation=tried(home.deviation),
         decisions=decisions,
         progress=progress,
-        incidents=open_incidents(home.alerts()),
+        incidents=open_incidents(home.newest_alerts()),
         change=tried(lambda: change_in_progress(home)),
         is_live=is_live,
         unread=tuple(unread),
@@ -83,6 +86,26 @@ def read_failures(
     decisions = home.earlier_decisions(epoch + 1)
     last = decisions[-1].epoch if decisions else epoch
     return tuple(decisions), tuple(home.statuses_between(last, epoch + 1))
+
+
+def failing(lane: StreamHome) -> str:
+    """
+    Return how often a lane has failed in a row, and why, as sentences; empty where its driver works.
+
+    :raises RecordError: a record of its failures is damaged.
+    """
+    epoch = lane.newest_epoch()
+    if epoch is None:
+        return ""
+    decisions, progress = read_failures(lane, epoch.number)
+    count = failures_in_a_row(decisions, progress, lane.supervision().restart)
+    if not count:
+        return ""
+    newest = decisions[-1]
+    ended = lane.exit(newest.epoch)
+    why = "" if ended is None else f" Epoch {newest.epoch}: {one_line(ended.reason)[:_MOST]}"
+    times = "once" if count == 1 else f"{count} times in a row"
+    return f"Lane {lane.name!r} has failed {times}. {newest.reason}{why}"
 
 
 def _failures(

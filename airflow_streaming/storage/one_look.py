@@ -21,6 +21,23 @@ One = TypeVar("One")
 Other = TypeVar("Other")
 
 
+class Listing:
+    """
+    The sorted names in a folder. A name is found without a scan.
+
+    Looks at all streams of a home share the listing of its root.
+    """
+
+    __slots__ = ("_known", "names")
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.names = sorted(names)
+        self._known = frozenset(self.names)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._known
+
+
 class OneLook:
     """
     A store that caches reads and listings; a write passes through and clears the cache.
@@ -29,9 +46,9 @@ class OneLook:
     :param root: The names in the home's root, where they are known.
     """
 
-    def __init__(self, store: Store, root: Iterable[str] | None = None) -> None:
+    def __init__(self, store: Store, root: Listing | None = None) -> None:
         self._store, self.uri = store, store.uri
-        self._names: dict[str, list[str]] = {} if root is None else {"": sorted(root)}
+        self._names: dict[str, Listing] = {} if root is None else {"": root}
         self._read: dict[str, bytes | None] = {}
 
     def read(self, path: str) -> bytes | None:
@@ -43,18 +60,24 @@ class OneLook:
         return self._read[path]
 
     def names(self, folder: str) -> list[str]:
+        return self._listing(folder).names
+
+    def _listing(self, folder: str) -> Listing:
         if folder not in self._names:
-            above, _, name = folder.rpartition("/")
-            # Listings leave out names that begin with a dot.
-            is_root = not folder
-            is_missing = not is_root and not name.startswith(".") and name not in self._above(above)
-            self._names[folder] = [] if is_missing else self._store.names(folder)
+            self._names[folder] = Listing(
+                () if self._is_missing(folder) else self._store.names(folder)
+            )
         return self._names[folder]
 
-    def _above(self, folder: str) -> list[str]:
+    def _is_missing(self, folder: str) -> bool:
+        above, _, name = folder.rpartition("/")
+        # Listings leave out names that begin with a dot.
+        if not folder or name.startswith("."):
+            return False
         # Listing the parent of a deep folder costs as much as listing the folder.
-        is_deep = folder.count("/") > 0
-        return self._names.get(folder, _ANYTHING) if is_deep else self.names(folder)
+        is_deep = above.count("/") > 0
+        known = self._names.get(above) if is_deep else self._listing(above)
+        return known is not None and name not in known
 
     def create(self, path: str, data: bytes) -> None:
         self._store.create(path, data)
@@ -71,14 +94,6 @@ class OneLook:
     def _forget(self) -> None:
         self._names.clear()
         self._read.clear()
-
-
-class _Anything(list[str]):
-    def __contains__(self, _: object) -> bool:
-        return True
-
-
-_ANYTHING: Final = _Anything()
 
 
 def look_at_each(store: Store, act: Callable[[One], Other], items: Iterable[One]) -> list[Other]:

@@ -52,6 +52,8 @@ class ReconcileInput:
     :param wish: Number of the newest desired state; 0 when none was ever recorded.
     :param stopping_for: How long this observer has seen the stop request unanswered.
     :param watched: The epoch this task has been watching; ``None`` in a fresh task.
+    :param mark: The mark of that epoch, see ``Epoch.mark``; empty in a fresh task.
+    :param is_other_home: That epoch has another mark here: another home lies in the place of the first.
     :param run_age: Age of the dag run, for rollover.
     :param tells: This task tells people what ``alerts`` does not hold yet.
     :param change: The upgrade or cutover in progress: while it owns the stream, only it acts.
@@ -78,6 +80,8 @@ class ReconcileInput:
     alerts: tuple[Alert, ...] = ()
     stopping_for: timedelta = timedelta(0)
     watched: int | None = None
+    mark: str = ""
+    is_other_home: bool = False
     run_age: timedelta = timedelta(0)
     rollover_after: timedelta | None = None
     successor_waits: bool = False
@@ -266,6 +270,13 @@ def _untold(s: ReconcileInput, step: Step, verdict: Verdict | None) -> tuple[Ale
 
 
 def _decide(s: ReconcileInput, verdict: Verdict | None) -> Step:
+    if s.is_other_home:
+        return Step(
+            action=Action.WATCH,
+            reason=f"Another home is in the place of the stream's home: its epoch {s.watched} is not the "
+            "one that this task watches, whose driver may still run. Nothing is started or stopped. "
+            "Mount the home again, or correct its path, bucket or host.",
+        )
     if _has_vanished(s):
         return Step(
             action=Action.WATCH,
@@ -294,7 +305,9 @@ def _beside(s: ReconcileInput, change: ChangeInProgress, step: Step) -> Step:
 def _has_vanished(s: ReconcileInput) -> bool:
     # An unmounted folder looks like an empty one, a restored one like the past; the driver may well
     # be alive.
-    return s.watched is not None and (s.seen is None or s.seen.epoch.number < s.watched)
+    return s.is_other_home or (
+        s.watched is not None and (s.seen is None or s.seen.epoch.number < s.watched)
+    )
 
 
 def _with_driver(s: ReconcileInput, seen: Observation, verdict: Verdict) -> Step:

@@ -140,6 +140,24 @@ log: Final = logging.getLogger(__name__)
 _ALIVE: Final = frozenset({ProcessState.RUNNING, ProcessState.SUSPENDED})
 
 
+def is_other_home(home: StreamHome, newest: Epoch | None, watched: int | None, mark: str) -> bool:
+    """
+    Tell whether another home lies in the place of the one in which a task watched an epoch.
+
+    :param newest: The newest epoch that is here.
+    :param mark: The mark of the watched epoch, see ``Epoch.mark``; empty where it is not known.
+    :raises HomeUnavailable: the home cannot be read.
+    """
+    if newest is None or watched is None or not mark or newest.number < watched:
+        return False  # a place that lacks the epoch is judged by that
+    if newest.number == watched:
+        return newest.mark != mark
+    try:
+        return home.epoch(watched).mark != mark
+    except RecordError:
+        return False  # pruned or damaged
+
+
 class Observer:
     """
     Looks at the newest epoch of one stream.
@@ -207,6 +225,7 @@ class Observer:
         self,
         *,
         watched: int | None = None,
+        mark: str = "",
         run_started_at: datetime | None = None,
         rollover_after: timedelta | None = None,
         successor_waits: bool = False,
@@ -218,7 +237,7 @@ class Observer:
         """
         Look once.
 
-        :param watched: The epoch the task has been watching.
+        :param watched: The epoch the task has been watching; ``mark`` is its mark.
         :param run_started_at: Start of the dag run, for rollover.
         :param successor_waits: Another run of the dag is queued.
         :param tells: The calling task sends alerts that were not sent yet.
@@ -239,6 +258,8 @@ class Observer:
             deployment=self._home.newest_deployment(),
             circuit=self._home.circuit(),
             watched=watched,
+            mark=mark,
+            is_other_home=is_other_home(self._home, epoch, watched, mark),
             run_age=now - run_started_at if run_started_at else timedelta(0),
             rollover_after=rollover_after,
             successor_waits=successor_waits,

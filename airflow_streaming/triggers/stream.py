@@ -45,7 +45,8 @@ class StreamTrigger(HomeTrigger):
     """
     Wakes the task that keeps a stream alive when the next step is an act.
 
-    :param watched: The epoch that the task watches.
+    :param watched: The epoch that the task watches; ``mark`` is its mark, which another home in the place of the
+        stream's home does not have.
     :param run_started_at: Start of the dag run, ISO 8601.
     :param rollover_seconds: Age of the dag run at which the task ends; ``None`` for never.
     :param blocked: The task could not do what the step asks, and need not be woken for it at once.
@@ -67,6 +68,7 @@ class StreamTrigger(HomeTrigger):
         self,
         *,
         watched: int | None = None,
+        mark: str = "",
         run_started_at: str | None = None,
         rollover_seconds: float | None = None,
         blocked: bool = False,
@@ -85,7 +87,7 @@ class StreamTrigger(HomeTrigger):
         self.keeps = keeps
         self.standby = standby
         self.autoscale = autoscale
-        self.watched = watched
+        self.watched, self.mark = watched, mark
         self.run_started_at = run_started_at
         self.rollover_seconds = rollover_seconds
         self.blocked, self.unable_to, self.undelivered = blocked, unable_to, undelivered
@@ -104,6 +106,7 @@ class StreamTrigger(HomeTrigger):
         return path, {
             **kwargs,
             "watched": self.watched,
+            "mark": self.mark,
             "run_started_at": self.run_started_at,
             "rollover_seconds": self.rollover_seconds,
             "blocked": self.blocked,
@@ -124,6 +127,7 @@ class StreamTrigger(HomeTrigger):
         rollover = self.rollover_seconds
         situation = observer.situation(
             watched=self.watched,
+            mark=self.mark,
             run_started_at=datetime.fromisoformat(self.run_started_at)
             if self.run_started_at
             else None,
@@ -173,6 +177,7 @@ class StreamTrigger(HomeTrigger):
             "action": action,
             "reason": reason,
             "watched": self.watched,
+            "mark": self.mark,
             "successor_waits": self._successor_waits,
             "lane": self.watched_lane or self.keeps,
             "memory": memory,

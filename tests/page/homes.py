@@ -209,7 +209,7 @@ class Making:
         at = 0.0
         for index, row in enumerate(rows):
             at = index * self.batch
-            history.add([row], now=at)
+            history.add(self.queries_of(row), now=at)
             if index * self.batch % 300 == 0 or index == len(rows) - 1:
                 history.write(now=at)
         history.write(now=at, final=not is_last or self.kind in ("off", "gave_up"))
@@ -220,6 +220,39 @@ class Making:
             self.exit(number, end, failed=False)
         elif self.kind in ("gave_up", "restarting"):
             self.exit(number, end, failed=True)
+
+    def queries_of(self, row: BatchProgress) -> list[BatchProgress]:
+        """Return the batch of every query at this time: of one, or of three of which two have no state."""
+        if self.kind != "three_queries":
+            return [row]
+        stateless = replace(
+            row,
+            watermark=None,
+            watermark_delay_s=None,
+            state_rows=None,
+            state_bytes=None,
+            state_commit_ms=None,
+            cache_miss_share=None,
+            dropped_rows=None,
+            state_metrics={},
+            observed={},
+        )
+        return [
+            replace(
+                stateless,
+                query="audit",
+                input_rows=0,
+                input_rows_per_second=0.0,
+                processed_rows_per_second=0.0,
+            ),
+            replace(
+                stateless,
+                query="copy",
+                input_rows_per_second=row.input_rows_per_second * 0.4,
+                duration_ms=row.duration_ms // 3,
+            ),
+            row,
+        ]
 
     def status(
         self, epoch: Epoch, start: datetime, end: datetime, rows: list[BatchProgress]
@@ -263,7 +296,11 @@ class Making:
                 application_id="local-1763821000000",
                 ui_url="http://spark-gw-2:4040",
                 first_progress_at=start + timedelta(seconds=20),
-                queries=(query,),
+                queries=tuple(
+                    replace(query, name=one.query, progress=one)
+                    for one in (self.queries_of(latest) if latest else ())
+                )
+                or (query,),
             ).to_bytes(),
         )
 
@@ -451,7 +488,7 @@ def write_home(
     """
     Write a home.
 
-    :param names: By stream, its kind, one of ``KINDS``.
+    :param names: By stream, its kind, one of ``KINDS`` or ``three_queries``.
     :param hours: How far its history goes back.
     :param batch: Seconds between two batches.
     """

@@ -107,11 +107,11 @@ def _try_all(folder: Path, patch: pytest.MonkeyPatch) -> int:
 
 
 def _wait_for_streams(client: Any, admin: dict[str, str]) -> None:
-    """Ask until the fleet has been read once; a row says "loading" before."""
+    """Ask until the fleet has been read once; a row says "reading" before."""
     until = time.monotonic() + PATIENCE
     while True:
         rows = client.get("/streaming/api/fleet", headers=admin).json()["streams"]
-        if rows and all(row["state"] != "loading" for row in rows):
+        if rows and all(row["state"] != "reading" for row in rows):
             return
         assert time.monotonic() < until, rows
         time.sleep(0.2)

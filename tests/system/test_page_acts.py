@@ -128,7 +128,7 @@ def test_acts_of_the_page_reach_the_driver(shown: Shown) -> None:
     larger = write_versions(APPLICATION, shown.stage.folder / "versions")["larger_batches"]
     visitor.open(SHOP)
     visitor.choose("Upgrade …")
-    visitor.fill(application=str(larger), dry_run=False, need_approval=False, soak_minutes=15)
+    visitor.fill(application=str(larger), dry_run=False, approval_begin="auto", soak_minutes=15)
     visitor.confirm(name=SHOP)
     shown.wait(lambda: shown.stage_of_upgrade() is UpgradeStage.LAUNCHED, "the new driver")
     upgraded = shown.deployment()

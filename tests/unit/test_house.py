@@ -15,6 +15,7 @@ import sys
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any, Final
@@ -501,3 +502,41 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
         if path.name != "__init__.py"
     }
     assert circle_in(modules) == []
+
+
+def missing_names(source: str) -> list[str]:
+    """Return the names that a module imports from a benchmark that does not define them."""
+    return [
+        f"{node.module}.{alias.name}"
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("benchmarks.")
+        for alias in node.names
+        if alias.name not in _defined_by(str(node.module))
+    ]
+
+
+@cache
+def _defined_by(module: str) -> frozenset[str]:
+    path = REPOSITORY / f"{module.replace('.', '/')}.py"
+    if not path.exists():
+        return frozenset()
+    found: set[str] = set()
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found |= {one.id for one in targets if isinstance(one, ast.Name)}
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            found |= {alias.asname or alias.name for alias in node.names}
+    return frozenset(found)
+
+
+def test_no_benchmark_imports_what_another_has_lost() -> None:
+    assert offenders(REPOSITORY / "benchmarks", missing_names) == {}
+
+
+def test_the_guard_sees_a_name_that_a_benchmark_lacks() -> None:
+    assert missing_names("from benchmarks.figures import nothing_such, table") == [
+        "benchmarks.figures.nothing_such"
+    ]

@@ -98,7 +98,7 @@ WRONG: list[tuple[Callable[..., Any], str, Any]] = [
     (RehearsalOptions, "backup_id", 7),
     (UpgradeOptions, "soak", 5),
     (UpgradeOptions, "dry_run", object()),
-    (UpgradeOptions, "accept_replay", "{{ params.accept }}"),
+    (UpgradeOptions, "accept", 5),
     (UpgradeOptions, "rehearsal", "always"),
     (RestartOptions, "approval_timeout", 60),
     (CutoverOptions, "retain_blue", 3),
@@ -116,13 +116,13 @@ WRONG: list[tuple[Callable[..., Any], str, Any]] = [
     (UpgradeOptions, "edits", "conf"),
     (UpgradeOptions, "prewarm", "maybe"),
     (UpgradeOptions, "dry_run", ""),
-    (CutoverOptions, "need_approval", "ja"),
+    (CutoverOptions, "approval", "ja"),
     (RestartOptions, "checks", 1),
     (CutoverOptions, "deadlines", [timedelta(hours=1)]),
     (CutoverOptions, "approval_notifiers", 5),
     (CutoverOptions, "sink_habits", ["orders"]),
     (CutoverOptions, "approvers", None),
-    (RehearsalOptions, "accept", None),
+    (RehearsalOptions, "passing", None),
     (RehearsalOptions, "time_limit", timedelta(0)),
     (BackupOptions, "max_age", timedelta(0)),
     (RetentionPolicy, "keep_for", "7 days"),
@@ -131,7 +131,7 @@ WRONG: list[tuple[Callable[..., Any], str, Any]] = [
     (SoakTerms, "queries", "orders"),
     (SoakTerms, "batches", 10**30),
     (ReadyTerms, "measuring_errors", 0),
-    (UpgradeOptions, "need_approval", "x"),
+    (UpgradeOptions, "approval", ["begin"]),
 ]
 
 
@@ -425,7 +425,7 @@ def test_sizes_of_a_run_and_advice_are_taken() -> None:
 
 
 def test_templates_whole_numbers_and_nothing_are_taken_where_they_are_declared() -> None:
-    CutoverOptions(dry_run="{{ params.dry_run }}", need_approval=None, ready=ReadyTerms())
+    CutoverOptions(dry_run="{{ params.dry_run }}", approval=None, ready=ReadyTerms())
     UpgradeOptions(soak=SoakTerms(backlog_growth=2), approval_timeout=None)
     Connections(conn_id="{{ var.value.spark }}", home_conn_id=None)
 

@@ -114,7 +114,13 @@ class World:
 
     def wake(self, trigger: Any, operator: Any = None, **event: Any) -> Any:
         """Resume the task as an event of its trigger would; return the next trigger."""
-        payload = {"watched": trigger.watched, "memory": None, "lane": trigger.keeps, **event}
+        payload = {
+            "watched": trigger.watched,
+            "mark": "" if "watched" in event else getattr(trigger, "mark", ""),
+            "memory": None,
+            "lane": trigger.keeps,
+            **event,
+        }
         return self.deferral(
             lambda: (operator or self.operator()).execute_complete(self.context(), payload)
         )

@@ -15,12 +15,12 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from airflow_streaming.checkpoints.backup.live_copy import with_only_query
-from airflow_streaming.checkpoints.backup.recorded_sinks import known_logs
+from airflow_streaming.checkpoints.backup.recorded_sinks import known_logs, known_sinks
 from airflow_streaming.checkpoints.backup.records import Backup
 from airflow_streaming.checkpoints.reader import Reader, query_folders
 from airflow_streaming.checkpoints.restore.refusal import Circumstances, of_driver
 from airflow_streaming.checkpoints.restore.restore import Place
-from airflow_streaming.exceptions import AlreadyExists, RestoreRefused
+from airflow_streaming.exceptions import AlreadyExists, RecordError, RestoreRefused
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.port import Launcher, driver_fate
 from airflow_streaming.model.names import numbered
@@ -35,6 +35,7 @@ from airflow_streaming.model.records.control import (
 )
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.epoch import QueryClaim
+from airflow_streaming.model.records.upgrade import SinkFacts
 from airflow_streaming.model.uris import is_local, join, local_path, to_hadoop
 from airflow_streaming.storage.folders import open_folders
 
@@ -112,7 +113,19 @@ class Switching:
             wanted_running=desired is None or desired.state is DesiredState.RUNNING,
             driver=fate,
             driver_detail=detail,
+            sinks=self._sinks(),
         )
+
+    def _sinks(self) -> dict[str, SinkFacts]:
+        """Return what each query writes to, as far as drivers have recorded it."""
+        current = self._home.newest_deployment()
+        if current is None:
+            return {}
+        try:
+            return {facts.query: facts for facts in known_sinks(self._home, current)}
+        except RecordError as err:
+            log.warning("What stream %r writes to is unknown: %s", self._home.name, err)
+            return {}
 
     def begin(self, wish: SwitchRequest) -> Change:
         """

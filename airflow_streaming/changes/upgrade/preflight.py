@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -76,7 +76,6 @@ def preflight(
     *,
     sizes: Sequence[SizeSource] = (),
     repartitions: bool = False,
-    accepted: Collection[str] = (),
     storage_options: Mapping[str, Any] | None = None,
     progress: Progress = no_progress,
     spark: SharedSpark | None = None,
@@ -87,7 +86,6 @@ def preflight(
     :param sizes: Where the sizes of the candidate come from, for the report.
     :param repartitions: State gets the number of partitions that the candidate asks for, where Spark
         and the checkpoints allow it; otherwise that number has no effect on it.
-    :param accepted: Codes of steps back from the live deployment that a user accepts.
     :param spark: Plan mode runs in this Spark; default: in one of its own.
     :raises SpecError: a habit is declared of a query that there is not.
     :raises LaunchError: plan mode's Spark could not be started.
@@ -114,14 +112,14 @@ def preflight(
     back = steps_back(
         *(current, proposed, deployments_of(home)),
         of_profile=candidate.of_profile,
-        accepted=accepted,
+        accepted=ways.accepted,
     )
     return Preflight(
         stream=home.name,
         replaced=current.number,
         proposed=proposed,
         differences=differences(current, proposed),
-        gates=joined([gates, report_of(back)], rollback, needs_way_back=ways.needs_way_back),
+        gates=joined([gates, report_of(back)], rollback, accepted=ways.accepted),
         rollback=rollback,
         sinks=sinks,
         advice=tuple(_advice(home)),

@@ -8,7 +8,7 @@ page stands below this one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from airflow_streaming.gates.findings import (
     Pattern,
     report_of,
 )
+from airflow_streaming.model.arguments.accepted import NO_ROLLBACK
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.records.deployment import Deployment, Override
 from airflow_streaming.model.records.upgrade import RollbackMethod, RollbackPlan, SinkFacts
@@ -159,19 +160,18 @@ def _masked(values: Sequence[object]) -> Iterator[str]:
 
 
 def joined(
-    reports: Sequence[GateReport], rollback: RollbackPlan, *, needs_way_back: bool = True
+    reports: Sequence[GateReport], rollback: RollbackPlan, *, accepted: Collection[str] = ()
 ) -> GateReport:
     """
     Return the gates' reports and the way back as one.
 
-    :param needs_way_back: Whether an upgrade without a way back is refused; a user may say that
-        it is not.
+    :param accepted: Codes of findings that a user accepts.
     """
     found = [finding for report in reports for finding in report.findings]
     pattern = next((report.pattern for report in reports if report.pattern is not None), None)
     # What the gates refuse is not asked about its way back: that would quote them once more.
     if not _is_refused(found):
-        found.extend(_on_the_way_back(rollback, needs_way_back=needs_way_back))
+        found.extend(_on_the_way_back(rollback, is_accepted=NO_ROLLBACK in accepted))
     if pattern not in _IN_PLACE and not _is_refused(found):
         found.append(_not_in_place(str(pattern)))
     return report_of(found, pattern)
@@ -181,15 +181,15 @@ def _is_refused(found: Sequence[GateFinding]) -> bool:
     return any(finding.severity is GateDecision.NOT_ALLOWED for finding in found)
 
 
-def _on_the_way_back(plan: RollbackPlan, *, needs_way_back: bool) -> Iterator[GateFinding]:
+def _on_the_way_back(plan: RollbackPlan, *, is_accepted: bool) -> Iterator[GateFinding]:
     if plan.refused or plan.way is RollbackMethod.NONE:
         yield GateFinding(
-            rule="rollback.none",
-            severity=GateDecision.NOT_ALLOWED
-            if needs_way_back
-            else GateDecision.ALLOWED_WITH_CONSEQUENCE,
+            rule=NO_ROLLBACK,
+            severity=GateDecision.ALLOWED_WITH_CONSEQUENCE
+            if is_accepted
+            else GateDecision.NOT_ALLOWED,
             message=f"A rollback is not possible once the new deployment has written: {plan.reason}",
-            remedy=plan.refused,
+            remedy="" if is_accepted else plan.refused,
         )
         return
     yield GateFinding(

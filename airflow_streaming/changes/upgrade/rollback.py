@@ -18,7 +18,7 @@ have recorded: what another version writes, or would write, says nothing of what
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
@@ -59,6 +59,7 @@ from airflow_streaming.gates.version.judge import can_come_back
 from airflow_streaming.gates.version_gate import gate_version
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.port import Launcher, driver_fate
+from airflow_streaming.model.arguments.accepted import REPLAY
 from airflow_streaming.model.records.control import Change
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.epoch import QueryClaim
@@ -423,14 +424,12 @@ class Ways:
 
     :param habits: What a sink does with a batch id it has seen, by the query's name.
     :param has_rewinder: There is a function that takes batches back out of the sinks.
-    :param accept_replay: Rows that come twice are accepted.
-    :param needs_way_back: An upgrade without a way back is refused.
+    :param accepted: Codes of findings that a user accepts.
     """
 
     habits: Mapping[str, SinkReplaySemantics] = field(default_factory=dict)
     has_rewinder: bool = False
-    accept_replay: bool = False
-    needs_way_back: bool = True
+    accepted: Collection[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -501,7 +500,7 @@ def way_back_of(
         code_back=_code_back(checkpoints, both, storage_options),
         queries=checkpoints,
         has_rewinder=ways.has_rewinder,
-        accept_replay=ways.accept_replay,
+        accepts_replay=REPLAY in ways.accepted,
     )
 
 

@@ -20,6 +20,7 @@ from typing import Any
 from airflow_streaming.checkpoints.read.report import Checkpoint
 from airflow_streaming.checkpoints.restore.refusal import named_query
 from airflow_streaming.gates.findings import GateDecision, GateReport
+from airflow_streaming.model.arguments.accepted import NO_ROLLBACK, REPLAY
 from airflow_streaming.model.records.upgrade import (
     KAFKA,
     RollbackMethod,
@@ -132,7 +133,7 @@ def plan_rollback(
     code_back: GateReport | None = None,
     queries: Collection[str] = (),
     has_rewinder: bool = False,
-    accept_replay: bool = False,
+    accepts_replay: bool = False,
 ) -> RollbackPlan:
     """
     Return how to go back once the new deployment has committed batches.
@@ -145,7 +146,7 @@ def plan_rollback(
         none is.
     :param has_rewinder: The author gives a function that takes batches back out of every sink that
         is neither files nor Kafka.
-    :param accept_replay: Rows that come twice, in sinks that only append, are accepted.
+    :param accepts_replay: Rows that come twice, in sinks that only append, are accepted.
     """
     if not sinks:
         return _none(
@@ -160,7 +161,7 @@ def plan_rollback(
             "of the running deployment has recorded a plan.",
             f"{_RECORD}, or move the checkpoint of a query away that the script has no longer",
         )
-    against = [*_unmovable(sinks), *_unsound(sinks, has_rewinder, accept_replay)]
+    against = [*_unmovable(sinks), *_unsound(sinks, has_rewinder, accepts_replay)]
     if not against:
         return RollbackPlan(
             way=RollbackMethod.REWIND,
@@ -187,7 +188,7 @@ def _none(reason: str, instead: str) -> RollbackPlan:
         way=RollbackMethod.NONE,
         reason=reason,
         refused=f"{instead}; or run the new version beside the old one with its own checkpoint and output "
-        "(blue-green); or upgrade without a rollback, if an operator accepts that.",
+        f"(blue-green); or accept that there is no rollback: accept={NO_ROLLBACK}.",
     )
 
 
@@ -208,7 +209,7 @@ def _unmovable(sinks: Sequence[SinkFacts]) -> Iterable[str]:
             yield f"{who} cannot read the same rows again. {facts.cannot_reread}"
 
 
-def _unsound(sinks: Sequence[SinkFacts], has_rewinder: bool, accept_replay: bool) -> Iterable[str]:
+def _unsound(sinks: Sequence[SinkFacts], has_rewinder: bool, accepts_replay: bool) -> Iterable[str]:
     """Say which sinks would lose or double rows in a rewind."""
     shared = Counter(facts.target for facts in sinks if facts.habit is SinkReplaySemantics.FILE_LOG)
     for facts in sinks:
@@ -223,7 +224,7 @@ def _unsound(sinks: Sequence[SinkFacts], has_rewinder: bool, accept_replay: bool
             ):
                 yield _of_memory(facts)
             case SinkReplaySemantics.APPENDS if not (
-                accept_replay or _is_covered(facts, has_rewinder)
+                accepts_replay or _is_covered(facts, has_rewinder)
             ):
                 yield f"{who} appends ({_named(facts)}), so its rows would be written twice."
 
@@ -308,5 +309,5 @@ def _instead(sinks: Sequence[SinkFacts], has_rewinder: bool) -> str:
     if any(f.habit is SinkReplaySemantics.REMEMBERS for f in asking):
         return "Give a function that takes batches back (rewind_with)"
     if asking:
-        return "Accept duplicate rows"
+        return f"Accept duplicate rows: accept={REPLAY}"
     return "Give every file sink an absolute output folder of its own"

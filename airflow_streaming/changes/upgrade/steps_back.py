@@ -8,30 +8,12 @@ its code.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import Final
 
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.gates.findings import GateDecision, GateFinding
+from airflow_streaming.model.arguments.accepted import DROPPED_CONF, OLDER_SCRIPT, OLDER_SPARK
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.spark.conf import parse_spark_version
-
-OLDER_SPARK: Final = "live.older_spark"
-OLDER_SCRIPT: Final = "live.older_script"
-DROPPED_CONF: Final = "live.dropped_conf"
-STEPS_BACK: Final = (OLDER_SPARK, OLDER_SCRIPT, DROPPED_CONF)
-"""Codes of the findings that a user can accept."""
-
-
-def check_accepted(accepted: Collection[str]) -> frozenset[str]:
-    """
-    Return the codes that a user accepts.
-
-    :raises SpecError: a code is unknown.
-    """
-    unknown = sorted(set(accepted) - set(STEPS_BACK))
-    if unknown:
-        raise SpecError(f"accept has {unknown[0]!r:.80}; give {', '.join(STEPS_BACK)}.")
-    return frozenset(accepted)
 
 
 def steps_back(

@@ -23,7 +23,10 @@ from airflow_streaming.checkpoints.restore.replay import (
 )
 from airflow_streaming.checkpoints.restore.sink_step import MovedAside, refusal_of, step_of
 from airflow_streaming.model.observation import DriverLiveness
+from airflow_streaming.model.records.upgrade import SinkFacts, SinkReplaySemantics
 
+FOREACH_BATCH: Final = "foreachbatch"
+"""How a plan names a sink that is a function of the author's."""
 SHOWN: Final = 3
 """Names or problems in one message."""
 
@@ -43,6 +46,7 @@ class Circumstances:
         was handed; see ``QueryClaim.counts_from``.
     :param pending: What another change of the stream's checkpoint was about to do.
     :param rewinds_sinks: What file sinks have after the backup will be moved aside.
+    :param sinks: What each query writes to, by the query's name; a query that is missing is unknown.
     """
 
     stream: str | None = None
@@ -55,6 +59,13 @@ class Circumstances:
     counts_from: Mapping[str, int] = field(default_factory=dict)
     pending: str = ""
     rewinds_sinks: bool = False
+    sinks: Mapping[str, SinkFacts] = field(default_factory=dict)
+
+    def sink_of(self, folder: str) -> SinkFacts | None:
+        """Return what a query writes to; a folder without a name is that of the only query."""
+        if not folder and len(self.sinks) == 1:
+            return next(iter(self.sinks.values()))
+        return self.sinks.get(folder)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,6 +272,7 @@ def going_back(
     sink_batch: int | None = None,
     is_unread: bool = False,
     rewinds: bool = False,
+    sink: SinkFacts | None = None,
 ) -> QueryReplay:
     """
     Say what it means that a query continues from another checkpoint of its own.
@@ -270,6 +282,7 @@ def going_back(
     :param sink_batch: Newest batch in the file sink's log, -1 for none; ``None`` when nothing was seen.
     :param is_unread: That batch is known by the entry's name alone.
     :param rewinds: What the sink has after the restored batch will be moved aside.
+    :param sink: What the query writes to; ``None`` where that is unknown.
     """
     batch = -1 if restored.last_committed_batch is None else restored.last_committed_batch
     planned = max(batch, restored.last_planned_batch or 0)
@@ -289,7 +302,7 @@ def going_back(
         sink_step=step,
         watermark_ms=restored.watermark_ms,
     )
-    return replace(going, says=(*_way(going), *_reading(going), *_sink(going, planned)))
+    return replace(going, says=(*_way(going), *_reading(going), *_sink(going, planned, sink)))
 
 
 def _sources(restored: Checkpoint, current: Checkpoint | None) -> Iterator[SourceReplay]:
@@ -381,27 +394,53 @@ def _reading(replay: QueryReplay) -> Iterator[str]:
             )
 
 
-def _sink(replay: QueryReplay, planned: int) -> Iterator[str]:
+def _sink(replay: QueryReplay, planned: int, facts: SinkFacts | None) -> Iterator[str]:
     if replay.again is not None:
         first, last = replay.again
-        yield (
-            f"The sink sees batches {first} to {last} again: a Kafka sink writes their rows twice, "
-            "a foreachBatch function is called with these ids once more, and a Delta table passes over "
-            "those that it has, with their state. The replay may take fewer batches: what a function wrote under "
-            f"an id stays until that id comes again, so remove what belongs to batches after {first - 1} first."
-        )
+        yield f"The sink sees batches {first} to {last} again{_again(facts, first)}"
         if planned >= first:
             yield f"Batch {first} has its old limits; later ones may hold other rows than before."
         else:
             yield "They may hold other rows than before."
-    yield from _sink_log(replay, planned)
+    if (
+        facts is None
+        or facts.habit is SinkReplaySemantics.FILE_LOG
+        or replay.sink_batch is not None
+    ):
+        yield from _sink_log(replay, planned, is_file=facts is not None)
 
 
-def _sink_log(replay: QueryReplay, planned: int) -> Iterator[str]:
+def _again(facts: SinkFacts | None, first: int) -> str:
+    """Return what the sink of a query does with batches that it has seen."""
+    before = (
+        "The replay may take fewer batches: what a function wrote under an id stays until that id comes "
+        f"again, so remove what belongs to batches after {first - 1} first."
+    )
+    if facts is None:
+        return (
+            ": a Kafka sink writes their rows twice, a foreachBatch function is called with these ids once "
+            f"more, and a Delta table passes over those that it has, with their state. {before}"
+        )
+    if facts.sink == FOREACH_BATCH:
+        return f": its foreachBatch function is called with these ids once more. {before}"
+    texts = {
+        SinkReplaySemantics.FILE_LOG: ".",
+        SinkReplaySemantics.APPENDS: f": {facts.sink} writes their rows twice.",
+        SinkReplaySemantics.OVERWRITES: f": {facts.sink} replaces what it wrote under these ids. {before}",
+        SinkReplaySemantics.REMEMBERS: f": {facts.sink} passes over the batches that it has, with their state.",
+        SinkReplaySemantics.NOTHING: f", and {facts.sink} keeps nothing.",
+    }
+    return texts.get(
+        facts.habit, f". The effect on sink {facts.sink!r} is unknown: check it for doubled rows."
+    )
+
+
+def _sink_log(replay: QueryReplay, planned: int, *, is_file: bool) -> Iterator[str]:
     sink, step = replay.sink_batch, replay.sink_step
     if sink is None:
         if replay.again is not None:
-            yield "No file sink's log was looked at; a file sink drops ids that it has seen."
+            which = "The log of the file sink" if is_file else "No file sink's log"
+            yield f"{which} was {'not ' if is_file else ''}looked at; a file sink drops ids that it has seen."
     elif step is not None:
         yield _STEPS[step.code].format(first=step.first, last=step.last, sink=sink)
     elif sink == replay.batch:

@@ -310,6 +310,7 @@ def _judge(
         sink_batch=seen.newest,
         is_unread=bool(seen.unseen),
         rewinds=known.rewinds_sinks,
+        sink=known.sink_of(query.folder),
     )
     found.reports[query.folder] = report
     found.replays.append(replay)

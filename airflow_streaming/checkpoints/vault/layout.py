@@ -22,8 +22,9 @@ from airflow_streaming.model.names import NAME_RULE, check_folder_name, is_path_
 from airflow_streaming.model.spark.logs import MAX_LOG_BYTES
 from airflow_streaming.model.uris import is_local, local_path, to_fsspec
 from airflow_streaming.storage.folders import Folders, LocalFolders, RemoteFolders
+from airflow_streaming.storage.known_stores import MARK
 
-STORE: Final = "store.json"
+STORE: Final = MARK
 CLOCK: Final = "clock.json"
 FOLDERS: Final = frozenset({"backups", "packs", "files", "checks", "holds", "doomed", "removed"})
 """What a stream has in a store."""

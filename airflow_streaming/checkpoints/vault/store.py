@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from datetime import datetime
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from airflow_streaming.checkpoints.backup.index import backup_id
 from airflow_streaming.checkpoints.backup.records import (
@@ -63,12 +63,19 @@ from airflow_streaming.exceptions import (
     RecordError,
 )
 from airflow_streaming.model.names import is_path_part
+from airflow_streaming.model.storage import Store
 from airflow_streaming.model.wire import MAX_RECORD_BYTES
 from airflow_streaming.storage.blobs import Blobs
 from airflow_streaming.storage.folders import open_folders
 from airflow_streaming.storage.fsspec_blobs import open_blobs
+from airflow_streaming.storage.known_stores import (
+    check_present,
+    id_in,
+    known_store,
+    new_mark,
+    remember,
+)
 
-_MARK: Final = b'{"kind": "backup-store", "version": 1}\n'
 One = TypeVar("One")
 Other = TypeVar("Other")
 
@@ -106,6 +113,7 @@ def open_backup_store(
     *,
     create: bool = False,
     looks_only: bool = False,
+    home: Store | None = None,
 ) -> BackupStore:
     """
     Return the backup store under a URI.
@@ -114,27 +122,36 @@ def open_backup_store(
     :param filesystem: An fsspec file system to use instead of a new one.
     :param create: Make it a backup store when it is empty; else an empty place is refused.
     :param looks_only: Give up on a store that does not answer after a few seconds.
+    :param home: The home whose streams the backups are of. It remembers the stores that were opened to be
+        written to (``create``), and an empty place or another store there is refused.
     :raises SpecError: not a full URI, its file system is not installed, or a new store would lie
         inside a checkpoint or another store.
     :raises CheckpointError: no backup store, or one of a format this release does not know.
-    :raises HomeUnavailable: the store cannot be reached.
+    :raises BackupStoreMissing: the home knows another store in this place.
+    :raises HomeUnavailable: the store, or the home, cannot be reached.
     """
     blobs = open_blobs(uri, storage_options, filesystem, looks_only=looks_only)
-    mark = blobs.read(STORE, len(_MARK) + MAX_RECORD_BYTES)
+    mark = blobs.read(STORE, MAX_RECORD_BYTES)
+    known = None if home is None else known_store(home, uri)
+    if home is not None and known is not None:
+        check_present(home, known, mark)
     if mark is None and create:
         check_outside(open_folders(uri, storage_options, filesystem))
         mark = _create(blobs)
     if mark is None:
         raise CheckpointError(
             f"{blobs.uri} is not a backup store ({STORE} is missing). Pass the URI that the backups "
-            "were written to."
+            "were written to. If it is that one, its volume is not mounted here."
         )
-    if mark != _MARK:
+    store_id = id_in(mark)
+    if store_id is None:
         raise CheckpointError(
             f"{blobs.uri}/{STORE} is not what this release writes. Use the release that wrote this "
             "backup store, or a newer one; or give another folder."
         )
-    return BackupStore(blobs)
+    if home is not None and known is None and create:
+        remember(home, uri, store_id)
+    return BackupStore(blobs, store_id)
 
 
 def _create(blobs: Blobs) -> bytes | None:
@@ -142,11 +159,12 @@ def _create(blobs: Blobs) -> bytes | None:
         raise CheckpointError(
             f"{blobs.uri} is not empty and no backup store. Give a folder of its own for backups."
         )
+    mark = new_mark()
     try:
-        blobs.create(STORE, _MARK)
+        blobs.create(STORE, mark)
     except AlreadyExists:
         return blobs.read(STORE, MAX_RECORD_BYTES)
-    return _MARK
+    return mark
 
 
 class BackupStore:
@@ -156,10 +174,11 @@ class BackupStore:
     Every method raises ``HomeUnavailable`` when the store cannot be reached.
 
     :param blobs: Its objects.
+    :param store_id: By which it is told from another store in its place; empty where unknown.
     """
 
-    def __init__(self, blobs: Blobs) -> None:
-        self.blobs = blobs
+    def __init__(self, blobs: Blobs, store_id: str = "") -> None:
+        self.blobs, self.id = blobs, store_id
         self.uri = blobs.uri
         # An index never changes, and its digest names it.
         self._insides: dict[str, Inside] = {}

@@ -88,7 +88,7 @@ def back_up_of_home(stream: StreamHome, arguments: Namespace, person: Person) ->
     # Not at the top: a backup of a checkpoint does without a home.
     from airflow_streaming.checkpoints.backup.stream_backup import BackupRequest, back_up_stream
 
-    store = open_backup_store(arguments.to, create=True)
+    store = open_backup_store(arguments.to, create=True, home=stream.store)
     with progress() as told:
         asked = BackupRequest(
             origin=Origin.MANUAL,

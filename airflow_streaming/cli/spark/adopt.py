@@ -117,7 +117,9 @@ def run(arguments: argparse.Namespace) -> int:
             copied = adopt(
                 stream,
                 open_blobs(home.store.uri),
-                open_backup_store(arguments.store or default_store(home.store.uri), create=True),
+                open_backup_store(
+                    arguments.store or default_store(home.store.uri), create=True, home=home.store
+                ),
                 result.queries,
                 by=person.name,
                 reason=person.reason,

@@ -487,14 +487,19 @@ def _text(at: object) -> str:
 
 
 def _may_be_secret(kind: Any) -> bool:
-    """Tell whether it is a mapping of free texts, as conf and env, or whatever stands in its place."""
+    """Tell whether it is a mapping with free texts, as conf and env."""
     if is_typeddict(kind):
-        return True
+        hints = get_type_hints(kind, include_extras=True).values()
+        return any(_is_free_text(_kinds(hint)) for hint in hints)
     if not _is_mapping(kind):
         return False
-    values = _kinds(get_args(kind)[1]) if get_args(kind) else ((Any, None),)
-    named = {value for value, _ in values}
-    return Any in named or (str in named and not _words(values))
+    return _is_free_text(_kinds(get_args(kind)[1]) if get_args(kind) else ((Any, None),))
+
+
+def _is_free_text(kinds: tuple[tuple[Any, Range | Called | None], ...]) -> bool:
+    """Tell whether a value of these kinds may be a text of any words."""
+    named = {kind for kind, _ in kinds}
+    return Any in named or (str in named and not _words(kinds))
 
 
 def _is_choice(kind: Any) -> bool:

@@ -166,9 +166,11 @@ class ChangeTask(SpecTask):
         """Open the backups; an empty folder becomes a store."""
         from airflow_streaming.checkpoints.backup.stream_backup import default_store
         from airflow_streaming.hooks.checkpoint import BackupStoreHook
+        from airflow_streaming.hooks.home import StreamHomeHook
 
         uri = self.backup_store or default_store(self.stream.home)
-        return BackupStoreHook(uri, self.home_conn_id).get_conn(create=True)
+        home = StreamHomeHook(self.stream.home, self.home_conn_id).get_conn().store
+        return BackupStoreHook(uri, self.home_conn_id).get_conn(create=True, home=home)
 
     @contextlib.contextmanager
     def working(self) -> Iterator[None]:

@@ -130,7 +130,9 @@ class CheckpointTask(RunValuesTask, BaseOperator):
         """Open the backup store; create it in an empty folder when asked."""
         from airflow_streaming.hooks.checkpoint import BackupStoreHook  # not at dag parse
 
-        return BackupStoreHook(self.store_uri(), self.store_conn()).get_conn(create=create)
+        home = self.open_home().store if self.home else None
+        hook = BackupStoreHook(self.store_uri(), self.store_conn())
+        return hook.get_conn(create=create, home=home)
 
     def stream_name(self) -> str:
         """Return the name under which the backups are kept: of a stream of ours, its live lane's."""

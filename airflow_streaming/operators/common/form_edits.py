@@ -22,6 +22,7 @@ from airflow_streaming.model.records.control import Change, ChangeKind
 from airflow_streaming.model.records.deployment import Override
 from airflow_streaming.model.spark.conf import check_conf_key, redact
 from airflow_streaming.model.spark.secrets import REDACTED
+from airflow_streaming.options import Approval
 from airflow_streaming.spec import StreamSpec
 
 if TYPE_CHECKING:
@@ -127,7 +128,9 @@ def conf_changes(given: Mapping[str, Any] | str | None) -> dict[str, Any]:
 
     :raises SpecError: not an object, a key that is not Spark's, or a secret.
     """
-    changes = _read(given)
+    changes = _read(
+        given, "The changes of the configuration are", '{"spark.executor.memory": "4g"}'
+    )
     for key in changes:
         check_conf_key(key)
     given_values = {key: value for key, value in changes.items() if value is not None}
@@ -216,7 +219,26 @@ def choice_of(text: str, name: str, choices: type[_C]) -> _C:
     return choices(text)
 
 
-def _read(given: Mapping[str, Any] | str | None) -> dict[str, Any]:
+def is_asked(approval: Mapping[str, Any] | str | None, step: str, usual: Approval) -> bool:
+    """
+    Return whether a user is asked before a step.
+
+    :param approval: ``ask`` or ``auto``, by step, as a mapping or as JSON.
+    :param usual: Used for a step without a value.
+    :raises SpecError: the value is neither.
+    """
+    steps = _read(approval, "approval is", '{"begin": "ask"}')
+    word = str(steps.get(step) or usual.value)
+    return choice_of(word, f"approval[{step!r}]", Approval) is Approval.ASK
+
+
+def _read(given: Mapping[str, Any] | str | None, what: str, example: str) -> dict[str, Any]:
+    """
+    Return a mapping that a run has filled in, as a mapping or as JSON.
+
+    :param what: Beginning of the error, e.g. "The value is".
+    :raises SpecError: it is neither.
+    """
     if not given:
         return {}
     value: Any = given
@@ -224,12 +246,9 @@ def _read(given: Mapping[str, Any] | str | None) -> dict[str, Any]:
         try:
             value = json.loads(given)
         except ValueError as err:
-            raise SpecError(f"The changes of the configuration are not JSON: {err}") from err
+            raise SpecError(f"{what} not JSON: {err}") from err
     if not isinstance(value, Mapping | None):
-        raise SpecError(
-            "The changes of the configuration must be an object, for example "
-            '{"spark.executor.memory": "4g"}.'
-        )
+        raise SpecError(f"{what} not an object. Give an object, for example {example}.")
     return dict(value or {})
 
 

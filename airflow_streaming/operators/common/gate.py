@@ -16,6 +16,8 @@ from airflow_streaming.model.arguments.form_policy import FormPolicy
 from airflow_streaming.operators.common.base import Log, SpecTask
 from airflow_streaming.reports.gate import gate_report
 from airflow_streaming.reports.markdown import markdown
+from airflow_streaming.reports.report import Report
+from airflow_streaming.reports.terminal import plain
 from airflow_streaming.spec import StreamSpec
 
 if TYPE_CHECKING:
@@ -49,11 +51,22 @@ def check_fail_on(fail_on: GateDecision | str | None) -> None:
 
 def publish(report: GateReport, context: Context, log: Log, *, page: str | None = None) -> None:
     """Write a report to the task's log and XComs."""
-    for finding in report.findings:
-        log.info("%s", line_of(finding))
-    log.info("Decision: %s", report.decision.value)
+    log_decision(report.decision, report.findings, log)
     context["ti"].xcom_push(key=REPORT_XCOM_KEY, value=report.to_dict())
     context["ti"].xcom_push(key=MARKDOWN_XCOM_KEY, value=page or markdown(gate_report(report)))
+
+
+def log_decision(decision: GateDecision, findings: Iterable[GateFinding], log: Log) -> None:
+    """Write a decision to a task's log, and below it the findings that it rests on."""
+    log.info("Decision: %s", decision.value)
+    for finding in findings:
+        log.info("  %s", line_of(finding))
+
+
+def log_report(report: Report, log: Log) -> None:
+    """Write a report to a task's log as plain text, in a group that can be closed."""
+    for line in ("::group::The report", *plain(report).splitlines(), "::endgroup::"):
+        log.info("%s", line)
 
 
 def fail_if_refused(report: GateReport, fail_on: str | None, *, what: str) -> None:

@@ -63,7 +63,8 @@ def back_up_before_upgrade(
         open_folders=lambda uri: CheckpointHook(uri, home_conn_id).get_conn(),
         progress=ProgressLogger(log),
     )
-    opened = BackupStoreHook(store or default_store(home), home_conn_id).get_conn(create=True)
+    hook = BackupStoreHook(store or default_store(home), home_conn_id)
+    opened = hook.get_conn(create=True, home=records.store)
     try:
         backup_before(records, opened, asked)
     except CheckpointBusy:
@@ -198,7 +199,9 @@ class TriggerFactory:
         """
         seen, rollover = situation.seen, self.rollover_after
         # What was watched stays watched while the home shows less than there was.
-        watched = max(seen.epoch.number if seen else 0, situation.watched or 0)
+        is_here = seen is not None and not situation.is_other_home
+        watched = max(seen.epoch.number if seen and is_here else 0, situation.watched or 0)
+        is_newest = seen is not None and is_here and seen.epoch.number == watched
         return StreamTrigger(
             home=self.spec.home,
             stream=self.spec.name,
@@ -206,6 +209,7 @@ class TriggerFactory:
             deferred_at=datetime.now(UTC).isoformat(),
             poll_seconds=self.poll_interval.total_seconds(),
             watched=watched or None,
+            mark=seen.epoch.mark if seen and is_newest else situation.mark,
             run_started_at=run_started_at.isoformat() if run_started_at else None,
             rollover_seconds=rollover.total_seconds() if rollover else None,
             blocked=unable_to is not None,

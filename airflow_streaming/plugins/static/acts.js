@@ -8,7 +8,7 @@ import { stamp } from "./format.js";
 export function menu(data, done, showPanel) {
   const items = [];
   for (const act of data.acts ?? []) {
-    items.push(item(act.label, act.danger, () => ask(data, act, done)));
+    items.push(item(act.label, act.red, () => ask(data, act, done)));
   }
   const dags = data.dags ?? {};
   if (data.can_edit) {
@@ -40,7 +40,7 @@ export function askVerify(data, backup, done) {
 export function askRestore(data, backup, done) {
   const isStopped = ["off", "stopped", "gave_up", "never_run", "completed"].includes(data.state);
   const says = [replays(data, backup), "The old checkpoint stays where it is and is backed up first. The stream stays stopped until you start it.", isStopped ? "" : "The stream is not stopped: stop it first, or the restore is refused."];
-  askForm(data, data.dags.restore, { title: "Restore backup", says: says.filter(Boolean).join(" "), fill: { backup_id: backup.id, dry_run: false }, done });
+  askForm(data, data.dags.restore, { title: "Restore backup", says: says.filter(Boolean).join(" "), fill: { backup_id: backup.id, dry_run: false }, isRed: true, done });
 }
 
 /** What runs again after a restore, by the records: batches of each query, and since when. */
@@ -54,8 +54,8 @@ export function replays(data, backup) {
   return `${parts.join(" ")} The input since ${stamp(backup.at)} is read again; a sink that is not idempotent gets its rows twice.`;
 }
 
-function item(label, danger, act) {
-  return { label, danger, act };
+function item(label, isRed, act) {
+  return { label, isRed, act };
 }
 
 /** A button that opens the list of acts; the arrow keys move in it. */
@@ -76,7 +76,7 @@ export function menuButton(items) {
           "button",
           {
             role: "menuitem",
-            class: one.danger ? "danger" : null,
+            class: one.isRed ? "danger" : null,
             onclick: () => {
               close();
               one.act();
@@ -109,7 +109,8 @@ function ask(data, act, done) {
   dialog({
     title: `${act.label}: ${data.stream}`,
     says: act.says,
-    name: act.danger ? data.stream : "",
+    name: act.asks_name ? data.stream : "",
+    isRed: act.red,
     button: act.label,
     send: (reason, confirm) =>
       post(`api/streams/${at(data.dag, data.stream)}/acts/${encodeURIComponent(act.act)}`, {
@@ -127,6 +128,7 @@ async function askRun(data, dag, { title, says, conf = {}, isSure = false, done 
     title: `${title}: ${data.stream}`,
     says: [says, `This triggers a run of dag ${dag}, in your name.`, paused(told)].filter(Boolean).join(" "),
     name: () => (isSure ? data.stream : ""),
+    isRed: isSure,
     button: "Trigger",
     noReason: true,
     send: () => triggered(dag, conf, told),
@@ -135,7 +137,7 @@ async function askRun(data, dag, { title, says, conf = {}, isSure = false, done 
 }
 
 /** The dag's own form, filled in. Whatever turns the dry run off is asked twice. */
-async function askForm(data, dag, { title, says, fill = {}, done }) {
+async function askForm(data, dag, { title, says, fill = {}, isRed = false, done }) {
   const told = await known(dag);
   const form = fields(told.params, fill);
   dialog({
@@ -143,6 +145,7 @@ async function askForm(data, dag, { title, says, fill = {}, done }) {
     says: [says, `This triggers a run of dag ${dag}, in your name.`, paused(told)].filter(Boolean).join(" "),
     body: form.node,
     name: () => (form.value("dry_run") === true ? "" : data.stream),
+    isRed,
     button: "Trigger",
     noReason: true,
     send: () => triggered(dag, form.conf(), told),
@@ -167,7 +170,8 @@ function triggered(dag, conf, told) {
   return triggerRun(dag, conf, { isPaused: told.is_paused === true }).then((reply) => `Run ${reply.dag_run_id} of ${dag} is triggered.`);
 }
 
-function dialog({ title, says, name, button, noReason, body, send, done }) {
+/** `name`: the text that is typed to confirm, empty for none; `isRed`: something is stopped, undone or given up. */
+function dialog({ title, says, name, isRed, button, noReason, body, send, done }) {
   let isSecond = false;
   const wanted = () => (typeof name === "function" ? name() : name);
   const reason = h("input", { name: "reason", required: true, maxlength: 500, autocomplete: "off" });
@@ -179,8 +183,9 @@ function dialog({ title, says, name, button, noReason, body, send, done }) {
   const text = h("p", {}, says);
   const paint = () => {
     const isGrave = Boolean(wanted());
-    text.className = isGrave ? "warns" : "says";
-    go.className = `button ${isGrave ? (isSecond ? "sure" : "danger") : "main"}`;
+    const warns = isGrave && isRed;
+    text.className = warns ? "warns" : "says";
+    go.className = `button ${warns ? (isSecond ? "sure" : "danger") : "main"}`;
     put(go, isGrave && !isSecond ? "Continue …" : button);
     go.disabled = isGrave && isSecond && typed.value !== wanted();
     second.hidden = !(isGrave && isSecond);

@@ -10,14 +10,14 @@ export class Refused extends Error {
 }
 
 /** Fetch JSON below /streaming/; throws Refused with the reason the server gives. */
-export function get(path) {
-  return fetchFrom(new URL(path, ROOT));
+export function get(path, cache) {
+  return fetchFrom(new URL(path, ROOT), cache);
 }
 
-export async function fetchFrom(url) {
+export async function fetchFrom(url, cache = "no-cache") {
   let reply;
   try {
-    reply = await fetch(url, { headers: { Accept: "application/json" }, cache: "no-cache" });
+    reply = await fetch(url, { headers: { Accept: "application/json" }, cache });
   } catch {
     throw new Refused(0, "The API server does not answer.");
   }

@@ -1,7 +1,8 @@
 // Charts of one stream on one cursor: what is drawn, of which figures, and the marks on their axis.
 
 import uPlot from "./vendor/uPlot.esm.js";
-import { clean, h, put } from "./dom.js";
+import { clean, h, put, say } from "./dom.js";
+import { gapped, linesOf, sum, together } from "./figures.js";
 import { bytes, count, milliseconds, rate, seconds, share, words } from "./format.js";
 import { color } from "./theme.js";
 
@@ -19,10 +20,10 @@ const STEPS = new Map([
 /** How much more than the input is shown of the processing rate: its headroom, and not its peaks. */
 const HEADROOM = 2.2;
 
-/** Charts of the first part: always there. `lines` take figures by name or by the part before a point. */
+/** Charts of the first part. `lines` take figures by name, `stack` and `each` by the part before a point. */
 export const MAIN = [
   { id: "rates", title: "Rows per second", show: rate, lines: [["input_rate", "input"], ["processing_rate", "processing"]], band: true },
-  { id: "duration", title: "Batch duration by phase", show: milliseconds, stack: "phase.", but: ["triggerExecution"], metric: { batch_seconds: 1000 } },
+  { id: "duration", title: "Batch duration by phase", together: "Batch duration", show: milliseconds, stack: "phase.", but: ["triggerExecution"], metric: { batch_seconds: 1000 } },
   { id: "backlog", title: "Backlog in records", show: count, whole: true, each: "backlog_records.", metric: { backlog_records: 1 }, unless: "backlog_" },
   { id: "backlog_files", title: "Backlog in files", show: count, whole: true, each: "backlog_files.", metric: { backlog_files: 1 }, optional: true },
   { id: "backlog_bytes", title: "Backlog in bytes", show: bytes, each: "backlog_bytes.", metric: { backlog_bytes: 1 }, optional: true },
@@ -40,42 +41,10 @@ export const STATE = [
   { id: "latency", title: "Get and put time per batch", show: milliseconds, lines: [[`${R}GetLatency`, "get"], [`${R}PutLatency`, "put"]] },
   { id: "io", title: "Bytes read and written", show: bytes, lines: [[`${R}TotalBytesRead`, "read"], [`${R}TotalBytesWritten`, "written"]] },
   { id: "cache", title: "Block cache misses", show: share, lines: [["cache_miss_share", "misses"]], metric: { cache_miss_share: 1 } },
-  { id: "phases", title: "Commit: flush, compaction, checkpoint, file sync", show: milliseconds, lines: [[`${R}CommitFlushLatency`, "flush"], [`${R}CommitCompactLatency`, "compaction"], [`${R}CommitCheckpointLatency`, "checkpoint"], [`${R}CommitFileSyncLatencyMs`, "file sync"]] },
+  { id: "phases", title: "Commit: flush, compaction, checkpoint, file sync", together: "Commit", show: milliseconds, lines: [[`${R}CommitFlushLatency`, "flush"], [`${R}CommitCompactLatency`, "compaction"], [`${R}CommitCheckpointLatency`, "checkpoint"], [`${R}CommitFileSyncLatencyMs`, "file sync"]] },
   { id: "files", title: "Files copied and reused", show: count, lines: [[`${R}FilesCopied`, "copied"], [`${R}FilesReused`, "reused"]] },
   { id: "stall", title: "Writer stall", show: milliseconds, lines: [[`${R}WriterStallLatencyMs`, "stall"]] },
 ];
-
-/** Lines of a chart in one series: [{name, label}], in a fixed order. */
-export function linesOf(chart, figures) {
-  if (chart.lines) return chart.lines.filter(([name]) => figures[name]).map(([name, label]) => ({ name, label }));
-  const prefix = chart.stack ?? chart.each;
-  return Object.keys(figures)
-    .filter((name) => name.startsWith(prefix) && !(chart.but ?? []).includes(name.slice(prefix.length)))
-    .sort((one, other) => sum(figures[other].last) - sum(figures[one].last))
-    .slice(0, 8)
-    .map((name) => ({ name, label: name.slice(prefix.length) }));
-}
-
-function sum(values) {
-  return values.reduce((all, value) => all + (value ?? 0), 0);
-}
-
-/** Times and columns with an empty point in every gap, so that nothing is drawn over a pause. */
-export function gapped(at, columns, bucket) {
-  const steps = at.slice(1).map((moment, index) => moment - at[index]).sort((one, other) => one - other);
-  const usual = Math.max(bucket, steps[Math.floor(steps.length * 0.8)] ?? 0);
-  const times = [];
-  const found = columns.map(() => []);
-  at.forEach((moment, index) => {
-    if (index && moment - at[index - 1] > usual * 3.5) {
-      times.push(at[index - 1] + usual);
-      found.forEach((column) => column.push(null));
-    }
-    times.push(moment);
-    columns.forEach((column, which) => found[which].push(column[index] ?? null));
-  });
-  return [times, found];
-}
 
 export class Chart {
   constructor(chart, { names = {}, zoom }) {
@@ -85,10 +54,12 @@ export class Chart {
     this.marks = [];
     this.values = h("div", { class: "values", "aria-hidden": "true" });
     this.box = h("div", { class: "plot" });
+    this.title = h("h2", {}, chart.title);
+    this.isMissed = false;
     this.node = h(
       "section",
       { class: "card chart", "aria-label": chart.title, tabindex: "0" },
-      h("header", {}, h("h2", {}, chart.title), this.values),
+      h("header", {}, this.title, this.values),
       this.box,
     );
     this.observer = new ResizeObserver(() => this.plot?.setSize({ width: this.width, height: HEIGHT }));
@@ -99,29 +70,36 @@ export class Chart {
     return Math.max(200, this.box.clientWidth - 8);
   }
 
-  /** Draw a series of the API over a range; `rules` give the thresholds. */
+  /**
+   * Draw a series of the API over a range, or a list of series with a line for each query; `rules` give the
+   * thresholds. A chart without a line is hidden; `isMissed` tells that its reader should know.
+   */
   draw(series, range, rules, marks) {
     this.last = [series, range, rules, marks];
     this.marks = marks;
+    this.shown = this.chart;
+    const all = [series ?? []].flat();
+    if (Array.isArray(series)) ({ chart: this.shown, series } = together(this.chart, series, bucketOf(range)));
+    say(this.title, this.shown.title);
     const figures = series?.figures ?? {};
-    const lines = linesOf(this.chart, figures);
-    // A source tells its backlog in one unit; an empty chart is shown only where it tells none.
-    const isElsewhere = this.chart.unless && Object.keys(figures).some((name) => name.startsWith(this.chart.unless));
-    this.node.hidden = !lines.length && Boolean(this.chart.optional || isElsewhere);
+    const lines = linesOf(this.shown, figures);
+    // A source reports its backlog in one unit only.
+    const isElsewhere = this.chart.unless && all.some((one) => Object.keys(one.figures).some((name) => name.startsWith(this.chart.unless)));
+    this.node.hidden = !lines.length;
+    this.isMissed = !lines.length && !this.chart.optional && !isElsewhere;
     if (!lines.length) {
       this.clear();
-      put(this.box, h("div", { class: "none" }, series ? "Not reported by Spark for this query." : "No batch in this range."));
+      put(this.box, h("div", { class: "none" }, series || all.length ? "Spark does not report it for this query." : "No batch in this range."));
       return;
     }
-    const bucket = Math.max((range.end - range.begin) / 240, 20);
     const { columns, options } = this.layout(lines, figures, rules);
-    const [times, truth] = gapped(series.at, columns, bucket);
+    const [times, truth] = gapped(series.at, columns, bucketOf(range));
     this.truth = truth;
     // A line far above what is shown runs along the upper edge; its value is told beside the title.
     const top = this.chart.id === "rates" && this.greatest > 0 ? this.greatest * HEADROOM : Infinity;
     this.top = top;
-    const data = truth.map((column) => column.map((value) => (value !== null && value > top ? top : value)));
-    const shape = JSON.stringify([options.map((one) => one.label), range.lane]);
+    const data = truth.map((column) => column.map((value) => (value > top ? top : value)));
+    const shape = JSON.stringify([this.shown.title, options.map((one) => one.label), range.lane]);
     this.range = range;
     if (!this.plot || this.shape !== shape) {
       this.clear();
@@ -132,7 +110,7 @@ export class Chart {
       this.plot.setData([times, ...data], true);
     }
     this.node.setAttribute("aria-label", this.told(lines, series));
-    this.node.dataset.newest = JSON.stringify(Object.fromEntries(lines.map((line) => [line.name, series.figures[line.name].last.findLast((value) => value !== null) ?? null])));
+    this.node.dataset.newest = JSON.stringify(Object.fromEntries(lines.map((line) => [line.name, series.figures[line.name].last.findLast((value) => value !== null && value !== undefined) ?? null])));
     this.paintValues(null);
   }
 
@@ -140,7 +118,7 @@ export class Chart {
     const columns = [];
     const options = [];
     const paint = (index) => color(`c${(index % 8) + 1}`);
-    const order = this.chart.stack ? [...lines].reverse() : lines;
+    const order = this.shown.stack ? [...lines].reverse() : lines;
     const below = [];
     const add = (values, option) => {
       columns.push(values);
@@ -151,25 +129,25 @@ export class Chart {
       const { last, min, max } = figures[line.name];
       const stroke = paint(place);
       const label = this.label(line);
-      if (this.chart.stack) {
+      if (this.shown.stack) {
         // The sum of what lies below, so that the top line is the whole.
         const top = last.map((value, at) => (value === null ? null : value + sum(below.map((one) => one[at]))));
         below.push(last);
         add(top, { label, stroke, fill: mixed(stroke, 0.3), width: 1, own: last, place });
       } else {
-        if (this.chart.band && max && lines.length <= 2 && place === 0) {
+        if (this.shown.band && max && lines.length <= 2 && place === 0) {
           add(max, { label: "", stroke: "transparent", width: 0, quiet: true, bandTop: true });
           add(min ?? last, { label: "", stroke: "transparent", width: 0, quiet: true, bandOf: stroke });
         }
-        add(last, { label, stroke, width: 1.5, fill: lines.length === 1 && !this.chart.band ? mixed(stroke, 0.1) : undefined, own: last, place, bars: this.chart.bars, step: this.chart.step });
+        add(last, { label, stroke, width: 1.5, fill: lines.length === 1 && !this.shown.band ? mixed(stroke, 0.1) : undefined, own: last, place, bars: this.shown.bars, step: this.shown.step });
       }
     });
-    if (this.chart.stack) {
+    if (this.shown.stack) {
       columns.reverse();
       options.reverse();
     }
     this.greatest = Math.max(0, ...(figures.input_rate?.max ?? figures.input_rate?.last ?? []).filter((one) => one !== null));
-    this.bounds = rules.filter((rule) => this.chart.metric?.[rule.metric]).map((rule) => rule.bound * this.chart.metric[rule.metric]);
+    this.bounds = rules.filter((rule) => this.shown.metric?.[rule.metric]).map((rule) => rule.bound * this.shown.metric[rule.metric]);
     return { columns, options };
   }
 
@@ -278,23 +256,23 @@ export class Chart {
     const at = index ?? times.length - 1;
     const parts = shown.map((one) => {
       const column = this.truth[this.series.indexOf(one)];
-      let value = column?.[at] ?? null;
-      if (this.chart.stack && value !== null) {
+      let value = valueAt(column, at);
+      if (this.shown.stack && value !== null) {
         const next = this.series[this.series.indexOf(one) + 1];
         const below = next ? this.truth[this.series.indexOf(next)]?.[at] : 0;
         value -= below ?? 0;
       }
-      return h("span", {}, h("span", { class: `dot k${(one.place % 8) + 1}` }), clean(words(one.label)), " ", h("b", value > this.top ? { title: "Above the scale of the chart, which is the input's." } : {}, value > this.top ? "↑ " : "", this.chart.show(value)));
+      return h("span", {}, h("span", { class: `dot k${(one.place % 8) + 1}` }), clean(this.shown === this.chart ? words(one.label) : one.label), " ", h("b", value > this.top ? { title: "Above the scale of the chart, which is the input's." } : {}, value > this.top ? "↑ " : "", this.chart.show(value)));
     });
     put(this.values, index === null || times[at] === undefined ? null : h("span", {}, utc(times[at], 1)), parts.slice(0, 4));
   }
 
   told(lines, series) {
     const parts = lines.map((line) => {
-      const values = series.figures[line.name].last.filter((value) => value !== null);
+      const values = series.figures[line.name].last.filter((value) => value !== null && value !== undefined);
       return `${this.label(line)} now ${this.chart.show(values.at(-1))}, greatest ${this.chart.show(Math.max(...values))}`;
     });
-    return `${this.chart.title}: ${parts.join("; ")}`;
+    return `${this.shown.title}: ${parts.join("; ")}`;
   }
 
   themed() {
@@ -314,6 +292,25 @@ export class Chart {
     this.observer.disconnect();
     this.clear();
   }
+}
+
+/** Charts that a range has no figures for, in one line; empty where all are drawn. */
+export function missing(charts, hasBatches) {
+  const missed = charts.filter((one) => one.isMissed).map((one) => one.chart.title.toLowerCase());
+  if (!missed.length) return "";
+  if (hasBatches && missed.length === charts.length) return "Spark reports no figures of this kind for the query.";
+  return hasBatches ? `Not reported by Spark: ${missed.join(", ")}.` : "No batch in this range.";
+}
+
+function bucketOf(range) {
+  return Math.max((range.end - range.begin) / 240, 20);
+}
+
+/** The value at a point; where only other queries have a point, the one before it. */
+function valueAt(column, at) {
+  let index = at;
+  while (index > 0 && column?.[index] === undefined) index--;
+  return column?.[index] ?? null;
 }
 
 function mixed(paint, alpha) {

@@ -21,9 +21,12 @@ const COLUMNS = [
   { key: "change", name: "Change / last event", sort: (row) => [-(time(row.event?.at) ?? 0)] },
 ];
 
+/** The newest answer: its time by the server, and when it came. It outlives a visit to a stream's page. */
+const newest = { stamp: "", at: 0 };
+
 export function fleet(root) {
   document.title = "Streams";
-  const state = { rows: null, error: null, at: 0, answered: 0, stamp: "", cursor: 0, nodes: new Map() };
+  const state = { rows: null, error: null, answered: 0, cursor: 0, nodes: new Map() };
   const q = params();
   const filter = { text: q.get("q") ?? "", level: q.get("level") ?? "", sort: q.get("sort") ?? "state", down: q.get("order") === "desc" };
 
@@ -57,18 +60,19 @@ export function fleet(root) {
 
   async function load() {
     try {
-      const data = await get("api/fleet");
+      // The copy that a browser kept of an earlier page does not say how old it is by now.
+      const data = await get("api/fleet", newest.at ? "no-cache" : "reload");
       state.rows = data.streams;
       state.error = null;
       state.answered = Date.now();
       // An answer that the browser had already is as old as it was then.
-      if (data.at !== state.stamp) state.at = state.answered;
-      state.stamp = data.at;
+      if (data.at !== newest.stamp) newest.at = state.answered;
+      newest.stamp = data.at;
     } catch (error) {
       state.error = error;
     }
     paint();
-    return state.rows?.some((row) => row.state === "loading") ? 0.7 : 0;
+    return state.rows?.some((row) => row.state === "reading") ? 0.7 : 0;
   }
 
   function change(more) {
@@ -133,7 +137,7 @@ export function fleet(root) {
 
   /** Seconds since a stream was last seen. */
   function age(row) {
-    return (row.age ?? 0) + (Date.now() - state.at) / 1000;
+    return (row.age ?? 0) + (Date.now() - newest.at) / 1000;
   }
 
   function heading(column) {
@@ -173,10 +177,11 @@ export function fleet(root) {
   }
 
   function paintAge() {
-    if (!state.at) return;
+    if (!state.rows) return;
     const ages = (state.rows ?? []).map(age);
     const oldest = Math.max(0, ...ages);
-    say(fresh, state.error ? `last answer ${seconds(Math.round((Date.now() - state.answered) / 1000))} ago` : `seen ${seconds(Math.round(oldest))} ago`);
+    const isReading = ages.length > 0 && state.rows.every((row) => row.state === "reading");
+    say(fresh, isReading ? "reading" : state.error ? `last answer ${seconds(Math.round((Date.now() - state.answered) / 1000))} ago` : `seen ${seconds(Math.round(oldest))} ago`);
     fresh.classList.toggle("late", Boolean(state.error) || oldest > 30);
   }
 
@@ -250,7 +255,7 @@ function drawRow(row, now) {
       h("div", {}, pill(row.level, words(row.state), clean(row.reason)), row.since ? h("span", { class: "dim", title: stamp(row.since) }, lasted(row.since, now)) : null),
       quiet ? null : h("div", { class: "why", title: clean(row.reason) }, row.reason),
     ),
-    h("td", {}, link, row.external ? [" ", h("span", { class: "tag", title: "This provider did not launch it: it is watched by its checkpoint." }, "external")] : null, h("div", { class: "dim" }, row.dag === row.stream ? row.state === "loading" ? "" : `${row.queries_total ?? 0} ${row.queries_total === 1 ? "query" : "queries"}` : row.dag)),
+    h("td", {}, link, row.external ? [" ", h("span", { class: "tag", title: "This provider did not launch it: it is watched by its checkpoint." }, "external")] : null, h("div", { class: "dim" }, row.dag === row.stream ? row.state === "reading" ? "" : `${row.queries_total ?? 0} ${row.queries_total === 1 ? "query" : "queries"}` : row.dag)),
     h(
       "td",
       { class: "flow" },
@@ -295,7 +300,7 @@ export function backlog(told) {
 }
 
 function backup(told, now, row) {
-  if (row.external || row.state === "loading") return h("span", { class: "dim" }, NOTHING);
+  if (row.external || row.state === "reading") return h("span", { class: "dim" }, NOTHING);
   if (!told) return h("span", { class: "dim" }, "none");
   if (told.problem) return h("span", { class: "hot", title: clean(told.problem) }, "damaged");
   return [ago(told.at, now), h("div", { class: told.verified ? "dim" : "hot" }, told.verified ? "verified" : "not verified")];

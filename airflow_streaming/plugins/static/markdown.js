@@ -2,6 +2,9 @@
 
 import { h } from "./dom.js";
 
+/** An item of a list: its indentation, its mark and its text. */
+const ITEM = /^(\s*)([-*]|\d{1,9}[.)])\s+(.*)$/;
+const DEEPEST = 4; // lists in lists; what is deeper stays at this level
 const MOST = 10000; // elements of a report; a browser takes seconds for more
 
 export function markdown(text) {
@@ -29,10 +32,10 @@ function block(root, lines, at, left) {
     return stop + 1;
   }
   if (line.startsWith("|")) return table(root, lines, at, left);
-  if (/^\s*[-*]\s/.test(line)) return list(root, lines, at, left);
+  if (ITEM.test(line)) return list(root, lines, at, left, 0);
   if (!line.trim()) return at + 1;
   let end = at + 1;
-  while (end < lines.length && lines[end].trim() && !/^(#|\||```|\s*[-*]\s)/.test(lines[end])) end++;
+  while (end < lines.length && lines[end].trim() && !/^(#|\||```)/.test(lines[end]) && !ITEM.test(lines[end])) end++;
   root.append(h("p", {}, inline(lines.slice(at, end).join(" "), left)));
   return end;
 }
@@ -57,15 +60,25 @@ function cells(line) {
     .trimEnd()
     .replace(/^\||\|$/g, "")
     .split(/(?<!\\)\|/)
-    .map((cell) => cell.trim().replace(/\\([|`*_#<>\\-])/g, "$1"));
+    .map((cell) => cell.trim().replaceAll("\\|", "|"));
 }
 
-function list(root, lines, at, left) {
-  const items = h("ul");
+function list(root, lines, at, left, depth) {
+  const [, margin, mark] = ITEM.exec(lines[at]);
+  const items = h(/^\d/.test(mark) ? "ol" : "ul");
+  let item = items;
   let end = at;
-  for (; end < lines.length && /^\s*[-*]\s/.test(lines[end]) && left.elements > 0; end++) {
+  while (end < lines.length && left.elements > 0) {
+    const found = ITEM.exec(lines[end]);
+    if (!found || found[1].length < margin.length) break;
+    if (found[1].length > margin.length && depth < DEEPEST) {
+      end = list(item, lines, end, left, depth + 1);
+      continue;
+    }
     left.elements--;
-    items.append(h("li", {}, inline(lines[end].replace(/^\s*[-*]\s+/, ""), left)));
+    item = h("li", {}, inline(found[3], left));
+    items.append(item);
+    end++;
   }
   root.append(items);
   return end;
@@ -85,5 +98,5 @@ function marked(part, left) {
 }
 
 function plain(text) {
-  return text.replace(/\\([|`*_#<>\\-])/g, "$1");
+  return text.replace(/\\([\\`*_~[\]<>|#&.)+=-])/g, "$1");
 }

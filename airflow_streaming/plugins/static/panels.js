@@ -4,6 +4,7 @@ import { askRestore, askVerify } from "./acts.js";
 import { at, get } from "./api.js";
 import { Chart, MAIN } from "./charts.js";
 import { clean, h, put } from "./dom.js";
+import { firstToShow } from "./figures.js";
 import { failure, skeleton } from "./fleet.js";
 import { ago, bytes, clock, count, kindName, lasted, stamp, words } from "./format.js";
 import { markdown } from "./markdown.js";
@@ -217,14 +218,17 @@ function sides(change, data, page) {
   const lanes = [change.blue, change.green];
   const sources = data.queries[0]?.sources.map((one) => one.name) ?? [];
   const charts = wanted.map((chart) => lanes.map(() => page.own(new Chart(chart, { zoom: page.zoom }))));
-  lanes.forEach(async (lane, side) => {
+  const drawn = lanes.map(async (lane, side) => {
     try {
       const found = await get(`${base(data)}/series?seconds=7200&lane=${encodeURIComponent(lane)}`);
-      charts.forEach((pair) => ((pair[side].names = { sources }), pair[side].draw(found.series[0], found, [], [])));
+      const series = found.series.find((one) => one.query === firstToShow(found.series));
+      charts.forEach((pair) => ((pair[side].names = { sources }), pair[side].draw(series, found, [], [])));
     } catch (error) {
       charts.forEach((pair) => put(pair[side].box, h("div", { class: "none" }, error.message)));
     }
   });
+  // A chart that one lane has is shown for both, so that both stay side by side.
+  Promise.all(drawn).then(() => charts.forEach((pair) => pair.some((one) => !one.node.hidden) && pair.forEach((one) => (one.node.hidden = false))));
   const names = [`Blue: ${change.blue}`, `Green: ${change.green}`];
   return h("div", { class: "sides" }, names.map((name, side) => h("div", { class: "side" }, h("h2", {}, name), charts.map((pair) => pair[side].node))));
 }

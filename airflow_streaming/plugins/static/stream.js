@@ -3,9 +3,10 @@
 import { menu, menuButton } from "./acts.js";
 import { Poll, at, get } from "./api.js";
 import { address, go, params } from "./app.js";
-import { Chart, MAIN, STATE, shortSource } from "./charts.js";
+import { Chart, MAIN, STATE, missing, shortSource } from "./charts.js";
 import { clean, glyph, h, pill, put, say } from "./dom.js";
 import { backlog, failure, skeleton } from "./fleet.js";
+import { ALL, firstToShow } from "./figures.js";
 import { NOTHING, ago, count, lasted, milliseconds, rate, seconds, share, bytes, stamp, time, words } from "./format.js";
 import { PANELS, about } from "./panels.js";
 
@@ -31,8 +32,8 @@ const MARKS = {
 export function stream(root, dag, name) {
   document.title = `${name} · Streams`;
   const path = `api/streams/${at(dag, name)}`;
-  const state = { data: null, error: null, series: null, marks: [], query: "", at: 0, opened: {}, isNew: true };
   const q = params();
+  const state = { data: null, error: null, series: null, marks: [], query: q.get("query") ?? "", at: 0, opened: {}, isNew: true };
   let range = RANGES[q.get("range")] ? q.get("range") : "1h";
   let fixed = q.get("from") && q.get("to") ? [Number(q.get("from")), Number(q.get("to"))] : null;
   const charts = MAIN.map((chart) => new Chart(chart, { zoom }));
@@ -49,6 +50,7 @@ export function stream(root, dag, name) {
   const legend = h("div", { class: "legend", "aria-label": "Marks" });
   const note = h("span", { class: "dim" });
   const grid = h("div", { class: "charts" }, charts.map((one) => one.node));
+  const absent = h("p", { class: "dim absent", role: "status" });
   const more = h("div", { class: "charts" });
   const now = h("div", { class: "body" });
   const rules = h("div", { class: "body" });
@@ -57,7 +59,7 @@ export function stream(root, dag, name) {
   const rail = h("aside", { class: "rail", "aria-label": "Now" }, h("section", { class: "card" }, h("header", {}, asOf), now), failed, card("Rules", rules));
   const tabs = h("div", { class: "tabs", role: "tablist" });
   const panel = h("div", { class: "panel", role: "tabpanel" });
-  const whole = h("div", { hidden: true }, reason, change, facts, h("div", { class: "tools" }, ranges, queries, note, h("span", { class: "grow" }), legend), h("div", { class: "layout" }, h("div", {}, grid, more), rail), tabs, panel);
+  const whole = h("div", { hidden: true }, reason, change, facts, h("div", { class: "tools" }, ranges, queries, note, h("span", { class: "grow" }), legend), h("div", { class: "layout" }, h("div", {}, grid, absent, more), rail), tabs, panel);
   const wait = h("div", {}, skeleton());
   const fresh = h("span", { class: "fresh", role: "status" });
   const act = menuButton(() => (state.data ? menu(state.data, () => status.run(), showPanel) : []));
@@ -75,7 +77,7 @@ export function stream(root, dag, name) {
     own: (chart) => (owned.push(chart), chart),
     actButton(wanted, label) {
       const found = menu(state.data, () => status.run(), showPanel).find((one, index) => state.data.acts?.[index]?.act === wanted);
-      return found ? h("button", { class: `button ${found.danger ? "danger" : ""}`, onclick: found.act }, label) : h("span", { class: "tag" }, label);
+      return found ? h("button", { class: found.isRed ? "button danger" : "button", onclick: found.act }, label) : h("span", { class: "tag" }, label);
     },
   };
 
@@ -103,11 +105,11 @@ export function stream(root, dag, name) {
     const asked = span();
     try {
       const found = await get(`${path}/series?seconds=${asked.seconds}${asked.end ? `&end=${asked.end}` : ""}`);
-      state.series = found;
+      state.series = byName(found);
       if (Object.values(state.opened).some(Boolean)) await loadExtra();
       paintCharts();
     } catch (error) {
-      if (!state.series) charts.forEach((one) => put(one.box, h("div", { class: "none" }, error.message)));
+      if (!state.series) say(absent, error.message);
     }
     return fixed ? 120 : asked.seconds > 7200 ? 60 : 0;
   }
@@ -115,7 +117,7 @@ export function stream(root, dag, name) {
   async function loadExtra() {
     const asked = span();
     for (const part of ["state", "observed"]) {
-      if (state.opened[part]) state[part] = await get(`${path}/series?part=${part}&seconds=${asked.seconds}${asked.end ? `&end=${asked.end}` : ""}`);
+      if (state.opened[part]) state[part] = byName(await get(`${path}/series?part=${part}&seconds=${asked.seconds}${asked.end ? `&end=${asked.end}` : ""}`));
     }
   }
 
@@ -203,8 +205,8 @@ export function stream(root, dag, name) {
     const acts = (data.acts ?? []).filter((one) => one.act.startsWith(`${open.kind}.`));
     put(
       change,
-      h("span", { class: `tag ${open.waits || open.overdue ? "warn" : "busy"}` }, `${open.kind}: ${words(open.state)}`),
-      h("span", {}, h("b", {}, `for ${lasted(open.since, Date.now())}. `), about(open.kind, open.state), open.until ? h("span", { class: "dim" }, ` ${open.overdue ? "Overdue since" : "Until"} ${stamp(open.until)}.`) : null),
+      h("span", { class: `tag ${open.waits || open.overdue || open.failing ? "warn" : "busy"}` }, `${open.kind}: ${words(open.state)}`),
+      h("span", {}, h("b", {}, `for ${lasted(open.since, Date.now())}. `), open.waits_for ? `Waits for ${open.waits_for}.` : about(open.kind, open.state), open.failing ? [" ", h("b", { class: "hot" }, open.failing)] : null, open.until ? h("span", { class: "dim" }, ` ${open.overdue ? "Overdue since" : "Until"} ${stamp(open.until)}.`) : null),
       h("span", { class: "grow" }),
       acts.map((one) => page.actButton(one.act, words(one.act.split(".")[1]))),
       h("button", { class: "button", onclick: () => showPanel("changes") }, "Details"),
@@ -260,26 +262,25 @@ export function stream(root, dag, name) {
   }
 
   function paintRules(data) {
-    const order = { firing: 0, pending: 1, unknown: 3, clear: 2 };
-    const sorted = [...data.rules].sort((one, other) => (order[one.state] ?? 9) - (order[other.state] ?? 9));
+    const order = { firing: 0, pending: 1, clear: 2 };
     const sign = { firing: "down", pending: "warn", clear: "well", unknown: "off" };
+    const known = data.rules.filter((rule) => rule.state !== "unknown").sort((one, other) => (order[one.state] ?? 9) - (order[other.state] ?? 9));
+    const unknown = data.rules.filter((rule) => rule.state === "unknown");
+    const row = (rule) =>
+      h(
+        "tr",
+        { title: clean(rule.reason ?? "") },
+        h("td", { class: "rulestate" }, h("span", { role: "img", "aria-label": rule.state, title: rule.state }, glyph(sign[rule.state] ?? "off"))),
+        h("td", { class: "name2" }, h("span", {}, words(rule.rule)), h("div", { class: "dim" }, `${rule.wants}${data.queries.length > 1 && rule.query ? `, ${clean(rule.query)}` : ""}`)),
+        h("td", { class: "figure" }, figure(rule)),
+      );
+    const list = (found) => h("table", { class: "rules" }, h("tbody", {}, found.map(row)));
+    const wasOpen = rules.querySelector("details")?.open ?? false;
     put(
       rules,
-      sorted.length
-        ? h(
-            "table",
-            { class: "rules" },
-            h("tbody", {}, sorted.map((rule) =>
-              h(
-                "tr",
-                { title: clean(rule.reason ?? "") },
-                h("td", { class: "rulestate" }, h("span", { role: "img", "aria-label": rule.state, title: rule.state }, glyph(sign[rule.state] ?? "off"))),
-                h("td", { class: "name2" }, h("span", {}, words(rule.rule)), h("div", { class: "dim" }, `${rule.wants}${data.queries.length > 1 && rule.query ? `, ${clean(rule.query)}` : ""}`)),
-                h("td", { class: "figure" }, figure(rule)),
-              ),
-            )),
-          )
-        : h("p", { class: "dim" }, "The dag gives this stream no rules."),
+      known.length ? list(known) : null,
+      unknown.length ? h("details", { open: wasOpen }, h("summary", { class: "dim" }, `${unknown.length} ${unknown.length === 1 ? "rule" : "rules"} without a figure`), list(unknown)) : null,
+      data.rules.length ? null : h("p", { class: "dim" }, "The dag gives this stream no rules."),
     );
   }
 
@@ -316,10 +317,13 @@ export function stream(root, dag, name) {
     extra.forEach((one) => one.end());
     extra = [];
     const parts = [group("state", "RocksDB state store")];
-    if (state.opened.state) parts.push(...STATE.map((chart) => (extra.push(new Chart(chart, { zoom })), extra.at(-1).node)));
+    if (state.opened.state) {
+      parts.push(...STATE.map((chart) => (extra.push(new Chart(chart, { zoom })), extra.at(-1).node)));
+      parts.push(h("p", { class: "dim absent state" }));
+    }
     parts.push(group("observed", "Observed metrics"));
     if (state.opened.observed) {
-      const names = Object.keys(chosen(state.observed)?.figures ?? {});
+      const names = [...new Set([chosen(state.observed) ?? []].flat().flatMap((one) => Object.keys(one.figures)))];
       const found = names.map((name) => ({ id: name, title: clean(name.slice(9)), show: count, lines: [[name, "value"]], band: true }));
       parts.push(...found.map((chart) => (extra.push(new Chart(chart, { zoom })), extra.at(-1).node)));
       if (!names.length) parts.push(h("p", { class: "dim" }, "The query observes no metric with df.observe in this range."));
@@ -339,28 +343,49 @@ export function stream(root, dag, name) {
     paintCharts();
   }
 
+  /** The series of the query that is shown; all series where the queries are shown together. */
   function chosen(told) {
-    return told?.series.find((one) => one.query === state.query) ?? told?.series[0];
+    if (!told) return undefined;
+    if (state.query === ALL && told.series.length > 1) return told.series;
+    return told.series.find((one) => one.query === state.query) ?? told.series[0];
+  }
+
+  function setQuery(name) {
+    state.query = name;
+    address({ query: name });
+    paintGroups();
+    paintCharts();
+  }
+
+  function paintQueries(told) {
+    const names = told.series.map((one) => one.query);
+    // The choice stays while the range moves on.
+    if (state.query !== ALL && !names.includes(state.query)) state.query = firstToShow(told.series);
+    queries.hidden = names.length < 2;
+    const choice = (name, label) => h("button", { "aria-pressed": state.query === name ? "true" : "false", onclick: () => setQuery(name) }, label);
+    put(queries, names.map((one) => choice(one, clean(one))), choice(ALL, "all queries"));
   }
 
   function paintCharts() {
     if (!state.series) return;
     const told = state.series;
-    const names = told.series.map((one) => one.query);
-    queries.hidden = names.length < 2;
-    put(queries, names.map((one) => h("button", { "aria-pressed": chosen(told)?.query === one ? "true" : "false", onclick: () => ((state.query = one), paintGroups(), paintCharts()) }, clean(one))));
+    paintQueries(told);
     say(note, told.cut ? "Older figures are in the home and too many to show." : "");
     const series = chosen(told);
-    const known = state.data?.rules ?? [];
+    const known = (state.data?.rules ?? []).filter((rule) => !rule.query || state.query === ALL || rule.query === series?.query);
     const sources = state.data?.queries.find((one) => one.name === series?.query)?.sources.map((one) => one.name) ?? [];
     const marks = state.marks.filter((mark) => mark.at >= told.begin && mark.at <= told.end);
     charts.forEach((one) => ((one.names = { sources }), one.draw(series, told, known, marks)));
+    say(absent, missing(charts, told.series.length > 0));
+    const isObserved = (one) => one.chart.id.startsWith("observed.");
     extra.forEach((one) => {
-      const part = one.chart.id.startsWith("observed.") ? state.observed : state.state;
+      const part = isObserved(one) ? state.observed : state.state;
       const own = chosen(part);
       const joined = own && series && one.chart.id === "cache" ? series : own;
       if (part) one.draw(joined, part, known, marks);
     });
+    const about = more.querySelector(".absent.state");
+    if (about && state.state) say(about, missing(extra.filter((one) => !isObserved(one)), state.state.series.length > 0));
     const kinds = new Map(marks.map((mark) => [mark.name, mark]));
     put(legend, [...kinds.values()].map((mark) => h("span", {}, h("b", { class: `ink-${mark.color}` }, mark.sign), ` ${mark.name}`)));
   }
@@ -416,7 +441,7 @@ export function stream(root, dag, name) {
 
   function back(event) {
     event.preventDefault();
-    go({ dag: "", stream: "", tab: "", range: "", from: "", to: "" });
+    go({ dag: "", stream: "", tab: "", range: "", from: "", to: "", query: "" });
   }
 
   return {
@@ -430,6 +455,11 @@ export function stream(root, dag, name) {
       [...charts, ...extra, ...owned].forEach((chart) => chart.themed());
     },
   };
+}
+
+function byName(told) {
+  told.series.sort((one, other) => (one.query < other.query ? -1 : 1));
+  return told;
 }
 
 function card(title, body) {

@@ -278,8 +278,7 @@ class CutoverRun:
                 stream.reader(),
                 CutoverOptions(
                     dry_run=False,
-                    need_approval=False,
-                    promote=Approval.AUTO,
+                    approval={"begin": "auto", "switch": Approval.AUTO},
                     ready=ReadyTerms(well_for=timedelta(seconds=2), batches=3),
                     soak=SoakTerms(batches=3, at_least=timedelta(seconds=2)),
                     **options,

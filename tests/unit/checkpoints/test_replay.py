@@ -35,6 +35,7 @@ from airflow_streaming.checkpoints.restore.replay import (
     RestorePlan,
 )
 from airflow_streaming.model.observation import DriverLiveness
+from airflow_streaming.model.records.upgrade import SinkFacts, SinkReplaySemantics
 from tests.unit.checkpoints.backups import a_backup
 
 
@@ -114,6 +115,47 @@ def test_a_source_is_told_in_its_own_terms(
     assert (replay.sources[0].back_to, replay.sources[0].from_) == (early, late)
     assert replay.sources[0].amount == amount
     assert sentence in said(replay)
+
+
+KINDS = ("a Kafka sink", "a foreachBatch function", "a Delta table", "No file sink's log")
+
+
+@pytest.mark.parametrize(
+    ("sink", "habit", "sentence"),
+    [
+        ("kafka", SinkReplaySemantics.APPENDS, "5 to 9 again: kafka writes their rows twice."),
+        (
+            "foreachbatch",
+            SinkReplaySemantics.UNKNOWN,
+            "5 to 9 again: its foreachBatch function is called with these ids once more.",
+        ),
+        (
+            "delta",
+            SinkReplaySemantics.REMEMBERS,
+            "again: delta passes over the batches that it has",
+        ),
+        ("console", SinkReplaySemantics.NOTHING, "5 to 9 again, and console keeps nothing."),
+        ("jdbc", SinkReplaySemantics.UNKNOWN, "The effect on sink 'jdbc' is unknown"),
+        ("file", SinkReplaySemantics.FILE_LOG, "The log of the file sink was not looked at"),
+    ],
+)
+def test_a_plan_speaks_of_the_sink_that_the_query_has_and_of_no_other(
+    sink: str, habit: SinkReplaySemantics, sentence: str
+) -> None:
+    facts = SinkFacts(query="q", sink=sink, habit=habit)
+    known = Circumstances(sinks={"q": facts})
+
+    for folder in ("q", ""):
+        replay = going_back(folder, a_checkpoint(4), a_checkpoint(9), sink=known.sink_of(folder))
+
+        assert sentence in said(replay)
+        assert not [kind for kind in KINDS if kind in said(replay)]
+
+
+def test_a_plan_for_an_unknown_sink_speaks_of_every_kind() -> None:
+    replay = going_back("q", a_checkpoint(4), a_checkpoint(9), sink=Circumstances().sink_of("q"))
+
+    assert all(kind in said(replay) for kind in KINDS)
 
 
 def a_gap(first: int, last: int) -> OutOfStep:

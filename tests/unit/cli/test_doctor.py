@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from airflow_streaming.checkpoints.vault.store import open_backup_store
 from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.model.status import QueryStatus
 from tests.unit.cli.host import Run, begin
@@ -103,6 +104,21 @@ class TestDoctor:
         assert code == 1
         assert "HIGH  shared-checkpoint  query revenue" in out
         assert "also that of stream sales" in out
+
+    def test_a_backup_store_that_is_not_in_its_place_is_a_risk(
+        self, run: Run, calm: StreamHome, tmp_path: Path
+    ) -> None:
+        place = tmp_path / "backups"
+        open_backup_store(str(place), create=True, home=calm.store)
+        _, out, _ = run("doctor", "orders")
+        assert f"The backup store {place} is in its place." in " ".join(out.split())
+        (place / "store.json").unlink()
+
+        code, out, _ = run("doctor", "orders")
+
+        assert code == 1
+        assert "HIGH  backup-store" in out
+        assert f"There is no backup store at {place}" in " ".join(out.split())
 
     def test_cores_may_be_given_where_conf_has_them_not(self, run: Run, calm: StreamHome) -> None:
         _, out, _ = run("doctor", "orders", "--cores", "64")

@@ -11,7 +11,13 @@ from airflow_streaming.cli import status as look
 from airflow_streaming.exceptions import AccessDenied
 from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.model.observation import Process, ProcessState
-from airflow_streaming.model.records.control import Change, ChangeKind, DesiredState
+from airflow_streaming.model.records.control import (
+    Change,
+    ChangeKind,
+    DesiredState,
+    Event,
+    EventKind,
+)
 from airflow_streaming.model.records.epoch import Outcome
 from airflow_streaming.model.storage import LocalStore
 from tests.unit.cli.host import GONE, RUNNING, UNSEEN, FakeHost, Run, begin, end
@@ -367,7 +373,33 @@ class TestList:
         assert "b" not in out.split()
         assert "2 more: airflow-streaming list --after a" in err
 
-    def test_as_json_it_tells_of_every_stream_what_status_does(
+    @pytest.mark.parametrize("form", [(), ("--json",)])
+    def test_a_long_past_makes_a_listing_read_no_more_files(
+        self, run: Run, stream: StreamHome, monkeypatch: pytest.MonkeyPatch, form: tuple[str, ...]
+    ) -> None:
+        begin(stream)
+        reads: list[str] = []
+        read = LocalStore.read
+
+        def counted(store: LocalStore, path: str) -> bytes | None:
+            reads.append(path)
+            return read(store, path)
+
+        monkeypatch.setattr(LocalStore, "read", counted)
+        run("list", *form)
+        young = len(reads)
+        for number in range(2, 12):
+            stream.create_epoch(make_epoch(number))
+            stream.record_launch(make_launch(number))
+            stream.record_restart_decision(make_decision(number - 1))
+            stream.add_event(Event(event=EventKind.LAUNCHED, at=NOON, by="kim", message="Go."))
+        reads.clear()
+
+        run("list", *form)
+
+        assert len(reads) <= young + 1
+
+    def test_as_json_it_gives_a_row_for_each_stream_without_details(
         self, run: Run, home: Home, stream: StreamHome
     ) -> None:
         begin(stream)
@@ -379,6 +411,11 @@ class TestList:
         assert code == 1
         assert set(told) == {"home", "streams", "unreadable", "after"}
         assert (told["home"], told["after"]) == (home.store.uri, None)
-        assert [one["stream"] for one in told["streams"]] == ["orders"]
-        assert set(told["streams"][0]) == set(json.loads(run("status", "orders", "--json")[1]))
+        (row,) = told["streams"]
+        status = json.loads(run("status", "orders", "--json")[1])
+        same = ("stream", "color", "live", "state", "level", "all_right", "reason", "change")
+        assert {name: row[name] for name in same} == {name: status[name] for name in same}
+        assert (row["deployment_number"], row["epoch_number"]) == (1, 1)
+        assert (row["desired_state"], row["circuit_state"]) == ("running", "closed")
+        assert not any(isinstance(value, list | dict) for value in row.values())
         assert set(told["unreadable"]) == {"broken"}

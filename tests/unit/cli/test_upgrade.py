@@ -35,6 +35,8 @@ def test_it_shows_every_stage_with_its_reason(
     assert upgrade(stream, "status", "orders", "--json") == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["stage"], told["outcome"]) == ("launched", None)
+    assert told["waits_for"].startswith("the soak: 3 batches of every query and 1 min without")
+    assert f"  Waits for {told['waits_for']}." in shown
     assert told["stages"][-1]["facts"] == {"epoch": "3"}
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+import random
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -10,10 +12,12 @@ from typing import Final
 import pytest
 
 from airflow_streaming.exceptions import HomeUnavailable
+from airflow_streaming.home.cached import CachedStream
 from airflow_streaming.home.control import MAX_TRIES
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.records.alert import Alert, AlertKind
 from airflow_streaming.model.storage import LocalStore
+from airflow_streaming.supervision.alerts.alerting import open_incidents
 from tests.unit.home.make import NOON
 from tests.unit.supervision.builders import an_alert
 
@@ -192,3 +196,31 @@ def test_finding_out_that_nothing_is_to_be_delivered_takes_one_listing(tmp_path:
 
     assert stream.unsent_alerts() == ()
     assert Counting.asked == ["orders/alerts"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_newest_alert_of_each_key_tells_the_open_incidents(
+    stream: StreamHome, seed: int
+) -> None:
+    chance = random.Random(seed)
+    for minute in range(chance.randrange(1, 30)):
+        alert = replace(
+            chance.choice((FIRES, BACKLOG)),
+            alert=chance.choice((AlertKind.UNHEALTHY, AlertKind.RECOVERED)),
+            at=NOON + timedelta(minutes=minute),
+        )
+        stream.add_alert(alert)
+
+    cached = CachedStream(stream.store, stream.name)
+
+    assert open_incidents(stream.newest_alerts()) == open_incidents(stream.alerts())
+    assert open_incidents(cached.newest_alerts()) == open_incidents(stream.alerts())
+
+
+def test_an_alert_that_cannot_be_read_leaves_the_one_before_it(stream: StreamHome) -> None:
+    stream.add_alert(FIRES)
+    forged = {**replace(OVER, number=2).to_dict(), "stream": "another"}
+    stream.store.create("orders/alerts/000002.json", json.dumps(forged).encode())
+    stream.store.create("orders/alerts/000003.json", b"[]")
+
+    assert numbers(stream.newest_alerts()) == [1]

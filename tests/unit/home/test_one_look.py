@@ -8,7 +8,7 @@ import pytest
 
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.storage import LocalStore
-from airflow_streaming.storage.one_look import OneLook, look_at_each
+from airflow_streaming.storage.one_look import Listing, OneLook, look_at_each
 from tests.unit.home.make import SCRIPT, make_deployment, make_epoch
 
 
@@ -49,7 +49,7 @@ def test_a_look_reads_what_the_store_has(store: Counting) -> None:
 
 
 def test_nothing_is_asked_for_twice_nor_in_folders_that_are_not_there(store: Counting) -> None:
-    stream = StreamHome(OneLook(store, ["orders"]), "orders")
+    stream = StreamHome(OneLook(store, Listing(["orders"])), "orders")
     for _ in range(3):
         stream.newest_deployment()
         stream.newest_epoch()
@@ -94,3 +94,28 @@ def test_each_item_is_looked_at_in_order(uri: str) -> None:
     store.uri = uri
 
     assert look_at_each(store, lambda one: one * 2, range(50)) == [n * 2 for n in range(50)]
+
+
+class Compared(str):
+    """A name that counts how often it is compared with another."""
+
+    times = 0
+
+    def __eq__(self, other: object) -> bool:
+        Compared.times += 1
+        return super().__eq__(other)
+
+    __hash__ = str.__hash__
+
+
+def test_a_look_at_one_of_many_streams_does_not_scan_the_names_of_all(store: Counting) -> None:
+    root = Listing([Compared(f"orders_{number:04d}") for number in range(2_000)])
+    Compared.times = 0
+
+    for number in range(20):
+        look = OneLook(store, root)
+        stream = StreamHome(look, f"orders_{number:04d}")
+        stream.newest_deployment()
+        stream.beside(f"orders_{number:04d}.green").newest_deployment()
+
+    assert Compared.times < 200

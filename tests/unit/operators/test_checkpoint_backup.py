@@ -14,10 +14,11 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from airflow_streaming.checkpoints.backup import backup as backup_module
 from airflow_streaming.checkpoints.backup.records import Level, Origin
 from airflow_streaming.checkpoints.vault.store import open_backup_store
-from airflow_streaming.exceptions import CheckpointBusy
+from airflow_streaming.exceptions import BackupStoreMissing, CheckpointBusy
 from airflow_streaming.model.status import CheckpointOrigin
 from airflow_streaming.operators.backup import CheckpointBackupOperator
 from airflow_streaming.operators.common.checkpoint import Terminated
+from airflow_streaming.operators.restore import CheckpointVerifyOperator
 from tests.unit.checkpoints.restoring import run_batches
 from tests.unit.operators.checkpoints import ALWAYS, back_up, checkpoint_of, ours, store_of
 from tests.unit.world import World
@@ -33,6 +34,28 @@ def test_a_backup_of_a_running_stream_is_kept_in_its_home_and_told(stream: World
     assert stream.ti.xcoms["backup"]["queries"] == {"revenue": 4}
     (said,) = store_of(stream).verifications(backup_id)
     assert (said.level, said.holds) == (Level.FULL, True)
+
+
+def test_no_store_is_made_where_the_one_with_the_backups_is_not_mounted(
+    stream: World, tmp_path: Path
+) -> None:
+    store = tmp_path / "volume"
+    backup_id = back_up(stream, store=str(store))
+    store.rename(tmp_path / "away")
+    store.mkdir()
+
+    for _ in range(2):
+        with pytest.raises(BackupStoreMissing, match="not mounted"):
+            back_up(stream, store=str(store))
+    check = CheckpointVerifyOperator(task_id="verify", **ours(stream, store=str(store)))
+    with pytest.raises(BackupStoreMissing, match="not mounted"):
+        check.execute(stream.context())
+    assert list(store.iterdir()) == []
+
+    store.rmdir()
+    (tmp_path / "away").rename(store)
+    again = back_up(stream, store=str(store))
+    assert [one.id for one in open_backup_store(str(store)).backups()] == [backup_id, again]
 
 
 def test_queries_without_a_commit_are_left_out_and_those_elsewhere_are_not(

@@ -308,7 +308,7 @@ def test_a_question_whose_cutover_moved_on_by_itself_is_skipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = Cutting(tmp_path)
-    run = Run(stream, monkeypatch, finalize="ask")
+    run = Run(stream, monkeypatch, approval={"end": "ask"})
     run.report()
     run.go_all(*BEFORE, "switch")
     assert settled_elsewhere(run, "approve_end") is None
@@ -349,7 +349,7 @@ def test_a_person_keeps_or_takes_back_what_soaks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = Cutting(tmp_path)
-    run = Run(stream, monkeypatch, finalize="ask")
+    run = Run(stream, monkeypatch, approval={"end": "ask"})
     run.report(finalizes_by_itself=False)
     run.go_all(*BEFORE, "switch")
 

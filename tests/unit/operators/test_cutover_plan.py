@@ -36,7 +36,7 @@ FORM = {
     "start": "by_gate",
     "replay_from": "",
     "soak_minutes": "",
-    "promote": "ask",
+    "approval": {"switch": "ask", "end": "auto"},
     "retain_hours": "",
     "accept": "",
     "is_dry_run": "False",
@@ -186,7 +186,6 @@ def test_a_script_that_is_not_told_where_to_begin_is_not_said_to_begin_there(
     [
         pytest.param({"way": "sideways"}, id="way"),
         pytest.param({"start": "anyhow"}, id="start"),
-        pytest.param({"promote": "perhaps"}, id="promote"),
         pytest.param({"soak_minutes": "soon"}, id="soak"),
         pytest.param({"retain_hours": "-1"}, id="retain"),
         pytest.param({"start": "fresh", "replay_from": "yesterday"}, id="replay"),
@@ -197,6 +196,12 @@ def test_what_a_form_cannot_mean_is_said(form: dict[str, str], run: Run) -> None
         AirflowFailException, match=f"{list(form)[-1]} is '{list(form.values())[-1]}'"
     ):
         look(run, **form)
+
+
+@pytest.mark.parametrize("step", ["switch", "end"])
+def test_an_approval_is_asked_for_or_not(step: str, run: Run) -> None:
+    with pytest.raises(AirflowFailException, match=rf"approval\['{step}'\] is 'perhaps'"):
+        look(run, approval={step: "perhaps"})
 
 
 def test_the_page_says_what_can_be_undone_and_until_when(run: Run) -> None:
@@ -218,11 +223,16 @@ def test_the_page_is_in_the_log_where_nobody_is_asked(
 
     told = [record.getMessage() for record in caplog.records]
     begin = told.index("::group::The report")
-    assert told[begin + 1 : told.index("::endgroup::", begin)] == page.splitlines()
+    shown = "\n".join(told[begin + 1 : told.index("::endgroup::", begin)])
+    assert "not compared" in shown
+    assert not [mark for mark in ("**", "| --- |", "\\") if mark in shown]
+    assert page.startswith("#")
+    decision = told.index(next(one for one in told if one.startswith("Decision: ")))
+    assert all(one.startswith("  ") for one in told[decision + 1 : begin])
 
 
 def test_what_is_approved_is_what_is_begun(run: Run) -> None:
-    report, _ = look(run, soak_minutes="30", retain_hours="6", promote="auto")
+    report, _ = look(run, soak_minutes="30", retain_hours="6", approval={"switch": "auto"})
 
     run.go("start_green")
 
@@ -253,7 +263,7 @@ def test_a_later_run_goes_on_with_the_same_and_with_nothing_else(
 
 
 def test_a_run_that_is_cleared_after_its_end_says_so(run: Run) -> None:
-    look(run, promote="auto")
+    look(run, approval={"switch": "auto"})
     run.go("start_green")
     run.stream.engine().command(CutoverCommand.ABORT, "Enough.")
     run.stream.drive()

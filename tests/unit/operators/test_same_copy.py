@@ -109,7 +109,7 @@ def test_the_page_offers_the_same_copy_as_an_act_of_its_own(world: World, is_off
     acts = {one["act"]: one for one in shown["acts"]}
 
     assert "start" not in acts
-    assert acts["start-again"]["danger"]
+    assert acts["start-again"]["red"]
     assert "Deployment 1 failed in this way" in acts["start-again"]["says"]
     assert "Apply the dag's edited spec" in acts["start-again"]["says"]
     assert is_off or "restart=True" in shown["remedy"]

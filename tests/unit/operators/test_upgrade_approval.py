@@ -64,10 +64,11 @@ def test_nobody_makes_himself_an_approver_in_a_form(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("asked", "answer"),
     [
-        pytest.param({"need_approval": "False"}, None, id="not needed"),
-        pytest.param({"need_approval": True}, "asked", id="needed"),
+        pytest.param({"approval": {"begin": "auto"}}, None, id="not needed"),
+        pytest.param({"approval": {"begin": "ask"}}, "asked", id="needed"),
+        pytest.param({}, "asked", id="not said"),
         pytest.param(
-            {"need_approval": "False", "allowed_approvers": ("ann",)}, "asked", id="bound"
+            {"approval": {"begin": "auto"}, "allowed_approvers": ("ann",)}, "asked", id="bound"
         ),
     ],
 )

@@ -39,7 +39,7 @@ def test_a_change_of_the_configuration_adds_and_takes_out(conf: Any) -> None:
         pytest.param({"spark.my.token": "x"}, "looks like a secret", id="a secret key"),
         pytest.param({"spark.x": "s3://k:pw@host"}, "looks like a secret", id="a secret value"),
         pytest.param({"master": "yarn"}, "must begin with 'spark.'", id="not Spark's"),
-        pytest.param("[1]", "must be an object", id="a list"),
+        pytest.param("[1]", "not an object", id="a list"),
         pytest.param("{", "not JSON", id="half an object"),
     ],
 )

@@ -368,7 +368,7 @@ def test_it_is_rehearsed_when_it_has_to_be_or_is_wanted(
 
 
 @pytest.mark.parametrize(
-    ("answer", "accept", "passes"),
+    ("answer", "passing", "passes"),
     [
         pytest.param(Answer.SAME, ("same", "not_revised"), True, id="the same"),
         pytest.param(Answer.SETTLES, ("same", "not_revised"), False, id="settles"),
@@ -379,7 +379,7 @@ def test_it_is_rehearsed_when_it_has_to_be_or_is_wanted(
 )
 def test_what_a_gate_does_not_know_passes_with_an_accepted_answer_of_the_comparison(
     answer: Answer,
-    accept: tuple[str, ...],
+    passing: tuple[str, ...],
     passes: bool,
     stream: World,
     gates: SimpleNamespace,
@@ -407,7 +407,7 @@ def test_what_a_gate_does_not_know_passes_with_an_accepted_answer_of_the_compari
     xcoms: dict[tuple[str, str], Any] = {("preflight", "report"): report}
     running = stream.script.read_bytes()
     stream.script.write_text("other = True\n")
-    task = rehearsal(stream, compare=True, accept=accept)
+    task = rehearsal(stream, compare=True, passing=passing)
 
     if passes:
         task.execute(context(xcoms, "rehearse"))
@@ -506,15 +506,15 @@ def test_a_run_that_is_cleared_after_its_end_is_refused_at_once(
 
 
 @pytest.mark.parametrize(
-    ("need_approval", "is_refused"), [("False", True), (False, True), ("True", False)]
+    ("approval", "is_refused"), [({"begin": "auto"}, True), ({"begin": "ask"}, False), ({}, False)]
 )
 def test_a_restart_that_the_gates_do_not_know_needs_a_person(
-    need_approval: bool | str, is_refused: bool, world: World, gates: SimpleNamespace
+    approval: dict[str, str], is_refused: bool, world: World, gates: SimpleNamespace
 ) -> None:
     world.run()
     gates.change = report_of([finding(GateDecision.UNKNOWN)])
     xcoms: dict[tuple[str, str], Any] = {}
-    task = preflight(world, same_code=True, need_approval=need_approval)
+    task = preflight(world, same_code=True, approval=approval)
 
     if not is_refused:
         assert task.execute(context(xcoms)) == "unknown"
@@ -565,7 +565,7 @@ def test_an_empty_form_starts_from_the_live_deployment_and_not_from_the_dag(
     world.run()
     by_form(world, conf={"spark.executor.memory": "4g"})
 
-    xcoms = look(world, conf={"spark.executor.cores": "2"}, needs_rollback=False)
+    xcoms = look(world, conf={"spark.executor.cores": "2"}, accept="rollback.none")
 
     report = xcoms["preflight", "report"]
     assert [one["what"] for one in report["differences"]] == ["spark.executor.cores"]
@@ -578,10 +578,12 @@ def test_a_live_setting_is_dropped_only_when_that_is_accepted(
 ) -> None:
     world.run()
     by_form(world, conf={"spark.executor.memory": "4g"})
-    dropped = {"conf": {"spark.executor.memory": None}, "needs_rollback": False}
+    dropped = {"conf": {"spark.executor.memory": None}}
 
     with pytest.raises(AirflowFailException, match=r"live\.dropped_conf"):
-        look(world, **dropped)
+        look(world, **dropped, accept="rollback.none")
 
-    report = look(world, **dropped, accept="live.dropped_conf")["preflight", "report"]
+    report = look(world, **dropped, accept="live.dropped_conf, rollback.none")[
+        "preflight", "report"
+    ]
     assert report["decision"] == "allowed_with_consequence"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import socket
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -79,3 +80,38 @@ def test_the_first_run_makes_the_home_when_it_is_asked_to(world: World) -> None:
     world.run(init_home=True)
 
     assert (world.epochs(), len(world.launcher.launched)) == (1, 1)
+
+
+def test_a_task_that_remembers_the_driver_leaves_another_home_in_its_place_alone(
+    world: World,
+) -> None:
+    trigger = world.run()
+    home, volume = Path(world.uri), Path(f"{world.uri}.volume")
+    home.rename(volume)
+    world.run(init_home=True)
+    world.crash()
+    before = {path: path.read_bytes() for path in home.rglob("*") if path.is_file()}
+
+    waiting = world.wake(trigger)
+    again = world.wake(waiting)
+
+    assert len(world.launcher.launched) == 2
+    assert {path: path.read_bytes() for path in home.rglob("*") if path.is_file()} == before
+    assert (again.watched, again.mark) == (trigger.watched, trigger.mark)
+    home.rename(f"{world.uri}.other")
+    volume.rename(home)
+    assert world.wake(again).watched == 1
+    assert len(world.launcher.launched) == 2
+
+
+def test_a_newer_epoch_does_not_hide_another_home(world: World) -> None:
+    trigger = world.run()
+    home = Path(world.uri)
+    home.rename(f"{world.uri}.volume")
+    world.run(init_home=True)
+    world.home.create_epoch(replace(world.epoch(), number=2, token="another"))
+
+    again = world.wake(trigger)
+
+    assert (again.watched, again.mark) == (1, trigger.mark)
+    assert len(world.launcher.launched) == 2

@@ -31,7 +31,7 @@ _RENDERED: Final = {
     "accept": "",
     "approvers": "",
     "is_dry_run": "False",
-    "need_approval": "False",
+    "approval": {"begin": "auto"},
 }
 """What the templates of the form become."""
 

@@ -50,7 +50,21 @@ def is_right(_: object) -> None:
         pytest.param(lambda: stream_dags(GREEN), "kept for the other lane", id="dags of a lane"),
         pytest.param(lambda: group(way="paralel"), "way is 'paralel'; give para", id="way"),
         pytest.param(lambda: group(start="frsh"), "start is 'frsh'; give by_gate", id="start"),
-        pytest.param(lambda: group(promote="x"), "promote is 'x'; give ask, auto", id="promote"),
+        pytest.param(
+            lambda: group(approval={"switch": "x"}),
+            r"approval\['switch'\] is 'x'; give ask, auto",
+            id="approval",
+        ),
+        pytest.param(
+            lambda: group(approval={"finalize": "ask"}),
+            r"approval has 'finalize'",
+            id="step",
+        ),
+        pytest.param(
+            lambda: UpgradeOptions(approval={"switch": "ask"}),  # type: ignore[typeddict-unknown-key]
+            r"approval has 'switch'",
+            id="step of a cutover",
+        ),
         pytest.param(lambda: group(replay_from="yesterday"), "give a time such as", id="moment"),
         pytest.param(
             lambda: group(deadlines={"ready": 5}), r"deadlines\['ready'\] is 5", id="deadline"
@@ -79,7 +93,6 @@ def is_right(_: object) -> None:
             id="no options",
         ),
         pytest.param(lambda: CutoverOptions(way="x"), "way is 'x'", id="in form"),
-        pytest.param(lambda: group(finalize="x"), "finalize is 'x'; give ask, auto", id="finalize"),
         pytest.param(
             lambda: UpgradeOptions(sink_habits={"q": "forgets"}),
             r"sink_habits\['q'\] is 'forgets'",
@@ -111,9 +124,10 @@ def test_one_may_stand_for_itself_where_several_can_be_given(tmp_path: Path) -> 
 
 
 def test_templates_are_left_to_the_run() -> None:
-    asked = dict.fromkeys(("way", "start", "promote", "replay_from"), "{{ params.x }}")
+    asked: dict[str, Any] = dict.fromkeys(("way", "start", "replay_from"), "{{ params.x }}")
+    asked["approval"] = {"switch": "{{ params.x }}"}
     preflight: Any = group(**asked).get_task("blue_green.preflight")
-    assert preflight.way == "{{ params.x }}"
+    assert preflight.way == preflight.approval["switch"] == "{{ params.x }}"
 
 
 @pytest.mark.parametrize("way", ["handover", SwitchMethod.HANDOVER])
@@ -127,6 +141,10 @@ def test_a_choice_is_an_enum_or_its_string_and_is_stored_as_a_string(way: str, s
 
 def test_every_start_of_green_can_be_asked_for() -> None:
     form = cutover_params(SPEC)
-    for field, choices in (("start", GreenStart), ("promote", Approval), ("way", SwitchMethod)):
+    for field, choices in (
+        ("start", GreenStart),
+        ("approval_switch", Approval),
+        ("way", SwitchMethod),
+    ):
         assert set(form[field].schema["enum"]) == {choice.value for choice in choices}
         assert form[field].schema["values_display"].keys() == {choice.value for choice in choices}

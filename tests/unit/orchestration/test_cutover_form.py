@@ -59,7 +59,9 @@ def test_what_stands_in_the_form_may_be_sent_as_it_is_and_only_looks() -> None:
     [
         ("way", ["parallel", "handover"]),
         ("start", ["by_gate", "fresh", "cloned", "carried"]),
-        ("promote", ["ask", "auto"]),
+        ("approval_begin", ["ask", "auto"]),
+        ("approval_switch", ["ask", "auto"]),
+        ("approval_end", ["ask", "auto"]),
         ("runtime", ["as it is live", "spark-3.5", "spark-4.3"]),
     ],
 )
@@ -84,7 +86,7 @@ def test_the_authors_wishes_stand_there() -> None:
     assert form["way"].resolve() == "handover"
     assert (form["soak_minutes"].resolve(), form["retain_hours"].resolve()) == (30, 6)
     with pytest.raises(ParamValidationError):
-        form["need_approval"].resolve(False)
+        form["approval_begin"].resolve("auto")
     with pytest.raises(ParamValidationError):
         form["retain_hours"].resolve(0)
 
@@ -117,7 +119,11 @@ def test_what_is_typed_reaches_the_tasks() -> None:
         *("handover", "fresh"),
         "2026-03-01T00:00:00Z",
     )
-    assert (task.promote, task.retain_hours, task.is_dry_run) == ("ask", "24.0", "True")
+    assert (task.approval, task.retain_hours, task.is_dry_run) == (
+        {"switch": "ask", "end": "auto"},
+        "24.0",
+        "True",
+    )
     assert task.asked_course().retain_blue == timedelta(days=1)
 
 
@@ -138,7 +144,7 @@ def test_the_home_of_every_stream_is_rendered_and_no_secret_is_in_the_dag() -> N
 
 
 def test_nothing_is_begun_before_somebody_was_asked_and_the_end_always_comes() -> None:
-    dag = group(finalize="ask")
+    dag = group(approval={"end": "ask"})
 
     assert dag.get_task("blue_green.start_green").upstream_task_ids == {"blue_green.approve"}
     assert dag.get_task("blue_green.settle").trigger_rule == TriggerRule.ALL_DONE
@@ -147,7 +153,7 @@ def test_nothing_is_begun_before_somebody_was_asked_and_the_end_always_comes() -
 
 
 def test_green_is_tended_while_a_person_thinks() -> None:
-    dag = group(finalize="ask")
+    dag = group(approval={"end": "ask"})
 
     for question, beside in (("approve_switch", "switch"), ("approve_end", "soak")):
         asked, waits = dag.get_task(f"blue_green.{question}"), dag.get_task(f"blue_green.{beside}")
@@ -164,10 +170,10 @@ def test_the_switch_keeps_its_worker_until_green_is_live() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"finalize": "maybe"}, "finalize is 'maybe'"),
+        ({"approval": {"end": "maybe"}}, r"approval\['end'\] is 'maybe'"),
         ({"deadlines": {"napping": timedelta(1)}}, "'napping' has no deadline"),
     ],
-    ids=["finalize", "deadlines"],
+    ids=["approval", "deadlines"],
 )
 def test_what_cannot_be_is_said_when_the_dag_is_parsed(given: dict[str, Any], said: str) -> None:
     with pytest.raises(SpecError, match=said):

@@ -88,19 +88,19 @@ def test_a_place_that_knows_no_runtime_takes_any_name(
 def test_whom_the_author_has_named_nobody_can_do_without() -> None:
     form = upgrade_params(SPEC, approvers=["ann", "bob"])
 
-    assert form["need_approval"].resolve() is True
+    assert form["approval_begin"].resolve() == "ask"
     with pytest.raises(ParamValidationError):
-        form["need_approval"].resolve(False)
+        form["approval_begin"].resolve("auto")
     assert form["approvers"].resolve(["ann"]) == ["ann"]
     with pytest.raises(ParamValidationError):
         form["approvers"].resolve(["mallory"])
 
 
 def test_without_named_approvers_the_form_decides() -> None:
-    form = upgrade_params(SPEC, need_approval=False)
+    form = upgrade_params(SPEC, approval={"begin": "auto"})
 
-    assert form["need_approval"].resolve() is False
-    assert form["need_approval"].resolve(True) is True
+    assert form["approval_begin"].resolve() == "auto"
+    assert form["approval_begin"].resolve("ask") == "ask"
     assert form["approvers"].resolve(["ann"]) == ["ann"]
 
 
@@ -168,10 +168,8 @@ def test_what_is_left_empty_is_what_the_dag_says(params: dict[str, Any]) -> None
 @pytest.mark.parametrize(
     ("params", "dry_run", "approval", "approvers"),
     [
-        pytest.param({}, "True", "True", "", id="no form"),
-        pytest.param(
-            sent(dry_run=False, approvers=["a", "b"]), "False", "True", "a,b", id="a form"
-        ),
+        pytest.param({}, "True", "ask", "", id="no form"),
+        pytest.param(sent(dry_run=False, approvers=["a", "b"]), "False", "ask", "a,b", id="a form"),
     ],
 )
 def test_who_is_asked_and_whether_anything_is_done(
@@ -183,7 +181,11 @@ def test_who_is_asked_and_whether_anything_is_done(
     task.body = ""
     task.render_template_fields({"params": params})
 
-    assert (task.is_dry_run, task.need_approval, task.approvers) == (dry_run, approval, approvers)
+    assert (task.is_dry_run, task.approval, task.approvers) == (
+        dry_run,
+        {"begin": approval},
+        approvers,
+    )
 
 
 def test_another_size_reaches_the_tasks() -> None:

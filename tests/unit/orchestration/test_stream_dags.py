@@ -168,7 +168,7 @@ def test_a_restart_of_which_nobody_is_asked_knows_it(
     look, approve = dag.get_task("rescale.preflight"), dag.get_task("rescale.approve")
 
     assert look.same_code
-    assert look.need_approval == (approve.need_approval if asks is None else asks)
+    assert look.approval == (approve.approval if asks is None else {"begin": "ask"})
     assert look.is_dry_run == approve.is_dry_run
 
 

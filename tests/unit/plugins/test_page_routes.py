@@ -188,7 +188,7 @@ def test_a_hostile_name_is_not_found_and_opens_nothing(
         app = page_app(home, monkeypatch.setattr, stream=name)
         with TestClient(app) as client:
             rows = client.get("/api/fleet").json()["streams"]
-            assert {row["state"] for row in rows} <= {"unreadable", "loading"}, name
+            assert {row["state"] for row in rows} <= {"unreadable", "reading"}, name
             path = quote(name, safe="")
             reply = client.get(f"/api/streams/orders_eu/{path}")
             assert reply.status_code in (403, 404, 422, 503), (name, reply.text)
@@ -322,7 +322,7 @@ def test_a_start_on_the_page_closes_the_circuit(client: TestClient, home: Path) 
 def test_a_cutover_is_given_up_from_the_page(client: TestClient, home: Path) -> None:
     path = "/api/streams/fraud_eu/fraud_eu"
     acts = {one["act"]: one for one in client.get(path).json()["acts"]}
-    assert acts["cutover.abort"]["danger"]
+    assert acts["cutover.abort"]["asks_name"]
     reply = client.post(
         f"{path}/acts/cutover.abort",
         headers=as_user("editor", **ACT),
@@ -500,7 +500,7 @@ def test_a_stream_that_does_not_belong_to_the_dag_is_not_shown(
         reply = client.get("/api/streams/other/orders_eu")
         rows = client.get("/api/fleet").json()["streams"]
     assert reply.status_code == 403
-    assert {row["state"] for row in rows} <= {"unreadable", "loading"}
+    assert {row["state"] for row in rows} <= {"unreadable", "reading"}
 
 
 def test_a_home_that_is_away_leaves_the_page_with_what_is_known(
@@ -520,7 +520,7 @@ def test_a_home_that_is_away_leaves_the_page_with_what_is_known(
 
     with TestClient(app) as client:
         known = until(
-            lambda: [r for r in rows() if r["state"] not in ("loading", "unreadable")], "a look"
+            lambda: [r for r in rows() if r["state"] not in ("reading", "unreadable")], "a look"
         )
         shutil.move(home, f"{home}.away")
         # More than once: what was known of it is given up at the first contradiction.

@@ -15,6 +15,8 @@ import pytest
 
 from airflow_streaming.model.records.cutover_table import CutoverState
 from airflow_streaming.model.records.upgrade_table import Stage
+from airflow_streaming.reports.markdown import markdown
+from airflow_streaming.reports.report import Paragraph, report_of, table, value
 
 ROOT = Path(__file__).parents[3]
 STATIC = ROOT / "airflow_streaming/plugins/static"
@@ -151,6 +153,7 @@ HOSTILE_REPORTS = {
     "code": "`a` " * 50_000,
     "paragraphs": "a\n\n" * 66_000,
     "ticks": "`" * 200_000,
+    "lists_in_lists": "".join(f"{' ' * depth}- a\n" for depth in range(600)),
 }
 
 
@@ -183,6 +186,29 @@ def test_a_report_is_read_as_markdown() -> None:
         node("ul", node("li", node("b", "bold"), " and ", node("code", "code"))),
         node("p", "A * star."),
     )
+
+
+@needs_node
+def test_details_of_a_finding_are_a_list_below_it_and_steps_keep_their_numbers() -> None:
+    found, _ = rendered("- **bad** one\n    - now: a\n    - after: b\n- two\n\n1. stop\n2. start\n")
+
+    details = node("ul", node("li", "now: a"), node("li", "after: b"))
+    assert found == node(
+        "article",
+        node("ul", node("li", node("b", "bad"), " one", details), node("li", "two")),
+        node("ol", node("li", "stop"), node("li", "start")),
+    )
+
+
+@needs_node
+def test_what_a_report_escapes_the_page_shows_as_it_was() -> None:
+    every = "a[0](b) [c] \\ * _d_ ~e~ <f> g|h #i &amp; j.k"
+    report = report_of([Paragraph(value(every)), table(("name",), [(value(every),)])])
+
+    found, _ = rendered(markdown(report))
+
+    rows = node("tbody", node("tr", node("th", "name")), node("tr", node("td", every)))
+    assert found == node("article", node("p", every), node("table", rows))
 
 
 def node(tag: str, *children: object) -> dict[str, object]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
@@ -50,6 +51,21 @@ def test_a_value_as_text_is_one_paragraph_of_text(value: str) -> None:
 
     assert blocks(page) == (["paragraph_open", "inline", "paragraph_close"] if shown(value) else [])
     assert "".join(map(read, inlines(page))) == shown(value)
+
+
+@pytest.mark.parametrize(
+    ("told", "shown"),
+    [
+        ("sources[0]", "sources[0]"),
+        ("sources[0].user_state", "sources[0].user_state"),
+        ("a[0](http://x)", "a\\[0\\](http://x)"),
+        ("[0]", "\\[0\\]"),
+        ("a[x]", "a\\[x\\]"),
+        ("_a_ b_ _c", "\\_a\\_ b\\_ \\_c"),
+    ],
+)
+def test_a_sign_is_escaped_only_where_it_could_be_markup(told: str, shown: str) -> None:
+    assert (escape.text(told), escape.cell(told)) == (shown, shown)
 
 
 @given(HOSTILE, st.sampled_from([escape.text, escape.code, escape.prose]))

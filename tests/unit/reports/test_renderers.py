@@ -73,6 +73,28 @@ def report_on(text: str) -> Report:
     )
 
 
+def test_findings_are_indented_below_their_decision_and_nowhere_else() -> None:
+    finding = Finding(label="bad", tone=Tone.BAD, rule="r", message="m", details=(("now", "x"),))
+    report = report_of(
+        [
+            Verdict(subject="Decision", word="bad", tone=Tone.BAD),
+            finding,
+            Paragraph("Then."),
+            Heading("Apart"),
+            finding,
+        ]
+    )
+
+    told = ["  bad  r", "      m", "      now: x"]
+    apart = [one.removeprefix("  ") for one in told]
+    assert plain(report).splitlines() == [
+        *("Decision: BAD", "", *told, "", "Then.", "", "Apart", *apart)
+    ]
+    printed = io.StringIO()
+    Console(file=printed, width=80).print(*rendered(report), sep="\n")
+    assert [one.rstrip() for one in printed.getvalue().splitlines()][2:4] == told[:2]
+
+
 def structure(page: str) -> list[str]:
     return [f"{token.type} {token.tag}" for token in PARSER.parse(page)]
 

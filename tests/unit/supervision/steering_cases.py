@@ -74,6 +74,10 @@ TABLE: Final[dict[str, tuple[dict[str, Any], str]]] = {
     # A home that has lost what the task has seen in it.
     "a home that has become empty is waited for": ({"seen": None, "watched": EPOCH}, "watch"),
     "a home restored to the past is waited for": ({"seen": DEAD, "watched": EPOCH + 1}, "watch"),
+    "another home in its place is waited out": (
+        {"seen": DEAD, "watched": EPOCH, "is_other_home": True},
+        "watch",
+    ),
     "also with a stop in it": ({"seen": DEAD, "watched": EPOCH + 1, "desired": STOPPED}, "watch"),
     # A driver that runs.
     "a healthy driver is watched": ({}, "watch"),

@@ -17,6 +17,7 @@ from airflow_streaming.changes.upgrade.rollback import Ways
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.gates.findings import GateDecision
 from airflow_streaming.launch.runtime import Runtime
+from airflow_streaming.model.arguments.accepted import REPLAY
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.upgrade import RollbackMethod, SinkReplaySemantics
 from airflow_streaming.model.spark.plan import QueryPlan, ScriptPlan, SinkPlan
@@ -110,7 +111,9 @@ def test_without_old_plans_there_is_no_way_back(
     same_code: bool, stream: Upgraded, look: Look
 ) -> None:
     ways = Ways(
-        has_rewinder=True, accept_replay=True, habits={QUERY: SinkReplaySemantics.OVERWRITES}
+        has_rewinder=True,
+        accepted={REPLAY},
+        habits={QUERY: SinkReplaySemantics.OVERWRITES},
     )
     found = look(PLAN, ways=ways, **of_same_code(stream) if same_code else {})
     assert found.rollback.way is NONE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +17,7 @@ from airflow_streaming.gates.findings import (
     Pattern,
     report_of,
 )
+from airflow_streaming.model.arguments.accepted import NO_ROLLBACK
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.upgrade import RollbackMethod, RollbackPlan, SoakTerms
 from airflow_streaming.reports.markdown import markdown
@@ -66,18 +68,20 @@ def test_differences_are_told_key_by_key() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rollback", "needs_way_back", "decision"),
+    ("rollback", "accepted", "decision"),
     [
-        pytest.param(REWIND, True, GateDecision.ALLOWED, id="as if never tried"),
-        pytest.param(REPLAY, True, GateDecision.ALLOWED_WITH_CONSEQUENCE, id="with a replay"),
-        pytest.param(NONE, True, GateDecision.NOT_ALLOWED, id="none"),
-        pytest.param(NONE, False, GateDecision.ALLOWED_WITH_CONSEQUENCE, id="none, accepted"),
+        pytest.param(REWIND, (), GateDecision.ALLOWED, id="as if never tried"),
+        pytest.param(REPLAY, (), GateDecision.ALLOWED_WITH_CONSEQUENCE, id="with a replay"),
+        pytest.param(NONE, (), GateDecision.NOT_ALLOWED, id="none"),
+        pytest.param(
+            NONE, [NO_ROLLBACK], GateDecision.ALLOWED_WITH_CONSEQUENCE, id="none, accepted"
+        ),
     ],
 )
 def test_the_way_back_decides_with_the_gates(
-    rollback: RollbackPlan, needs_way_back: bool, decision: GateDecision
+    rollback: RollbackPlan, accepted: Sequence[str], decision: GateDecision
 ) -> None:
-    report = joined([report_of([])], rollback, needs_way_back=needs_way_back)
+    report = joined([report_of([])], rollback, accepted=accepted)
 
     assert report.decision is decision
 

@@ -63,7 +63,7 @@ def test_each_sink_has_its_way_back_when_formats_do_not_fit_backwards(
 ) -> None:
     asked = [(False, False), (True, False), (False, True), (True, True)]
     found = [
-        way(sink, back=MISFIT, has_rewinder=rewinder, accept_replay=replay)
+        way(sink, back=MISFIT, has_rewinder=rewinder, accepts_replay=replay)
         for rewinder, replay in asked
     ]
     assert tuple(plan.way for plan in found) == ways
@@ -112,7 +112,7 @@ def test_nothing_is_resumed_unless_both_gates_say_that_it_fits(
 def test_what_makes_a_rewind_impossible_is_found_beforehand(
     sinks: list[SinkFacts], said: str
 ) -> None:
-    found = plan_rollback(sinks, back=MISFIT, has_rewinder=True, accept_replay=True)
+    found = plan_rollback(sinks, back=MISFIT, has_rewinder=True, accepts_replay=True)
     assert found.way is NONE
     assert said in found.reason
     assert "blue-green" in found.refused
@@ -122,7 +122,7 @@ def test_one_sink_without_a_way_back_decides_for_the_whole_stream() -> None:
     found = way(FILE, KAFKA, back=MISFIT)
     assert found.way is NONE
     assert "Query 'topic' appends (kafka events)" in found.reason
-    assert found.refused.startswith("Accept duplicate rows; or run")
+    assert found.refused.startswith("Accept duplicate rows: accept=rollback.replay; or run")
 
 
 @pytest.mark.parametrize(
@@ -131,10 +131,10 @@ def test_one_sink_without_a_way_back_decides_for_the_whole_stream() -> None:
         ([FILE], {}, []),
         ([facts(SinkReplaySemantics.OVERWRITES)], {}, ["under the same ids"]),
         ([facts(SinkReplaySemantics.OVERWRITES)], {"has_rewinder": True}, []),
-        ([KAFKA, FILE], {"accept_replay": True}, ["once more (kafka events)"]),
+        ([KAFKA, FILE], {"accepts_replay": True}, ["once more (kafka events)"]),
         (
             [KAFKA, facts(SinkReplaySemantics.OVERWRITES)],
-            {"accept_replay": True},
+            {"accepts_replay": True},
             ["once more (kafka events)", "under the same ids"],
         ),
     ],

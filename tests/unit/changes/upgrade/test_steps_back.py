@@ -7,16 +7,9 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.changes.upgrade.steps_back import (
-    DROPPED_CONF,
-    OLDER_SCRIPT,
-    OLDER_SPARK,
-    STEPS_BACK,
-    check_accepted,
-    steps_back,
-)
-from airflow_streaming.exceptions import SpecError
+from airflow_streaming.changes.upgrade.steps_back import steps_back
 from airflow_streaming.gates.findings import GateDecision
+from airflow_streaming.model.arguments.accepted import DROPPED_CONF, OLDER_SCRIPT, OLDER_SPARK
 from airflow_streaming.model.records.deployment import Deployment
 from tests.unit.home.make import make_deployment
 
@@ -112,9 +105,3 @@ def test_each_step_back_is_refused_until_its_code_is_accepted() -> None:
         f"{live.application} ({B[:12]})",
         "spark.a=1",
     ]
-
-
-def test_an_unknown_code_is_refused() -> None:
-    assert check_accepted(STEPS_BACK) == frozenset(STEPS_BACK)
-    with pytest.raises(SpecError, match="'older'"):
-        check_accepted(["older"])

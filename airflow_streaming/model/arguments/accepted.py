@@ -1,0 +1,56 @@
+"""
+The codes of the findings that a user accepts: in a form, in the options of a change, or for an operator.
+
+A finding that is not accepted refuses the change. Its remedy names the code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.arguments.fields import is_filled_in
+
+OLDER_SPARK: Final = "live.older_spark"
+OLDER_SCRIPT: Final = "live.older_script"
+DROPPED_CONF: Final = "live.dropped_conf"
+REPLAY: Final = "rollback.replay"
+"""After a rollback a sink that only appends has rows twice."""
+NO_ROLLBACK: Final = "rollback.none"
+"""The new deployment cannot be rolled back once it has written."""
+STEPS_BACK: Final = (OLDER_SPARK, OLDER_SCRIPT, DROPPED_CONF)
+"""Steps back from the live deployment. A cutover has these alone: its way back is the kept blue."""
+OF_UPGRADE: Final = (*STEPS_BACK, REPLAY, NO_ROLLBACK)
+"""Codes of an upgrade in place and of a restart."""
+
+
+def accepted_codes(
+    accept: Sequence[str] | str, acceptable: Sequence[str] = OF_UPGRADE
+) -> frozenset[str]:
+    """
+    Return the codes that a user accepts.
+
+    :param accept: A list, or a text with commas.
+    :raises SpecError: a code is unknown.
+    """
+    given = accept.split(",") if isinstance(accept, str) else accept
+    codes = frozenset(code.strip() for code in given if code.strip())
+    if unknown := sorted(codes - set(acceptable)):
+        raise SpecError(f"accept has {unknown[0]!r:.80}; give {', '.join(acceptable)}.")
+    return codes
+
+
+def check_accepted(
+    accept: Sequence[str] | str | None, acceptable: Sequence[str] = OF_UPGRADE
+) -> None:
+    """
+    Check the codes that an author has written out; those of a template are checked by the task.
+
+    :raises SpecError: a code is unknown.
+    """
+    if accept is None or is_filled_in(accept):
+        return
+    given = [accept] if isinstance(accept, str) else accept
+    if not any(is_filled_in(code) for code in given):
+        accepted_codes(accept, acceptable)

@@ -1,0 +1,141 @@
+"""
+Lists a home with thousands of streams: `list`, `top`, the names, and `doctor` of one stream.
+
+    python -m benchmarks.large_home --streams 10000
+
+Each stream has what a living one has after a day: one deployment, three epochs with launches and
+statuses, forty events, six alerts, an owner, a desired state and a supervision record.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import os
+import resource
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from airflow_streaming.cli.main import main as command
+from airflow_streaming.home.home import open_home
+from airflow_streaming.model.names import Layout
+from airflow_streaming.model.records.alert import AlertKind
+from airflow_streaming.model.records.control import DesiredState, Event, EventKind
+from airflow_streaming.model.records.supervision import Supervision
+from airflow_streaming.supervision.alerts.alerting import RESTART_KEY, Alert
+from tests.unit.home.make import (
+    NOON,
+    SCRIPT,
+    make_death,
+    make_decision,
+    make_deployment,
+    make_epoch,
+    make_launch,
+    make_status,
+)
+
+EPOCHS: Final = 3
+EVENTS: Final = 40
+ALERTS: Final = 6
+TEMPLATE: Final = "orders"
+
+
+def make_template(home: str) -> Path:
+    """Record one stream; return its folder."""
+    stream = open_home(home).stream(TEMPLATE)
+    stream.create_deployment(make_deployment(stream=TEMPLATE), SCRIPT)
+    stream.want(DesiredState.RUNNING, by="kim", reason="First.", now=NOON)
+    stream.supervise(Supervision(number=0, by="kim", at=NOON))
+    for number in range(1, EPOCHS + 1):
+        stream.create_epoch(make_epoch(number))
+        stream.record_launch(make_launch(number))
+        path = Layout(TEMPLATE).epoch(number, "status.json")
+        stream.store.replace(path, make_status(number).to_bytes())
+        if number < EPOCHS:
+            stream.declare_dead(make_death(number))
+            stream.record_restart_decision(make_decision(number))
+    for number in range(EVENTS):
+        at = NOON + timedelta(seconds=number)
+        stream.add_event(
+            Event(event=EventKind.LAUNCHED, at=at, by="kim", message=f"Event {number}.")
+        )
+    for number in range(ALERTS):
+        stream.add_alert(an_alert(number))
+    return Path(home, TEMPLATE)
+
+
+def an_alert(number: int) -> Alert:
+    return Alert(
+        stream=TEMPLATE,
+        by="kim",
+        alert=AlertKind.RECOVERED if number % 2 else AlertKind.RESTARTED,
+        at=NOON + timedelta(minutes=number),
+        key=RESTART_KEY,
+        reason="Driver failed.",
+        epoch=1,
+    )
+
+
+def make_home(home: Path, streams: int) -> None:
+    """Copy the records of one stream under other names; its name is in their bytes."""
+    template = make_template(str(home))
+    files = [(path.relative_to(template), path.read_bytes()) for path in template.rglob("*.json")]
+    for number in range(streams):
+        name = f"{TEMPLATE}_{number:05d}"
+        for path, data in files:
+            place = home / name / path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            named = data.replace(b'"orders"', f'"{name}"'.encode())
+            place.write_bytes(named.replace(b"/orders/", f"/{name}/".encode()))
+
+
+def timed(act: Callable[[], Any]) -> tuple[float, float, int]:
+    """Return the seconds, the CPU seconds and the bytes printed of an act."""
+    began, used, out = time.perf_counter(), time.process_time(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
+        act()
+    return time.perf_counter() - began, time.process_time() - used, len(out.getvalue())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
+    parser.add_argument("--streams", type=int, default=10_000)
+    parser.add_argument("--home", type=Path, help="keep the home here, and use it if it is there")
+    parser.add_argument("--only", default="", help="the one command to run")
+    arguments = parser.parse_args()
+    home = arguments.home or Path(tempfile.mkdtemp())
+    if not (home / TEMPLATE).exists():
+        home.mkdir(parents=True, exist_ok=True)
+        began = time.perf_counter()
+        make_home(home, arguments.streams)
+        print(f"{arguments.streams} streams written in {time.perf_counter() - began:.0f} s")
+    os.environ["AIRFLOW_STREAMING_HOME"] = str(home)
+    one = f"{TEMPLATE}_00007"
+    acts = {
+        "list": lambda: command(["list"]),
+        "list --json": lambda: command(["list", "--json"]),
+        "top": lambda: command(["top", "--once"]),
+        "names": lambda: open_home(str(home)).streams(),
+        "doctor": lambda: command(["doctor", one]),
+        "status": lambda: command(["status", "nosuch"]),
+    }
+    for name, act in acts.items():
+        if arguments.only in ("", name):
+            seconds, cpu, size = timed(act)
+            memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+            print(
+                f"{name:12} {seconds:6.1f} s  {cpu:6.1f} s CPU  {size / 1e6:6.2f} MB printed"
+                f"  {memory:5.0f} MB peak"
+            )
+    if arguments.home is None:
+        shutil.rmtree(home)
+
+
+if __name__ == "__main__":
+    main()

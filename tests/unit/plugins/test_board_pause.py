@@ -1,0 +1,103 @@
+"""A page that is opened after a pause shows what a new look has seen, and never rows of long ago."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from airflow_streaming.plugins.access.looks import Looks
+from tests.unit.plugins.test_drivers import keeps
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+PAUSE = 120.0
+
+
+class Watched:
+    """A board over streams whose looks a test may hold up, with a clock that the test moves."""
+
+    def __init__(self, *names: str) -> None:
+        from airflow_streaming.plugins.board import Boards
+
+        self.now, self.state, self.error = 1_000.0, "healthy", ""
+        self.may_look = threading.Event()
+        self.may_look.set()
+        self.kept = [keeps("", stream=name) for name in names]
+        self.boards = Boards(Looks(), clock=lambda: self.now)
+        self.boards._look_at = self.look  # type: ignore[method-assign]
+
+    def look(self, kept: Any) -> dict[str, Any]:
+        self.may_look.wait(60)
+        if self.error:
+            raise OSError(self.error)
+        return {"state": self.state, "level": "well", "rank": 4}
+
+    async def rows(self) -> list[tuple[str, float | None]]:
+        return [(row["state"], row["age"]) for row in await self.boards.rows(self.kept)]
+
+    async def looked(self) -> None:
+        """Wait until no look is running."""
+        for board in self.boards._boards.values():
+            if board.task is not None:
+                await board.task
+
+
+async def test_the_first_rows_after_a_pause_are_those_of_a_new_look() -> None:
+    watched = Watched("orders", "clicks")
+    assert await watched.rows() == [("healthy", 0.0)] * 2
+    watched.now, watched.state = watched.now + PAUSE, "degraded"
+
+    assert await watched.rows() == [("degraded", 0.0)] * 2
+
+
+async def test_a_look_that_lasts_is_shown_as_reading_and_not_as_the_rows_before_the_pause(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from airflow_streaming.plugins import board
+
+    monkeypatch.setattr(board, "FIRST_WAIT", 0.01)
+    watched = Watched("orders")
+    await watched.rows()
+    await watched.looked()
+    before = watched.boards.seen_at(watched.kept)
+    watched.now += PAUSE
+    watched.may_look.clear()
+    try:
+        [row] = await watched.boards.rows(watched.kept)
+        assert (row["state"], row["age"]) == ("reading", None)
+        assert row["reason"] == "Last seen 2 min ago: healthy. A new look has begun."
+        assert watched.boards.seen_at(watched.kept) != before  # no browser shows its old copy
+    finally:
+        watched.may_look.set()
+    await watched.looked()
+    assert await watched.rows() == [("healthy", 0.0)]
+
+
+async def test_a_page_that_stays_open_keeps_its_rows_while_a_look_is_due() -> None:
+    watched = Watched("orders")
+    await watched.rows()
+    await watched.looked()
+    watched.may_look.clear()
+    try:
+        for age in (5.0, 10.0, 15.0, 20.0, 25.0):
+            watched.now += 5.0
+            assert await watched.rows() == [("healthy", age)]
+    finally:
+        watched.may_look.set()
+    await watched.looked()
+
+
+async def test_a_home_that_does_not_answer_after_a_pause_leaves_what_is_known_with_its_age() -> (
+    None
+):
+    watched = Watched("orders")
+    await watched.rows()
+    await watched.looked()
+    watched.now, watched.error = watched.now + PAUSE, "gone"
+    await watched.rows()
+    await watched.looked()
+
+    [row] = await watched.boards.rows(watched.kept)
+
+    assert (row["state"], row["age"], row["away"]) == ("healthy", PAUSE, "gone")
