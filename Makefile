@@ -93,7 +93,7 @@ java:
 
 # Hashes are those of PyPI's files. A mirror that builds or rebuilds packages serves others, so they are
 # asked for on request only, and then nothing without one is installed.
-$(INSTALLED): pyproject.toml constraints.txt constraints-hashes.txt scripts/install.sh
+$(INSTALLED): pyproject.toml constraints.txt constraints-hashes.txt scripts/install.sh scripts/seed.txt
 	@echo "Installing Airflow, the provider and the tools into .venv ..."
 ifdef HASHES
 	@scripts/install.sh .venv --require-hashes --requirement constraints-hashes.txt
@@ -143,8 +143,8 @@ $(ICEBERG): scripts/install.sh scripts/iceberg_jar.py | $(INSTALLED)
 	  $(BIN)/python scripts/iceberg_jar.py .runtimes/iceberg .runtimes/iceberg/iceberg-spark-runtime.jar && touch $@ || \
 	  echo "Iceberg's jar cannot be had here; the tests of a lake are skipped."
 
-audit: $(INSTALLED) ## Look for known vulnerabilities of what constraints.txt names.
-	$(BIN)/uv tool run pip-audit@2.10.1 --strict --requirement constraints.txt --no-deps --disable-pip
+audit: $(INSTALLED) ## Look for known vulnerabilities of what constraints.txt and scripts/seed.txt name.
+	$(BIN)/uv tool run pip-audit@2.10.1 --strict --requirement constraints.txt --requirement scripts/seed.txt --no-deps --disable-pip
 
 clean: ## Remove everything that make made.
 	rm -rf .venv .runtimes .demo .mypy_cache .ruff_cache .pytest_cache .test-*.log .nightly $(QUEUE)

@@ -68,6 +68,14 @@ _OPTIONS: Final = {
         "Folder of the worker's host for driver logs. Empty means 'streams' in AIRFLOW_HOME.",
         example="/var/log/streams",
     ),
+    "driver_log_mb": _option(
+        "Megabytes that the log of one driver may take on the worker's host, from 2 to 100000. The driver "
+        "copies a log of half the size to <log>.1 and begins it anew. Launchers of clusters leave the log to "
+        "the cluster.",
+        example="500",
+        default="100",
+        type_="integer",
+    ),
 }
 
 

@@ -234,7 +234,7 @@ class ChangeOptions:
     """
     Options that every change of a stream has.
 
-    :param soak: What the new deployment must show before it is kept.
+    :param soak: What the new deployment must show before it is kept; the form may replace ``soak.at_most``.
     :param approvers: Ids of the users who may approve; the user who starts a run may name fewer of
         them, not others. Empty: the form decides.
     :param approval: Whether a user is asked, by step; ``None``: the form decides about all steps. With

@@ -33,6 +33,12 @@ class Settings:
     file. Must not be cleaned while streams run. Default: ``streams`` in AIRFLOW_HOME.
     """
 
+    driver_log_mb: int = 100
+    """
+    Megabytes that a driver's log and its older part, ``<log>.1``, may have together; the ``local``
+    launcher bounds them.
+    """
+
     metrics_endpoints: tuple[str, ...] = ()
     """
     Endpoints of drivers that we did not launch and that may be asked, each ``http://host:port``.
@@ -104,6 +110,7 @@ def read_settings() -> Settings:
         ui_hosts=_listed(conf.get("streaming", "ui_hosts", fallback="")),
         clusters=tuple((conf.get("streaming", "clusters", fallback="") or "").split()),
         driver_folder=Path(folder or Path(airflow_home).expanduser() / "streams"),
+        driver_log_mb=int(_number("driver_log_mb", conf.get, 100, least=2, most=100_000)),
         page_deadline=_number("page_deadline", conf.get, 4.0, least=0.5, most=30.0),
         page_threads=int(_number("page_threads", conf.get, 8, least=2, most=64)),
     )

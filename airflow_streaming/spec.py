@@ -116,6 +116,10 @@ class StreamSpec:
         With dynamic allocation Spark is given the limits instead, unless ``conf`` has its own.
     :param stop_grace: How long a stop may wait for a batch boundary before the driver is killed, at
         most one day.
+    :param repair_sinks: Before a launch, move the one batch out of a file sink that its checkpoint has planned
+        and not committed, which a killed driver leaves there. ``False``: the launch only looks, and
+        timeline and alert name ``airflow-streaming checkpoint repair``, the same repair by hand. It matters
+        to queries with state in checkpoint format 2, which cannot start before.
     :param form_policy: Which of these fields a run may give in a form, its conf, or a template of both;
         default: sizes, plain settings of Spark and a configured runtime, and no code.
     :raises SpecError: a field is of another kind, or out of its range; fields that are templates are
@@ -163,6 +167,7 @@ class StreamSpec:
     stop_grace: Annotated[timedelta, Range(least=timedelta(0), most=MAX_STOP_GRACE)] = (
         USUAL_STOP_GRACE
     )
+    repair_sinks: bool = True
     form_policy: FormPolicy = field(default_factory=FormPolicy)
 
     def __repr__(self) -> str:

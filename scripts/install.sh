@@ -27,6 +27,15 @@ if [ ! -x "$venv/bin/python" ]; then
     echo "Python cannot make virtual environments. On Debian: apt-get install python3-venv" >&2
     exit 1
   }
+  # With hashes, both are among the files that have one.
+  case " $* " in
+    *" --require-hashes "*) ;;
+    *)
+      "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --upgrade \
+        --requirement "$(dirname "$0")/seed.txt" ||
+        echo "pip and setuptools of $venv stay as old as its Python: scripts/seed.txt cannot be installed here."
+      ;;
+  esac
 fi
 
 # Where every file has to have a known hash, pip does the work: nothing vouches for uv itself yet.

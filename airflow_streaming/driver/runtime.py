@@ -57,7 +57,7 @@ from airflow_streaming.driver.launch_context import (
 from airflow_streaming.driver.lease import LeaseKeeper, instant
 from airflow_streaming.driver.live_outputs import LiveOutputs
 from airflow_streaming.driver.monitoring.heartbeat import Report
-from airflow_streaming.driver.monitoring.output_mask import OutputMask
+from airflow_streaming.driver.monitoring.output_files import OutputFiles
 from airflow_streaming.driver.monitoring.queries import Queries
 from airflow_streaming.driver.plan.functions import set_own_places
 from airflow_streaming.driver.plan.keeping import PlanKeeper
@@ -85,9 +85,11 @@ from airflow_streaming.exceptions import (
 from airflow_streaming.model.lease import HeldLease, Instant
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.epoch import Epoch, Exit
-from airflow_streaming.model.spark.conf import DIES_WITH_JVM, secret_values
+from airflow_streaming.model.spark.conf import DIES_WITH_JVM, LOG_BYTES, secret_values
 from airflow_streaming.model.spark.failures import hide
+from airflow_streaming.model.spark.kafka_places import kafka_places
 from airflow_streaming.model.spark.own_places import places_of
+from airflow_streaming.model.spark.plan import QueryPlan
 from airflow_streaming.model.storage import LocalStore, Store
 
 SCRIPT_GRACE: Final = 10.0
@@ -158,7 +160,7 @@ class Driver:
             jvm=self._jvm,
             on_jvm_gone=self._end_without_jvm,
         )
-        self._plans = PlanKeeper(store, lane, epoch.number)
+        self._plans = PlanKeeper(store, lane, epoch.number, on_read=self._note_places)
         self._admission = StartGuard(
             deployment.checkpoint,
             queries=self._queries,
@@ -217,6 +219,9 @@ class Driver:
             standby=standby,
         )
         return PromotionBook(self._store, standby, adopt=self._adopt)
+
+    def _note_places(self, plan: QueryPlan) -> None:
+        self._queries.note_places(plan.query, kafka_places(plan))
 
     def _give_up_waiting(self, reason: str) -> None:
         self._ending.ask_stop(Stop(by="the standby itself", reason=reason, grace=0.0))
@@ -356,16 +361,18 @@ def _may_have_lost_jvm(script: ScriptEnd) -> bool:
 def run(arguments: Sequence[str]) -> int:
     """Run the driver that the command line names and return the exit code."""
     log_to_stderr()
-    mask = OutputMask((os.getppid(), os.getpid()) if is_under_jvm() else (os.getpid(),))
+    pids = (os.getppid(), os.getpid()) if is_under_jvm() else (os.getpid(),)
+    most = os.environ.pop(LOG_BYTES, "")
+    outputs = OutputFiles(pids, int(most) if most.isdecimal() else None)
     if os.environ.pop(DIES_WITH_JVM, "") and not die_with_jvm():
         return _leave("This host cannot end the driver together with its JVM.", REFUSED_CODE)
     order, began = DriverArgs.parse(arguments), instant()
     forget_properties(order.properties_file)
-    mask.begin()
+    outputs.begin()
     try:
         return _run(order, began)
     finally:
-        bounded(mask.look, seconds=_LAST_MASK)
+        bounded(outputs.look, seconds=_LAST_MASK)
 
 
 def _run(order: DriverArgs, began: Instant) -> int:

@@ -55,6 +55,7 @@ from airflow_streaming.model.names import other_lane
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.epoch import LOCAL, YARN, Epoch
 from airflow_streaming.model.spark.conf import (
+    LOG_BYTES,
     PY_FILES,
     SHIPPED,
     conf_text,
@@ -378,6 +379,7 @@ class SparkStreamHook(BaseHook):
             environment = listening(environment, master, conf)
             if secret:
                 environment = self._hand_over(secret, options, runtime, environment)
+            environment = {**environment, LOG_BYTES: str(settings.driver_log_mb * 1_000_000)}
             write_private(properties, properties_text(guarded(conf, defaults), defaults))
         except BaseException:
             for file in private_files:

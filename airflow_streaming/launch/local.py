@@ -47,7 +47,7 @@ from airflow_streaming.launch.processes import (
     scan,
 )
 from airflow_streaming.model.host import booted_at, is_proved_rebooted, this_host
-from airflow_streaming.model.names import numbered
+from airflow_streaming.model.names import numbered, older_part
 from airflow_streaming.model.observation import Process, ProcessState
 from airflow_streaming.model.records.epoch import Epoch, Host, Launch
 from airflow_streaming.model.storage import LocalFolder
@@ -301,7 +301,14 @@ def _end_of(file: Path, place: str, most: int, *, since: float) -> DriverLog | N
             return None
         size = opened.seek(0, os.SEEK_END)
         opened.seek(max(0, size - most))
-        return DriverLog(place=place, tail=opened.read(most), size=size)
+        tail = opened.read(most)
+    # A log that was just begun anew says little without its older part.
+    older = (
+        _end_of(file.with_name(older_part(file.name)), place, most - len(tail), since=since)
+        if len(tail) < most
+        else None
+    )
+    return DriverLog(place=place, tail=(older.tail or b"" if older else b"") + tail, size=size)
 
 
 def _spawn(request: LaunchRequest) -> subprocess.Popen[bytes]:

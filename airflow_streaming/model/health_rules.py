@@ -54,6 +54,7 @@ QUERY_FAILED = "query_failed"
 BUILT_IN = frozenset(
     {
         *("stalled", "slow", "hung", "unreachable", QUERY_FAILED, "no_executor"),
+        "source_unreachable",
         *("unfinished_upgrade", "unfinished_cutover"),
     }
 )
@@ -397,6 +398,7 @@ def _observed(column: str, bound: float) -> HealthRule:
 
 _WINDOWS: Final = (
     *("hang_after", "suspended_after", "startup_timeout", "stall_after", "no_executor_after"),
+    "source_unreachable_after",
 )
 
 
@@ -418,6 +420,8 @@ class HealthRules(JsonValue):
     :param stalled: What a stalled query asks for.
     :param no_executor_after: Time without a single executor, on a cluster and with work to do, after
         which it is said; a batch that waits for executors is not called slow or stalled then.
+    :param source_unreachable_after: How long a query waits for brokers that accept no connection before
+        it is said; a batch that waits for them is not called slow or stalled then.
     :param rules: Rules on figures.
     :raises ValueError: a window that takes a pause for a hang, or two rules of one name.
     """
@@ -432,6 +436,7 @@ class HealthRules(JsonValue):
     stall_factor: float = 30.0
     stalled: Severity = Severity.ALERT
     no_executor_after: timedelta = timedelta(minutes=5)
+    source_unreachable_after: timedelta = timedelta(seconds=30)
     rules: tuple[HealthRule, ...] = ()
 
     def __post_init__(self) -> None:

@@ -116,6 +116,11 @@ def is_sha256(text: str) -> bool:
     return _SHA256.fullmatch(text) is not None
 
 
+def older_part(log: str) -> str:
+    """Return the name of the file that a full log of a driver was copied to: ``000017.log.1``."""
+    return f"{log}.1"
+
+
 def numbered(number: int) -> str:
     """Return ``17`` as ``000017``, so that names sort as numbers do."""
     if number < 1:

@@ -53,6 +53,8 @@ class QueryStatus:
     :param committed_ago_s: Time since a batch was last seen committed, or since the start.
     :param active_tasks: Tasks of the batch that run now.
     :param ready_for_s: How long it has had data to read without a batch in work.
+    :param refusal: Why no broker of a source or sink accepts a connection, while the query waits for one.
+    :param refused_for_s: How long it has waited for them.
     :param batch_shift: What is added to Spark's batch ids before a ``foreachBatch`` function sees
         them. All other figures name batches as Spark does.
 
@@ -80,6 +82,8 @@ class QueryStatus:
     committed_ago_s: float | None = None
     active_tasks: int | None = None
     ready_for_s: float | None = None
+    refusal: str = ""
+    refused_for_s: float | None = None
     batch_shift: int = 0
 
     @property

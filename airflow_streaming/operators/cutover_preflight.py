@@ -28,11 +28,11 @@ from airflow_streaming.operators.common.cutover import CutoverTask, found_cutove
 from airflow_streaming.operators.common.cutover_checks import names_of
 from airflow_streaming.operators.common.form_edits import (
     ENDED_XCOM_KEY,
+    bounded,
     choice_of,
     hours,
     is_asked,
     key_of,
-    positive_minutes,
 )
 from airflow_streaming.operators.common.gate import (
     MARKDOWN_XCOM_KEY,
@@ -166,7 +166,7 @@ class CutoverPreflightOperator(CutoverTask):
     :param ready: What green must show before it may become live.
     :param compare: How the outputs of which streams are compared; not at all when empty.
     :param soak: What green must show after the switch.
-    :param soak_minutes: The most that the soak may take; that of ``soak`` when empty. (templated)
+    :param soak_minutes: The bound of a form: replaces ``soak.at_most`` unless it is empty. (templated)
     :param approval: ``switch``: ``ask`` (default) a user before the switch, or ``auto``; ``end``: ``auto``
         (default): a good soak is the point of no return, or ``ask`` for a user's word. (templated)
     :param retain_blue: How long blue's checkpoint and output are kept after that.
@@ -175,7 +175,7 @@ class CutoverPreflightOperator(CutoverTask):
     :param deadlines: How long a state may last, by its name.
     :param sink_habits: What a sink does with a batch id that it has seen, by the query's name.
     :param accept: Codes of steps back from the live deployment that are accepted. (templated)
-    :param is_dry_run: The run only looks. (templated)
+    :param dry_run: The run only looks. (templated)
     """
 
     template_fields: Sequence[str] = (
@@ -202,7 +202,7 @@ class CutoverPreflightOperator(CutoverTask):
         deadlines: Mapping[str, timedelta] | None = None,
         sink_habits: Mapping[str, str] | None = None,
         accept: Sequence[str] | str = (),
-        is_dry_run: bool | str = False,
+        dry_run: bool | str = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -212,7 +212,8 @@ class CutoverPreflightOperator(CutoverTask):
         self.retain_hours = retain_hours
         check_accepted(accept, STEPS_BACK)
         self.accept = accept
-        self.is_dry_run = is_dry_run
+        # BaseOperator has a method called dry_run.
+        self.is_dry_run = dry_run
         self.sink_habits = {query: habit_of(name) for query, name in (sink_habits or {}).items()}
         self.course = CutoverPlan(
             ready=ready or ReadyTerms(),
@@ -306,13 +307,10 @@ class CutoverPreflightOperator(CutoverTask):
 
         :raises SpecError: a field says nothing that can be.
         """
-        soak, course = self.course.soak, self.course
-        minutes = positive_minutes(self.soak_minutes, "soak_minutes")
-        if minutes is not None:
-            soak = replace(soak, at_most=minutes, at_least=min(soak.at_least, minutes))
+        course = self.course
         return replace(
             course,
-            soak=soak,
+            soak=bounded(course.soak, self.soak_minutes),
             promotes_by_itself=not is_asked(self.approval, "switch", Approval.ASK),
             finalizes_by_itself=not is_asked(self.approval, "end", Approval.AUTO),
             retain_blue=hours(self.retain_hours, "retain_hours", course.retain_blue),

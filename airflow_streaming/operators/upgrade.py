@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
@@ -28,7 +27,6 @@ from airflow_streaming.operators.common.form_edits import (
     first_told,
     found_change,
     is_asked,
-    positive_minutes,
     pulled,
 )
 from airflow_streaming.operators.common.gate import REPORT_XCOM_KEY
@@ -54,7 +52,7 @@ class UpgradeApprovalOperator(StreamApprovalOperator):
     here.
 
     :param preflight_task_id: The task whose report is asked about.
-    :param is_dry_run: End here. (templated)
+    :param dry_run: End here. (templated)
     :param approval: ``begin``: ``ask`` (default), or ``auto``: starting the run was the approval. Where there
         are ``allowed_approvers``, they are always asked. (templated)
     """
@@ -70,13 +68,14 @@ class UpgradeApprovalOperator(StreamApprovalOperator):
         self,
         *,
         preflight_task_id: str,
-        is_dry_run: bool | str = False,
+        dry_run: bool | str = False,
         approval: ChangeApproval | str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.preflight_task_id = preflight_task_id
-        self.is_dry_run = is_dry_run
+        # BaseOperator has a method called dry_run.
+        self.is_dry_run = dry_run
         self.approval = approval
 
     def execute(self, context: Context) -> Any:
@@ -135,11 +134,7 @@ class UpgradeStepOperator(UpgradeTask):
     :param until: The stage, by name: ``backed_up``, ``ready`` (the same without a warm-up), ``stopped``,
         ``deployed``, ``launched`` or ``judged``.
     :param preflight_task_id: The task of the same run that made the report.
-    :param soak: What the new deployment must show.
-    :param soak_minutes: The most that the soak may take; that of ``soak`` when empty. (templated)
     """
-
-    template_fields: Sequence[str] = (*UpgradeTask.template_fields, "soak_minutes")
 
     @checked
     def __init__(
@@ -147,15 +142,11 @@ class UpgradeStepOperator(UpgradeTask):
         *,
         until: str,
         preflight_task_id: str,
-        soak: SoakTerms | None = None,
-        soak_minutes: float | str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.until = stage_of(until)
         self.preflight_task_id = preflight_task_id
-        self.soak = soak or SoakTerms()
-        self.soak_minutes = soak_minutes
 
     def execute(self, context: Context) -> dict[str, Any]:
         with self.telling(context):
@@ -225,7 +216,7 @@ class UpgradeStepOperator(UpgradeTask):
 
         return UpgradeTermsRequest(
             rollback=decode(RollbackPlan, report["rollback"], "rollback"),
-            soak=self._soak_terms(report),
+            soak=decode(SoakTerms, report["soak"], "soak"),
             keeps_by_itself=False,  # the checks, and the task that settles it, come first
             stop_grace=self.stream.stop_grace,
             sinks=tuple(decode(SinkFacts, sink, "sink") for sink in report["sinks"]),
@@ -235,14 +226,6 @@ class UpgradeStepOperator(UpgradeTask):
             partitions=int(report.get("partitions", 0)),
             reason=f"Asked by a run of a dag: {report['key']}.",
         )
-
-    def _soak_terms(self, report: Mapping[str, Any]) -> SoakTerms:
-        # A script that starts one of its queries, and not the other, must not soak well.
-        soak = replace(self.soak, queries=self.soak.queries or tuple(report.get("queries", ())))
-        minutes = positive_minutes(self.soak_minutes, "soak_minutes")
-        if minutes is None:
-            return soak
-        return replace(soak, at_most=minutes, at_least=min(soak.at_least, minutes))
 
 
 def stage_of(name: str) -> Stage:

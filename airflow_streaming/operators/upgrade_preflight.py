@@ -17,12 +17,14 @@ from airflow_streaming.model.arguments.accepted import (
     check_accepted,
 )
 from airflow_streaming.model.arguments.fields import checked
+from airflow_streaming.model.codec import encode
 from airflow_streaming.model.records.control import ChangeKind
 from airflow_streaming.model.records.upgrade import SinkReplaySemantics, SoakTerms
 from airflow_streaming.model.records.upgrade_table import UPGRADE, Stage
 from airflow_streaming.operators.common.checkpoint import truth
 from airflow_streaming.operators.common.form_edits import (
     ENDED_XCOM_KEY,
+    bounded,
     found_change,
     is_asked,
     key_of,
@@ -102,7 +104,8 @@ class UpgradePreflightOperator(UpgradeTask):
     to do. The return value is the decision; XCom ``report`` is what the next tasks go by, and
     ``markdown`` the page for the approver.
 
-    :param soak: What the new deployment must show; it stands on the page.
+    :param soak: What the new deployment must show before it is kept.
+    :param soak_minutes: The bound of a form: replaces ``soak.at_most`` unless it is empty. (templated)
     :param sink_habits: What a sink does with a batch id that it has seen, by the query's name:
         ``overwrites``, ``remembers``, ``appends`` or ``nothing``. A file sink needs none.
     :param accept: Codes of findings that are accepted: steps back from the live deployment
@@ -116,7 +119,7 @@ class UpgradePreflightOperator(UpgradeTask):
     :param even_if_equal: Continue when nothing differs: a plain restart with all of an upgrade's care.
     :param prewarm: Warm the new driver up before the old one is stopped, where the launcher can; empty
         or ``None``: as the stream's ``standby`` says, which pays for a second driver already. (templated)
-    :param is_dry_run: The run only looks, so it continues with no upgrade that it finds open.
+    :param dry_run: The run only looks, so it continues with no upgrade that it finds open.
         (templated)
     :param approval: ``begin``: ``ask`` (default) where a user reads the report before anything is done, or
         ``auto``. With ``same_code`` there is no rehearsal, so without a user what the gates do not know
@@ -130,6 +133,7 @@ class UpgradePreflightOperator(UpgradeTask):
 
     template_fields: Sequence[str] = (
         *UpgradeTask.template_fields,
+        "soak_minutes",
         "accept",
         "prewarm",
         "is_dry_run",
@@ -142,13 +146,14 @@ class UpgradePreflightOperator(UpgradeTask):
         self,
         *,
         soak: SoakTerms | None = None,
+        soak_minutes: float | str | None = None,
         sink_habits: Mapping[str, str] | None = None,
         accept: Sequence[str] | str = (),
         prewarm: bool | str | None = None,
         same_code: bool = False,
         repartitions: bool = False,
         even_if_equal: bool = False,
-        is_dry_run: bool | str = False,
+        dry_run: bool | str = False,
         approval: ChangeApproval | str | None = None,
         rehearsal: RehearsalOptions | None = None,
         when: RehearseWhen | str = RehearseWhen.WHEN_UNKNOWN,
@@ -157,6 +162,7 @@ class UpgradePreflightOperator(UpgradeTask):
     ) -> None:
         super().__init__(**kwargs)
         self.soak = soak or SoakTerms()
+        self.soak_minutes = soak_minutes
         self.sink_habits = {query: habit_of(name) for query, name in (sink_habits or {}).items()}
         check_accepted(accept)
         self.accept = accept
@@ -164,7 +170,8 @@ class UpgradePreflightOperator(UpgradeTask):
         self.same_code = same_code
         self.repartitions = repartitions
         self.even_if_equal = even_if_equal
-        self.is_dry_run = is_dry_run
+        # BaseOperator has a method called dry_run.
+        self.is_dry_run = dry_run
         self.approval = approval
         self.rehearsal = rehearsal
         self.when = plain(when)
@@ -336,9 +343,12 @@ class UpgradePreflightOperator(UpgradeTask):
 
     def _tell(self, found: Preflight, context: Context) -> None:
         log_decision(found.decision, found.gates.findings, self.log)
-        report = {**found.to_dict(), "key": key_of(context)}
+        soak = bounded(self.soak, self.soak_minutes)
+        # A script that starts one of its queries, and not the other, must not soak well.
+        soak = replace(soak, queries=soak.queries or found.queries)
+        report = {**found.to_dict(), "soak": encode(soak), "key": key_of(context)}
         context["ti"].xcom_push(key=REPORT_XCOM_KEY, value=report)
-        page = upgrade_report(found, self.soak)
+        page = upgrade_report(found, soak)
         context["ti"].xcom_push(key=MARKDOWN_XCOM_KEY, value=markdown(page))
         # A dry run asks for no approval, so no other page shows it.
         log_report(page, self.log)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import timedelta
 from typing import Final, TypeVar
 
 from airflow.sdk import Param
@@ -14,7 +13,6 @@ from airflow_streaming.model.arguments.accepted import STEPS_BACK
 from airflow_streaming.model.arguments.fields import checked
 from airflow_streaming.model.names import check_is_stream
 from airflow_streaming.model.records.cutover import SwitchMethod
-from airflow_streaming.model.records.upgrade import SoakTerms
 from airflow_streaming.options import Approval, CutoverApproval, GreenStart, plain
 from airflow_streaming.orchestration import form
 from airflow_streaming.orchestration.form import (
@@ -26,6 +24,7 @@ from airflow_streaming.orchestration.form import (
     conf_param,
     dry_run_param,
     runtime_param,
+    soak_param,
 )
 from airflow_streaming.spec import StreamSpec
 
@@ -70,8 +69,6 @@ def pointers_of(
     return some(given)
 
 
-_MINUTE: Final = timedelta(minutes=1)
-_HOUR: Final = timedelta(hours=1)
 WAY_FROM_FORM: Final = "{{ params.get('way') or '" + SwitchMethod.PARALLEL.value + "' }}"
 START_FROM_FORM: Final = "{{ params.get('start') or '" + GreenStart.BY_GATE.value + "' }}"
 REPLAY_FROM_FORM: Final = "{{ params.get('replay_from') or '' }}"
@@ -100,8 +97,6 @@ def cutover_params(
     *,
     way: SwitchMethod | str = SwitchMethod.PARALLEL,
     start: GreenStart | str = GreenStart.BY_GATE,
-    soak: SoakTerms | None = None,
-    retain_blue: timedelta = timedelta(days=1),
     approvers: Sequence[str] = (),
     approval: CutoverApproval | None = None,
 ) -> dict[str, Param]:
@@ -148,7 +143,19 @@ def cutover_params(
         ),
         "approvers": approvers_param(approvers),
         "accept": accept_param(STEPS_BACK),
-        **_times(soak or SoakTerms(), retain_blue),
+        "soak_minutes": soak_param(
+            "After the switch green must commit its batches and hold its backlog within this time, or blue "
+            "becomes live again."
+        ),
+        "retain_hours": Param(
+            None,
+            type=["number", "null"],
+            exclusiveMinimum=0,
+            title="Keep blue, hours",
+            description="How long the old version's checkpoint and output are kept after the soak; then "
+            "its final backup is taken. To go back within this time, start another cutover. Empty: the time "
+            "of the DAG, which the dry run's report shows.",
+        ),
     }
 
 
@@ -161,24 +168,3 @@ def _replay_from() -> Param:
         description="For an empty checkpoint: the time from which {replay_from} lets the script "
         "read. Empty: computed from watermark and windows, and shown by a dry run.",
     )
-
-
-def _times(soak: SoakTerms, retain_blue: timedelta) -> dict[str, Param]:
-    return {
-        "soak_minutes": Param(
-            soak.at_most / _MINUTE,
-            type="number",
-            exclusiveMinimum=0,
-            title="Soak, minutes at most",
-            description=f"After the switch green must commit {soak.batches} batches of every query and "
-            "hold its backlog within this time, or blue becomes live again.",
-        ),
-        "retain_hours": Param(
-            retain_blue / _HOUR,
-            type="number",
-            exclusiveMinimum=0,
-            title="Keep blue, hours",
-            description="How long the old version's checkpoint and output are kept after the soak; then "
-            "its final backup is taken. To go back within this time, start another cutover.",
-        ),
-    }

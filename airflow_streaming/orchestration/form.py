@@ -21,7 +21,6 @@ from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.arguments.accepted import OF_UPGRADE
 from airflow_streaming.model.arguments.fields import checked, is_template
 from airflow_streaming.model.arguments.form_policy import FormPolicy
-from airflow_streaming.model.records.upgrade import SoakTerms
 from airflow_streaming.operators.common.form_edits import ADVISED
 from airflow_streaming.options import (
     Approval,
@@ -43,6 +42,7 @@ __all__ = [
     "rescale_params",
     "restore_params",
     "runtime_param",
+    "soak_param",
     "upgrade_params",
 ]
 
@@ -89,7 +89,6 @@ ACCEPT_FROM_FORM: Final = "{{ (params.get('accept') or []) | join(',') }}"
 def upgrade_params(
     stream: StreamSpec,
     *,
-    soak: SoakTerms | None = None,
     approvers: Sequence[str] = (),
     approval: ChangeApproval | None = None,
     rehearse: RehearseWhen | str = RehearseWhen.WHEN_UNKNOWN,
@@ -107,7 +106,7 @@ def upgrade_params(
         "application": application_param(stream.form_policy),
         "conf": conf_param(stream.form_policy),
         "approval_begin": begin_param(approval, approvers, Approval.ASK),
-        **_course(soak, approvers, prewarm=prewarm),
+        **_course(approvers, prewarm=prewarm),
         "rehearse": Param(
             plain(rehearse),
             enum=[choice.value for choice in RehearseWhen],
@@ -125,7 +124,6 @@ def upgrade_params(
 @checked
 def rescale_params(
     *,
-    soak: SoakTerms | None = None,
     approvers: Sequence[str] = (),
     approval: ChangeApproval | None = None,
     prewarm: bool = False,
@@ -167,7 +165,7 @@ def rescale_params(
         ),
         "conf": conf_param(form_policy),
         "approval_begin": begin_param(approval, approvers, Approval.AUTO),
-        **_course(soak, approvers, prewarm=prewarm),
+        **_course(approvers, prewarm=prewarm),
     }
 
 
@@ -223,8 +221,7 @@ def restore_params() -> dict[str, Param]:
 _LEFT: Final = "Leave empty to keep the current value."
 
 
-def _course(soak: SoakTerms | None, approvers: Sequence[str], *, prewarm: bool) -> dict[str, Param]:
-    terms = soak or SoakTerms()
+def _course(approvers: Sequence[str], *, prewarm: bool) -> dict[str, Param]:
     return {
         "dry_run": dry_run_param(),
         "approvers": approvers_param(approvers),
@@ -236,13 +233,9 @@ def _course(soak: SoakTerms | None, approvers: Sequence[str], *, prewarm: bool) 
             description="Start the new driver before the old one is stopped; it waits, warm, and writes "
             "nothing until then. Both take their memory for that time.",
         ),
-        "soak_minutes": Param(
-            terms.at_most / _MINUTE,
-            type="number",
-            exclusiveMinimum=0,
-            title="Soak, minutes at most",
-            description=f"The new deployment must commit {terms.batches} batches of every query and hold "
-            "its backlog within this time, or it is rolled back.",
+        "soak_minutes": soak_param(
+            "The new deployment must commit its batches and hold its backlog within this time, or it is "
+            "rolled back."
         ),
     }
 
@@ -258,6 +251,17 @@ def runtime_param(stream: StreamSpec) -> Param:
     if not known:
         return Param(None, type=["string", "null"], **told)
     return Param(AS_IT_IS, enum=[AS_IT_IS, *known], **told)
+
+
+def soak_param(description: str) -> Param:
+    """Return the field that replaces ``soak.at_most`` of the DAG."""
+    return Param(
+        None,
+        type=["number", "null"],
+        exclusiveMinimum=0,
+        title="Soak, minutes at most",
+        description=f"{description} Empty: the bound of the DAG, which the dry run's report shows.",
+    )
 
 
 def dry_run_param() -> Param:

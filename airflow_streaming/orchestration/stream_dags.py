@@ -252,12 +252,8 @@ def _upgrade(of: _Shared, options: UpgradeOptions) -> DAG:
 
 
 def _asking(of: _Shared, options: ChangeOptions) -> dict[str, Any]:
-    """Return what the form of a change says about soak and approval."""
-    return {
-        "soak": options.soak,
-        "approvers": options.approvers,
-        "approval": _approval(of, options),
-    }
+    """Return what the form of a change says about approvals."""
+    return {"approvers": options.approvers, "approval": _approval(of, options)}
 
 
 def _approval(of: _Shared, options: ChangeOptions) -> Any:
@@ -279,9 +275,7 @@ def _blue_green(of: _Shared, options: CutoverOptions) -> DAG:
     with DAG(
         f"{stream.name}_blue_green",
         schedule=None,
-        params=cutover_params(
-            stream, retain_blue=options.retain_blue, **_asking(of, options), **shown
-        ),
+        params=cutover_params(stream, **_asking(of, options), **shown),
         doc_md=blue_green_page(stream),
         description=f"Runs another version of stream {stream.name} beside it, and switches.",
         **{**of.every, "max_active_runs": CUTOVER_RUNS},

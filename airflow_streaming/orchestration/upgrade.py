@@ -138,7 +138,8 @@ class Path(Chain):
         self._preflight = UpgradePreflightOperator(
             task_id="preflight",
             soak=wishes.soak,
-            is_dry_run=wishes.dry_run,
+            soak_minutes=form.SOAK_FROM_FORM,
+            dry_run=wishes.dry_run,
             # Where the author has named approvers, an approval is always asked for.
             approval={
                 "begin": Approval.ASK.value if wishes.approvers else wishes.approval["begin"]
@@ -196,7 +197,7 @@ class Path(Chain):
                 home_conn_id=wishes.home_conn_id,
                 subject="Upgrade stream " + wishes.stream.name + "?",
                 body="".join(self._pages),
-                is_dry_run=wishes.dry_run,
+                dry_run=wishes.dry_run,
                 approval={"begin": wishes.approval["begin"]},
                 **wishes.for_questions,
                 # A rehearsal that was not needed is skipped; one that failed ends it here.
@@ -210,8 +211,6 @@ class Path(Chain):
                 task_id=task_id,
                 until=until,
                 preflight_task_id=self._preflight.task_id,
-                soak=self._wishes.soak,
-                soak_minutes=form.SOAK_FROM_FORM,
                 **self._wishes.for_all,
                 **more,
             )

@@ -55,7 +55,7 @@ from airflow_streaming.storage.blobs import Blobs
 log: Final = logging.getLogger(__name__)
 _CLOCK: Final = "_store/prune-clock.json"
 """Written to learn the time by the store's clock."""
-_LOG: Final = re.compile(r"([0-9]+)\.log(?:[.-][0-9]{1,14})?(?:\.(?:gz|bz2|xz|zst))?")
+_LOG: Final = re.compile(r"([0-9]+)\.log(?:[.-][0-9]{1,14}|\.part)?(?:\.(?:gz|bz2|xz|zst))?")
 """A driver's log, or one that was rotated away from it: ``000017.log.1``, ``000017.log-20260301.gz``."""
 _WHOLE: Final = frozenset({RemovalKind.CHECKPOINT, RemovalKind.OUTPUT})
 

@@ -213,29 +213,30 @@ def started(
     environment = driver_environment(job_variables(os.environ), runtime, more)
     command = _command(task, runtime, program, environment, scratch)
     output = open_private_log(scratch / LOG)
-    try:
-        walled, environment = isolated(command, environment)
-        process = subprocess.Popen(
-            walled,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            env=environment,
-            cwd=scratch,
-            start_new_session=True,
-        )
-    except OSError as err:
-        raise LaunchError(
-            f"The Spark of runtime {runtime.name!r} could not be started with {command[0]}: "
-            f"{err.strerror or err}. Check the runtime."
-        ) from err
-    finally:
-        os.close(output)
-    try:
-        with unreadable_memory():
+    # Before the first process of the job exists, which may read this one at once.
+    with unreadable_memory():
+        try:
+            walled, environment = isolated(command, environment)
+            process = subprocess.Popen(
+                walled,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                cwd=scratch,
+                start_new_session=True,
+            )
+        except OSError as err:
+            raise LaunchError(
+                f"The Spark of runtime {runtime.name!r} could not be started with {command[0]}: "
+                f"{err.strerror or err}. Check the runtime."
+            ) from err
+        finally:
+            os.close(output)
+        try:
             yield process
-    finally:
-        kill_family(process)
+        finally:
+            kill_family(process)
 
 
 def await_end(process: RunningJob, seconds: float, look: Callable[[], None] = lambda: None) -> bool:

@@ -468,7 +468,9 @@ class StreamController(StreamActions):
 
         options = self._storage_options()
         repairs = SinkRepairs(self._home, by=self._by, options=options, now=self._now)
-        for found in repairs.before_launch(epoch.number, deployment):
+        command = f"airflow-streaming checkpoint repair {self._home.name}"
+        by_hand = "" if self._spec.repair_sinks else command
+        for found in repairs.before_launch(epoch.number, deployment, by_hand=by_hand):
             facts = {} if found.repair is None else {"aside": found.repair.aside}
             self.tell(EventKind.SINK_REPAIRED, found.reason, epoch=epoch.number, **facts)
             alert = sink_repaired(

@@ -117,7 +117,9 @@ def added(before: DriverLog | None, now: DriverLog) -> bytes:
         return tail
     if before.size is not None and now.size is not None:
         more = now.size - before.size
-        return tail if more < 0 else tail[max(0, len(tail) - more) :]
+        if more >= 0:
+            return tail[max(0, len(tail) - more) :]
+        # The log was begun anew, and its older part stands in front.
     end = before.tail[-_OVERLAP:]
     at = tail.rfind(end)
     return tail if at < 0 else tail[at + len(end) :]

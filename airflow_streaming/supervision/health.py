@@ -209,6 +209,29 @@ def judge_batches(
     return findings
 
 
+def judge_sources(status: Status, *, source_unreachable_after: timedelta) -> list[Finding]:
+    """
+    Return the queries that wait for brokers which accept no connection.
+
+    It asks for an alert only: another driver would wait for the same brokers.
+    """
+    bound = source_unreachable_after.total_seconds()
+    return [
+        _finding(
+            "source_unreachable",
+            query,
+            status,
+            f"Query {query.name!r} has waited for {duration_text(query.refused_for_s)}. {query.refusal}",
+            query.refused_for_s,
+            bound,
+            Severity.ALERT,
+        )
+        for query in status.queries
+        if query.active and query.refusal and (query.refused_for_s or 0.0) >= bound
+        if query.refused_for_s is not None
+    ]
+
+
 def judge_executors(status: Status, *, no_executor_after: timedelta) -> list[Finding]:
     """
     Return that there has been no executor for too long though there is work for one.
@@ -334,14 +357,16 @@ def _judge_alive(seen: Observation, rules: HealthRules) -> Verdict:
     failed = _failed_queries(status)
     if status.state is DriverState.STOPPING:
         return _going_down(number, failed)
-    # A batch without executors is the symptom of that.
-    standstill = judge_executors(
-        status, no_executor_after=rules.no_executor_after
-    ) or judge_batches(
-        status,
-        stall_after=rules.stall_after,
-        stall_factor=rules.stall_factor,
-        stalled=rules.stalled,
+    # A batch without brokers or executors is the symptom of that.
+    standstill = (
+        judge_sources(status, source_unreachable_after=rules.source_unreachable_after)
+        or judge_executors(status, no_executor_after=rules.no_executor_after)
+        or judge_batches(
+            status,
+            stall_after=rules.stall_after,
+            stall_factor=rules.stall_factor,
+            stalled=rules.stalled,
+        )
     )
     firing = [finding for finding in seen.findings if finding.state is RuleState.FIRING]
     findings = _gravest_first([*standstill, *failed, *firing])
@@ -377,6 +402,7 @@ def _going_down(number: int, failed: list[Finding]) -> Verdict:
 _STATE_OF_RULE = {
     "stalled": VerdictState.STALLED,
     "no_executor": VerdictState.STALLED,
+    "source_unreachable": VerdictState.STALLED,
     "slow": VerdictState.SLOW,
 }
 """What the judges of batches and executors call their findings; every other finding is of a figure."""

@@ -86,7 +86,7 @@ def decide_restart(
         now=now,
         failures=failures,
         delay=policy.bound(failures) * chance,
-        obstacle=_obstacle(failure, earlier, policy, now),
+        obstacle=_obstacle(failure, earlier, policy, now, failures=failures),
     )
 
 
@@ -103,11 +103,16 @@ def _poisoned(
     before = sum((d.query, d.batch_id, d.signature) == same for d in earlier)
     if before + 1 < policy.poison_after:
         return failure
-    return replace(failure, kind=FailureKind.POISON_BATCH)
+    return replace(failure, kind=FailureKind.POISON_BATCH, remedy="")
 
 
 def _obstacle(
-    failure: Failure, earlier: Sequence[RestartDecision], policy: RestartPolicy, now: datetime
+    failure: Failure,
+    earlier: Sequence[RestartDecision],
+    policy: RestartPolicy,
+    now: datetime,
+    *,
+    failures: int,
 ) -> str | None:
     if failure.kind is FailureKind.POISON_BATCH:
         return _poison_text(failure, policy)
@@ -116,6 +121,8 @@ def _obstacle(
     if failure.trial and not _recovered(failure, policy):
         return "It was the half-open trial, so the circuit stays open."
     failure_class = failure.kind.restart_class
+    if failure_class is FailureClass.OUTAGE:
+        return _outage_text(earlier, policy, now) if failures > 1 else None
     restarts = [
         made
         for made in earlier
@@ -135,6 +142,22 @@ def _poison_text(failure: Failure, policy: RestartPolicy) -> str:
         f"Batch {failure.batch_id} of query {failure.query!r} has failed {policy.poison_after} "
         f"times in the same way.{offsets}"
     )
+
+
+def _outage_text(
+    earlier: Sequence[RestartDecision], policy: RestartPolicy, now: datetime
+) -> str | None:
+    """Say that an outage has lasted too long; it began with the first failure of this class in the row."""
+    lasted = timedelta(0)
+    for made in reversed(earlier):
+        if made.failure_kind.restart_class is not FailureClass.OUTAGE:
+            break
+        lasted = age_of(made.decided_at, now)
+        if made.consecutive_failures == 1:
+            break
+    if policy.max_outage is None or lasted < policy.max_outage:
+        return None
+    return f"The outage has lasted for {duration_text(lasted)}, longer than max_outage."
 
 
 def _spent_text(budget: Budget, failure_class: FailureClass) -> str:
@@ -187,6 +210,7 @@ def failure_of(seen: Observation, verdict: Verdict, stop: StopRequest | None = N
             failure,
             reason=stop.reason,
             kind=FailureKind.UNHEALTHY,
+            remedy="",
             retryable=stop.verdict is Severity.RESTART,
         )
     if seen.status is None:
@@ -208,5 +232,6 @@ def _told_by(exit: Exit, failure: Failure) -> Failure:
         query=exit.query,
         batch_id=exit.batch_id,
         offsets=exit.offsets,
+        remedy=exit.remedy,
         retryable=exit.retryable,
     )

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.kills.matrix import STORES, Kill, Result, expected_result
+from tests.system.kills.matrix import STORES, Case, Kill, Result, expected_result
 from tests.system.kills.repairing import repair
+from tests.system.kills.results import add, read, table
 from tests.system.kills.running import PROGRAM, Killing, Outcome
 from tests.system.live_session import Session
 
@@ -45,6 +46,20 @@ def test_a_repaired_file_sink_has_every_row_once(outcomes: list[Outcome]) -> Non
     assert {one.case.batch for one in dead} == {0, 2}
     assert all("CheckpointInfo length: 0" in one.error for one in dead)
     assert [one for one in dead if one.repaired is not Result.EXACT] == []
+
+
+def test_a_cell_without_a_result_says_why(tmp_path: Path) -> None:
+    results, store = tmp_path / "results.jsonl", "RocksDB with changelog, format 2"
+    cases = [Case(store=store, sink=sink, kill=Kill.SINK, batch=2) for sink in ("topic", "iceberg")]
+    add(results, "4.3", [Outcome(case=case, result=Result.EXACT) for case in cases[:1]])
+    add(results, "3.5", [Outcome(case=case, result=Result.EXACT) for case in cases[1:]])
+
+    rows = {
+        line.split(" | ")[0]: line.split(" | ")[2:] for line in table(read(results)).splitlines()
+    }
+
+    assert rows["| topic"][:2] == ["not in this Spark", "not measured"]
+    assert rows["| iceberg"][1:] == ["no jar"] * 3 + ["no jar |"]
 
 
 def test_every_store_of_the_corner_is_one_of_the_matrix() -> None:

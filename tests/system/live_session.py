@@ -31,6 +31,7 @@ class Session:
     :param folder: Where the process works.
     :param packages: Folder with more packages for it, i.e. pandas and pyarrow for ``state``.
     :param program: What runs in it, with its arguments.
+    :param apart: Make it and its Java a process group of their own, named by ``pid``.
     """
 
     def __init__(
@@ -39,6 +40,8 @@ class Session:
         folder: Path,
         packages: str = "",
         program: Sequence[str] = (str(PROGRAM),),
+        *,
+        apart: bool = False,
     ) -> None:
         self._process = subprocess.Popen(
             [str(runtime / "bin/python"), *program],
@@ -48,8 +51,14 @@ class Session:
             cwd=folder,
             env={**spark_environment(runtime), "PYTHONPATH": packages},
             text=True,
+            start_new_session=apart,
         )
+        self.pid = self._process.pid
         self.version = str(self.answer()["ready"])
+
+    def await_end(self) -> None:
+        """Wait until the process has ended."""
+        self._process.wait(PATIENCE)
 
     def order(self, **what: Any) -> None:
         """Send an order."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-BUILD_TOOLS = {"hatchling", "tomlkit", "trove-classifiers", "uv"}
+BUILD_TOOLS = {"hatchling", "pip", "setuptools", "tomlkit", "trove-classifiers", "uv"}
 
 
 def versions(name: str) -> dict[str, str]:
@@ -30,6 +30,29 @@ def test_every_version_has_a_hash() -> None:
     blocks = re.split(r"^(?=[a-z0-9._-]+==)", text, flags=re.MULTILINE)[1:]
 
     assert [block.split()[0] for block in blocks if "--hash=sha256:" not in block] == []
+
+
+def test_an_environment_gets_a_newer_pip_than_its_python_has(tmp_path) -> None:
+    calls = tmp_path / "calls"
+    python = tmp_path / "python"
+    python.write_text(
+        "#!/usr/bin/env bash\n"
+        f'echo "$*" >> {calls}\n'
+        '[ "$1 $2" != "-m venv" ] || { mkdir -p "$3/bin"; ln -s "$0" "$3/bin/python"; }\n'
+    )
+    python.chmod(0o755)
+    run = [ROOT / "scripts/install.sh", "new", "anything"]
+    environment = {**os.environ, "PYTHON": str(python)}
+
+    for _ in range(2):
+        subprocess.run(run, cwd=tmp_path, env=environment, check=True)
+
+    upgrades = [line for line in calls.read_text().splitlines() if "--upgrade" in line]
+    assert len(upgrades) == 1
+    assert upgrades[0].endswith(f"--requirement {ROOT}/scripts/seed.txt")
+    seeds = versions("scripts/seed.txt")
+    assert seeds.keys() == {"pip", "setuptools"}
+    assert {name: versions("constraints-hashes.txt")[name] for name in seeds} == seeds
 
 
 def test_the_build_tools_are_pinned() -> None:

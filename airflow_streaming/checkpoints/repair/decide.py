@@ -58,6 +58,8 @@ class RepairCode(StrEnum):
     """Refused: the sink is ahead by more than the planned batch, or behind."""
     LOG_INCOMPLETE = "log_incomplete"
     """Refused: without its newest entry the sink's log would not be whole."""
+    BY_HAND = "by_hand"
+    """Refused: the stream's sinks are repaired by hand."""
     UNDONE = "undone"
     """Refused: a user has put this very batch back."""
 
@@ -86,6 +88,11 @@ _REASONS: Final = {
         "The file sink of query {query!r} has batch {batch}, its checkpoint has committed {committed}, and "
         "the sink's log lacks entry {lost}: without its newest entry no reader would find the older "
         "batches. Restore the stream with its sinks rewound (checkpoint restore --rewind)."
+    ),
+    RepairCode.BY_HAND: (
+        "The file sink of query {query!r} has batch {batch}, and its checkpoint has committed {committed}: "
+        "Spark will skip the batch and fail without its state. repair_sinks is off for this stream, so the "
+        "launch leaves the sink as it is. Stop the stream, then: {by_hand}"
     ),
     RepairCode.UNDONE: (
         "The file sink of query {query!r} has batch {batch}, which a user has put back after a repair, and "
@@ -117,15 +124,20 @@ class RepairDecision:
 NOTHING: Final = RepairDecision(code=RepairCode.NOTHING)
 
 
-def decide_repair(seen: SinkPosition, undone: Collection[int] = ()) -> RepairDecision:
+def decide_repair(
+    seen: SinkPosition, undone: Collection[int] = (), *, by_hand: str = ""
+) -> RepairDecision:
     """
     Decide about one sink.
 
     :param undone: Batches that a user has put back into it.
+    :param by_hand: Command of a repair by hand, where a launch makes none; empty where it does.
     """
     if not seen.has_state_ids or not seen.has_open_batch or seen.sink == seen.committed:
         return NOTHING
     code = _code(seen, undone)
+    if code is RepairCode.PUT_BACK and by_hand:
+        code = RepairCode.BY_HAND
     reason = _REASONS[code].format(
         query=seen.query,
         batch=seen.planned,
@@ -133,6 +145,7 @@ def decide_repair(seen: SinkPosition, undone: Collection[int] = ()) -> RepairDec
         sink=seen.sink,
         unseen=seen.unseen,
         lost=seen.lost,
+        by_hand=by_hand,
         writers=" and ".join(seen.writers),
     )
     return RepairDecision(code=code, batch=seen.planned, reason=reason)

@@ -89,18 +89,37 @@ class SinkRepairs:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._home, self._by, self._options, self._now = home, by, options, now
+        self._is_stopped = False
 
-    def before_launch(self, epoch: int, deployment: Deployment) -> list[Repaired]:
+    def before_launch(
+        self, epoch: int, deployment: Deployment, *, by_hand: str = ""
+    ) -> list[Repaired]:
         """
         Put back every sink that has one batch more than its checkpoint; return the findings.
 
         A look that fails is logged and repairs nothing: the driver may reach what this host cannot.
 
+        :param by_hand: Command of a repair by hand. Where it is given, no repair is begun, and a repair or an
+            undo that was cut off is finished all the same.
         :raises StreamingError: a repair was begun and could not be finished, or a newer epoch exists. No
             driver may start.
         """
         if self._home.is_released(epoch):
             return []  # its driver works
+        return self._look(epoch, deployment, by_hand)
+
+    def of_stopped(self, epoch: int, deployment: Deployment) -> list[Repaired]:
+        """
+        Do the same for a user, whose stream is stopped: also to a batch that an undo has put back.
+
+        :param epoch: The newest one, whose driver is proved gone. A newer one ends the repair, and its launch
+            finishes it.
+        :raises StreamingError: as ``before_launch``.
+        """
+        self._is_stopped = True
+        return self._look(epoch, deployment, "")
+
+    def _look(self, epoch: int, deployment: Deployment, by_hand: str) -> list[Repaired]:
         self._check_fence(epoch)
         sinks = self._sinks(deployment)
         done = [self._undo(repair, deployment, sinks) for repair in self._home.unfinished_undos()]
@@ -114,7 +133,7 @@ class SinkRepairs:
             except StreamingError as err:
                 log.warning("The sink of query %r was not read: %s", facts.query, err)
                 continue
-            done.append(self._repair(epoch, deployment, sinks, facts, looked))
+            done.append(self._repair(epoch, deployment, sinks, facts, looked, by_hand))
         return [one for one in done if one is not None]
 
     def _sinks(self, deployment: Deployment) -> list[SinkFacts]:
@@ -128,7 +147,7 @@ class SinkRepairs:
         """Tell whether no newer epoch exists, and this epoch's standby waits at its barrier still."""
         newest = self._home.newest_epoch()
         is_newest = newest is not None and newest.number <= epoch
-        return is_newest and not self._home.is_released(epoch)
+        return is_newest and (self._is_stopped or not self._home.is_released(epoch))
 
     def _check_fence(self, epoch: int) -> None:
         """
@@ -149,13 +168,16 @@ class SinkRepairs:
         sinks: Sequence[SinkFacts],
         facts: SinkFacts,
         looked: Looked,
+        by_hand: str,
     ) -> Repaired | None:
-        undone = self._home.undone_batches(facts.query, looked.checkpoint)
+        undone = frozenset[int]()
+        if not self._is_stopped:
+            undone = self._home.undone_batches(facts.query, looked.checkpoint)
         if decide_repair(looked.position, undone).code is RepairCode.NOTHING:
             return None
         # Reads every stream of the home, and so only now.
         writers = other_writers(self._home, sinks, facts.query, facts.target)
-        decision = decide_repair(replace(looked.position, writers=writers), undone)
+        decision = decide_repair(replace(looked.position, writers=writers), undone, by_hand=by_hand)
         if decision.is_refused:
             return Repaired(query=facts.query, reason=decision.reason)
         repair = self._record_of(epoch, deployment, facts, looked, decision)

@@ -1,4 +1,4 @@
-"""``checkpoint restore``, ``undo``, ``abandon``, ``clone`` and ``carry-over``."""
+"""``checkpoint restore``, ``undo``, ``abandon``, ``repair``, ``clone`` and ``carry-over``."""
 
 from __future__ import annotations
 
@@ -65,13 +65,10 @@ def _show_copy(arguments: Namespace, copied: Cloned) -> int:
 
 
 def restore_backup(arguments: Namespace, _: Person | None) -> int:
-    """Restore a backup into a new place."""
-    if arguments.to is None:
-        raise SpecError("Where to? Give --to NEW_URI, or --stream NAME with a home.")
-    if arguments.rewind:
-        raise SpecError(
-            "Only the sinks of a stream can be put back: give --stream NAME with a home."
-        )
+    """Write a copy of the checkpoints of a backup."""
+    for option in ("rewind", "checkpoint"):
+        if getattr(arguments, option):
+            raise SpecError(f"--{option} is for the restore of a stream: give --stream NAME.")
     store = open_backup_store(arguments.store)
     where = Place(to=arguments.to, sink_logs=sink_logs(arguments))
     backup_id, accept = arguments.backup_id, arguments.accept
@@ -102,7 +99,7 @@ def restore_of_home(stream: StreamHome, arguments: Namespace, person: Person) ->
     backup_id = arguments.backup_id
     with progress() as told:
         asked = RestoreRequest(
-            to=arguments.to,
+            checkpoint=arguments.checkpoint,
             accept=arguments.accept,
             sink_logs=sink_logs(arguments),
             rewind=arguments.rewind,
@@ -135,6 +132,25 @@ def undo_restore(stream: StreamHome, arguments: Namespace, person: Person) -> in
     if arguments.repair:
         return _show_repair(undo_repair(stream, listed_launcher(), by=by, reason=reason), arguments)
     return _show(undo(stream, listed_launcher(), by=by, reason=reason, accept=accept), arguments)
+
+
+def repair_sinks(stream: StreamHome, arguments: Namespace, person: Person) -> int:
+    """Repair the file sinks of a stopped stream."""
+    from airflow_streaming.changes.restore.hand_repair import repair_by_hand
+    from airflow_streaming.cli.asked_clusters import listed_launcher
+
+    found = repair_by_hand(stream, listed_launcher(), by=person.name, reason=person.reason)
+    if arguments.json:
+        repairs = [encode(one.repair) if one.repair else None for one in found]
+        told = [
+            {"query": one.query, "reason": one.reason, "repair": repair}
+            for one, repair in zip(found, repairs, strict=True)
+        ]
+        show_json({"stream": stream.name, "sinks": told})
+    else:
+        nothing = f"No file sink of stream {stream.name} is ahead of its checkpoint."
+        show_lines([one.reason for one in found] or [nothing])
+    return PROBLEM if any(one.repair is None for one in found) else OK
 
 
 def _show_repair(repair: SinkRepair, arguments: Namespace) -> int:

@@ -26,6 +26,7 @@ from airflow_streaming.driver.monitoring.activity import (
     TriggerRun,
     Work,
 )
+from airflow_streaming.driver.monitoring.broker_reach import BrokerReach
 from airflow_streaming.driver.monitoring.failed_batch import offsets_of
 from airflow_streaming.driver.monitoring.file_backlog import (
     FilesWaiting,
@@ -34,7 +35,9 @@ from airflow_streaming.driver.monitoring.file_backlog import (
 )
 from airflow_streaming.driver.monitoring.spark_query import Query, QueryError, has_run_a_batch
 from airflow_streaming.model.progress import BatchProgress
+from airflow_streaming.model.spark.failure_signs import Diagnosis, FailureKind, Hint, hints
 from airflow_streaming.model.spark.failures import mask_secrets
+from airflow_streaming.model.spark.kafka_places import KafkaPlace
 from airflow_streaming.model.status import CheckpointOrigin, QueryStatus
 from airflow_streaming.model.storage import Store
 
@@ -44,6 +47,12 @@ _DURATIONS: Final = 20
 """Batches whose durations are told."""
 _QUIET: Final = 5.0
 """Seconds without a sign of work after which the running tasks are looked at more closely."""
+_ASKING: Final = 5.0
+"""Seconds that the brokers of a failed query get to answer."""
+_OF_BROKERS: Final = frozenset({FailureKind.TRANSIENT, FailureKind.UNKNOWN})
+"""Failures that brokers which do not answer may be the cause of."""
+_OF_TOPICS: Final = _OF_BROKERS | {FailureKind.INCOMPATIBLE, FailureKind.CONFIGURATION}
+"""Failures in whose message the topics and their brokers are named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +88,7 @@ class TrackedQuery:
         origin: CheckpointOrigin,
         gated: bool,
         batch_shift: int = 0,
+        reach: BrokerReach | None = None,
     ) -> None:
         self.query, self.name, self.id, self.run_id = query, name, id, run_id
         self.checkpoint, self.files, self.origin, self.gated = checkpoint, files, origin, gated
@@ -101,6 +111,9 @@ class TrackedQuery:
         self._asked_interval = False
         self._clock = BatchActivity()
         self._files = FilesWaiting(query.files_waiting, name=name)
+        self.places: tuple[KafkaPlace, ...] = ()
+        """Topics of its sources and sink, once its plan is known."""
+        self._reach = reach or BrokerReach()
 
     @property
     def processing(self) -> bool:
@@ -162,6 +175,9 @@ class TrackedQuery:
                 alone=not others,
             )
         )
+        if self.places:
+            is_quiet = (self._clock.quiet_for_s or 0.0) >= _QUIET
+            self._reach.look(self.places, waits=self.active and (is_quiet or self._asks_source))
 
     def as_status(self) -> QueryStatus:
         """Return the query as a part of the driver's status."""
@@ -188,7 +204,13 @@ class TrackedQuery:
             ready_for_s=self._clock.ready_for_s,
             batch_shift=self.batch_shift,
             active_tasks=self._clock.active_tasks,
+            refusal=self._reach.refusal,
+            refused_for_s=self._reach.refused_for,
         )
+
+    @property
+    def _asks_source(self) -> bool:
+        return hints(str(self._told.get("message", "")), Hint.AT_SOURCE)
 
     def _why(self) -> QueryError | None:
         if self.held:
@@ -202,7 +224,22 @@ class TrackedQuery:
             if batch is None:
                 batch = batch_in_work(self.files)
             offsets = () if batch is None else offsets_of(self.files, batch)
-        return replace(found, batch_id=batch, offsets=offsets)
+        found = replace(found, batch_id=batch, offsets=offsets)
+        with self._faults.contained(f"Asking the brokers of query {self.name!r}"):
+            return self._with_places(found)
+        return found
+
+    def _with_places(self, error: QueryError) -> QueryError:
+        """Return an error that names the topics and brokers, and an outage where the brokers refuse."""
+        kind = FailureKind.UNKNOWN if error.diagnosis is None else error.diagnosis.kind
+        if not self.places or kind not in _OF_TOPICS:
+            return error
+        refusal = self._reach.ask(self.places, _ASKING) if kind in _OF_BROKERS else ""
+        if refusal:
+            outage = FailureKind.UNREACHABLE
+            diagnosis = Diagnosis(kind=outage, evidence=refusal, remedy=outage.remedy)
+            return replace(error, message=f"{refusal} {error.message}", diagnosis=diagnosis)
+        return replace(error, message=f"{error.message} ({'; '.join(map(str, self.places))})")
 
     def _fresh_progress(self) -> list[NewBatch]:
         last = self.query.last_batch()
@@ -287,6 +324,12 @@ class Queries:
         """Say what is added to Spark's batch ids of a query that is about to start."""
         with self._lock:
             self._shifts[name] = shift
+
+    def note_places(self, name: str, places: tuple[KafkaPlace, ...]) -> None:
+        """Say which topics a query reads and writes; its plan tells, soon after its start."""
+        tracked = self.named(name)
+        if tracked is not None:
+            tracked.places = places
 
     def batch_shift(self, name: str) -> int:
         """Return what is added to Spark's batch ids of a query before its function sees them."""

@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 
 from airflow_streaming.driver.monitoring.activity import TriggerRun
 from airflow_streaming.driver.monitoring.file_backlog import count_waiting
-from airflow_streaming.model.spark.failure_signs import Diagnosis
+from airflow_streaming.model.spark.failure_signs import Diagnosis, FailureKind
 from airflow_streaming.model.spark.failures import (
     conditions_in,
     core_of,
@@ -25,6 +25,7 @@ from airflow_streaming.model.spark.failures import (
     presentable,
     python_error_in,
 )
+from airflow_streaming.model.spark.lost_records import lost_records
 
 _START_3_5: Final = (
     "org$apache$spark$sql$execution$streaming$ProgressReporter$$currentTriggerStartTimestamp"
@@ -119,12 +120,16 @@ class QueryError:
         if python is not None:
             exception_class, said = python
             message = f"{exception_class}: {said}" if said else exception_class
+        diagnosis = diagnose(text=text, exception_class=exception_class)
+        lost = lost_records(text) if diagnosis.kind is FailureKind.INCOMPATIBLE else None
+        if lost is not None:
+            message = lost.reason  # Spark's first line says only that something may be lost
         return cls(
             message=presentable(message),
             exception_class=exception_class,
             condition=condition,
             conditions=conditions_in(text),
-            diagnosis=diagnose(text=text, exception_class=exception_class),
+            diagnosis=diagnosis,
             core=presentable(core_of(text)),
         )
 

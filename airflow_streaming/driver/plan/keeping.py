@@ -32,6 +32,7 @@ class PlanKeeper:
 
     :param read: Makes a plan of what was taken; asks the JVM.
     :param retry: Seconds to rest when the home is away.
+    :param on_read: Called with each plan, before it is recorded.
     """
 
     def __init__(
@@ -42,9 +43,10 @@ class PlanKeeper:
         *,
         read: Callable[[Taken], QueryPlan] = read_plan,
         retry: float = RETRY_SECONDS,
+        on_read: Callable[[QueryPlan], None] | None = None,
     ) -> None:
         self._store, self._layout, self._epoch = store, layout, epoch
-        self._read, self._retry = read, retry
+        self._read, self._retry, self._on_read = read, retry, on_read
         self._faults = ErrorBoundary()
         self._lock = threading.Lock()
         self._waiting: deque[Taken] = deque()
@@ -94,7 +96,10 @@ class PlanKeeper:
     def _work(self) -> None:
         while (taken := self._next()) is not None:
             with self._faults.contained(f"Recording the plan of query {taken.query!r}"):
-                self._write(self._read(taken))
+                plan = self._read(taken)
+                if self._on_read is not None:
+                    self._on_read(plan)
+                self._write(plan)
 
     def _next(self) -> Taken | None:
         with self._lock:

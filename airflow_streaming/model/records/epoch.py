@@ -290,6 +290,7 @@ class Exit(Record):
         message holds.
     :param offsets: Source offsets at which the failed batch ends, one text a source, each at most
         500 characters.
+    :param remedy: One or two sentences on what to do about the failure.
     :param cut_off: The driver said so just before it ended itself, without a batch boundary: a
         batch may keep writing until its process is gone.
     :param unbegun: By query, the batch that Spark had planned and the driver did not let begin, where
@@ -311,6 +312,7 @@ class Exit(Record):
     failure_kind: FailureKind | None = None
     signature: str | None = None
     offsets: tuple[str, ...] = ()
+    remedy: str = ""
     cut_off: bool = False
     unbegun: Mapping[str, int] = field(default_factory=dict)
 

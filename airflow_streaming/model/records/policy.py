@@ -110,6 +110,8 @@ class RestartPolicy(JsonValue):
     :param max_delay: Largest bound.
     :param budgets: Restarts allowed per sliding window after failures of the infrastructure, and
         after verdicts; spending any one opens the circuit.
+    :param max_outage: How long brokers of a source or sink may be unreachable before the stream is given
+        up. Restarts in an outage have this limit and no budget. ``None`` sets no limit.
     :param application_budgets: The same after failures of the application. An empty tuple sets no
         limit, for either.
     :param poison_after: So many failures of one batch in the same way make it a poison batch.
@@ -132,6 +134,7 @@ class RestartPolicy(JsonValue):
         Budget(restarts=3, window=timedelta(minutes=10)),
         Budget(restarts=10, window=timedelta(hours=24)),
     )
+    max_outage: timedelta | None = timedelta(hours=6)
     poison_after: int = 3
     reset_after: timedelta = timedelta(minutes=10)
     reset_batches: int = 20
@@ -144,6 +147,8 @@ class RestartPolicy(JsonValue):
             raise SpecError("A restart policy needs first_delay <= max_delay.")
         if self.half_open_after is not None and self.half_open_after <= timedelta(0):
             raise SpecError("half_open_after must be positive, or the circuit is never open.")
+        if self.max_outage is not None and self.max_outage <= timedelta(0):
+            raise SpecError("max_outage must be positive; None sets no limit.")
         if self.poison_after < 1:
             raise SpecError("poison_after must be at least 1.")
 
@@ -159,6 +164,8 @@ class RestartPolicy(JsonValue):
 
     def budgets_for(self, failure_class: FailureClass) -> tuple[Budget, ...]:
         """Return the budgets that a failure of a class is charged to."""
+        if failure_class is FailureClass.OUTAGE:
+            return ()
         if failure_class is FailureClass.APPLICATION:
             return self.application_budgets
         return self.budgets
@@ -166,7 +173,8 @@ class RestartPolicy(JsonValue):
     def looks_back_to(self, now: datetime) -> datetime:
         """Return the moment before which no decision counts for a budget any more."""
         budgets = self.budgets + self.application_budgets
-        longest = max((budget.window for budget in budgets), default=timedelta(0))
+        windows = [budget.window for budget in budgets] + [self.max_outage or timedelta(0)]
+        longest = max(windows)
         begin = datetime.min.replace(tzinfo=UTC)
         return begin if longest >= now - begin else now - longest
 
@@ -195,6 +203,7 @@ class Failure:
     :param offsets: Source offsets of that batch.
     :param progressed_for: Time between the driver's first and last progress, by the driver's clock.
     :param batches: Batches the epoch committed.
+    :param remedy: What to do about it; empty for the remedy of its kind.
     :param retryable: False when the same attempt can only fail the same way.
     :param trial: The epoch was the one try of a half-open circuit.
     """
@@ -206,6 +215,7 @@ class Failure:
     query: str | None = None
     batch_id: int | None = None
     offsets: tuple[str, ...] = ()
+    remedy: str = ""
     progressed_for: timedelta = timedelta(0)
     batches: int = 0
     retryable: bool = True
@@ -282,5 +292,5 @@ class RestartDecision(Record):
             query=failure.query,
             batch_id=failure.batch_id,
             offsets=failure.offsets,
-            remedy=failure.kind.remedy if gives_up else "",
+            remedy=(failure.remedy or failure.kind.remedy) if gives_up else "",
         )

@@ -28,6 +28,8 @@ class FailureClass(StrEnum):
     """Machines, networks and memory: a restart usually helps."""
     APPLICATION = "application"
     """The user's code and data: a restart may help."""
+    OUTAGE = "outage"
+    """A system that the query needs is away: a restart helps once it is back."""
     FINAL = "final"
     """A restart can only fail the same way, or do harm."""
 
@@ -62,6 +64,15 @@ class FailureKind(StrEnum):
         ),
     )
     """Something beside the query was away: storage, a broker, a database, an executor."""
+    UNREACHABLE = (
+        "unreachable",
+        FailureClass.OUTAGE,
+        (
+            "Check that the brokers run and that the address in the script is theirs. The stream is started again "
+            "until the outage has lasted for the policy's max_outage."
+        ),
+    )
+    """No broker of a source or sink accepts a connection: the driver has tried it itself."""
     USER_CODE = (
         "user_code",
         FailureClass.APPLICATION,
@@ -109,7 +120,9 @@ class FailureKind(StrEnum):
         (
             "The sink has the planned batch and the checkpoint has no commit of it: Spark skips "
             "the batch and has no state for it. A file sink: start the stream again, which moves "
-            "the batch out of the sink first; the timeline says why where it did not. A function "
+            "the batch out of the sink first; the timeline says why where it did not. With "
+            "repair_sinks off, stop the stream and repair it by hand: airflow-streaming "
+            "checkpoint repair STREAM. A function "
             "or a table that skips known batches: let it take the batch once more, or restore a "
             "backup."
         ),
@@ -467,6 +480,8 @@ class Hint(StrEnum):
     """Files that were listed are gone when they are read."""
     VALUE_SCHEMA = "value_schema"
     """The schema of the state's values is another one than the checkpoint's."""
+    AT_SOURCE = "at_source"
+    """The message of the status of a query that asks its sources for their offsets."""
     WAITING = "waiting"
     """The message of a query's status past its initialization (``MicroBatchExecution``):
     "Waiting for data to arrive", "Waiting for next trigger"."""
@@ -493,6 +508,7 @@ _HINTS: Final[Mapping[Hint, re.Pattern[str]]] = MappingProxyType(
             r"|batch \d+ doesn't exist"
         ),
         Hint.VALUE_SCHEMA: re.compile(r"STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE"),
+        Hint.AT_SOURCE: re.compile(r"\A(?:Getting offsets from|Initializing sources)"),
         Hint.WAITING: re.compile(r"\AWaiting"),
     }
 )

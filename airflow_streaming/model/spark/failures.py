@@ -25,10 +25,12 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Final
 from urllib.parse import quote, quote_plus
 
 from airflow_streaming.model.spark.failure_signs import WEIGHTS, Diagnosis, FailureKind, Sign
+from airflow_streaming.model.spark.lost_records import lost_records
 from airflow_streaming.model.spark.secrets import REDACTED, mask_text
 
 MAX_TEXT: Final = 2_000
@@ -244,8 +246,14 @@ def diagnose(
     for signs in WEIGHTS:
         found = _last([sign for sign in signs if sign.counts_in(whole)], searched)
         if found is not None:
-            return found
+            return _with_loss(found, whole)
     return _UNKNOWN
+
+
+def _with_loss(found: Diagnosis, text: str) -> Diagnosis:
+    """Return a diagnosis with the remedy for the records that a source has lost."""
+    lost = lost_records(text) if found.kind is FailureKind.INCOMPATIBLE else None
+    return found if lost is None else replace(found, remedy=lost.remedy)
 
 
 def _last(signs: list[Sign], text: str) -> Diagnosis | None:

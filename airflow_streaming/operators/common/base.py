@@ -19,6 +19,7 @@ from airflow_streaming.model.arguments.form_policy import FormPolicy
 from airflow_streaming.model.records.owner import Actor
 from airflow_streaming.model.records.policy import RestartDecision
 from airflow_streaming.operators.common.run_values import RunValuesTask, is_authors
+from airflow_streaming.operators.common.templates import Templates
 from airflow_streaming.spec import StreamSpec
 from airflow_streaming.supervision.decide import Step
 from airflow_streaming.supervision.restart import remedy_of
@@ -149,7 +150,12 @@ class SpecTask(RunValuesTask, BaseOperator):
         self.stream_name = getattr(stream, "name", None)
         self.stream_home = getattr(stream, "home", None)
         self.form_policy = FormPolicy() if stream is None else stream.form_policy
-        self._has_authors_application = stream is not None and is_authors(stream.application)
+        self._has_authors_application = False
+
+    def note_written(self, templates: Templates) -> None:
+        self._has_authors_application = self.stream is not None and is_authors(
+            self.stream.application, templates
+        )
 
     def render_template(
         self,

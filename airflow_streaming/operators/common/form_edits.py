@@ -23,7 +23,7 @@ from airflow_streaming.model.records.deployment import Override
 from airflow_streaming.model.spark.conf import check_conf_key, redact
 from airflow_streaming.model.spark.secrets import REDACTED
 from airflow_streaming.options import Approval
-from airflow_streaming.spec import StreamSpec
+from airflow_streaming.spec import SoakTerms, StreamSpec
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -217,6 +217,19 @@ def choice_of(text: str, name: str, choices: type[_C]) -> _C:
     if text not in {one.value for one in choices}:
         raise SpecError(f"{name} is {text!r}; give {', '.join(choices)}.")
     return choices(text)
+
+
+def bounded(soak: SoakTerms, minutes: float | str | None) -> SoakTerms:
+    """
+    Return the terms of a soak with the bound of a form.
+
+    :param minutes: Replaces ``at_most``, unless it is empty; a longer ``at_least`` is cut.
+    :raises SpecError: no number above zero.
+    """
+    bound = positive_minutes(minutes, "soak_minutes")
+    if bound is None:
+        return soak
+    return dataclasses.replace(soak, at_most=bound, at_least=min(soak.at_least, bound))
 
 
 def is_asked(approval: Mapping[str, Any] | str | None, step: str, usual: Approval) -> bool:

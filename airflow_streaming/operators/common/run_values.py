@@ -1,7 +1,8 @@
 """
 Values of a run reach a task in one place: the rendering of its fields.
 
-The author's text and values are trusted, and so are templates of variables, connections and dates. All
+The author's text and values are trusted, and so are templates of variables, connections and dates, by
+whichever Jinja settings the DAG has. All
 other templates, results of other tasks, and mapped arguments come from a run; ``FormPolicy`` judges them
 before the task opens, fetches or starts anything.
 """
@@ -9,11 +10,10 @@ before the task opens, fetches or starts anything.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-import jinja2
-import jinja2.nodes
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_streaming.model.arguments.calls import NamedParameters
@@ -25,30 +25,13 @@ from airflow_streaming.model.arguments.form_policy import (
     RunValue,
     refusals,
 )
+from airflow_streaming.operators.common.templates import DEFAULT, Templates
 from airflow_streaming.spec import StreamSpec
 
 if TYPE_CHECKING:
+    import jinja2
     from airflow.sdk import Context
 
-TRUSTED_NAMES: Final = frozenset(
-    {
-        # Variables, connections and airflow.cfg: their editors administer the access of workers.
-        *("var", "conn", "conf", "macros"),
-        # Moments; Airflow parses them.
-        *("ds", "ds_nodash", "ts", "ts_nodash", "ts_nodash_with_tz", "logical_date"),
-        *("data_interval_start", "data_interval_end", "prev_data_interval_start_success"),
-        *("prev_data_interval_end_success", "prev_start_date_success", "prev_end_date_success"),
-    }
-)
-"""Names of a template's context that a run cannot set."""
-_LOADS: Final = (
-    jinja2.nodes.Extends,
-    jinja2.nodes.FromImport,
-    jinja2.nodes.Import,
-    jinja2.nodes.Include,
-)
-"""Parts of a template that bring in another one, whose names are not seen."""
-_PARSER: Final = jinja2.Environment(autoescape=True)
 MAPPING: Final = "the mapping of the task"
 _MOST_TOLD: Final = 3
 
@@ -66,6 +49,9 @@ class RunValuesTask(NamedParameters):
         """Return the scripts that need no permission: the author's, the running deployment's."""
         return ()
 
+    def note_written(self, templates: Templates) -> None:
+        """Remember what the author has written, before the fields are rendered."""
+
     def _do_render_template_fields(
         self,
         parent: Any,
@@ -76,13 +62,20 @@ class RunValuesTask(NamedParameters):
     ) -> None:
         # Airflow calls this for plain and for mapped tasks, and for the parts of nested fields.
         names = tuple(template_fields)
+        templates = Templates(jinja_env, getattr(self, "template_ext", ()))
         written = {name: getattr(parent, name, None) for name in names if parent is self}
+        if left := unrendered(written.values(), templates):
+            raise AirflowFailException(delimiters_text(getattr(self, "task_id", ""), left))
         mapped = mapped_fields(self, names)
+        if parent is self:
+            self.note_written(templates)
         super()._do_render_template_fields(parent, names, context, jinja_env, seen_oids)  # type: ignore[misc]
         given = [
             value
             for name, text in written.items()
-            for value in run_values(name, text, getattr(self, name), is_mapped=name in mapped)
+            for value in run_values(
+                name, text, getattr(self, name), is_mapped=name in mapped, templates=templates
+            )
         ]
         if refused := self._refused(given):
             raise AirflowFailException(refusal_text(getattr(self, "task_id", ""), refused))
@@ -101,6 +94,37 @@ def refusal_text(task_id: str, refused: Sequence[Refusal]) -> str:
     if len(refused) > _MOST_TOLD:
         lines.append(f"and {len(refused) - _MOST_TOLD} more")
     return "\n- ".join([f"Task {task_id!r} refuses values of this run; nothing was done:", *lines])
+
+
+def unrendered(written: Iterable[Any], templates: Templates) -> str:
+    """
+    Return a text that looks like a template and is none by the DAG's Jinja settings; empty without one.
+
+    The forms of this provider are written with ``{{ }}``. A DAG with other delimiters would use their text.
+    """
+    found = (text for value in written for text in _texts(value))
+    return next((one for one in found if is_template(one) and templates.is_constant(one)), "")
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, StreamSpec):
+        yield from _texts([getattr(value, name) for name in value.template_fields])
+    elif isinstance(value, Mapping):
+        yield from _texts([*value.values()])
+    elif isinstance(value, list | tuple | set | frozenset):
+        for one in value:
+            yield from _texts(one)
+
+
+def delimiters_text(task_id: str, left: str) -> str:
+    """Return the error of a task whose DAG does not render a template of the usual form."""
+    return (
+        f"Task {task_id!r}: the DAG's Jinja settings do not render {left!r:.160}. The forms of a stream are "
+        "templates with {{ }}; nothing was done. Remove variable_start_string and its companions from the "
+        "DAG's jinja_environment_kwargs, or use the stream's tasks in a DAG of their own."
+    )
 
 
 def mapped_fields(task: Any, fields: Iterable[str]) -> frozenset[str]:
@@ -132,11 +156,17 @@ def _is_of_run(value: Any) -> bool:
         return any(map(_is_of_run, value.values()))
     if isinstance(value, list | tuple):
         return any(map(_is_of_run, value))
-    return is_filled_in(value) and not is_template(value)
+    # The author's own texts are judged as templates after the mapping was expanded.
+    return is_filled_in(value) and not isinstance(value, str)
 
 
 def run_values(
-    field: str, written: Any, rendered: Any, *, is_mapped: bool = False
+    field: str,
+    written: Any,
+    rendered: Any,
+    *,
+    is_mapped: bool = False,
+    templates: Templates = DEFAULT,
 ) -> Iterator[RunValue]:
     """
     Yield the values of one field that a run has filled in, without the author's own.
@@ -144,27 +174,32 @@ def run_values(
     :param written: The field as the DAG has it.
     :param rendered: The same as the task sees it.
     :param is_mapped: The field is filled in by the task's mapping, see ``mapped_fields``.
+    :param templates: Reads templates as the DAG's Jinja settings do.
     """
+    how: Any = {"is_mapped": is_mapped, "templates": templates}
     if isinstance(written, StreamSpec):
         for name in written.template_fields:
             before, after = getattr(written, name), getattr(rendered, name)
-            yield from run_values(name, before, after, is_mapped=is_mapped)
+            yield from run_values(name, before, after, **how)
     elif _is_specs(written):
         for before, after in zip(written, rendered, strict=True):
-            yield from run_values(field, before, after, is_mapped=is_mapped)
+            yield from run_values(field, before, after, **how)
     elif written and is_mapped:
         yield RunValue(field=field, value=_parsed(field, rendered), source=MAPPING)
+    elif isinstance(written, set | frozenset):
+        if source := _source([*written], templates):
+            yield RunValue(field=field, value=[*rendered], source=source)
     elif isinstance(written, Mapping | list | tuple):
-        yield from _members(field, written, rendered)
-    elif (source := _source(written)) is not None:
+        yield from _members(field, written, rendered, templates)
+    elif (source := _source(written, templates)) is not None:
         yield RunValue(field=field, value=_parsed(field, rendered), source=source)
 
 
-def _members(field: str, written: Any, rendered: Any) -> Iterator[RunValue]:
+def _members(field: str, written: Any, rendered: Any, templates: Templates) -> Iterator[RunValue]:
     """Yield the members of a mapping or a list that a run has filled in."""
     is_mapping = isinstance(written, Mapping)
     for key, text in written.items() if is_mapping else enumerate(written):
-        if (source := _source(text)) is not None:
+        if (source := _source(text, templates)) is not None:
             value = {key: rendered[key]} if is_mapping else rendered[key]
             yield RunValue(field=field, value=value, source=source)
 
@@ -177,32 +212,25 @@ def _is_specs(written: Any) -> bool:
     )
 
 
-def _source(written: Any) -> str | None:
+def _source(written: Any, templates: Templates) -> str | None:
     """Return where a run's value comes from; ``None`` for the author's own."""
-    if is_template(written):
-        return None if is_authors_template(written) else f"the template {written!r:.160}"
+    if isinstance(written, os.PathLike) or hasattr(written, "protocol"):
+        written = str(written)  # Airflow renders the path of an ObjectStoragePath.
+    if isinstance(written, str):
+        return None if templates.is_authors(written) else f"the template {written!r:.160}"
     if isinstance(written, Mapping):
-        return next((one for one in map(_source, written.values()) if one is not None), None)
-    if isinstance(written, list | tuple):
-        return next((one for one in map(_source, written) if one is not None), None)
+        written = [*written.values()]
+    if isinstance(written, list | tuple | set | frozenset):
+        found = (_source(one, templates) for one in written)
+        return next((one for one in found if one is not None), None)
     if is_filled_in(written):
         return "a parameter or the result of another task"
     return "a function of the DAG" if callable(written) else None
 
 
-def is_authors(written: object) -> bool:
+def is_authors(written: object, templates: Templates = DEFAULT) -> bool:
     """Tell whether a field is filled in by the author alone."""
-    return _source(written) is None
-
-
-def is_authors_template(text: str) -> bool:
-    """Tell whether a template uses trusted names only."""
-    try:
-        tree = _PARSER.parse(text)
-    except jinja2.TemplateError:
-        return False
-    names = {one.name for one in tree.find_all(jinja2.nodes.Name) if one.ctx == "load"}
-    return names <= TRUSTED_NAMES and next(tree.find_all(_LOADS), None) is None
+    return _source(written, templates) is None
 
 
 def _parsed(field: str, value: Any) -> Any:

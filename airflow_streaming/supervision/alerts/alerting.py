@@ -40,6 +40,8 @@ _REMEDIES: Final = {
     "no_executor": "Ask the cluster why it gives none: pending pods (kubectl describe pod), a quota, an "
     "image that cannot be pulled, a queue or workers that are full. The driver's log has what it was "
     "answered. A restart asks the same cluster for the same.",
+    "source_unreachable": "Check that the brokers run, that the address in the script is theirs, and that the "
+    "driver's host reaches them. The query continues when they answer.",
     "unfinished_upgrade": "Look at the run of the upgrade: clear its failed task to continue, approve or "
     "reject what waits, or give it up: airflow-streaming upgrade roll-back {stream} --reason TEXT (this "
     "closes one that has come to its end, too)",

@@ -11,7 +11,7 @@ from airflow_streaming.model.observation import Verdict
 RuleStates = Mapping[tuple[str, str], bool]
 """By rule and query (empty for the driver), whether it fires."""
 _OF_DRIVERS: Final = ("hung", "no_executor", "slow", "unreachable")
-_OF_QUERIES: Final = (QUERY_FAILED, "slow", "stalled")
+_OF_QUERIES: Final = (QUERY_FAILED, "slow", "source_unreachable", "stalled")
 MOST_STATES: Final = 2_000
 """States of one stream that are exported: a script that names its queries anew makes new ones."""
 

@@ -81,18 +81,31 @@ class TopicReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: Offsets, end: Offsets) -> list[Range]:
         oldest, found = self._bounds(0), []
+        left = [f"{t}-{p}" for t, ps in start.items() for p in ps if p not in end.get(t, {})]
+        if left:
+            self._lost(f"Partitions Set({', '.join(left)}) have been deleted.")
         for topic, ends in end.items():
             for partition, until in ends.items():
                 first = oldest.get(topic, {}).get(partition, 0)
                 begin = start.get(topic, {}).get(partition, first)
-                if begin < first and not self._may_lose:
-                    raise RuntimeError(
-                        f"Offsets {begin} to {first} of {topic}-{partition} have expired; the rows "
-                        "are lost. Restore them, or set failOnDataLoss=false to continue without."
+                place = f"{topic}-{partition}"
+                if until < begin:
+                    self._lost(f"Partition {place} offset was changed from {begin} to {until}.")
+                elif begin < first:
+                    self._lost(
+                        f"Could not read records in offset [{begin}, {until}) for topic partition {place}."
                     )
                 if max(begin, first) < until:
                     found.append(Range(topic, int(partition), max(begin, first), until))
         return found
+
+    def _lost(self, reason: str) -> None:
+        """Fail as the official connector does, in its words, unless the script accepts the loss."""
+        if not self._may_lose:
+            raise RuntimeError(
+                "Some data may have been lost because they are not available in Kafka any more. "
+                f"Subscription: KafkaV2[Subscribe[{','.join(self._topics)}]]. Reason: {reason}"
+            )
 
     def read(self, partition: Range) -> Iterator[tuple[Any, ...]]:
         from confluent_kafka import TopicPartition

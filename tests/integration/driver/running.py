@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -197,13 +197,24 @@ class World:
         self.store.create(LAYOUT.place(Epoch, number=number), epoch.to_bytes())
         return epoch
 
-    def launch(self, epoch: int = 1, *options: str, env: dict[str, str] | None = None) -> Driver:
-        """Start the driver of an epoch that was begun."""
+    def launch(
+        self,
+        epoch: int = 1,
+        *options: str,
+        env: dict[str, str] | None = None,
+        submit: Sequence[str] = (),
+    ) -> Driver:
+        """
+        Start the driver of an epoch that was begun.
+
+        :param options: For the driver.
+        :param submit: Options for ``spark-submit``.
+        """
         log = self.folder / f"driver-{epoch}.log"
         with log.open("wb") as output:
             process = subprocess.Popen(
                 [
-                    *self._submit(),
+                    *self._submit(submit),
                     "--epoch",
                     str(epoch),
                     "--token",
@@ -226,7 +237,7 @@ class World:
         self.begin_epoch()
         return self.launch(env=env)
 
-    def _submit(self) -> list[str]:
+    def _submit(self, more: Sequence[str]) -> list[str]:
         conf = {
             "spark.master": "local[2]",
             "spark.ui.enabled": "false",
@@ -237,7 +248,7 @@ class World:
         submit = str(self._spark_home() / "bin" / "spark-submit")
         main = str(PACKAGE / "driver" / "main.py")
         wrapper = ["--py-files", str(self.package), main, "--home", str(self.home)]
-        return [submit, *settings, *wrapper, "--stream", STREAM]
+        return [submit, *settings, *more, *wrapper, "--stream", STREAM]
 
     def _spark_home(self) -> Path:
         return next(self.runtime.glob("lib/python*/site-packages/pyspark"))

@@ -7,16 +7,19 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from airflow_streaming.exceptions import LaunchError
+from airflow_streaming.launch.clusters import kubernetes
 from airflow_streaming.launch.clusters.kubernetes import KubernetesLauncher
 from airflow_streaming.launch.clusters.kubernetes_api import Credentials, Namespace, Place
 from airflow_streaming.launch.clusters.pods import labels_of, pod_name
 from airflow_streaming.launch.clusters.rest import Unreachable
+from airflow_streaming.launch.clusters.shared_table import SharedTables
 from airflow_streaming.launch.package import build_driver_package
 from airflow_streaming.launch.port import LaunchRequest
 from airflow_streaming.model.observation import ProcessState
@@ -256,3 +259,85 @@ def test_a_user_without_rights_sees_nothing_and_proves_nothing(
 
     assert KubernetesLauncher(login=wrong).probe(epoch, launch).state is ProcessState.UNSEEN
     assert KubernetesLauncher(login=wrong).find(epoch) is None
+
+
+def make_strangers_pod(world: PodWorld, epoch: Epoch, name: str) -> str:
+    """Let another user create a pod with the labels of a driver; return its uid."""
+    metadata = {"name": name, "labels": {**labels_of(epoch), "spark-role": "driver"}}
+    spec = {"containers": [{"name": "c", "image": "busybox"}], "restartPolicy": "Never"}
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    answer = world.server.namespace("admin").ask("POST", "pods", body)
+    assert answer.is_success, answer
+    until(lambda: name in world.kubelet.ran, "the stranger's pod to run")
+    return str(answer.body["metadata"]["uid"])
+
+
+def uids(world: PodWorld) -> set[str]:
+    return {pod["metadata"]["uid"] for pod in world.pods().pods("spark-role=driver")}
+
+
+def long_ago(launch: Launch) -> Launch:
+    """Return the launch of a driver that has run for an hour: clocks differ by no more than minutes."""
+    return replace(launch, launched_at=launch.launched_at - timedelta(hours=1))
+
+
+@pytest.mark.parametrize("has_our_name", [False, True])
+def test_a_strangers_pod_neither_keeps_a_dead_stream_down_nor_is_deleted(
+    world: PodWorld, epoch: Epoch, monkeypatch: pytest.MonkeyPatch, has_our_name: bool
+) -> None:
+    launch = long_ago(world.start(epoch))
+    assert world.launcher.kill(epoch, launch).state is ProcessState.GONE
+    name = pod_name(epoch) if has_our_name else f"stranger-{epoch.mark[:8]}"
+    theirs = make_strangers_pod(world, epoch, name)
+    forget_lists(monkeypatch)
+    monkeypatch.setattr(kubernetes, "_IDENTITIES", SharedTables())
+
+    assert world.launcher.probe(epoch, launch).state is ProcessState.GONE
+    assert world.launcher.kill(epoch, launch).state is ProcessState.GONE
+    assert world.launcher.logs(epoch, launch, None, 99).tail is None
+    if not has_our_name:
+        assert world.launcher.find(epoch) is None
+    assert theirs in uids(world)
+    assert theirs in world.kubelet.alive()
+
+
+def test_our_pod_is_seen_and_killed_beside_a_strangers_with_its_labels(
+    world: PodWorld, epoch: Epoch
+) -> None:
+    launch = long_ago(world.start(epoch))
+    theirs = make_strangers_pod(world, epoch, f"stranger-{epoch.mark[:8]}")
+
+    assert world.launcher.probe(epoch, launch).state is ProcessState.RUNNING
+    assert world.launcher.kill(epoch, launch).state is ProcessState.GONE
+    assert launch.handle["uid"] not in uids(world)
+    assert theirs in world.kubelet.alive()
+
+
+def test_the_api_server_keeps_a_pod_that_took_the_name_between_look_and_deletion(
+    world: PodWorld, epoch: Epoch
+) -> None:
+    launch = long_ago(world.start(epoch))
+    (ours,) = [
+        pod
+        for pod in world.pods().pods("spark-role=driver")
+        if pod["metadata"]["uid"] == launch.handle["uid"]
+    ]
+    assert world.launcher.kill(epoch, launch).state is ProcessState.GONE
+    theirs = make_strangers_pod(world, epoch, pod_name(epoch))
+
+    world.launcher._delete(epoch, ours)
+
+    assert theirs in uids(world)
+
+
+def test_a_pod_with_our_name_made_at_the_launch_counts_as_the_drivers(
+    world: PodWorld, epoch: Epoch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launch = world.start(epoch)
+    assert world.launcher.kill(epoch, launch).state is ProcessState.GONE
+    make_strangers_pod(world, epoch, pod_name(epoch))
+    forget_lists(monkeypatch)
+    monkeypatch.setattr(kubernetes, "_IDENTITIES", SharedTables())
+
+    # Its uid may be a damaged record's: the stream waits, and no second driver starts.
+    assert world.launcher.probe(epoch, launch).state is ProcessState.RUNNING

@@ -1,7 +1,7 @@
 """
 Which kills does Spark recover from, and what does the repair before a launch make of the others?
 
-``python -m tests.system.kills --results FILE [--only 4.3] [--sinks file,topic]`` runs every query of the
+``python -m tests.system.kills --results FILE [--only 4.3] [--sinks file,topic] [--format 2]`` runs every query of the
 matrix on the runtimes of ``.runtimes`` and of AIRFLOW_STREAMING_TEST_RUNTIMES, one JVM a Spark, continues it
 from every cut of a batch, adds a line of JSON for each case to the file, and prints the table of all
 results in it.
@@ -21,6 +21,7 @@ from pathlib import Path
 from demo.pipelines import ICEBERG_JAR
 from tests.conftest import find_runtimes
 from tests.system.kills.matrix import (
+    ICEBERG_SPARK,
     VERSIONS,
     Kill,
     Result,
@@ -33,9 +34,6 @@ from tests.system.kills.results import Measured, add, read, table
 from tests.system.kills.running import BATCHES, PROGRAM, Killing
 from tests.system.live_session import Session
 
-ICEBERG_SPARK = "3.5"
-"""The only release that the connector's jar is made for."""
-
 
 def main(arguments: list[str]) -> int:
     """Measure, and print the table."""
@@ -43,6 +41,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--results", type=Path, required=True)
     parser.add_argument("--only", choices=VERSIONS, help="one release; default: all that there are")
     parser.add_argument("--sinks", default="", help="names, with commas between them; default: all")
+    parser.add_argument("--format", choices=("1", "2"), help="of the state; default: both")
     parser.add_argument("--iceberg", type=Path, default=ICEBERG_JAR, help="jar of the connector")
     asked = parser.parse_args(arguments)
     runtimes = find_runtimes()
@@ -68,6 +67,8 @@ def measure(version: str, runtime: Path, asked: argparse.Namespace) -> None:
                 if wanted and sink not in wanted:
                     continue
                 for store in stores_of(sink, version):
+                    if asked.format and not store.endswith(f"format {asked.format}"):
+                        continue
                     for batch in BATCHES:
                         add(
                             asked.results,

@@ -38,6 +38,8 @@ SINKS: Final = (
     "iceberg",
 )
 VERSIONS: Final = ("3.5", "4.0", "4.1", "4.2", "4.3")
+ICEBERG_SPARK: Final = "3.5"
+"""The only release that the connector's jar is made for."""
 
 
 class Kill(StrEnum):

@@ -7,7 +7,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.system.kills.matrix import SINKS, STORES, VERSIONS, Case, Kill, Result
+from tests.system.kills.matrix import (
+    ICEBERG_SPARK,
+    SINKS,
+    STORES,
+    VERSIONS,
+    Case,
+    Kill,
+    Result,
+)
 from tests.system.kills.running import Outcome
 
 
@@ -79,8 +87,21 @@ def table(found: Iterable[Measured]) -> str:
             ]
             if any(cells):
                 shown = "none" if sink == "file without state" else store
-                lines.append(f"| {sink} | {shown} | " + " | ".join(c or "-" for c in cells) + " |")
+                filled = [
+                    cell or _why_absent(sink, store, version)
+                    for cell, version in zip(cells, VERSIONS, strict=True)
+                ]
+                lines.append(f"| {sink} | {shown} | {' | '.join(filled)} |")
     return "\n".join(lines) + "\n"
+
+
+def _why_absent(sink: str, store: str, version: str) -> str:
+    """Return why a cell has no result."""
+    if sink == "iceberg" and version != ICEBERG_SPARK:
+        return "no jar"
+    if version.startswith("3.") and (sink == "topic" or store.endswith("format 2")):
+        return "not in this Spark"
+    return "not measured"
 
 
 def _cell(measured: list[Measured]) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow_streaming.driver.monitoring.activity import TriggerRun
+from airflow_streaming.driver.monitoring.broker_reach import BrokerReach
 from airflow_streaming.driver.monitoring.queries import TrackedQuery
 from airflow_streaming.driver.monitoring.spark_query import QueryError
 from airflow_streaming.exceptions import HomeUnavailable
@@ -128,7 +129,12 @@ class AbsentStore(LocalStore):
 
 
 def make_tracked(
-    query: FakeQuery, *, name: str = "q", gated: bool = False, folder: Path = Path("/nowhere")
+    query: FakeQuery,
+    *,
+    name: str = "q",
+    gated: bool = False,
+    folder: Path = Path("/nowhere"),
+    reach: BrokerReach | None = None,
 ) -> TrackedQuery:
     return TrackedQuery(
         query,
@@ -139,6 +145,7 @@ def make_tracked(
         files=LocalStore(str(folder)),
         origin=CheckpointOrigin.DEPLOYMENT,
         gated=gated,
+        reach=reach,
     )
 
 

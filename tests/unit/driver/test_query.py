@@ -5,8 +5,12 @@ from pathlib import Path
 import pytest
 
 from airflow_streaming.driver.monitoring.activity import ActivitySnapshot, TriggerRun
+from airflow_streaming.driver.monitoring.broker_reach import BrokerReach
 from airflow_streaming.driver.monitoring.queries import Queries
 from airflow_streaming.driver.monitoring.spark_query import QueryError, has_run_a_batch
+from airflow_streaming.model.spark.failure_signs import FailureKind
+from airflow_streaming.model.spark.kafka_places import KafkaPlace
+from tests.patience import until
 from tests.unit.driver.fakes import BAD_ROW, FakeQuery, make_tracked, report
 
 
@@ -253,3 +257,76 @@ def test_a_batch_that_is_reported_after_its_query_counts_as_stopped_is_seen() ->
 
     assert [batch.progress.batch_id for batch in tracked.poll()] == [1]
     assert tracked.poll() == []
+
+
+PLACES = (KafkaPlace("topics a", ("one:9092",)),)
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "message"),
+    [
+        (
+            "ConnectException: Connection refused",
+            FailureKind.UNREACHABLE,
+            "No broker of topics a at one:9092 ",
+        ),
+        (
+            "Something else",
+            FailureKind.UNREACHABLE,
+            "No broker of topics a at one:9092 accepts a connection (refused). Some",
+        ),
+        (
+            "ConfigException: no smaller",
+            FailureKind.CONFIGURATION,
+            "ConfigException: no smaller (topics a at one:9092)",
+        ),
+        (
+            "Partition a-0 offset was changed from 30 to 10.",
+            FailureKind.INCOMPATIBLE,
+            "Partition a-0 ends at offset 10",
+        ),
+        (
+            "Traceback (most recent call last):\nValueError: x",
+            FailureKind.USER_CODE,
+            "ValueError: x",
+        ),
+    ],
+)
+def test_a_failure_that_brokers_may_have_caused_is_an_outage_where_they_refuse(
+    said: str, kind: FailureKind, message: str
+) -> None:
+    text = f"Some data may have been lost. {said}" if "offset" in said else said
+    fake = FakeQuery()
+    queries, tracked = Queries(), make_tracked(fake, reach=BrokerReach(refuse))
+    queries.add(tracked)
+    queries.note_places(tracked.name, PLACES)
+    queries.note_places("another", PLACES)
+    fake.fail(QueryError.from_text(text, exception_class="X"))
+    queries.poll()
+
+    assert tracked.error is not None
+    assert tracked.error.diagnosis is not None
+    assert tracked.error.diagnosis.kind is kind
+    assert tracked.error.message.startswith(message)
+    assert ("one:9092" in tracked.error.message) == (kind is not FailureKind.USER_CODE)
+
+
+def refuse(server: str) -> None:
+    raise ConnectionRefusedError(111, "refused")
+
+
+def test_a_query_that_asks_its_source_reports_the_refusal() -> None:
+    class Asking(FakeQuery):
+        def status(self) -> dict[str, object]:
+            return {"message": "Getting offsets from KafkaV2[Subscribe[a]]"}
+
+    now = [0.0]
+    tracked = make_tracked(Asking(), reach=BrokerReach(refuse, lambda: now[0]))
+    tracked.places = PLACES
+    for now[0] in (0.0, 10.0):
+        tracked.poll()
+        tracked.time_work(ActivitySnapshot(at=now[0]), others=())
+    until(lambda: tracked.as_status().refusal, "the refusal", seen=tracked.as_status)
+    now[0] = 31.0
+
+    assert tracked.as_status().refused_for_s == 31.0

@@ -394,6 +394,24 @@ def test_only_a_plain_file_is_shown_as_the_log(epoch: Epoch, tmp_path: Path, sor
     assert (shown.tail, bool(shown.trouble)) == (None, True)
 
 
+def test_the_end_of_a_log_that_was_just_begun_anew_reaches_into_its_older_part(
+    epoch: Epoch, tmp_path: Path
+) -> None:
+    launch = start(epoch, tmp_path, "pass")
+    log = Path(launch.log)
+    LocalLauncher().kill(epoch, launch)
+    log.with_name(f"{log.name}.1").write_text("the broker is away\nno broker answers\n")
+    log.write_text("the driver ends\n")
+
+    shown = [LocalLauncher().logs(epoch, launch, log, most) for most in (10, 34, 1000)]
+
+    assert [(one.tail, one.size) for one in shown] == [
+        (b"iver ends\n", 16),
+        (b"no broker answers\nthe driver ends\n", 16),
+        (b"the broker is away\nno broker answers\nthe driver ends\n", 16),
+    ]
+
+
 def test_a_log_that_is_a_link_is_refused(epoch: Epoch, tmp_path: Path) -> None:
     request = python(epoch, tmp_path, SLEEP)
     request.log.parent.mkdir(parents=True)

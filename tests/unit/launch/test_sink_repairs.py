@@ -6,11 +6,14 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from airflow_streaming.changes.restore.hand_repair import repair_by_hand
 from airflow_streaming.changes.restore.undo import undo_repair
 from airflow_streaming.checkpoints.repair import sink_repairs as sinks
+from airflow_streaming.checkpoints.repair.sink_repairs import Repaired
 from airflow_streaming.exceptions import (
     CheckpointRefused,
     HomeUnavailable,
@@ -21,7 +24,7 @@ from airflow_streaming.exceptions import (
 from airflow_streaming.launch.port import LaunchRequest
 from airflow_streaming.model.records.alert import RESTART_KEY, AlertKind
 from airflow_streaming.model.records.control import DesiredState, EventKind
-from airflow_streaming.model.records.epoch import LaunchCause
+from airflow_streaming.model.records.epoch import LaunchCause, OrderAct, StandbyOrder
 from airflow_streaming.supervision.controller import StreamController, Submission
 from airflow_streaming.supervision.decide import Action, Step
 from airflow_streaming.supervision.observer import Observer
@@ -34,13 +37,13 @@ from tests.unit.supervision.builders import a_spec
 class Launched(DeadStream):
     """The stream with the task that launches its driver."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, **fields: Any) -> None:
         super().__init__(folder)
         self.launcher = FakeLauncher()
         self.keeper = StreamController(
             self.home,
             self.launcher,
-            spec=a_spec(),
+            spec=a_spec(**fields),
             submit=self.submit,
             by="a test",
             now=lambda: NOON,
@@ -60,6 +63,11 @@ class Launched(DeadStream):
 
     def undo(self) -> None:
         undo_repair(self.home, self.launcher, by="kim", reason="Readers.", now=lambda: NOON)
+
+    def repair_by_hand(self) -> list[Repaired]:
+        return repair_by_hand(
+            self.home, self.launcher, by="kim", reason="By hand.", now=lambda: NOON
+        )
 
     def told(self) -> list[str]:
         return [one.message for one in self.home.events() if one.event is EventKind.SINK_REPAIRED]
@@ -222,3 +230,92 @@ def test_an_undo_comes_too_late_once_the_batch_was_written_anew(stream: Launched
         stream.undo()
 
     assert stream.home.repair_undo(1) is None
+
+
+@pytest.fixture
+def manual(tmp_path: Path) -> Launched:
+    return Launched(tmp_path, repair_sinks=False)
+
+
+def test_a_stream_that_switched_the_repair_off_starts_with_its_sink_as_it_is(
+    manual: Launched,
+) -> None:
+    before = manual.sink.tree()
+
+    manual.begin()
+
+    assert manual.sink.tree() == before
+    assert manual.home.repairs() == []
+    assert manual.launcher.living() == [2]
+    (alert,) = manual.home.unsent_alerts()
+    assert alert.rule == "sink_not_repaired"
+    assert "airflow-streaming checkpoint repair orders" in alert.reason
+
+
+def test_it_is_repaired_by_hand_once_it_is_stopped(manual: Launched) -> None:
+    manual.begin()
+    manual.launcher.end(manual.home.epoch(2).token)
+    manual.stop()
+
+    (repaired,) = manual.repair_by_hand()
+
+    assert repaired.repair is not None
+    assert manual.batches_in_sink() == set(range(manual.batch))
+    assert "_rolled_back/000001-repair" in manual.told()[-1]
+    assert "By hand." in manual.told()[-1]
+    assert manual.repair_by_hand() == []
+    manual.begin()
+    assert len(manual.home.repairs()) == 1
+
+
+def test_a_repair_by_hand_moves_out_what_an_undo_put_back(stream: Launched) -> None:
+    stream.begin()
+    stream.launcher.end(stream.home.epoch(2).token)
+    stream.stop()
+    stream.undo()
+
+    (repaired,) = stream.repair_by_hand()
+
+    assert repaired.repair is not None
+    assert stream.batches_in_sink() == set(range(stream.batch))
+
+
+@pytest.mark.parametrize("arrange", [running, wanted_running], ids=lambda one: one.__name__)
+def test_a_repair_by_hand_is_refused(manual: Launched, arrange: Callable[[Launched], None]) -> None:
+    arrange(manual)
+    after = manual.sink.tree()
+
+    with pytest.raises(RestoreRefused):
+        manual.repair_by_hand()
+
+    assert manual.sink.tree() == after
+    assert manual.home.repairs() == []
+
+
+def test_a_start_in_the_middle_of_a_repair_by_hand_finishes_it(
+    manual: Launched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manual.stop()
+
+    def unreachable(*_: object) -> None:
+        raise HomeUnavailable("The store is away.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sinks.SinkRepairs, "_end", unreachable)
+        with pytest.raises(HomeUnavailable):
+            manual.repair_by_hand()
+
+    manual.begin()
+
+    assert manual.home.unfinished_repairs() == []
+    assert manual.batches_in_sink() == set(range(manual.batch))
+
+
+def test_a_repair_by_hand_works_on_the_driver_of_a_promoted_standby(manual: Launched) -> None:
+    order = StandbyOrder(epoch=1, number=1, act=OrderAct.RELEASE, at=NOON, by="a test")
+    manual.home.give_order(order)
+    manual.stop()
+
+    (repaired,) = manual.repair_by_hand()
+
+    assert repaired.repair is not None

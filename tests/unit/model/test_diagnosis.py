@@ -107,7 +107,10 @@ def test_the_corpus_is_large_enough_to_tell() -> None:
 
 def test_the_corpus_holds_every_kind_that_a_message_can_tell() -> None:
     told = {fixture.expected for fixture in FIXTURES}
-    not_by_message = {FailureKind.POISON_BATCH, FailureKind.UNHEALTHY, FailureKind.UNKNOWN}
+    not_by_message = {
+        *(FailureKind.POISON_BATCH, FailureKind.UNHEALTHY, FailureKind.UNKNOWN),
+        FailureKind.UNREACHABLE,
+    }
 
     assert told == set(FailureKind) - not_by_message
 

@@ -9,17 +9,18 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
+import jinja2
 import pytest
-from airflow.sdk import DAG, BaseOperator
+from airflow.sdk import DAG, BaseOperator, ObjectStoragePath
 from airflow.sdk.definitions.xcom_arg import XComArg
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_streaming.model.arguments.form_policy import RULES, FormPolicy
 from airflow_streaming.operators.common.run_values import (
     RunValuesTask,
-    is_authors_template,
     run_values,
 )
+from airflow_streaming.operators.common.templates import DEFAULT
 from airflow_streaming.operators.gate import ChangeGateOperator
 from airflow_streaming.operators.rehearsal import RehearsalOperator
 from airflow_streaming.operators.restore import CheckpointVerifyOperator
@@ -295,7 +296,7 @@ def test_a_mapping_that_the_author_has_written_out_is_the_author_s(how: Any) -> 
 def test_a_template_is_the_authors_when_it_names_nothing_that_a_run_gives(
     template: str, is_authors: bool
 ) -> None:
-    assert is_authors_template(template) is is_authors
+    assert DEFAULT.is_authors(template) is is_authors
 
 
 def test_each_templated_field_of_a_task_and_of_a_spec_has_a_rule() -> None:
@@ -304,3 +305,142 @@ def test_each_templated_field_of_a_task_and_of_a_spec_has_a_rule() -> None:
     assert {*named, *StreamSpec.template_fields} - RULES.keys() == set()
     assert RULES.keys() - {*named, *StreamSpec.template_fields} == set()
     assert len(tasks) > 10
+
+
+EVIL_SCRIPT: Final = "/tmp/evil.py"
+ANGLES: Final = {"variable_start_string": "<<", "variable_end_string": ">>"}
+
+
+def script_task(text: Any, *, kind: Any = RehearsalOperator, **settings: Any) -> Any:
+    """Return a task whose script is a text, in a DAG with Jinja settings of its own."""
+    with DAG("d", **settings):
+        task = kind(task_id="t", stream=replace(SPEC, form_policy=FormPolicy(applications=["/ok"])))
+    task.application = text
+    return task
+
+
+@jinja2.pass_context
+def from_run(context: Any, _: Any = None) -> str:
+    return str(context["params"]["x"])
+
+
+@pytest.mark.parametrize(
+    ("text", "settings"),
+    [
+        pytest.param("<< params.x >>", {"jinja_environment_kwargs": ANGLES}, id="delimiters"),
+        pytest.param(
+            "<% set y = params.x %><% print(y) %>",
+            {"jinja_environment_kwargs": {"block_start_string": "<%", "block_end_string": "%>"}},
+            id="blocks_unknown_to_print",
+        ),
+        pytest.param(
+            "<% for y in [params.x] %>{{ y }}<% endfor %>",
+            {"jinja_environment_kwargs": {"block_start_string": "<%", "block_end_string": "%>"}},
+            id="blocks",
+        ),
+        pytest.param(
+            "% for y in [params.x]\n{{ y }}\n% endfor",
+            {"jinja_environment_kwargs": {"line_statement_prefix": "%"}},
+            id="line_statements",
+        ),
+        pytest.param(
+            "{{ params.x }}", {"render_template_as_native_obj": True}, id="native_objects"
+        ),
+        pytest.param("{{ pick(params) }}", {"user_defined_macros": {"pick": str}}, id="macro"),
+        pytest.param(
+            "{{ pick() }}", {"user_defined_macros": {"pick": from_run}}, id="context_macro"
+        ),
+        pytest.param("{{ 1 | pick }}", {"user_defined_filters": {"pick": from_run}}, id="filter"),
+        pytest.param("{{ ds.format(params.x) }}", {}, id="argument"),
+    ],
+)
+def test_a_script_of_a_run_is_judged_whatever_the_jinja_settings_of_the_dag(
+    text: str, settings: dict[str, Any]
+) -> None:
+    task = script_task(text, **settings)
+    context: Any = {"params": {"x": EVIL_SCRIPT}, "ti": None, "ds": "{}"}
+
+    with pytest.raises((AirflowFailException, jinja2.TemplateError)) as error:
+        task.render_template_fields(context)
+    assert isinstance(error.value, jinja2.TemplateError) or "applications" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "settings", "expected"),
+    [
+        ("<< ds >>/x.py", {"jinja_environment_kwargs": ANGLES}, "2026/x.py"),
+        ("<<ds", {}, "<<ds"),
+        ("{{ ds | year }}.py", {"user_defined_filters": {"year": str}}, "2026.py"),
+        ("{{ ds | upper }}.py", {"render_template_as_native_obj": True}, "2026.py"),
+    ],
+)
+def test_the_author_s_own_script_is_rendered_with_the_jinja_settings_of_the_dag(
+    text: str, settings: dict[str, Any], expected: str
+) -> None:
+    task = script_task(text, **settings)
+    task.render_template_fields({"ds": "2026", "ti": None})  # type: ignore[typeddict-item]
+
+    assert task.application == expected
+
+
+class TemplateFileTask(RehearsalOperator):
+    template_ext = (".sql", ".sh")
+
+
+def test_a_template_in_a_file_is_judged_by_its_names(tmp_path: Path) -> None:
+    (tmp_path / "run.sql").write_text("{{ params.x }}")
+    (tmp_path / "own.sh").write_text("{{ ds }}.py")
+    settings: Any = {"template_searchpath": [str(tmp_path)]}
+    context: Any = {"params": {"x": EVIL_SCRIPT}, "ti": None, "ds": "2026"}
+
+    own = script_task("own.sh", kind=TemplateFileTask, **settings)
+    own.render_template_fields(context)
+    assert own.application == "2026.py"
+    with pytest.raises(AirflowFailException, match="applications"):
+        script_task("run.sql", kind=TemplateFileTask, **settings).render_template_fields(context)
+
+
+@pytest.mark.parametrize("ending", [".sql", ".sh", ".py", ".json"])
+def test_no_field_of_a_task_names_a_template_file_and_no_typed_name_is_read(
+    ending: str, tmp_path: Path
+) -> None:
+    (tmp_path / f"x{ending}").write_text("read")
+    tasks = [kind for kind in PUBLIC.values() if is_task(kind) and issubclass(kind, RunValuesTask)]
+    assert {kind.template_ext for kind in tasks} == {()}
+
+    task = script_task("{{ params.x }}", template_searchpath=[str(tmp_path)])
+    task.form_policy = FormPolicy(fields=["application"])
+    task.render_template_fields({"params": {"x": f"x{ending}"}, "ti": None})  # type: ignore[typeddict-item]
+    assert task.application == f"x{ending}"
+
+
+def test_a_form_in_a_dag_with_other_delimiters_is_refused_and_not_taken_as_text() -> None:
+    task = script_task("{{ params.x }}", jinja_environment_kwargs=ANGLES)
+
+    with pytest.raises(AirflowFailException, match="jinja_environment_kwargs"):
+        task.render_template_fields({"params": {"x": EVIL_SCRIPT}, "ti": None})  # type: ignore[typeddict-item]
+
+
+def test_the_path_of_an_object_is_judged_as_a_text() -> None:
+    path = ObjectStoragePath("file:///tmp/{{ params.x }}")
+
+    (value,) = run_values("application", path, ObjectStoragePath("file:///tmp/evil.py"))
+    assert "params.x" in value.source
+    assert [*run_values("application", ObjectStoragePath("file:///srv/a.py"), "x")] == []
+
+
+@pytest.mark.parametrize("is_native", [False, True])
+def test_conf_and_switches_of_a_form_are_the_same_in_native_form(
+    is_native: bool, dags: dict[str, DAG]
+) -> None:
+    task = task_of("orders_upgrade:upgrade.preflight", dags)
+    task.render_template_as_native_obj = is_native
+    conf = {"spark.executor.memory": "4g", "spark.sql.shuffle.partitions": 8}
+    render(task, conf=conf)
+    given = task.conf if isinstance(task.conf, dict) else json.loads(task.conf)
+
+    assert given == conf
+    again = task_of("orders_upgrade:upgrade.preflight", dags)
+    again.render_template_as_native_obj = is_native
+    with pytest.raises(AirflowFailException, match="nothing was done"):
+        render(again, conf={"spark.plugins": "evil.Plugin"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,10 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from airflow_streaming.changes.upgrade.commands import UpgradeCommands
 from airflow_streaming.changes.upgrade.engine import UpgradeInPlace
 from airflow_streaming.exceptions import UpgradeRefused
+from airflow_streaming.model.codec import encode
 from airflow_streaming.model.records.upgrade_table import UpgradeCommand
 from tests.unit.changes.upgrade.upgrading import Upgraded, end_of
-from tests.unit.operators.upgrades import SETTLE, Run
+from tests.unit.operators.upgrades import SETTLE, SHORT, Run
 
 
 @pytest.fixture
@@ -146,7 +148,7 @@ def test_a_deployment_that_starts_only_one_of_its_queries_does_not_soak_well(
     stream: Upgraded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = Run(stream, monkeypatch)
-    run.report(queries=["counts", "totals"])
+    run.report(soak=encode(replace(SHORT, queries=("counts", "totals"))))
 
     became = run.go_all()
 

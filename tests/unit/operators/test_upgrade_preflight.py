@@ -460,7 +460,7 @@ def test_a_run_that_finds_its_upgrade_open_goes_on_with_it(
 
     assert again["preflight", "report"]["resumes"] == 1
     with pytest.raises(AirflowSkipException, match=r"Change 1 .* this was a dry run"):
-        look(stream, is_dry_run="True")
+        look(stream, dry_run="True")
     with pytest.raises(AirflowFailException, match=r"Change 1 \(upgrade\) .* is open"):
         look(stream, conf='{"spark.executor.memory": "8g"}')
 
@@ -524,13 +524,28 @@ def test_a_restart_that_the_gates_do_not_know_needs_a_person(
     assert xcoms["preflight", "markdown"], "the report is there to be read"
 
 
+@pytest.mark.parametrize(("minutes", "at_most"), [("", 900), ("30", 1800)])
+def test_the_soak_that_the_approver_reads_is_the_soak_that_is_begun(
+    minutes: str, at_most: int, stream: World, gates: SimpleNamespace
+) -> None:
+    stream.say()
+
+    xcoms = look(stream, soak_minutes=minutes)
+
+    assert f"at most {at_most // 60} min" in xcoms["preflight", "markdown"]
+    begin(stream).execute(context(xcoms, "back_up"))
+    change = stream.home.open_upgrade()
+    assert change is not None
+    assert stream.home.terms(change).soak.at_most.total_seconds() == at_most
+
+
 def test_a_wait_leaves_the_worker(stream: World, gates: SimpleNamespace) -> None:
     stream.say()
     xcoms = look(stream)
     with DAG("orders_upgrade", schedule=None) as dag:
         upgrade_in_place(stream.spec(), UpgradeOptions(edits=EDIT))
     step = dag.get_task("upgrade.switch")
-    step.preflight_task_id, step.patience, step.soak_minutes = "preflight", timedelta(0), ""
+    step.preflight_task_id, step.patience = "preflight", timedelta(0)
 
     with pytest.raises(TaskDeferred) as deferred:
         step.execute(context(xcoms, "switch"))

@@ -104,6 +104,7 @@ class Run:
             "fingerprint": proposed.fingerprint,
             "rollback": encode(REWIND),
             "sinks": encode(SINKS),
+            "soak": encode(self.task("preflight").soak),
             "key": self.key,
             "decision": "allowed",
             **changes,

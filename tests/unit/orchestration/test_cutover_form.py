@@ -78,13 +78,11 @@ def test_the_authors_wishes_stand_there() -> None:
     form = cutover_params(
         SPEC,
         way="handover",
-        soak=SoakTerms(at_most=timedelta(minutes=30)),
-        retain_blue=timedelta(hours=6),
         approvers=["ann"],
     )
 
     assert form["way"].resolve() == "handover"
-    assert (form["soak_minutes"].resolve(), form["retain_hours"].resolve()) == (30, 6)
+    assert (form["soak_minutes"].resolve(), form["retain_hours"].resolve()) == (None, None)
     with pytest.raises(ParamValidationError):
         form["approval_begin"].resolve("auto")
     with pytest.raises(ParamValidationError):
@@ -121,7 +119,7 @@ def test_what_is_typed_reaches_the_tasks() -> None:
     )
     assert (task.approval, task.retain_hours, task.is_dry_run) == (
         {"switch": "ask", "end": "auto"},
-        "24.0",
+        "",
         "True",
     )
     assert task.asked_course().retain_blue == timedelta(days=1)
@@ -185,7 +183,7 @@ def test_the_dag_of_a_stream_shows_what_its_author_wants() -> None:
         "orders_blue_green"
     ]
 
-    assert (dag.params["way"], dag.params["retain_hours"]) == ("handover", 6)
+    assert (dag.params["way"], dag.params["retain_hours"]) == ("handover", None)
     plan: Any = dag.get_task("blue_green.preflight")
     assert plan.course.retain_blue == timedelta(hours=6)
     assert "params" in plan.way, "the form decides"

@@ -12,7 +12,10 @@ from airflow.sdk import DAG, Param
 from airflow.sdk.exceptions import ParamValidationError
 
 from airflow_streaming.model.records.upgrade import SoakTerms
-from airflow_streaming.options import UpgradeOptions
+from airflow_streaming.operators.common.form_edits import bounded
+from airflow_streaming.options import CutoverOptions, RestartOptions, UpgradeOptions
+from airflow_streaming.orchestration.blue_green import blue_green
+from airflow_streaming.orchestration.cutover_form import cutover_params
 from airflow_streaming.orchestration.form import rescale_params, upgrade_params
 from airflow_streaming.orchestration.upgrade import rescale, rolling_restart, upgrade_in_place
 from airflow_streaming.spec import FormPolicy, StreamSpec
@@ -104,12 +107,42 @@ def test_without_named_approvers_the_form_decides() -> None:
     assert form["approvers"].resolve(["ann"]) == ["ann"]
 
 
-def test_the_soak_stands_there_in_minutes() -> None:
-    form = upgrade_params(SPEC, soak=SoakTerms(at_most=timedelta(minutes=30)))
-
-    assert form["soak_minutes"].resolve() == 30
+@pytest.mark.parametrize("form", [upgrade_params(SPEC), rescale_params(), cutover_params(SPEC)])
+def test_a_form_leaves_the_soak_to_the_dag_or_gives_minutes(form: dict[str, Param]) -> None:
+    assert form["soak_minutes"].resolve() is None
+    assert form["soak_minutes"].resolve(7.5) == 7.5
     with pytest.raises(ParamValidationError):
         form["soak_minutes"].resolve(0)
+
+
+@pytest.mark.parametrize(
+    ("typed", "at_least", "at_most"),
+    [(None, 10, 30), (45, 10, 45), (7, 7, 7)],
+    ids=["left to the dag", "longer", "shorter than at_least"],
+)
+@pytest.mark.parametrize(
+    ("group", "options", "look"),
+    [
+        (upgrade_in_place, UpgradeOptions, "upgrade.preflight"),
+        (rescale, RestartOptions, "rescale.preflight"),
+        (blue_green, CutoverOptions, "blue_green.preflight"),
+    ],
+    ids=["upgrade", "rescale", "cutover"],
+)
+def test_minutes_of_a_form_replace_the_bound_of_the_dags_soak(
+    group: Any, options: Any, look: str, typed: int | None, at_least: int, at_most: int
+) -> None:
+    terms = SoakTerms(at_least=timedelta(minutes=10), at_most=timedelta(minutes=30), batches=7)
+    task = render(group, look, {"soak_minutes": typed}, options=options(soak=terms))
+
+    soak = (
+        task.asked_course().soak
+        if look.startswith("blue_green")
+        else bounded(task.soak, task.soak_minutes)
+    )
+    assert soak == SoakTerms(
+        at_least=timedelta(minutes=at_least), at_most=timedelta(minutes=at_most), batches=7
+    )
 
 
 def render(
@@ -131,7 +164,6 @@ def test_what_is_typed_reaches_the_tasks() -> None:
         runtime="spark-4.3",
         application="s3://bucket/it's.py",
         conf={"spark.a": "<'\">", "spark.b": None},
-        soak_minutes=7,
     )
 
     policy = FormPolicy(applications=["s3://bucket"], conf=["spark.a", "spark.b"])
@@ -140,7 +172,6 @@ def test_what_is_typed_reaches_the_tasks() -> None:
 
     assert (task.runtime, task.application) == ("spark-4.3", "s3://bucket/it's.py")
     assert json.loads(task.conf) == {"spark.a": "<'\">", "spark.b": None}
-    assert task.soak_minutes == "7"
 
 
 @pytest.mark.parametrize("standby", [True, False])

@@ -30,8 +30,12 @@ MACHINES = {
     FailureKind.UNHEALTHY,
 }
 CODE = {FailureKind.USER_CODE, FailureKind.UNKNOWN}
+RESTARTED = {*MACHINES, *CODE, FailureKind.UNREACHABLE}
 KINDS = sorted(set(FailureKind) - {FailureKind.POISON_BATCH})
-OFTEN = [FailureKind.KILLED, FailureKind.TRANSIENT, FailureKind.USER_CODE, FailureKind.UNKNOWN]
+OFTEN = [
+    *(FailureKind.KILLED, FailureKind.TRANSIENT, FailureKind.USER_CODE, FailureKind.UNKNOWN),
+    *[FailureKind.UNREACHABLE] * 3,
+]
 
 
 @dataclass
@@ -41,6 +45,7 @@ class Books:
     policy: RestartPolicy
     in_a_row: int = 0
     restarted: dict[bool, list[datetime]] = field(default_factory=lambda: {True: [], False: []})
+    away_since: datetime | None = None
     batches: dict[tuple[str | None, int | None, str | None], int] = field(default_factory=dict)
 
     def expect(self, failure: Failure, now: datetime) -> tuple[bool, int]:
@@ -53,13 +58,19 @@ class Books:
         same = (failure.query, failure.batch_id, failure.signature)
         # Whatever became of it, the same failure of the same batch is one more of its kind.
         self.batches[same] = self.batches.get(same, 0) + 1
-        if failure.kind not in MACHINES | CODE or not failure.retryable:
+        since, self.away_since = self.away_since, None
+        if failure.kind is FailureKind.UNREACHABLE:
+            self.away_since = now if since is None or self.in_a_row == 1 else since
+        if failure.kind not in RESTARTED or not failure.retryable:
             return False, self.in_a_row
         is_known = failure.kind in CODE and None not in same[1:]
         if is_known and self.batches[same] >= self.policy.poison_after:
             return False, self.in_a_row
         if failure.trial and not healthy:
             return False, self.in_a_row
+        if self.away_since is not None:
+            longest = self.policy.max_outage
+            return longest is None or now - self.away_since < longest, self.in_a_row
         is_machine = failure.kind in MACHINES
         own = self.policy.budgets if is_machine else self.policy.application_budgets
         times = self.restarted[is_machine]
@@ -75,6 +86,7 @@ def a_policy(random: Random) -> RestartPolicy:
         max_delay=random.choice([timedelta(seconds=5), timedelta(minutes=5)]),
         budgets=some_budgets(random),
         application_budgets=some_budgets(random),
+        max_outage=random.choice([None, timedelta(minutes=1), timedelta(minutes=15)]),
         poison_after=random.randint(1, 4),
     )
 

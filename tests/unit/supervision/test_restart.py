@@ -195,6 +195,69 @@ def test_the_two_classes_have_budgets_of_their_own(kind: FailureKind, other: Fai
     )
 
 
+def outage(*minutes_ago: float, first: int = 1, **changes: Any) -> list[RestartDecision]:
+    """Return the decisions about drivers that found no broker."""
+    kind = {"failure_kind": FailureKind.UNREACHABLE} | changes
+    return [
+        a_restart(
+            epoch=n,
+            decided_at=NOW - minutes(ago),
+            consecutive_failures=first + n - 1,
+            **kind,
+        )
+        for n, ago in enumerate(minutes_ago, 1)
+    ]
+
+
+TRIES = range(200, 0, -2)
+
+
+@pytest.mark.parametrize(
+    ("earlier", "policy", "words"),
+    [
+        pytest.param(outage(*TRIES), RestartPolicy(), None, id="tries have no budget"),
+        pytest.param(outage(360, 5), RestartPolicy(), "for 6 h, longer", id="the time is over"),
+        pytest.param(outage(359.9, 5), RestartPolicy(), None, id="not yet"),
+        pytest.param(outage(900, 5), RestartPolicy(max_outage=None), None, id="without a limit"),
+        pytest.param(
+            [*outage(900, 500), *outage(100, 5)], RestartPolicy(), None, id="a later outage"
+        ),
+        pytest.param(
+            [
+                *outage(900, 500),
+                a_restart(epoch=3, decided_at=NOW - minutes(60), consecutive_failures=3),
+                *outage(30, first=4),
+            ],
+            RestartPolicy(),
+            None,
+            id="another failure between",
+        ),
+    ],
+)
+def test_an_outage_is_waited_out_by_time(
+    earlier: list[RestartDecision], policy: RestartPolicy, words: str | None
+) -> None:
+    decision = decided(a_failure(kind=FailureKind.UNREACHABLE), earlier=earlier, policy=policy)
+
+    if words is None:
+        assert decision.action is RestartAction.RESTART
+    else:
+        assert decision.action is RestartAction.GIVE_UP
+        assert words in decision.reason
+
+
+def test_a_first_failure_after_healthy_progress_begins_the_outage_anew() -> None:
+    failure = a_failure(kind=FailureKind.UNREACHABLE, **HEALTHY)
+
+    assert decided(failure, earlier=outage(900, 500)).action is RestartAction.RESTART
+
+
+def test_the_drivers_own_remedy_is_the_decisions() -> None:
+    lost = a_failure(kind=FailureKind.INCOMPATIBLE, remedy="Give the query a new checkpoint.")
+
+    assert decided(lost).remedy == "Give the query a new checkpoint."
+
+
 POISON = {
     "kind": FailureKind.USER_CODE,
     "signature": "5ad1",

@@ -1,11 +1,17 @@
 """
-Secrets in the driver's log that did not come from this process: they are overwritten where they stand.
+The driver's log: secrets that did not come from this process, and its size.
+
+Secrets are overwritten where they stand.
 
 The JVM writes its log4j lines and stack traces through a file handle that it got at its start, and what
 this process prints goes through the JVM. A pipe with a masking process behind it would need to outlive
 every driver, and a stopped one would stop Spark with it. So the text is written as ever, and what is a
 known secret in it is replaced a moment later by as many asterisks, in the same place: nothing is moved,
 nothing waits for it, and if it fails, the file is as it would be without it.
+
+A broker's outage makes Spark write some 80 MB a minute. The JVM holds the log open, so the log cannot be
+renamed. A full log is copied to ``<log>.1`` and cut to nothing, as ``copytruncate`` of logrotate does.
+A line that is written between the copy and the cut is lost.
 """
 
 from __future__ import annotations
@@ -15,9 +21,11 @@ import os
 import stat
 import threading
 from collections.abc import Collection, Iterable
+from pathlib import Path
 from typing import Final
 
 from airflow_streaming.driver.errors import ErrorBoundary
+from airflow_streaming.model.names import older_part
 from airflow_streaming.model.spark.failures import hidden_forms
 
 LOOK_SECONDS: Final = 1.0
@@ -25,6 +33,7 @@ LOOK_SECONDS: Final = 1.0
 CHUNK: Final = 1 << 20
 MOST: Final = 64 * CHUNK
 """Bytes looked through in one go; a log that grows faster is followed from where that ended."""
+_PRIVATE: Final = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class OutputFile:
@@ -32,10 +41,11 @@ class OutputFile:
     One file that other processes append to.
 
     :param descriptor: Open for reading and writing, and not for appending; it is this object's now.
+    :param path: The file's name, where every process appends to it, so that it may be cut.
     """
 
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
+    def __init__(self, descriptor: int, path: Path | None = None) -> None:
+        self._descriptor, self._path = descriptor, path
         self._seen = 0
         self._known: Collection[bytes] = ()
 
@@ -75,6 +85,50 @@ class OutputFile:
                 at = data.find(secret, at + len(secret))
         return found
 
+    def bound(self, most: int, secrets: Collection[bytes]) -> bool:
+        """
+        Make a log of ``most`` bytes or more its own older part, and begin it anew; say whether it was.
+
+        A log that cannot be copied is cut at twice the size.
+
+        :raises OSError: it cannot be copied or cut.
+        """
+        size = os.fstat(self._descriptor).st_size
+        if self._path is None or size < most or not self._has_its_name(self._path):
+            return False
+        try:
+            self._copy(self._path, secrets)
+        except OSError:
+            if size < 2 * most:
+                raise
+        os.ftruncate(self._descriptor, 0)
+        self._seen = 0
+        return True
+
+    def _has_its_name(self, path: Path) -> bool:
+        with contextlib.suppress(OSError):
+            return os.path.samestat(path.lstat(), os.fstat(self._descriptor))
+        return False
+
+    def _copy(self, path: Path, secrets: Collection[bytes]) -> None:
+        older = path.with_name(older_part(path.name))
+        unfinished = older.with_suffix(".part")
+        try:
+            with contextlib.closing(OutputFile(os.open(unfinished, _PRIVATE, 0o600))) as copy:
+                while os.sendfile(copy._descriptor, self._descriptor, copy.size, CHUNK):
+                    pass
+                while copy._seen < copy.size and any(secrets):
+                    copy.mask(secrets)
+            unfinished.replace(older)
+        except OSError:
+            unfinished.unlink(missing_ok=True)
+            raise
+
+    @property
+    def size(self) -> int:
+        """Bytes that the file has now."""
+        return os.fstat(self._descriptor).st_size
+
     def close(self) -> None:
         """Close the file."""
         os.close(self._descriptor)
@@ -94,25 +148,34 @@ def open_outputs(pids: Iterable[int]) -> list[OutputFile]:
             if not stat.S_ISREG(seen.st_mode) or seen.st_uid != os.geteuid() or key in found:
                 continue
             descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
-            found[key] = OutputFile(descriptor)
+            found[key] = OutputFile(descriptor, _appended(path))
     return list(found.values())
 
 
-class OutputMask:
+def _appended(handle: str) -> Path | None:
+    """Return the file behind a handle, where the handle appends; another would write on where it was."""
+    number = Path(handle).name
+    facts = (Path(handle).parents[1] / "fdinfo" / number).read_text(encoding="ascii")
+    flags = next(line for line in facts.splitlines() if line.startswith("flags:"))
+    return Path(handle).readlink() if int(flags.split()[1], 8) & os.O_APPEND else None
+
+
+class OutputFiles:
     """
-    Keeps known secrets out of the driver's log while the driver runs.
+    The driver's log while the driver runs: no known secret stands in it, and its size is bounded.
 
     :param pids: Processes whose output counts: the JVM and this one.
+    :param most: Bytes that a log and its older part may have together; ``None`` for no bound.
     """
 
-    def __init__(self, pids: Iterable[int]) -> None:
-        self._files = open_outputs(pids)
+    def __init__(self, pids: Iterable[int], most: int | None = None) -> None:
+        self._files, self._most = open_outputs(pids), most
         self._lock, self._faults = threading.Lock(), ErrorBoundary()
 
     def begin(self) -> None:
         """Start looking, on a thread of its own that ends with the process."""
         if self._files:
-            threading.Thread(target=self._run, name="airflow-streaming-mask", daemon=True).start()
+            threading.Thread(target=self._run, name="airflow-streaming-output", daemon=True).start()
 
     def look(self) -> None:
         """Look through what was written since the last look."""
@@ -120,6 +183,9 @@ class OutputMask:
             for file in self._files:
                 with self._faults.contained("Masking the driver's log"):
                     file.mask(hidden_forms())
+                if self._most is not None:
+                    with self._faults.contained("Bounding the driver's log"):
+                        file.bound(self._most // 2, hidden_forms())
 
     def _run(self) -> None:
         pause = threading.Event()

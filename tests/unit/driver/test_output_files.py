@@ -1,7 +1,8 @@
-"""Secrets that the JVM wrote into the driver's log do not stay there."""
+"""Secrets that the JVM wrote into the driver's log do not stay there, and the log stays small."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -10,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_streaming.driver.monitoring import output_mask
-from airflow_streaming.driver.monitoring.output_mask import OutputFile, OutputMask, open_outputs
+from airflow_streaming.driver.monitoring import output_files
+from airflow_streaming.driver.monitoring.output_files import OutputFile, OutputFiles, open_outputs
 from airflow_streaming.model.spark import failures
 from tests.patience import until
 
@@ -61,7 +62,7 @@ def test_one_that_was_written_in_two_strokes_is_found(log: Path, file: OutputFil
 def test_one_across_two_parts_of_a_long_text_is_found(
     log: Path, file: OutputFile, monkeypatch: pytest.MonkeyPatch, before: int
 ):
-    monkeypatch.setattr(output_mask, "CHUNK", 16)
+    monkeypatch.setattr(output_files, "CHUNK", 16)
     append(log, b"x" * before + SECRET + b"y" * 40 + SECRET)
 
     assert file.mask(KNOWN) == 2
@@ -88,8 +89,8 @@ def test_a_log_that_was_cut_is_looked_through_anew(log: Path, file: OutputFile):
 def test_a_growing_log_is_followed_over_several_looks(
     log: Path, file: OutputFile, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(output_mask, "CHUNK", 16)
-    monkeypatch.setattr(output_mask, "MOST", 32)
+    monkeypatch.setattr(output_files, "CHUNK", 16)
+    monkeypatch.setattr(output_files, "MOST", 32)
     append(log, b"x" * 100 + SECRET)
 
     found = [file.mask(KNOWN) for _ in range(6)]
@@ -132,7 +133,7 @@ def test_only_files_are_opened_and_each_once(log: Path):
 
 def test_the_mask_follows_what_the_process_learns(log: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(failures, "_HIDDEN", failures._Hidden())
-    monkeypatch.setattr(output_mask, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(output_files, "LOOK_SECONDS", 0.01)
     with log.open("ab") as output:
         writer = subprocess.Popen(
             [sys.executable, "-c", "print('db: pass\"word-1', flush=True); input()"],
@@ -140,7 +141,7 @@ def test_the_mask_follows_what_the_process_learns(log: Path, monkeypatch: pytest
             stdout=output,
         )
     try:
-        mask = OutputMask([writer.pid])
+        mask = OutputFiles([writer.pid])
         mask.begin()
         failures.hide(['pass"word-1'])
         until(lambda: log.read_bytes() == b"db: ***********\n", "the mark", seen=log.read_text)
@@ -151,7 +152,105 @@ def test_the_mask_follows_what_the_process_learns(log: Path, monkeypatch: pytest
 def test_a_file_that_cannot_be_read_ends_nothing(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(failures, "_HIDDEN", failures._Hidden())
     failures.hide(["hunter2-canary"])
-    mask = OutputMask([])
-    mask._files = [OutputFile(-1)]
+    outputs = OutputFiles([], most=100)
+    outputs._files = [OutputFile(-1)]
 
-    mask.look()
+    outputs.look()
+
+
+@pytest.fixture
+def appended(log: Path) -> Iterator[OutputFile]:
+    with contextlib.closing(OutputFile(os.open(log, os.O_RDWR), log)) as opened:
+        yield opened
+
+
+def test_a_full_log_becomes_its_older_part_and_begins_anew(log: Path, appended: OutputFile):
+    append(log, b"first\n" * 20)
+    assert not appended.bound(121, ())
+    assert appended.bound(120, ())
+    append(log, b"second\n")
+
+    older = log.with_name("000001.log.1")
+    assert (log.read_bytes(), older.read_bytes()) == (b"second\n", b"first\n" * 20)
+    assert older.stat().st_mode & 0o777 == 0o600
+    append(log, b"third\n" * 20)
+    assert appended.bound(120, ())
+    assert older.read_bytes() == b"second\n" + b"third\n" * 20
+    assert sorted(path.name for path in log.parent.iterdir()) == ["000001.log", "000001.log.1"]
+
+
+def test_no_secret_reaches_the_older_part(log: Path, appended: OutputFile):
+    append(log, b"x" * 100 + SECRET)  # written after the last look
+
+    assert appended.bound(100, KNOWN)
+    assert log.with_name("000001.log.1").read_bytes() == b"x" * 100 + b"*" * len(SECRET)
+
+
+def test_a_log_that_cannot_be_copied_is_cut_at_twice_the_size(log: Path, appended: OutputFile):
+    log.with_name("000001.log.part").mkdir()
+    append(log, b"x" * 100)
+    with pytest.raises(IsADirectoryError):
+        appended.bound(100, ())
+    assert log.stat().st_size == 100
+
+    append(log, b"x" * 100)
+    assert appended.bound(100, ())
+    assert log.stat().st_size == 0
+
+
+def test_a_link_in_place_of_the_copy_leads_nowhere(log: Path, appended: OutputFile, tmp_path: Path):
+    other = tmp_path / "other"
+    other.write_bytes(b"not a log")
+    log.with_name("000001.log.part").symlink_to(other)
+    append(log, b"x" * 100)
+
+    with pytest.raises(OSError, match="symbolic links"):
+        appended.bound(100, ())
+    assert other.read_bytes() == b"not a log"
+
+
+@pytest.mark.parametrize("mode", ["wb", "moved"])
+def test_a_file_that_a_process_does_not_append_to_or_that_has_moved_is_not_cut(
+    log: Path, mode: str
+):
+    text = "import os; os.write(1, b'x' * 300); input()"
+    with log.open("ab" if mode == "moved" else mode) as output:
+        writer = subprocess.Popen(
+            [sys.executable, "-c", text], stdin=subprocess.PIPE, stdout=output
+        )
+    try:
+        until(lambda: log.stat().st_size == 300, "the output", seen=log.read_text)
+        outputs = OutputFiles([writer.pid], most=100)
+        if mode == "moved":
+            log = log.rename(log.with_name("moved"))
+        outputs.look()
+        assert log.stat().st_size == 300
+    finally:
+        writer.communicate(b"\n")
+
+
+def test_a_flood_stays_within_its_bound_and_ends_with_its_newest_lines(log: Path):
+    with log.open("ab") as output:
+        writer = subprocess.Popen(
+            [sys.executable, "-c", "for line in iter(input, ''): print(line * 100, flush=True)"],
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+    outputs, older = OutputFiles([writer.pid], most=20_000), log.with_name("000001.log.1")
+    try:
+        for round in range(100):
+            assert writer.stdin is not None
+            writer.stdin.write(f"{round:05} no broker\n")
+            writer.stdin.flush()
+            until(lambda n=round: b"%05d" % n in log.read_bytes(), "the lines", seen=log.read_text)
+            outputs.look()
+            kept = older.read_bytes() if older.exists() else b""
+            assert len(kept) + log.stat().st_size < 25_000
+    finally:
+        writer.communicate("\n")
+    lines = (older.read_text() + log.read_text()).split()[::2]
+    rounds = [int(line[:5]) for line in lines if line[:5].isdecimal()]
+    assert rounds == sorted(rounds)
+    assert rounds[-1] == 99

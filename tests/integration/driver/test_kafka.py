@@ -1,0 +1,225 @@
+"""
+A driver whose topics are not what the checkpoint says, or whose brokers are away, says so by name.
+
+Each test runs with the official connector where ``SPARK_PACKAGES_DIR`` names a folder with its jars, and with
+the Python stand-in of the examples.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_streaming.model.records.epoch import Exit
+from airflow_streaming.model.spark.failure_signs import FailureKind
+from tests.conftest import REPOSITORY
+from tests.integration.driver.running import Driver, World
+from tests.integration.home.servers import free_ports
+from tests.integration.servers.broker import create_topic, kafka_broker
+from tests.patience import PATIENCE
+
+OFFICIAL, STAND_IN = "kafka", "python_kafka"
+SCRIPT = """
+import os
+connector, servers, topics, trigger, *more = sys.argv[3:]
+if connector == "python_kafka":
+    import python_kafka
+    from pyspark import cloudpickle
+    cloudpickle.register_pickle_by_value(python_kafka)
+    spark.dataSource.register(python_kafka.PythonKafka)
+rows = (spark.readStream.format(connector)
+        .option("kafka.bootstrap.servers", servers).option("subscribe", topics)
+        .option("startingOffsets", "earliest").option("kafka.default.api.timeout.ms", "15000")
+        .option("kafka.request.timeout.ms", "10000")
+        .option("kafka.allow.auto.create.topics", "false").option("fetchOffset.numRetries", "1")
+        .options(**dict(pair.split("=") for pair in more)).load())
+writer = (rows.selectExpr("cast(value as string) as v").writeStream.queryName("q")
+          .format("json").option("path", str(folder / "out")))
+writer = writer.trigger(availableNow=True) if trigger == "once" else writer
+writer.start().awaitTermination()
+"""
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with kafka_broker(tmp_path_factory.mktemp("kafka")) as address:
+        yield address
+
+
+@pytest.fixture(params=[OFFICIAL, STAND_IN])
+def connector(request: pytest.FixtureRequest) -> str:
+    if request.param == OFFICIAL and not os.environ.get("SPARK_PACKAGES_DIR"):
+        pytest.skip("SPARK_PACKAGES_DIR does not name a folder with the jars of spark-sql-kafka.")
+    return str(request.param)
+
+
+class Reader:
+    """One stream over topics, run from its checkpoint again and again."""
+
+    def __init__(self, world: World, connector: str, stand_in: Path) -> None:
+        self.world, self.connector, self.runs = world, connector, 0
+        folder = os.environ.get("SPARK_PACKAGES_DIR", "")
+        jars = sorted(Path(folder).glob("*.jar")) if connector == OFFICIAL else []
+        self._env = {"PYTHONPATH": str(stand_in)}
+        self._options = ["--jars", ",".join(map(str, jars))] if jars else []
+
+    def start(self, servers: str, topics: str, trigger: str = "once", *more: str) -> Driver:
+        self.runs += 1
+        arguments = (
+            str(self.world.folder),
+            "{stream}",
+            self.connector,
+            servers,
+            topics,
+            trigger,
+            *more,
+        )
+        self.world.deploy(
+            SCRIPT,
+            self.runs,
+            application_args=arguments,
+            checkpoint=str(self.world.home / "checkpoint"),
+        )
+        self.world.begin_epoch(self.runs, self.runs)
+        return self.world.launch(self.runs, env=self._env, submit=self._options)
+
+    def ends(self, servers: str, topics: str, *more: str) -> Exit:
+        driver = self.start(servers, topics, "once", *more)
+        driver.ended()
+        found = driver.exit()
+        assert found is not None, driver.log
+        return found
+
+    def rows(self) -> int:
+        files = (self.world.folder / "out").glob("*.json")
+        return sum(len(file.read_text().splitlines()) for file in files)
+
+
+@pytest.fixture
+def reader(world: World, connector: str) -> Reader:
+    return Reader(world, connector, REPOSITORY / "dags" / "kafka_to_kafka" / "jobs")
+
+
+def send(broker: str, topic: str, count: int) -> None:
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": broker})
+    for number in range(count):
+        producer.produce(topic, value=f"{number}")
+    assert producer.flush(PATIENCE) == 0
+
+
+def admin(broker: str) -> Any:
+    from confluent_kafka.admin import AdminClient
+
+    return AdminClient({"bootstrap.servers": broker})
+
+
+def test_brokers_that_do_not_answer_are_named_while_the_driver_waits_and_when_it_fails(
+    reader: Reader,
+) -> None:
+    servers = f"127.0.0.1:{free_ports(1)[0]}"
+    refusal = f"No broker of topics clicks at {servers} accepts a connection (Connection refused)."
+    begun = time.monotonic()
+
+    driver = reader.start(servers, "clicks", "for ever")
+    status = driver.until(
+        lambda: (seen := driver.query("q")) is not None and seen.refusal and seen, "the refusal"
+    )
+    waited = time.monotonic() - begun
+    driver.ended()
+    ended = driver.exit()
+
+    assert status.refusal == refusal
+    assert 10.0 <= status.refused_for_s <= waited
+    assert ended is not None
+    assert ended.failure_kind is FailureKind.UNREACHABLE
+    assert ended.retryable
+    assert refusal in ended.reason
+
+
+def test_a_topic_that_was_created_anew_is_named_and_none_of_its_records_given_away(
+    reader: Reader, broker: str
+) -> None:
+    topic = f"anew_{reader.connector}"
+    create_topic(broker, topic, 1)
+    send(broker, topic, 30)
+    assert reader.ends(broker, topic).failure_kind is None
+    [deleted] = admin(broker).delete_topics([topic]).values()
+    deleted.result(PATIENCE)
+    create_topic(broker, topic, 1)
+    send(broker, topic, 10)
+
+    ended = reader.ends(broker, topic)
+
+    assert ended.failure_kind is FailureKind.INCOMPATIBLE
+    assert f"Partition {topic}-0 ends at offset 10, and the checkpoint stands at 30" in ended.reason
+    assert f"topics {topic} at {broker}" in ended.reason
+    assert ended.remedy.startswith("Do not set failOnDataLoss=false")
+    assert reader.rows() == 30
+
+
+def test_records_that_expired_are_named(reader: Reader, broker: str) -> None:
+    from confluent_kafka import TopicPartition
+
+    topic = f"expired_{reader.connector}"
+    create_topic(broker, topic, 1)
+    send(broker, topic, 20)
+    assert reader.ends(broker, topic).failure_kind is None
+    send(broker, topic, 20)
+    [cut] = admin(broker).delete_records([TopicPartition(topic, 0, 30)]).values()
+    cut.result(PATIENCE)
+
+    ended = reader.ends(broker, topic)
+
+    assert ended.failure_kind is FailureKind.INCOMPATIBLE
+    assert f"Offsets 20 to 39 of partition {topic}-0 are planned" in ended.reason
+    assert "continues with the oldest record" in ended.remedy
+    assert reader.ends(broker, topic, "failOnDataLoss=false").failure_kind is None
+    assert reader.rows() == 30
+
+
+def test_a_topic_that_the_query_left_is_no_lost_data(reader: Reader, broker: str) -> None:
+    stays, leaves = f"stays_{reader.connector}", f"leaves_{reader.connector}"
+    for topic in (stays, leaves):
+        create_topic(broker, topic, 1)
+        send(broker, topic, 5)
+    assert reader.ends(broker, f"{stays},{leaves}").failure_kind is None
+
+    ended = reader.ends(broker, stays)
+
+    assert ended.failure_kind is FailureKind.INCOMPATIBLE
+    assert f"no longer subscribes to {leaves}" in ended.reason
+    assert "no record of the remaining topics is lost" in ended.remedy
+    send(broker, stays, 3)
+    assert reader.ends(broker, stays, "failOnDataLoss=false").failure_kind is None
+    send(broker, stays, 3)
+    assert reader.ends(broker, stays).failure_kind is None
+    assert reader.rows() == 16
+
+
+def test_a_partition_that_was_added_is_read_from_its_beginning(reader: Reader, broker: str) -> None:
+    from confluent_kafka.admin import NewPartitions
+
+    topic = f"added_{reader.connector}"
+    create_topic(broker, topic, 1)
+    send(broker, topic, 5)
+    assert reader.ends(broker, topic).failure_kind is None
+    [added] = admin(broker).create_partitions([NewPartitions(topic, 3)]).values()
+    added.result(PATIENCE)
+    send(broker, topic, 30)
+
+    assert reader.ends(broker, topic).failure_kind is None
+    assert reader.rows() == 35
+
+
+def test_a_topic_that_does_not_exist_is_named(reader: Reader, broker: str) -> None:
+    ended = reader.ends(broker, "nowhere")
+
+    assert "nowhere" in ended.reason
+    assert broker in ended.reason
