@@ -1,5 +1,5 @@
 """
-Whether an upgrade is rehearsed: what was asked for, held against the answer of the gates.
+Decide whether an upgrade is rehearsed, by the wish of its user and the answer of the gates.
 
 ==================  =============  ==============  ===========
 gates               when unknown   always          never
@@ -49,9 +49,9 @@ def rehearsal_due(when: RehearseWhen, gates: GateDecision) -> Due:
 
 def decision_after(gates: GateDecision, rehearsal: GateDecision | None) -> GateDecision:
     """
-    Return what gates and rehearsal decide together.
+    Return the decision of gates and rehearsal together.
 
-    A rehearsal settles what the gates do not know; otherwise the worse of both counts.
+    A rehearsal settles an unknown of the gates; otherwise the worse decision counts.
 
     :param rehearsal: ``None`` where none was run.
     """

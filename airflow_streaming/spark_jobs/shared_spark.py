@@ -91,7 +91,7 @@ class Needs:
 
 
 def needs_of(task: Task, runtime: Runtime, program: Program | None) -> Needs:
-    """Return what the Spark of a job is started with."""
+    """Return the needs of a job."""
     given = program or Program(application="", source=b"")
     common = replace(
         given, application="", source=b"", arguments=(), left_out=(), output="", checkpoint=""
@@ -105,7 +105,7 @@ def why_new(
     """
     Return why a job needs a new Spark; ``None`` where the running one will do.
 
-    :param has: What the Spark was started with; ``None`` without one.
+    :param has: Needs for which the running Spark was started; ``None`` without a Spark.
     :param last: How the job before ended; ``None`` where it did not.
     :param is_running: The process of the Spark is there.
     """
@@ -124,8 +124,8 @@ class SharedSpark:
 
     :param scratch: A local folder, in which a new one is made and removed again; default: the user's own
         folder for scratch.
-    :param cores: Threads of the Spark, whatever a job asks for.
-    :param memory: Heap of its JVM as Spark writes it, whatever a job asks for.
+    :param cores: Threads of the Spark; they replace those of each job.
+    :param memory: Heap of its JVM as Spark writes it; it replaces that of each job.
     """
 
     def __init__(self, scratch: Path | None = None, *, cores: int = 2, memory: str = "1g") -> None:
@@ -299,7 +299,7 @@ class _SharedJob:
         return True
 
     def close_log(self) -> None:
-        """Put what the JVM has logged meanwhile in front of the log of the job."""
+        """Put the new lines of the JVM's log in front of the log of the job."""
         with self._log.open("rb") as shared:
             shared.seek(self._begins)
             told = shared.read()
