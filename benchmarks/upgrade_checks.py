@@ -4,7 +4,6 @@ How long do the checks of an upgrade take, and how many JVMs do they start?
 The Spark jobs of one run of each kind, once with a Spark for every job and once with a shared one, in turns:
 
 - ``upgrade``: plan mode and the rehearsal;
-- ``compared``: the same, and the comparison with the live version (old, new, and new from scratch);
 - ``gate``: ``gate change --old-script OLD --rehearse``, which makes two plans and rehearses;
 - ``cutover``: the preflight of a cutover of three streams, which makes three plans.
 
@@ -35,13 +34,11 @@ import psutil
 
 from airflow_streaming.checkpoints.copies import checkpoints_at
 from airflow_streaming.gates.findings import GateDecision
-from airflow_streaming.gates.rehearsal_compare import Answer
 from airflow_streaming.launch.runtime import Runtime, resolve_runtime
 from airflow_streaming.model.jobs.rehearsal import Bounds
 from airflow_streaming.spark_jobs import runner
 from airflow_streaming.spark_jobs.plan_mode import plan_script
 from airflow_streaming.spark_jobs.rehearsal import rehearse
-from airflow_streaming.spark_jobs.rehearsal_compare import Version, compare_versions
 from airflow_streaming.spark_jobs.runner import Program, RunningJob, Task
 from airflow_streaming.spark_jobs.shared_spark import SharedSpark
 from benchmarks.figures import heed_signals, machine, table
@@ -111,15 +108,6 @@ class Checks:
         found = rehearse(*(self._place, self._new, self._runtime), bounds=BOUNDS, spark=spark)
         check(found.decision is GateDecision.ALLOWED, found.findings)
 
-    def compared(self, spark: SharedSpark) -> None:
-        """Plan, rehearse and compare."""
-        self.upgrade(spark)
-        old, new = (
-            Version(program=program, runtime=self._runtime) for program in (self._old, self._new)
-        )
-        found = compare_versions(self._place, old, new, bounds=BOUNDS, spark=spark)
-        check({query.answer for query in found.queries} == {Answer.SAME}, found.queries)
-
     def gate(self, spark: SharedSpark) -> None:
         """Plan both versions and rehearse."""
         self._plan(self._old, spark)
@@ -172,7 +160,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--runtime", type=Path, default=find_runtimes().get("spark-4.3"))
-    kinds = ("upgrade", "compared", "gate", "cutover")
+    kinds = ("upgrade", "gate", "cutover")
     parser.add_argument("--only", nargs="*", choices=kinds, default=kinds)
     given = parser.parse_args(arguments)
     if given.runtime is None:

@@ -167,11 +167,10 @@ class UpgradeRehearsal(NamedTuple):
         )
         if not self.compare or found.decision is GateDecision.NOT_ALLOWED:
             return found
-        return self._compared(found, proposed, spark, log)
+        spark.end()  # each version gets a Spark of its own, which needs the memory
+        return self._compared(found, proposed, log)
 
-    def _compared(
-        self, found: Rehearsed, proposed: Proposed, spark: SharedSpark, log: Log
-    ) -> Rehearsed:
+    def _compared(self, found: Rehearsed, proposed: Proposed, log: Log) -> Rehearsed:
         from airflow_streaming.gates.findings import report_of  # not at dag parse
         from airflow_streaming.gates.rehearsal_compare import findings_after
         from airflow_streaming.spark_jobs.rehearsal_compare import Version, compare_versions
@@ -188,7 +187,6 @@ class UpgradeRehearsal(NamedTuple):
             bounds=self.bounds,
             plans=home.newest_plans(),
             progress=ProgressLogger(log),
-            spark=spark,
         )
         more = findings_after(compared, self.gates, {RehearsalAnswer(one) for one in self.passing})
         return replace(

@@ -307,11 +307,12 @@ class SparkStreamOperator(SpecTask):
                     keeper.begin(situation, step)
             case Action.SETTLE:
                 decision = keeper.settle(situation)
+                tags: dict[str, Any] = {"stream": self.stream.name, "lane": hook.home.name}
                 alerts.tell_decision(decision)
                 if decision.action is RestartAction.GIVE_UP:
-                    telemetry.count("gave_up", stream=self.stream.name)
+                    telemetry.count("gave_up", **tags)
                     raise gave_up(self.stream.name, decision)
-                telemetry.count("restarts", stream=self.stream.name)
+                telemetry.count("restarts", **tags)
             case Action.STOP if seen is not None:
                 keeper.stop(seen, step.reason, self.stream.stop_grace, verdict=step.verdict)
             case Action.KILL if seen is not None:

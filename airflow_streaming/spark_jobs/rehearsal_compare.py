@@ -30,7 +30,6 @@ from airflow_streaming.model.spark.plan import QueryPlan
 from airflow_streaming.spark_jobs.rehearsal import PREFIX, run_events, scratch_order
 from airflow_streaming.spark_jobs.runner import Program
 from airflow_streaming.spark_jobs.scratch import Scratch, scratch_folder
-from airflow_streaming.spark_jobs.shared_spark import SharedSpark
 from airflow_streaming.storage.folders import open_folders
 
 MOST_PAST: Final = 60
@@ -56,7 +55,6 @@ def compare_versions(
     plans: Sequence[QueryPlan] = (),
     scratch: Path | None = None,
     progress: Progress = no_progress,
-    spark: SharedSpark | None = None,
 ) -> Compared:
     """
     Run both versions over the same batches and compare what they write and keep.
@@ -66,24 +64,13 @@ def compare_versions(
     :param most_past: Most batches of the past for a run from scratch; 0 for none.
     :param plans: Plans of the new version, which tell whether a watermark ends its state.
     :param scratch: As of ``rehearse``; it holds three copies of all state.
-    :param spark: As of ``rehearse``; default: one of its own for all runs.
     :raises CheckpointError: the checkpoints cannot be copied.
     :raises LaunchError: a runtime's Spark could not be started.
     :raises HomeUnavailable: a store is away.
     """
     begun = time.monotonic()
-    if spark is None:
-        with SharedSpark(scratch, cores=bounds.cores, memory=f"{bounds.memory_mb}m") as own_spark:
-            return compare_versions(
-                *(place, old, new),
-                bounds=bounds,
-                most_past=most_past,
-                plans=plans,
-                progress=progress,
-                spark=own_spark,
-            )
-    with scratch_folder(spark.folder, PREFIX) as own:
-        sides = _Sides(own, bounds, progress, spark)
+    with scratch_folder(scratch, PREFIX) as own:
+        sides = _Sides(own, bounds, progress)
         pinned = place.copies(own.folder / "pinned", progress)
         first = _run(sides, "old", old, sides.copied(pinned, "old"))
         planned = {query.folder: _planned(first, query) for query in pinned}
@@ -187,10 +174,8 @@ def _bag(event: RehearsalEvent) -> Bag:
 class _Sides:
     """Makes the copies of each side, in a folder of its own."""
 
-    def __init__(
-        self, own: Scratch, bounds: Bounds, progress: Progress, spark: SharedSpark
-    ) -> None:
-        self.own, self.bounds, self.progress, self.spark = own, bounds, progress, spark
+    def __init__(self, own: Scratch, bounds: Bounds, progress: Progress) -> None:
+        self.own, self.bounds, self.progress = own, bounds, progress
 
     def folder(self, name: str) -> Path:
         made = self.own.folder / name
@@ -220,9 +205,7 @@ def _run(sides: _Sides, name: str, version: Version, copies: Sequence[DrilledQue
         events=str(folder / "events.jsonl"),
         compares=True,
     )
-    ended = run_events(
-        *(order, version.runtime, version.program, folder, sides.progress), spark=sides.spark
-    )
+    ended = run_events(order, version.runtime, version.program, folder, sides.progress)
     return _Ran(by_name, ended.events, ended.failure)
 
 

@@ -2,7 +2,7 @@
 A Spark for several short jobs, one after the other.
 
 Most of the time of a short job is the start of its JVM. Jobs of one piece of work take turns in one JVM: the
-plan of a script and its rehearsal, both versions in a comparison, the scripts of several streams. Each job
+plan of a script and its rehearsal, or the scripts of several streams. Each job
 has a Python, a Spark context and a scratch folder of its own, so that no job meets another one's variables,
 views, state or connections.
 

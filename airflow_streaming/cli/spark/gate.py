@@ -24,7 +24,7 @@ from airflow_streaming.cli.common import (
 )
 from airflow_streaming.cli.known_home import lane_named, open_known
 from airflow_streaming.cli.output import NOT_WRITTEN, answer, progress, write_page
-from airflow_streaming.cli.spark.runtime import runtime_named, script_of
+from airflow_streaming.cli.spark.runtime import program_as_deployed, runtime_named, script_of
 from airflow_streaming.exceptions import CheckpointError, RecordError, SpecError, closed
 from airflow_streaming.gates.change_gate import Versions, gate_change, without_secrets
 from airflow_streaming.gates.findings import GateDecision, GateReport
@@ -38,10 +38,8 @@ from airflow_streaming.gates.rehearsal_due import (
 from airflow_streaming.gates.version.matrix import release_of
 from airflow_streaming.gates.version_gate import gate_version
 from airflow_streaming.home.home import StreamHome
-from airflow_streaming.model.jobs.drill import SCRATCH_OUTPUT
 from airflow_streaming.model.spark.failures import presentable
 from airflow_streaming.model.spark.plan import QueryPlan, ScriptPlan
-from airflow_streaming.model.spark.secrets import REDACTED
 from airflow_streaming.model.wire import MAX_RECORD_BYTES, parse_json
 from airflow_streaming.reports.gate import gate_report, plan_report, rules_report
 from airflow_streaming.reports.markdown import markdown
@@ -261,11 +259,11 @@ def _rehearsed(
     at = checkpoints_at(arguments.checkpoint) if home is None else checkpoints_of(home)
     if arguments.query is not None and list(at.checkpoints) == [""]:
         at = replace(at, checkpoints={arguments.query: at.checkpoints[""]})
-    program = script_of(arguments, arguments.script)
-    deployed = None if home is None else _arguments_of(arguments, home)
-    if home is not None and arguments.arguments == deployed:
-        # The script may write to the output itself, which a rehearsal must not reach.
-        program = replace(program, arguments=tuple(_arguments_of(arguments, home, SCRATCH_OUTPUT)))
+    program = (
+        script_of(arguments, arguments.script)
+        if home is None
+        else program_as_deployed(arguments, arguments.script, home, is_scratch=True)
+    )
     with progress() as told:
         return rehearse(
             *(at, program, runtime_named(arguments.runtime)),
@@ -332,17 +330,23 @@ def _only_name(plans: Sequence[QueryPlan]) -> str:
 
 
 def planned_script(
-    arguments: argparse.Namespace, script: str, spark: SharedSpark | None = None
+    arguments: argparse.Namespace,
+    script: str,
+    home: StreamHome | None = None,
+    spark: SharedSpark | None = None,
 ) -> ScriptPlan:
     """
-    Return the plan of a script.
+    Return the plan of a script, which runs as the deployment of a stream where one is given.
 
     :param spark: As of ``plan_script``.
-    :raises SpecError: no runtime was named.
+    :raises SpecError: no runtime was named, or a file of the deployment is not here.
     """
     if arguments.runtime is None:
         raise SpecError("Which Spark plans the script? Give --runtime, or --plan with a plan.")
-    program = script_of(arguments, script)
+    if home is None:
+        program = script_of(arguments, script)
+    else:
+        program = program_as_deployed(arguments, script, home)
     with progress() as told:
         return plan_script(program, runtime_named(arguments.runtime), progress=told, spark=spark)
 
@@ -403,12 +407,10 @@ def _gate_change(
     arguments: argparse.Namespace, home: StreamHome | None, spark: SharedSpark
 ) -> GateReport:
     _refuse_unused(arguments)
-    if home is not None and (arguments.script is not None or arguments.old_script is not None):
-        _run_as_deployed(arguments, home)
     new = (
         _with_conf(read_planned(arguments.plan), dict(arguments.conf))
         if arguments.plan is not None
-        else planned_script(arguments, arguments.script, spark)
+        else planned_script(arguments, arguments.script, home, spark)
     )
     old, old_problem = _old(arguments, home, spark)
     if arguments.query is not None:
@@ -434,43 +436,19 @@ def _gate_change(
     )
 
 
-def _run_as_deployed(arguments: argparse.Namespace, home: StreamHome) -> None:
-    """Have the scripts planned as the stream's deployment runs, but for what the command says itself."""
-    deployment = home.newest_deployment()
-    if deployment is None:
-        return
-    if not arguments.arguments:
-        arguments.arguments = _arguments_of(arguments, home)
-    told = {key: value for key, value in deployment.conf.items() if value != REDACTED}
-    arguments.conf = [*{**told, **dict(arguments.conf)}.items()]
-
-
-def _arguments_of(arguments: argparse.Namespace, home: StreamHome, output: str = "") -> list[str]:
-    """
-    Return the arguments of the newest deployment's script; none without a deployment.
-
-    :param output: What ``{output}`` stands for; default: the deployment's own.
-    """
-    deployment = home.newest_deployment()
-    if deployment is None:
-        return []
-    uri = open_known(arguments.home).store.uri
-    return replace(deployment, output=output or deployment.output).arguments(uri)
-
-
 def _is_deployed(arguments: argparse.Namespace, home: StreamHome | None) -> bool:
     """Tell whether the script is known to be the one that the stream runs, with its arguments."""
     deployment = None if home is None else home.newest_deployment()
     if deployment is None or arguments.script is None or arguments.old_script or arguments.old_plan:
         return False
     if deployment.py_files or deployment.jars or deployment.packages or deployment.files:
-        # The command line is not given these, so nothing is known of them.
+        # Their content may have changed since the deployment was recorded.
         return False
     given = script_of(arguments, arguments.script)
-    uri = open_known(arguments.home).store.uri
-    return hashlib.sha256(given.source).hexdigest() == deployment.application_sha256 and list(
-        given.arguments
-    ) == deployment.arguments(uri)
+    known = deployment.arguments(open_known(arguments.home).store.uri)
+    return hashlib.sha256(given.source).hexdigest() == deployment.application_sha256 and (
+        not given.arguments or list(given.arguments) == known
+    )
 
 
 def _refuse_unused(arguments: argparse.Namespace) -> None:
@@ -505,7 +483,7 @@ def _old(
     if arguments.old_plan is not None:
         planned = read_planned(arguments.old_plan)
     elif arguments.old_script is not None:
-        planned = planned_script(arguments, arguments.old_script, spark)
+        planned = planned_script(arguments, arguments.old_script, home, spark)
     if planned is not None:
         return planned.queries, planned.problem
     return () if home is None else home.newest_plans(), ""

@@ -187,6 +187,31 @@ def test_codes_of_a_form_reach_the_preflight(change: str) -> None:
     assert look.accept == "live.older_spark,live.dropped_conf"
 
 
+@pytest.mark.parametrize(
+    ("given", "hidden"),
+    [
+        ({}, set()),
+        ({"dry_run": False}, {"dry_run"}),
+        ({"accept": ["live.older_spark"]}, {"accept"}),
+        ({"edits": {"runtime": "spark-4.3"}}, {"runtime", "application", "conf"}),
+    ],
+    ids=["nothing", "dry_run", "accept", "edits"],
+)
+def test_a_form_shows_no_field_that_the_options_replace(
+    given: dict[str, Any], hidden: set[str]
+) -> None:
+    dags = stream_dags(
+        SPEC, upgrade=UpgradeOptions(**given), cutover=CutoverOptions(replay_from="", **given)
+    )
+    usual = stream_dags(SPEC)
+
+    for dag_id, gone in (
+        ("orders_upgrade", hidden),
+        ("orders_blue_green", {*hidden, "replay_from"}),
+    ):
+        assert set(usual[dag_id].params) - set(dags[dag_id].params) == gone
+
+
 @pytest.mark.parametrize("change", LOOKS)
 def test_the_soak_of_all_changes_is_given_once(change: str) -> None:
     terms = SoakTerms(at_most=timedelta(hours=1))
