@@ -52,25 +52,27 @@ class RuleGauges:
     Exports whether each rule of a stream fires, as the gauge ``streaming.rule_firing``.
 
     The first look exports every rule, each further look the rules that fire or have changed. ``close``
-    exports 0 for all, so that a stream without a trigger fires no rule.
+    exports 0 for all, so that a stream without a trigger fires no rule. A rule of a lane that is looked at no
+    more fires no more either.
 
     :param stream: The stream's name, for the tags.
     """
 
     def __init__(self, *, stream: str) -> None:
         self._stream = stream
-        self._exported: dict[tuple[str, str], bool] = {}
+        self._exported: dict[tuple[str, str, str], bool] = {}
         self._is_closed = False
 
-    def tell(self, states: Mapping[tuple[str, str], bool]) -> None:
-        """Export the states of one look; a rule without a state does not fire."""
+    def tell(self, states: Mapping[tuple[str, str], bool], *, lane: str) -> None:
+        """Export the states of one look at a lane; a rule without a state does not fire."""
         if self._is_closed:
             return  # a look that was under way when the trigger ended
-        gone = dict.fromkeys(self._exported.keys() - states.keys(), False)
-        for key, fires in {**states, **gone}.items():
+        known = {(lane, *key): fires for key, fires in states.items()}
+        gone = dict.fromkeys(self._exported.keys() - known.keys(), False)
+        for key, fires in {**known, **gone}.items():
             if fires or self._exported.get(key) is not fires:
                 self._export(key, fires=fires)
-        self._exported = dict(states)
+        self._exported = known
 
     def close(self) -> None:
         """Export that no rule fires, and nothing more."""
@@ -80,9 +82,10 @@ class RuleGauges:
                 self._export(key, fires=False)
         self._exported = {}
 
-    def _export(self, key: tuple[str, str], *, fires: bool) -> None:
-        rule, query = (_NOT_IN_TAGS.sub("_", part) for part in key)
-        gauge("rule_firing", int(fires), stream=self._stream, rule=rule, query=query or "driver")
+    def _export(self, key: tuple[str, str, str], *, fires: bool) -> None:
+        lane, rule, query = (_NOT_IN_TAGS.sub("_", part) for part in key)
+        tags = {"stream": self._stream, "lane": lane, "rule": rule, "query": query or "driver"}
+        gauge("rule_firing", int(fires), **tags)
 
 
 class StateClock:
@@ -96,15 +99,17 @@ class StateClock:
     def __init__(self, *, stream: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream, self._clock = stream, clock
         self._state: str | None = None
+        self._lane = ""
         self._since = 0.0
 
-    def tell(self, state: str | None) -> None:
-        """Take note of what a look found; only a change is emitted."""
-        if state == self._state:
+    def tell(self, state: str | None, *, lane: str) -> None:
+        """Take note of what a look at a lane found; only a change is emitted."""
+        if state == self._state and (state is None or lane == self._lane):
             return
         now = self._clock()
         if self._state is not None:
-            timing(f"time_in_state.{self._state}", now - self._since, stream=self._stream)
+            tags = {"stream": self._stream, "lane": self._lane}
+            timing(f"time_in_state.{self._state}", now - self._since, **tags)
         if state is not None:
-            count(f"verdict.{state}", stream=self._stream)
-        self._state, self._since = state, now
+            count(f"verdict.{state}", stream=self._stream, lane=lane)
+        self._state, self._lane, self._since = state, lane, now

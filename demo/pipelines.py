@@ -126,6 +126,7 @@ class Pipeline:
     :param parts: Names of the parts that have rows after a while; none where nothing can be counted.
     :param ahead: Files that are there before it is started.
     :param ends: It reads what is there and ends, on a schedule.
+    :param gives_up: Kind of the failure with which it gives up after a kill; empty where it continues.
     :param runtime: Folder in ``.runtimes`` of the Spark that it runs on; empty for that of the demo.
     :param needs: Folders in ``.runtimes`` that it needs beside.
     """
@@ -139,6 +140,7 @@ class Pipeline:
     parts: tuple[str, ...] = ("rows",)
     ahead: int = 0
     ends: bool = False
+    gives_up: str = ""
     runtime: str = ""
     needs: tuple[str, ...] = ()
 
@@ -187,11 +189,19 @@ PIPELINES: Final = {
     for one in (
         Pipeline(
             name="first_stream",
-            shows="word count from a socket, and what production refuses",
+            shows="word count over files, the first stream",
+            feed="mentions",
+            written=_on_console,
+            parts=(),
+        ),
+        Pipeline(
+            name="socket_words",
+            shows="a source that cannot be replayed: a kill ends the stream",
             feed=None,
             prepare=_socket,
             written=_on_console,
             parts=(),
+            gives_up="source_not_replayable",
         ),
         Pipeline(
             name="iot",

@@ -9,6 +9,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
+from airflow_streaming.advice.examined import RiskLevel
+from airflow_streaming.model.records.epoch import Epoch
 from demo.events import COLUMNS, LATENESS, Shop, synthetic_files
 from demo.figures import figures
 from demo.pipelines import Pipeline
@@ -60,18 +62,21 @@ def tell_example(stage: Stage, example: Pipeline, say: Say) -> list[Check]:
     """
     with stage:
         took = launch(stage, say, example.name)
-        checks = [
-            Check(what="launched from a dag", seen=f"after {took:.0f} s", holds=True),
-            _kill_and_return(stage, say),
-        ]
-        _wait(stage, say, lambda: _is_done(stage, example), "rows in every part of the output")
-        stage.stream.stop(say)
-        found = figures(stage.stream.records, example.written(stage))
-        checks += [
-            Check(what="rows", seen=str(found), holds=found.restarts > 0),
-            _one_at_a_time(stage),
-        ]
+        launched = Check(what="launched from a dag", seen=f"after {took:.0f} s", holds=True)
+        if example.gives_up:
+            checks = [launched, *_kill_and_give_up(stage, example.gives_up, say)]
+        else:
+            checks = [launched, *_kill_and_count(stage, example, say)]
+        checks.append(_one_at_a_time(stage))
     return [*checks, _left(stage)]
+
+
+def _kill_and_count(stage: Stage, example: Pipeline, say: Say) -> list[Check]:
+    returned = _kill_and_return(stage, say)
+    _wait(stage, say, lambda: _is_done(stage, example), "rows in every part of the output")
+    stage.stream.stop(say)
+    found = figures(stage.stream.records, example.written(stage))
+    return [returned, Check(what="rows", seen=str(found), holds=found.restarts > 0)]
 
 
 def _is_done(stage: Stage, example: Pipeline) -> bool:
@@ -121,7 +126,8 @@ def _works(stage: Stage) -> bool:
     return stage.stream.is_well() or stage.stream.has_completed()
 
 
-def _kill_and_return(stage: Stage, say: Say) -> Check:
+def _kill(stage: Stage, say: Say) -> Epoch:
+    """Kill the driver once it has worked; return its epoch."""
     stream = stage.stream
 
     def has_worked() -> bool:
@@ -132,8 +138,13 @@ def _kill_and_return(stage: Stage, say: Say) -> Check:
     killed = stream.epoch
     if killed is None:
         raise RuntimeError("The stream has a status and no epoch.")
-    pid, moment = stream.kill_driver(), time.monotonic()
-    say(f"Killed the driver's JVM, process {pid}, with SIGKILL")
+    say(f"Killed the driver's JVM, process {stream.kill_driver()}, with SIGKILL")
+    return killed
+
+
+def _kill_and_return(stage: Stage, say: Say) -> Check:
+    stream = stage.stream
+    killed, moment = _kill(stage, say), time.monotonic()
 
     def has_returned() -> bool:
         epoch = stream.epoch
@@ -148,6 +159,27 @@ def _kill_and_return(stage: Stage, say: Say) -> Check:
         f"next batch after {took:.0f} s",
         holds=cause == "restart",
     )
+
+
+def _kill_and_give_up(stage: Stage, kind: str, say: Say) -> list[Check]:
+    stream = stage.stream
+    killed = _kill(stage, say).number
+    named = sorted(one.rule for one in stream.advice() if one.level is RiskLevel.HIGH)
+    wait_for(
+        lambda: stream.failure() is not None,
+        what="the stream to give up",
+        say=say,
+        failing=stage.airflow.ended_component,
+        seen=stream.table,
+    )
+    newest = stream.epoch
+    end = stream.records.exit(newest.number) if newest else None
+    seen = f"epoch {end.epoch}: {end.failure_kind}: {end.reason}" if end else "no exit record"
+    holds = end is not None and (end.epoch, end.failure_kind) == (killed + 1, kind)
+    return [
+        Check(what="named by the doctor", seen=", ".join(named), holds="source-replay" in named),
+        Check(what="given up after one restart", seen=seen, holds=holds),
+    ]
 
 
 def _finish(stage: Stage, shop: Shop, say: Say) -> list[Check]:

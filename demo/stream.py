@@ -9,6 +9,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
+from airflow_streaming.advice.doctor import examine
+from airflow_streaming.advice.examined import Advice
+from airflow_streaming.advice.gathering import gather
 from airflow_streaming.home.home import StreamHome, open_home
 from airflow_streaming.launch.processes import ProcessHandle
 from airflow_streaming.launch.registry import open_launcher
@@ -38,7 +41,8 @@ class Stream:
 
     def __init__(self, home: Path, name: str) -> None:
         self.name = name
-        self._home = open_home(str(home)).stream(name)
+        self._all = open_home(str(home))
+        self._home = self._all.stream(name)
         self._launcher = open_launcher()
         self._observer = Observer(
             self._home, self._launcher, rules=HealthRules(), policy=RestartPolicy()
@@ -130,6 +134,10 @@ class Stream:
         if circuit is None or circuit.state == "closed":
             return None
         return f"Stream {self.name} has given up: {circuit.reason}"
+
+    def advice(self) -> tuple[Advice, ...]:
+        """Return what the doctor says about the stream."""
+        return examine(gather(self._all, self._home, None))
 
     def kill_driver(self) -> int:
         """Send SIGKILL to the driver's JVM, as the kernel does when memory runs out."""

@@ -27,6 +27,7 @@ from airflow_streaming.advice.setting_risks import (
     shuffle_partitions,
     without_effect,
 )
+from airflow_streaming.advice.source_risks import replay, schema_inference
 from airflow_streaming.advice.state_risks import growth, skipped_state, state_store, watermark
 
 Rule = Callable[[Facts], Iterator[Advice]]
@@ -40,12 +41,14 @@ RULES: Final[tuple[Rule, ...]] = (
     watermark,
     state_store,
     skipped_state,
+    replay,
     event_log,
     shuffle_partitions,
     fair_scheduling,
     rate_limit,
     processing_trigger,
     retention,
+    schema_inference,
     executors,
     dynamic_allocation,
     without_effect,

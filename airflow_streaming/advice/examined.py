@@ -169,6 +169,7 @@ class Facts:
 
 
 NO_DRIVER: Final = "No driver of the stream has reported its queries yet."
+NO_PLANS: Final = "No driver of the stream has recorded its plans yet."
 
 
 def pinned_conf(offsets: bytes) -> dict[str, str]:

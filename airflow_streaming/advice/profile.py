@@ -147,6 +147,11 @@ SCHEDULER_MODE: Final = "spark.scheduler.mode"
 METRICS: Final = "spark.sql.streaming.metricsEnabled"
 RETAINED_BATCHES: Final = "spark.sql.streaming.minBatchesToRetain"
 WATERMARK_POLICY: Final = "spark.sql.streaming.multipleWatermarkPolicy"
+ADAPTIVE: Final = "spark.sql.adaptive.enabled"
+COALESCE: Final = "spark.sql.adaptive.coalescePartitions.enabled"
+SERIALIZER: Final = "spark.serializer"
+ADAPTIVE_STATELESS: Final = (4, 1, 0)
+"""Spark that plans stateless streaming queries adaptively by default (its migration guide, 4.0 to 4.1)."""
 CHANGELOG: Final = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 
 
@@ -172,17 +177,22 @@ def settings(
     spark: SparkVersion,
     provider: str,
     sinks: Sequence[SinkFacts] = (),
+    *,
+    held_format: str | None = None,
 ) -> Iterator[Setting]:
     """
     Return the settings of a profile.
 
     :param provider: Class of the state store that will be used; the stream may override it.
     :param sinks: What the stream's drivers have recorded of its queries; empty when nothing is known.
+    :param held_format: State checkpoint format that counts whatever the profile chooses: that of the
+        checkpoint that continues, or the stream's own; ``None`` where the profile's counts.
     """
     yield from _seen(profile)
     yield from _shared(profile)
     yield from _kept(profile)
-    yield from _state(profile, spark, provider, sinks)
+    yield from _state(profile, spark, provider, sinks, held_format)
+    yield from _left_to_spark(spark)
 
 
 def _seen(profile: Profile) -> Iterator[Setting]:
@@ -253,7 +263,11 @@ def _kept(profile: Profile) -> Iterator[Setting]:
 
 
 def _state(
-    profile: Profile, spark: SparkVersion, provider: str, sinks: Sequence[SinkFacts]
+    profile: Profile,
+    spark: SparkVersion,
+    provider: str,
+    sinks: Sequence[SinkFacts],
+    held_format: str | None,
 ) -> Iterator[Setting]:
     yield Setting(
         key=STATE_PROVIDER,
@@ -268,7 +282,7 @@ def _state(
         "changes pile up that a restart must read again; more often means more commits that "
         "share the disk with an upload.",
     )
-    yield from _rocksdb(profile, spark, provider, sinks)
+    yield from _rocksdb(profile, spark, provider, sinks, held_format)
 
 
 _WHY_STORE: Final = {
@@ -282,7 +296,11 @@ _WHY_STORE: Final = {
 
 
 def _rocksdb(
-    profile: Profile, spark: SparkVersion, provider: str, sinks: Sequence[SinkFacts]
+    profile: Profile,
+    spark: SparkVersion,
+    provider: str,
+    sinks: Sequence[SinkFacts],
+    held_format: str | None,
 ) -> Iterator[Setting]:
     if not is_rocksdb(provider):
         for key in (CHANGELOG, CHECKPOINT_FORMAT):
@@ -303,7 +321,7 @@ def _rocksdb(
         return
     chosen = checkpoint_format(profile.checkpoint_format, sinks)
     yield chosen
-    if chosen.value == "1":
+    if (held_format or chosen.value) == "1":
         why = "Spark writes checksums beside state files of format 2 only (measured on 4.3)."
         yield _left_out(FILE_CHECKSUM, why)
         return
@@ -359,6 +377,31 @@ def checkpoint_format(chosen: int | None, sinks: Sequence[SinkFacts]) -> Setting
     )
 
 
+def _left_to_spark(spark: SparkVersion) -> Iterator[Setting]:
+    """Yield settings that batch jobs are tuned by and that a stream needs no value of."""
+    is_adaptive = spark >= ADAPTIVE_STATELESS
+    yield _left_out(
+        ADAPTIVE,
+        "Spark plans no stateful query adaptively, because the number of its shuffle partitions is that of "
+        "its state. A stateless query has it by default (spark.sql.adaptive.streaming.stateless.enabled); it "
+        "splits skewed partitions and merges small ones."
+        if is_adaptive
+        else "Spark switches adaptive execution off in the session of every streaming query and of its "
+        "foreachBatch, whatever is set here, because the number of shuffle partitions is that of the state.",
+    )
+    yield _left_out(
+        COALESCE,
+        "A part of adaptive execution. It never merges the partitions of state"
+        + (", and Spark's default (true) suits a stateless query." if is_adaptive else "."),
+    )
+    yield _left_out(
+        SERIALIZER,
+        "Spark writes the rows of a query, of its shuffles and of its state in a binary format of its own "
+        "(UnsafeRow), and exchanges rows with Python by Arrow or pickle. KryoSerializer changes broadcasts and "
+        "RDDs of JVM objects alone, which a query of DataFrames seldom has.",
+    )
+
+
 def _left_out(key: str, why: str) -> Setting:
     return Setting(key=key, value=None, why=why)
 
@@ -378,7 +421,7 @@ class ConfSource(StrEnum):
     KEPT = "kept with the checkpoint"
     """Pinned, so as the deployment had it that began or carried on the checkpoint."""
     LEFT_OUT = "left out"
-    """The profile has it for another Spark version or state store; Spark gets nothing."""
+    """The profile sets it for another Spark version or state store, or for none; Spark gets nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -442,7 +485,10 @@ def _taken(
     kept = {} if carried_on is None else carried_on
     default = StateStore.HDFS if carried_on is not None else profile.state_store
     provider = own.get(STATE_PROVIDER) or kept.get(STATE_PROVIDER) or default.provider
-    for setting in settings(profile, parse_spark_version(spark_version), provider, sinks):
+    # An existing checkpoint keeps its format, whatever the stream's own conf says.
+    held = own.get(CHECKPOINT_FORMAT) if carried_on is None else kept.get(CHECKPOINT_FORMAT, "1")
+    version = parse_spark_version(spark_version)
+    for setting in settings(profile, version, provider, sinks, held_format=held):
         if setting.key in own:
             yield _value(setting, ConfSource.OVERRIDE, own[setting.key])
         elif setting.pinned and carried_on is not None:

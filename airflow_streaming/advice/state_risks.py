@@ -10,6 +10,7 @@ from typing import Final
 
 from airflow_streaming.advice.examined import (
     NO_DRIVER,
+    NO_PLANS,
     Advice,
     Facts,
     RiskLevel,
@@ -119,7 +120,7 @@ def skipped_state(facts: Facts) -> Iterator[Advice]:
     """Look for state in checkpoint format 2 whose sink skips a batch that it has."""
     rule = "skipped-state"
     if not facts.plans:
-        yield unknown(rule, "No driver of the stream has recorded its plans yet.")
+        yield unknown(rule, NO_PLANS)
     for plan in facts.plans:
         habit = HABITS.get(plan.sink.sink, SinkReplaySemantics.UNKNOWN)
         if not plan.is_stateful:

@@ -269,7 +269,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _add_backup(verb: argparse.ArgumentParser) -> None:
     where = verb.add_mutually_exclusive_group()
     where.add_argument(
-        "--to", type=place, metavar="STORE", help="the backup store (default: HOME/_backups)"
+        "--store", type=place, metavar="STORE", help="backup store (default: HOME/_backups)"
     )
     where.add_argument(
         "--no-backup", action="store_true", help="let blue go without a final backup"
@@ -335,7 +335,7 @@ def _final_backup(home: StreamHome, arguments: argparse.Namespace, person: Perso
     from airflow_streaming.checkpoints.vault.store import open_backup_store
     from airflow_streaming.cli.output import ConsoleProgress
 
-    uri = arguments.to or default_store(home.store.uri)
+    uri = arguments.store or default_store(home.store.uri)
 
     def take(change: Change, pair: Pair, blue: Deployment) -> str:
         return final_backup(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -23,6 +23,7 @@ from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.history import Series, downsample
 from airflow_streaming.model.names import color_of
 from airflow_streaming.reports.terminal import printable
+from airflow_streaming.services.stream_figures import figures_of
 from airflow_streaming.services.streams import Probe
 from airflow_streaming.storage.one_look import Listing, OneLook, look_at_each
 from airflow_streaming.supervision.stream_status import Level, StreamStatus
@@ -164,21 +165,28 @@ def _status(home: Home, name: str, probe: Probe) -> StreamStatus:
 
 def _cells(name: str, found: StreamStatus) -> list[str]:
     status = found.seen.status if found.seen else None
-    rows = [query.progress for query in status.queries if query.progress] if status else []
-    sources = [s.backlog_records for row in rows for s in row.sources]
+    figures = figures_of(found)
     return [
         name,
         found.standing.words,
-        number(sum(row.input_rows_per_second or 0 for row in rows)) if rows else "",
-        number(sum(row.processed_rows_per_second or 0 for row in rows)) if rows else "",
-        number(sum(s for s in sources if s is not None))
-        if any(s is not None for s in sources)
-        else "",
-        duration_text(max(row.duration_ms for row in rows) / 1000) if rows else "",
+        _number(figures.input_rate),
+        _number(figures.processing_rate),
+        backlog_text(figures.backlog),
+        "" if figures.batch_ms is None else duration_text(figures.batch_ms / 1000),
         str(found.restarts),
         status.spark_version if status else "",
         found.standing.reason,
     ]
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else number(value)
+
+
+def backlog_text(backlog: Mapping[str, float | None]) -> str:
+    """Return the backlog in every unit that a source reports; records without their unit."""
+    told = {unit: number(amount) for unit, amount in backlog.items() if amount is not None}
+    return ", ".join(text if unit == "records" else f"{text} {unit}" for unit, text in told.items())
 
 
 def figures(

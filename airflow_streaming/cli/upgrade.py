@@ -204,7 +204,7 @@ def _waits_for(stream: StreamHome, change: Change) -> str:
         terms = stream.terms(change)
     except RecordError:
         terms = None
-    return waits_for(stream.name, stream.upgrade_steps(change.number), terms)
+    return waits_for(stream.upgrade_steps(change.number), terms)
 
 
 def _lines(stream: StreamHome, change: Change) -> list[str]:
@@ -220,6 +220,10 @@ def _lines(stream: StreamHome, change: Change) -> list[str]:
     ]
     if end is None:
         lines.append(f"  Waits for {_waits_for(stream, change)}.")
+    if end is None and UPGRADE.state_of(history) is Stage.JUDGED:
+        lines.append(
+            f"  Decide: airflow-streaming upgrade keep {stream.name} --reason TEXT (or roll-back)"
+        )
     if end is None and UPGRADE.state_of(history) is Stage.ROLLING_BACK:
         lines.append(f"  Checkpoint and sinks are not put back yet. {way_out(stream.name)}")
     return [printable(line) for line in lines]

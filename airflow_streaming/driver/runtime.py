@@ -55,10 +55,11 @@ from airflow_streaming.driver.launch_context import (
     take_private_conf,
 )
 from airflow_streaming.driver.lease import LeaseKeeper, instant
-from airflow_streaming.driver.live_outputs import LiveOutputs
 from airflow_streaming.driver.monitoring.heartbeat import Report
 from airflow_streaming.driver.monitoring.output_files import OutputFiles
 from airflow_streaming.driver.monitoring.queries import Queries
+from airflow_streaming.driver.output_places.batch_writes import BatchWrites
+from airflow_streaming.driver.output_places.live_outputs import LiveOutputs
 from airflow_streaming.driver.plan.functions import set_own_places
 from airflow_streaming.driver.plan.keeping import PlanKeeper
 from airflow_streaming.driver.script import has_script_threads, run_script
@@ -161,17 +162,23 @@ class Driver:
             on_jvm_gone=self._end_without_jvm,
         )
         self._plans = PlanKeeper(store, lane, epoch.number, on_read=self._note_places)
+        outputs = LiveOutputs(store, lane.root)
         self._admission = StartGuard(
             deployment.checkpoint,
             queries=self._queries,
             claims=claims,
             ending=self._ending,
             barrier=self._barrier,
-            outputs=LiveOutputs(store, lane.root),
+            outputs=outputs,
         )
         self._interception = StartHook(
             admission=self._admission,
-            gate=Gate(self._check_may_write, self._ending, self._queries),
+            gate=Gate(
+                self._check_may_write,
+                self._ending,
+                self._queries,
+                BatchWrites(outputs, self._plans.wrote, self._ending),
+            ),
             fair_pools=deployment.fair_pools,
             ending=self._ending,
             plans=self._plans,

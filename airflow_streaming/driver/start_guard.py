@@ -16,9 +16,9 @@ from typing import NamedTuple, Protocol
 
 from airflow_streaming.driver.checkpoint_claims import Claims
 from airflow_streaming.driver.exit_status import ShutdownState
-from airflow_streaming.driver.live_outputs import LiveOutputs
 from airflow_streaming.driver.monitoring.queries import Queries, TrackedQuery
 from airflow_streaming.driver.monitoring.spark_query import Query
+from airflow_streaming.driver.output_places.live_outputs import LiveOutputs
 from airflow_streaming.driver.script import error_of
 from airflow_streaming.driver.standby.barrier import StandbyBarrier
 from airflow_streaming.driver.standby.starts import Run, absorb
@@ -185,6 +185,9 @@ class StartGuard:
         self._check_free(place.name, files.location)
         if self._outputs is not None:
             self._outputs.check(place.name, wish.place)
+            if wish.gated:
+                # Its function is checked while batches run, when the home may be away.
+                self._outputs.learn()
         claim = self._claims.check(place.name, files, files.location, must_know=wish.gated)
         if claim is None:
             return 0

@@ -29,6 +29,8 @@ from airflow_streaming.driver.exit_status import ShutdownState
 from airflow_streaming.driver.hadoop_store import HadoopStore
 from airflow_streaming.driver.monitoring.queries import Queries
 from airflow_streaming.driver.monitoring.spark_query import SparkQuery
+from airflow_streaming.driver.output_places.batch_writes import BatchWrites
+from airflow_streaming.driver.output_places.sink_target import default_fs, resolved
 from airflow_streaming.driver.patching import call_original, patch_method
 from airflow_streaming.driver.plan.keeping import PlanKeeper
 from airflow_streaming.driver.plan.reading import default_format, sink_of
@@ -43,7 +45,7 @@ from airflow_streaming.driver.script import CONNECT_REFUSAL, is_connect
 from airflow_streaming.driver.standby.starts import DeferredStart, PlannedBatch, WarmUp, apart
 from airflow_streaming.driver.start_guard import Started, StartGuard, StartRequest
 from airflow_streaming.exceptions import DriverRefusal, StopRequested
-from airflow_streaming.model.spark.sink_place import place_of
+from airflow_streaming.model.spark.sink_place import SinkPlace, place_of
 
 
 class Gate:
@@ -51,12 +53,18 @@ class Gate:
     Decides at the entry of each batch whether it may run.
 
     :param check_fence: Returns only if this epoch is the newest.
+    :param writes: Checks where the functions write; not checked by default.
     """
 
     def __init__(
-        self, check_fence: Callable[[], None], ending: ShutdownState, queries: Queries
+        self,
+        check_fence: Callable[[], None],
+        ending: ShutdownState,
+        queries: Queries,
+        writes: BatchWrites | None = None,
     ) -> None:
         self._check_fence, self._ending, self._queries = check_fence, ending, queries
+        self.writes = writes
         self._passed: dict[str, int] = {}
 
     def wrap(
@@ -72,7 +80,10 @@ class Gate:
         def gated(batch: Any, batch_id: int) -> None:
             query = name()
             self.enter(query, batch_id)
-            function(batch, batch_id + self._queries.batch_shift(query or ""))
+            with contextlib.ExitStack() as stack:
+                if self.writes is not None:
+                    stack.enter_context(self.writes.inside(query or ""))
+                function(batch, batch_id + self._queries.batch_shift(query or ""))
             # A driver that was suspended in the function must not commit the batch when it wakes.
             self._check_fence()
 
@@ -101,6 +112,24 @@ class Gate:
             f"{told} of query {query!r} was not begun because the stream is ending. It runs when "
             "the stream is started again."
         )
+
+
+def _classic_frame() -> type:
+    """Return the class whose frames a function is given; from 4.0 on it is apart from the public one."""
+    try:
+        from pyspark.sql.classic.dataframe import DataFrame as Classic
+    except ImportError:
+        from pyspark.sql import DataFrame as Classic
+    found: type = Classic
+    return found
+
+
+def _place_of(writer: Any, given: Mapping[str, Any]) -> SinkPlace | None:
+    sink = sink_of(said_on(writer).begun(given), default_format(writer._spark))
+    # A place that cannot be resolved is compared as it is spelled.
+    with contextlib.suppress(Exception):
+        sink = resolved(sink, writer._df._jdf, default_fs(writer._spark.sparkContext))
+    return place_of(sink)
 
 
 _POOL: Final = "spark.scheduler.pool"
@@ -144,13 +173,15 @@ class StartHook:
         if getattr(pyspark.util, "is_remote_only", bool)():
             raise DriverRefusal(CONNECT_REFUSAL)
         from pyspark import InheritableThread
-        from pyspark.sql import SparkSession
+        from pyspark.sql import DataFrameWriter, SparkSession
         from pyspark.sql.streaming.query import StreamingQuery
         from pyspark.sql.streaming.readwriter import DataStreamWriter
 
         self.patch(
             SparkSession.Builder, DataStreamWriter, DeferredStart(InheritableThread, StreamingQuery)
         )
+        if self._gate.writes is not None:
+            self._gate.writes.patch(DataFrameWriter, _classic_frame())
 
     def patch(self, builder: type, writer: type, aside: DeferredStart | None = None) -> None:
         """
@@ -216,7 +247,7 @@ class StartHook:
             name=notes.name,
             location=location_of(writer, given, notes.name),
             gated=notes.gated,
-            place=place_of(sink_of(said_on(writer).begun(given), default_format(writer._spark))),
+            place=_place_of(writer, given),
         )
         results: list[Any] = []
 

@@ -229,6 +229,8 @@ def gate_change(
         same_files=same_files(match(old, new.queries), storage_options),
         problem=new.problem,
         old_problem=old_problem,
+        refused=new.refused,
+        spark=new.spark,
     )
     if versions is None:
         return report

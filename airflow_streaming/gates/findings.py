@@ -151,7 +151,7 @@ _BREAK_POSITION: Final = frozenset(
 )
 """After these the old offsets mean nothing to the new sources."""
 _BESIDE_THE_MATTER: Final = frozenset(
-    {"checkpoint.unsound", "script.no_query", "query.shared_checkpoint"}
+    {"checkpoint.unsound", "script.no_query", "query.shared_checkpoint", "spark.refuses"}
 )
 """These must be put right first, and say nothing of how the change is deployed then."""
 

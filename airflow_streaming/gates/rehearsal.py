@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
 from airflow_streaming.gates.findings import GateDecision, GateFinding, GateReport, report_of, worst
+from airflow_streaming.gates.start_checks.judge import sink_refusals
 from airflow_streaming.gates.version.release_rules import SCHEMA_CHECK
 from airflow_streaming.model.jobs.drill import INPUT_GONE
 from airflow_streaming.model.jobs.rehearsal import Ending, RehearsalEvent, Seen
@@ -134,6 +135,8 @@ RULES: Final[Mapping[str, str]] = MappingProxyType(
         "rehearsal.no_batch": "The query started, and had no input to process.",
         "rehearsal.not_started": "The script does not start a query that has a checkpoint.",
         "rehearsal.new_query": "The script starts a query that has no checkpoint.",
+        "rehearsal.sink_refused": "Spark would refuse the sink that the script chose.",
+        "rehearsal.topic_missing": "The brokers do not have the topic of a Kafka sink.",
         "rehearsal.output_schema": "The output has other columns than the running version's.",
         "rehearsal.same": "Over the same batches both versions did the same.",
         "rehearsal.not_revised": "New rows are the new version's; written ones are not revised.",
@@ -163,6 +166,7 @@ def findings_of(
     for query in queries:
         told = [event for event in events if event.query == query.query]
         found += _of_query(query, told, ended=not failure and not script_failed)
+        found += _of_sink(query, told, plans, _spark_of(events))
         found += _of_columns(query, queries, plans)
     return report_of(found).findings
 
@@ -253,6 +257,43 @@ def _of_query(
         )
     elif query.batches == 0:
         yield _nothing_run(query, shown)
+
+
+def _spark_of(events: Sequence[RehearsalEvent]) -> str:
+    return next((event.text for event in events if event.seen is Seen.SPARK), "")
+
+
+def _of_sink(
+    query: RehearsedQuery,
+    told: Sequence[RehearsalEvent],
+    plans: Sequence[QueryPlan],
+    spark: str,
+) -> Iterator[GateFinding]:
+    event = next((one for one in told if one.seen is Seen.SINK), None)
+    if event is None or event.sink is None or query.ending is Ending.FAILED:
+        return
+    shown = f"Query {query.query!r}" if query.query else "The query"
+    new = QueryPlan(query=query.query, spark=spark, output_mode=event.output_mode, sink=event.sink)
+    # What a running query has, Spark accepts.
+    accepted = [one for plan in plans if plan.query == query.query for one in sink_refusals(plan)]
+    for refusal in sink_refusals(new):
+        if refusal not in accepted:
+            yield _finding(
+                "rehearsal.sink_refused",
+                GateDecision.NOT_ALLOWED,
+                query,
+                f"{shown} would fail at its sink. {refusal.check.says} It has: {refusal.found}.",
+                f"Change the sink: {refusal.check.says}",
+            )
+    if event.subject:
+        yield _finding(
+            "rehearsal.topic_missing",
+            GateDecision.UNKNOWN,
+            query,
+            f"{shown} writes to topic {event.subject!r}, which its brokers do not have. It fails unless the "
+            "brokers create topics automatically.",
+            f"Create topic {event.subject!r} with its partitions before the upgrade, or correct the name.",
+        )
 
 
 def _nothing_run(query: RehearsedQuery, shown: str) -> GateFinding:

@@ -53,7 +53,7 @@ from airflow_streaming.launch.runtime import Runtime, resolve_runtime
 from airflow_streaming.model.jobs.drill import SCRATCH_OUTPUT
 from airflow_streaming.model.names import other_lane
 from airflow_streaming.model.records.deployment import Deployment
-from airflow_streaming.model.records.epoch import YARN, Epoch
+from airflow_streaming.model.records.epoch import LOCAL, YARN, Epoch
 from airflow_streaming.model.spark.conf import (
     LOG_BYTES,
     PY_FILES,
@@ -232,6 +232,7 @@ class SparkStreamHook(BaseHook):
             carried_on=carried_on,
             py_files_sha256=file_digests(self.asked.py_files),
         )
+        self._check_is_asked()
         self._check_conf(self._with_secrets(proposed.conf), runtime)
         return replace(proposed, overrides=overrides_between(self.dag, self.asked)), source
 
@@ -305,10 +306,29 @@ class SparkStreamHook(BaseHook):
         self._mask(submission.conf)
         runtime = self.runtime(submission.deployment.runtime)
         _check_same_spark(submission.deployment, runtime)
+        self._check_is_asked()
         self._check_conf(submission.conf, runtime)
         submission = self._with_joined_lists(submission)
         submit = self._submit_to_cluster if self.target.cluster else self._submit_from_here
         return submit(submission, runtime)
+
+    def _check_is_asked(self) -> None:
+        """
+        Refuse a cluster that triggers would not ask for the driver, because a list names others.
+
+        :raises SpecError: it is not in the list.
+        """
+        listed = read_settings().clusters
+        if not listed or self.target.launcher == LOCAL:
+            return
+        cluster = self.launcher.host().name
+        if cluster not in listed:
+            raise SpecError(
+                f"The driver of stream {self.asked.name!r} cannot be started: cluster {cluster!r} is not in "
+                f"[streaming] clusters ({', '.join(listed)}). Triggers, restores and cutovers ask only the "
+                "listed clusters, so they would not see the driver. Add the cluster to the list of every "
+                "Airflow component, or empty the list."
+            )
 
     def _with_joined_lists(self, submission: Submission) -> Submission:
         if submission.conf.keys().isdisjoint(SHIPPED.values()):

@@ -249,6 +249,8 @@ class BatchProgress:
     :param state_metrics: RocksDB's figures, of ``STATE_METRICS`` those that were reported, summed
         over the state operators of the query.
     :param executors: Executors that the application had when the batch was seen, without the driver.
+    :param output_rows: Rows that the sink has written; ``None`` for sinks that count none, which Spark
+        reports as -1: files, ``foreachBatch``, and every other sink of the older interface.
     :param figures: Metrics that have no field here, by name; see ``MetricRow.from_spark``.
     """
 
@@ -271,6 +273,7 @@ class BatchProgress:
     phases_ms: Mapping[str, float] = field(default_factory=dict)
     state_metrics: Mapping[str, float] = field(default_factory=dict)
     executors: int | None = None
+    output_rows: int | None = None
     figures: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
@@ -302,6 +305,7 @@ class BatchProgress:
             ),
             phases_ms=dict(islice(_phases(duration), _MAX_PHASES)),
             state_metrics=_state_metrics(operators),
+            output_rows=whole(mapping(progress.get("sink")).get("numOutputRows")),
             figures=reported_figures(progress),
         )
 

@@ -175,7 +175,7 @@ class CutoverPreflightOperator(CutoverTask):
     :param deadlines: How long a state may last, by its name.
     :param sink_habits: What a sink does with a batch id that it has seen, by the query's name.
     :param accept: Codes of steps back from the live deployment that are accepted. (templated)
-    :param is_dry_run: The run only looks. (templated)
+    :param dry_run: The run only looks. (templated)
     """
 
     template_fields: Sequence[str] = (
@@ -202,7 +202,7 @@ class CutoverPreflightOperator(CutoverTask):
         deadlines: Mapping[str, timedelta] | None = None,
         sink_habits: Mapping[str, str] | None = None,
         accept: Sequence[str] | str = (),
-        is_dry_run: bool | str = False,
+        dry_run: bool | str = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -212,7 +212,8 @@ class CutoverPreflightOperator(CutoverTask):
         self.retain_hours = retain_hours
         check_accepted(accept, STEPS_BACK)
         self.accept = accept
-        self.is_dry_run = is_dry_run
+        # BaseOperator has a method called dry_run.
+        self.is_dry_run = dry_run
         self.sink_habits = {query: habit_of(name) for query, name in (sink_habits or {}).items()}
         self.course = CutoverPlan(
             ready=ready or ReadyTerms(),

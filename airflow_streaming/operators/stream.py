@@ -66,7 +66,8 @@ class SparkStreamOperator(SpecTask):
     first one back, the same task continues with that one.
 
     An edited spec is a proposal: the running deployment stays until a run of the dag is triggered
-    with the parameter ``restart=True``.
+    with the parameter ``restart=True``. A retry of that run does not replace a deployment that is newer than
+    the run, such as that of an upgrade.
 
     A home is never made by a task: an unmounted one looks like a new one. Make it once with
     ``airflow-streaming init``, or trigger the dag with the configuration ``{"init_home": true}``.
@@ -218,7 +219,10 @@ class SparkStreamOperator(SpecTask):
             backs_up=self.backup_before_restart,
             backup_store=self.backup_store,
         )
-        deploying.deploy(restart_asked=bool(context["params"].get("restart", False)))
+        deploying.deploy(
+            restart_asked=bool(context["params"].get("restart", False)),
+            run_started_at=context["dag_run"].start_date,
+        )
 
     def _supervise(self, hook: SparkStreamHook) -> None:
         """Record what this DAG asks; task, trigger, command line, page and sensors judge by that."""
@@ -303,11 +307,12 @@ class SparkStreamOperator(SpecTask):
                     keeper.begin(situation, step)
             case Action.SETTLE:
                 decision = keeper.settle(situation)
+                tags: dict[str, Any] = {"stream": self.stream.name, "lane": hook.home.name}
                 alerts.tell_decision(decision)
                 if decision.action is RestartAction.GIVE_UP:
-                    telemetry.count("gave_up", stream=self.stream.name)
+                    telemetry.count("gave_up", **tags)
                     raise gave_up(self.stream.name, decision)
-                telemetry.count("restarts", stream=self.stream.name)
+                telemetry.count("restarts", **tags)
             case Action.STOP if seen is not None:
                 keeper.stop(seen, step.reason, self.stream.stop_grace, verdict=step.verdict)
             case Action.KILL if seen is not None:

@@ -52,7 +52,7 @@ class UpgradeApprovalOperator(StreamApprovalOperator):
     here.
 
     :param preflight_task_id: The task whose report is asked about.
-    :param is_dry_run: End here. (templated)
+    :param dry_run: End here. (templated)
     :param approval: ``begin``: ``ask`` (default), or ``auto``: starting the run was the approval. Where there
         are ``allowed_approvers``, they are always asked. (templated)
     """
@@ -68,13 +68,14 @@ class UpgradeApprovalOperator(StreamApprovalOperator):
         self,
         *,
         preflight_task_id: str,
-        is_dry_run: bool | str = False,
+        dry_run: bool | str = False,
         approval: ChangeApproval | str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.preflight_task_id = preflight_task_id
-        self.is_dry_run = is_dry_run
+        # BaseOperator has a method called dry_run.
+        self.is_dry_run = dry_run
         self.approval = approval
 
     def execute(self, context: Context) -> Any:

@@ -112,7 +112,7 @@ class UpgradePreflightOperator(UpgradeTask):
     :param even_if_equal: Continue when nothing differs: a plain restart with all of an upgrade's care.
     :param prewarm: Warm the new driver up before the old one is stopped, where the launcher can; empty
         or ``None``: as the stream's ``standby`` says, which pays for a second driver already. (templated)
-    :param is_dry_run: The run only looks, so it continues with no upgrade that it finds open.
+    :param dry_run: The run only looks, so it continues with no upgrade that it finds open.
         (templated)
     :param approval: ``begin``: ``ask`` (default) where a user reads the report before anything is done, or
         ``auto``. With ``same_code`` there is no rehearsal, so without a user what the gates do not know
@@ -140,7 +140,7 @@ class UpgradePreflightOperator(UpgradeTask):
         same_code: bool = False,
         repartitions: bool = False,
         even_if_equal: bool = False,
-        is_dry_run: bool | str = False,
+        dry_run: bool | str = False,
         approval: ChangeApproval | str | None = None,
         **kwargs: Any,
     ) -> None:
@@ -154,7 +154,8 @@ class UpgradePreflightOperator(UpgradeTask):
         self.same_code = same_code
         self.repartitions = repartitions
         self.even_if_equal = even_if_equal
-        self.is_dry_run = is_dry_run
+        # BaseOperator has a method called dry_run.
+        self.is_dry_run = dry_run
         self.approval = approval
 
     def execute(self, context: Context) -> str:

@@ -91,7 +91,7 @@ class CutoverPath(Chain):
         self._names = ", ".join(stream.name for stream in wishes.streams)
         self._preflight = CutoverPreflightOperator(
             task_id="preflight",
-            is_dry_run=wishes.dry_run,
+            dry_run=wishes.dry_run,
             approval={"switch": wishes.approval["switch"], "end": wishes.approval["end"]},
             **wishes.plan,
             **wishes.for_all,
@@ -142,7 +142,7 @@ class CutoverPath(Chain):
                 home_conn_id=wishes.home_conn_id,
                 subject=f"Start a new version beside stream {self._names}?",
                 body=page_of(self._preflight.task_id),
-                is_dry_run=wishes.dry_run,
+                dry_run=wishes.dry_run,
                 approval={"begin": wishes.approval["begin"]},
                 **wishes.for_questions,
             )

@@ -85,6 +85,7 @@ def stream_dags(
     keep_alive: Mapping[str, Any] | None = None,
     connections: Connections = Connections(),
     tags: Sequence[str] = ("streaming",),
+    pool: str | None = None,
     start_date: datetime = START,
 ) -> dict[str, DAG]:
     """
@@ -108,6 +109,8 @@ def stream_dags(
     :param keep_alive: More arguments of ``SparkStreamOperator``, e.g. ``on_gave_up``.
     :param connections: How the tasks reach Spark, the home and the backups.
     :param tags: Tags of every dag; the stream's name is added.
+    :param pool: Airflow's pool of every task; by default Airflow's own. A task that is deferred, as the one that
+        keeps the stream alive, takes no slot unless the pool counts deferred tasks.
     :param start_date: Of every dag.
     :raises SpecError: the stream's name is a template, or that of a lane; or what is asked of a
         cutover cannot be.
@@ -129,6 +132,7 @@ def stream_dags(
             "catchup": False,
             "max_active_runs": 1,
             "tags": [*tags, stream.name],
+            "default_args": {} if pool is None else {"pool": pool},
         },
     )
     dags = [
@@ -192,6 +196,8 @@ class _Shared:
         return {field.name: getattr(self.connections, field.name) for field in fields(Connections)}
 
 
+RETRIES: Final[Mapping[str, Any]] = {"retries": 2, "retry_delay": timedelta(minutes=2)}
+"""Of tasks that need no Spark and may be tried again at once."""
 Options = TypeVar("Options", bound=ChangeOptions)
 
 
@@ -236,7 +242,9 @@ def _upgrade(of: _Shared, options: UpgradeOptions) -> DAG:
     with DAG(
         f"{stream.name}_upgrade",
         schedule=None,
-        params=upgrade_params(stream, **_asking(of, options), **rehearse, prewarm=warms),
+        params=_shown(
+            upgrade_params(stream, **_asking(of, options), **rehearse, prewarm=warms), options
+        ),
         doc_md=upgrade_page(stream),
         description=f"Upgrades stream {stream.name} in place; can be rolled back.",
         **of.every,
@@ -249,6 +257,22 @@ def _upgrade(of: _Shared, options: UpgradeOptions) -> DAG:
         )
         upgrade_in_place(stream, shown, connections=of.connections)
     return dag
+
+
+_REPLACED: Final[Mapping[str, Sequence[str]]] = {
+    "accept": ("accept",),
+    "dry_run": ("dry_run",),
+    "edits": ("runtime", "application", "conf"),
+    "replay_from": ("replay_from",),
+}
+"""Fields of a form that have no effect where the option is given."""
+
+
+def _shown(form: Mapping[str, Param], options: ChangeOptions) -> dict[str, Param]:
+    """Return a form without the fields that the options replace."""
+    given = [name for name in _REPLACED if getattr(options, name, None) is not None]
+    hidden = {field for name in given for field in _REPLACED[name]}
+    return {name: field for name, field in form.items() if name not in hidden}
 
 
 def _asking(of: _Shared, options: ChangeOptions) -> dict[str, Any]:
@@ -275,7 +299,7 @@ def _blue_green(of: _Shared, options: CutoverOptions) -> DAG:
     with DAG(
         f"{stream.name}_blue_green",
         schedule=None,
-        params=cutover_params(stream, **_asking(of, options), **shown),
+        params=_shown(cutover_params(stream, **_asking(of, options), **shown), options),
         doc_md=blue_green_page(stream),
         description=f"Runs another version of stream {stream.name} beside it, and switches.",
         **{**of.every, "max_active_runs": CUTOVER_RUNS},
@@ -349,10 +373,9 @@ def _backup(of: _Shared, options: BackupOptions) -> DAG:
     with DAG(
         f"{stream.name}_backup",
         schedule=options.schedule,
-        default_args={"retries": 2, "retry_delay": timedelta(minutes=2)},
         doc_md=backup_page(stream),
         description=f"Backs up the checkpoints of stream {stream.name} while it runs.",
-        **of.every,
+        **{**of.every, "default_args": {**of.every["default_args"], **RETRIES}},
     ) as dag:
         backup = CheckpointBackupOperator(
             task_id="backup", verify=BackupLevel.FULL, max_age=options.max_age, **where
@@ -370,10 +393,9 @@ def _prune(of: _Shared, options: PruneOptions) -> DAG:
     with DAG(
         f"{stream.name}_prune",
         schedule=options.schedule,
-        default_args={"retries": 2, "retry_delay": timedelta(minutes=2)},
         doc_md=prune_page(stream),
         description=f"Removes what of stream {stream.name} is old and not needed.",
-        **of.every,
+        **{**of.every, "default_args": {**of.every["default_args"], **RETRIES}},
     ) as dag:
         StreamPruneOperator(
             task_id="prune",

@@ -139,7 +139,7 @@ class Path(Chain):
             task_id="preflight",
             soak=wishes.soak,
             soak_minutes=form.SOAK_FROM_FORM,
-            is_dry_run=wishes.dry_run,
+            dry_run=wishes.dry_run,
             # Where the author has named approvers, an approval is always asked for.
             approval={
                 "begin": Approval.ASK.value if wishes.approvers else wishes.approval["begin"]
@@ -197,7 +197,7 @@ class Path(Chain):
                 home_conn_id=wishes.home_conn_id,
                 subject="Upgrade stream " + wishes.stream.name + "?",
                 body="".join(self._pages),
-                is_dry_run=wishes.dry_run,
+                dry_run=wishes.dry_run,
                 approval={"begin": wishes.approval["begin"]},
                 **wishes.for_questions,
                 # A rehearsal that was not needed is skipped; one that failed ends it here.

@@ -34,6 +34,7 @@ from airflow_streaming.exceptions import (
     NotTheOwner,
     SameCopyRefused,
     StreamingError,
+    StreamRemoved,
     UpgradeRefused,
 )
 from airflow_streaming.model.history import downsample
@@ -42,9 +43,10 @@ from airflow_streaming.model.texts import one_line
 from airflow_streaming.plugins.access.kept import Keepers, Kept, dags_of
 from airflow_streaming.plugins.access.looks import Looks
 from airflow_streaming.plugins.acts import act_on
-from airflow_streaming.plugins.board import READING, Boards, Lane
+from airflow_streaming.plugins.board import READING, REMOVED, Boards, Lane
 from airflow_streaming.plugins.changes import changes_view
 from airflow_streaming.plugins.lists import deployments_view, lanes_of, timeline_view
+from airflow_streaming.plugins.removal import RemovalBody, Removals, may_remove, remove_from_page
 from airflow_streaming.plugins.reports import all_reports, one_report
 from airflow_streaming.plugins.views import now_utc
 
@@ -68,6 +70,7 @@ def add_api(app: FastAPI) -> None:
     app.state.keepers = Keepers()
     app.state.boards = Boards(app.state.looks)
     app.state.answers = {}
+    app.state.removals = Removals()
     sees = [Depends(requires_access_dag("GET", DagAccessEntity.TASK_INSTANCE))]
     reads = [Depends(requires_access_dag("GET", DagAccessEntity.XCOM))]
     edits = [
@@ -87,6 +90,7 @@ def add_api(app: FastAPI) -> None:
     app.get(f"{stream}/reports", dependencies=sees)(reports)
     app.get("/api/reports/{dag_id}/{run_id}/{task_id}", dependencies=reads)(report)
     app.post(f"{stream}/acts/{{act}}", dependencies=edits)(act)
+    app.post(f"{stream}/removal", dependencies=edits)(remove)
 
 
 def from_this_page(
@@ -155,7 +159,7 @@ async def fleet(request: Request, seen: Annotated[list[Kept], Depends(seen_by)])
     known = answers.get(key)
     if known is not None and now - known[0] < SHARED:
         return sent(request, known[1], known[2])
-    rows = await boards.rows(seen)
+    rows = [row for row in await boards.rows(seen) if not (row["gone"] and row["state"] == REMOVED)]
     body, _ = packed({"at": now_utc().isoformat(), "streams": rows})
     tag = tag_of(boards.seen_at(seen).encode())  # without a new look, only the ages are others
     if all(row["state"] != READING for row in rows):
@@ -174,6 +178,7 @@ async def whole(request: Request, kept: KeptByName, user: GetUserDep) -> Respons
 
     found = await look(request, kept, show)
     can_edit, dags = await _in_thread(lambda: _rights(kept, user))
+    can_remove = can_edit and await _in_thread(lambda: may_remove(kept, user))
     return answer(
         request,
         {
@@ -181,6 +186,8 @@ async def whole(request: Request, kept: KeptByName, user: GetUserDep) -> Respons
             **_task_of(kept),
             "map_index": kept.map_index,
             "can_edit": can_edit,
+            "can_remove": can_remove,
+            "gone": kept.is_gone,
             "dags": dags,
             **found,
             "acts": found["acts"] if can_edit else [],
@@ -393,6 +400,13 @@ async def act(
         raise HTTPException(409, str(err), _HEADERS) from err
 
 
+async def remove(
+    request: Request, kept: KeptByName, body: RemovalBody, user: GetUserDep
+) -> Response:
+    """Remove a stream, for users who administer Airflow."""
+    return answer(request, await remove_from_page(request, kept, body, user))
+
+
 async def look(request: Request, kept: Kept, show: Callable[[Lane], Any]) -> Any:
     """Return what a look at one stream shows, or refuse it in time."""
     boards: Boards = request.app.state.boards
@@ -411,6 +425,8 @@ async def look_at(request: Request, kept: Kept, show: Callable[[], Any]) -> Any:
         raise HTTPException(503, str(err), headers) from err
     except (HomeNotAllowed, NotTheOwner) as err:
         raise HTTPException(403, str(err), _HEADERS) from err
+    except StreamRemoved as err:
+        raise HTTPException(404, str(err), _HEADERS) from err
     except StreamingError as err:
         raise HTTPException(503, str(err), _HEADERS) from err
 

@@ -24,6 +24,7 @@ from airflow_streaming.exceptions import (
     LookRefused,
     NotTheOwner,
     StreamingError,
+    StreamRemoved,
 )
 from airflow_streaming.home.history import PartCache
 from airflow_streaming.home.home import Home
@@ -39,6 +40,7 @@ from airflow_streaming.plugins.external import ExternalWatch, open_observer
 from airflow_streaming.plugins.page_store import PageStore
 from airflow_streaming.plugins.views import StreamWatch, now_utc, unreadable
 from airflow_streaming.settings import read_settings
+from airflow_streaming.supervision.stream_status import Level
 
 FRESH: Final = 4.0
 """Seconds for which what was seen is good enough for the fleet."""
@@ -51,6 +53,8 @@ FIRST_WAIT: Final = 1.0
 PAUSE: Final = 15.0
 """Seconds without a request after which rows of an earlier look are no longer shown; pages ask every 5 s."""
 
+REMOVED: Final = "removed"
+"""State of a stream that was removed."""
 READING: Final = "reading"
 """State of a row of which nothing fresh has been seen yet."""
 
@@ -210,6 +214,14 @@ class Boards:
         if board is not None and board.store is not None:
             board.store.forget()
 
+    def drop(self, kept: Kept) -> None:
+        """Forget everything of a stream, because it was removed."""
+        self.forget(kept)
+        board = self._boards.get((kept.home, kept.home_conn_id))
+        if board is not None:
+            board.lanes.pop(_key(kept), None)
+            board.seen.pop(_key(kept), None)
+
     def external(self, kept: Kept) -> ExternalWatch:
         """
         Return one external stream, to be called in a look.
@@ -266,6 +278,9 @@ class Boards:
             return self.lane(kept).view().row(now_utc())
         except HomeNotAllowed as err:
             return unreadable(kept.stream, str(err), level="busy")
+        except StreamRemoved as err:
+            row = unreadable(kept.stream, str(err), level=Level.OFF.value)
+            return {**row, "state": REMOVED, "rank": Level.OFF.rank}
         except HomeUnavailable as err:
             if not kept.is_external and self._is_away(kept):
                 raise  # what was last seen of all its streams stays, and says how old it is
@@ -295,6 +310,7 @@ class Boards:
             "run": kept.run_id,
             "home": kept.home,
             "external": kept.is_external,
+            "gone": kept.is_gone,
             **row,
             "age": None if age is None else round(age, 1),
             "away": board.problem[:600],

@@ -83,7 +83,7 @@ def _upgrade(home: StreamHome, change: Change, end: ChangeEnd | None) -> dict[st
     is_soaking = end is None and bool(open_one.soaks_for)
     return {
         "state": now.value,
-        "waits_for": cut(waits_for(home.name, history, terms), 400) if end is None else "",
+        "waits_for": cut(waits_for(history, terms), 400) if end is None else "",
         "since": told(open_one.since),
         "until": told(open_one.since + open_one.soaks_for) if is_soaking else None,
         "table": [
@@ -192,7 +192,7 @@ def _facts(facts: Mapping[str, str], most: int = 30) -> dict[str, str]:
 def open_upgrade_waits_for(home: StreamHome, change: Change) -> str:
     """Return what the open upgrade of a stream waits for."""
     terms = tried(lambda: home.terms(change))
-    return cut(waits_for(home.name, home.upgrade_steps(change.number), terms), 400)
+    return cut(waits_for(home.upgrade_steps(change.number), terms), 400)
 
 
 def acts_of(home: StreamHome, status: StreamStatus) -> list[dict[str, Any]]:

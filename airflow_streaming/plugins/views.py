@@ -8,7 +8,7 @@ HTML.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -23,8 +23,7 @@ from airflow_streaming.model.codec import encode
 from airflow_streaming.model.durations import age_of
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.names import color_of
-from airflow_streaming.model.observation import ENDED, Observation, Process, VerdictState
-from airflow_streaming.model.progress import BatchProgress
+from airflow_streaming.model.observation import Observation, Process
 from airflow_streaming.model.records.control import ChangeInProgress, StreamRemoval
 from airflow_streaming.model.records.cutover import CutoverStanding
 from airflow_streaming.model.records.cutover_table import CutoverState
@@ -37,18 +36,17 @@ from airflow_streaming.plugins.changes import acts_of, open_upgrade_waits_for
 from airflow_streaming.plugins.lists import backup_view
 from airflow_streaming.plugins.page_values import cut, told, tried
 from airflow_streaming.services.status_reader import failing, read_status
+from airflow_streaming.services.stream_figures import figures_of
 from airflow_streaming.services.streams import Probe, look_once
 from airflow_streaming.supervision.epoch_figures import Figures
 from airflow_streaming.supervision.rules import sentences
 from airflow_streaming.supervision.standby import summary
 from airflow_streaming.supervision.standby_observer import view_standby
-from airflow_streaming.supervision.stream_status import Standing, StreamStatus
+from airflow_streaming.supervision.stream_status import StreamStatus
 
 SELDOM: Final = 45.0
 """Seconds between two looks at what changes rarely: backups, events, sparklines."""
 _RESTARTS: Final = frozenset({LaunchCause.RESTART, LaunchCause.TRIAL, LaunchCause.ROLLBACK})
-_DOWN: Final = frozenset({*Standing, *(state.value for state in ENDED)})
-"""Standings without a driver, of which the last batch's rates tell nothing."""
 _DAY: Final = timedelta(days=1)
 _WAITS_FOR_PERSON: Final = frozenset(
     {CutoverState.READY, CutoverState.HELD, Stage.JUDGED, Stage.LEFT}
@@ -156,10 +154,7 @@ class StreamWatch:
     def _head(self, look: StreamStatus) -> dict[str, Any]:
         seen, stands = look.seen, look.standing
         status = seen.status if seen else None
-        latest = [q.progress for q in status.queries if q.progress] if status else []
-        deployment = look.deployment
-        is_idle, is_down = stands.word == VerdictState.IDLE.value, stands.word in _DOWN
-        flow = [] if is_idle or is_down else latest
+        deployment, figures = look.deployment, figures_of(look)
         return {
             "lane": self.home.name,
             "color": color_of(self.home.name).value,
@@ -179,17 +174,12 @@ class StreamWatch:
             "epoch": seen.epoch.number if seen else None,
             "seen_at": told(status.at) if status else None,
             "queries_total": len(status.queries) if status else 0,
-            "input_rate": 0.0 if is_idle else _short(_sum(r.input_rows_per_second for r in flow)),
-            "processing_rate": _short(_sum(row.processed_rows_per_second for row in flow)),
-            "batch_ms": max((row.duration_ms for row in flow), default=None),
-            "backlog": backlog_of_sources(latest),
-            "watermark_delay_s": _short(
-                max(
-                    (r.watermark_delay_s for r in latest if r.watermark_delay_s is not None),
-                    default=None,
-                )
-            ),
-            "state_rows": _sum(row.state_rows for row in latest),
+            "input_rate": _short(figures.input_rate),
+            "processing_rate": _short(figures.processing_rate),
+            "batch_ms": figures.batch_ms,
+            "backlog": figures.backlog,
+            "watermark_delay_s": _short(figures.watermark_delay_s),
+            "state_rows": figures.state_rows,
             "change": change_view(look.change, look.now),
         }
 
@@ -386,25 +376,6 @@ def _record(record: Any) -> dict[str, Any] | None:
         return None
     found: dict[str, Any] = encode(record)
     return {k: cut(v, 1_000) if isinstance(v, str) else v for k, v in found.items()}
-
-
-def backlog_of_sources(latest: Sequence[BatchProgress]) -> dict[str, float | None]:
-    """Return what all sources hold unread; of a source that several queries read, the most."""
-    return {unit: _unread(latest, f"backlog_{unit}") for unit in ("records", "bytes", "files")}
-
-
-def _unread(latest: Sequence[BatchProgress], field: str) -> float | None:
-    most: dict[str, float] = {}
-    for source in (source for row in latest for source in row.sources):
-        amount = getattr(source, field)
-        if amount is not None:
-            most[source.source] = max(amount, most.get(source.source, 0.0))
-    return sum(most.values()) if most else None
-
-
-def _sum(values: Any) -> float | None:
-    found = [value for value in values if value is not None]
-    return sum(found) if found else None
 
 
 def _short(value: float | None) -> float | None:

@@ -10,6 +10,7 @@ from airflow_streaming.changes.judging.methods import WAY_RULES
 from airflow_streaming.gates.change.judge import CHANGE_RULES
 from airflow_streaming.gates.findings import GateDecision, GateFinding, GateReport, Pattern
 from airflow_streaming.gates.rules import Rule
+from airflow_streaming.gates.start_checks.table import all_checks
 from airflow_streaming.gates.state_partitions import RULES as REPARTITION_RULES
 from airflow_streaming.gates.version.judge import RULES as VERSION_RULES
 from airflow_streaming.model.spark.plan import Column, OperatorPlan, QueryPlan, ScriptPlan
@@ -126,6 +127,17 @@ def _rules() -> Iterator[Block]:
     for theme, rules in groupby(sorted(ALL_RULES, key=lambda rule: rule.name), key=_theme):
         yield Heading(theme.replace("_", " "), 2)
         yield table(("rule", "decides", "says", "known from", "what to do"), map(_rule_row, rules))
+    yield from _start_checks()
+
+
+def _start_checks() -> Iterator[Block]:
+    yield Heading("start checks", 2)
+    yield Paragraph(
+        "The checks of `spark.refuses`: what Spark's own sources and sinks require when a query starts, or in its "
+        "first batch. Other sources and sinks are not checked."
+    )
+    rows = ((code(c.name), c.part.value, ", ".join(c.of), c.says, c.source) for c in all_checks())
+    yield table(("check", "part", "formats", "says", "known from"), rows)
 
 
 def _rule_row(rule: Rule) -> tuple[Words, ...]:

@@ -28,7 +28,7 @@ from airflow_streaming.changes.removal import (
     strangers,
 )
 from airflow_streaming.checkpoints.backup.records import Level, Origin
-from airflow_streaming.checkpoints.backup.stream_backup import BackupRequest, backup_before
+from airflow_streaming.checkpoints.backup.stream_backup import BackupRequest, Open, backup_before
 from airflow_streaming.checkpoints.progress import Progress, no_progress
 from airflow_streaming.checkpoints.vault.store import BackupStore
 from airflow_streaming.checkpoints.vault.verify import verify
@@ -51,6 +51,7 @@ from airflow_streaming.model.records.epoch import LaunchCause
 from airflow_streaming.model.uris import join, overlap
 from airflow_streaming.services.streams import recorded, start
 from airflow_streaming.storage.blobs import Blobs
+from airflow_streaming.storage.folders import open_folders
 from airflow_streaming.supervision.actions import StreamActions
 
 log: Final = logging.getLogger(__name__)
@@ -64,6 +65,7 @@ class RemovalRequest:
     :param released_by: The DAG that no longer keeps the stream, by the word of the user.
     :param keep_output: Leave the outputs in the home where they are.
     :param dry_run: Look only; nothing is written.
+    :param open_folders: Opens the checkpoints and outputs for the backup.
     """
 
     by: str
@@ -72,6 +74,7 @@ class RemovalRequest:
     keep_output: bool = False
     dry_run: bool = False
     progress: Progress = no_progress
+    open_folders: Open = open_folders
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,6 +250,7 @@ class _Work:
             origin=Origin.MANUAL,
             by=request.by,
             note=f"Before the removal of the stream: {request.reason}",
+            open_folders=request.open_folders,
             progress=request.progress,
         )
         backup = backup_before(lane, store, asked)

@@ -23,6 +23,7 @@ from airflow_streaming.model.records.policy import (
     RestartDecision,
     RestartPolicy,
 )
+from airflow_streaming.model.spark.bad_input import bad_input
 from airflow_streaming.model.spark.failure_signs import FailureClass, FailureKind
 from airflow_streaming.model.spark.failures import diagnose
 
@@ -137,10 +138,11 @@ def _obstacle(
 
 
 def _poison_text(failure: Failure, policy: RestartPolicy) -> str:
+    named = bad_input(failure.reason)
     offsets = f" It reads {'; '.join(failure.offsets)}." if failure.offsets else ""
     return (
         f"Batch {failure.batch_id} of query {failure.query!r} has failed {policy.poison_after} "
-        f"times in the same way.{offsets}"
+        f"times in the same way.{offsets}{f' {named}' if named else ''}"
     )
 
 

@@ -277,9 +277,14 @@ class PollingTrigger(BaseTrigger):
         telemetry.timing("poll_lag", max(0.0, began - planned), stream=self._tag)
         telemetry.timing("look_duration", time.monotonic() - began, stream=self._tag)
         if self.counts_verdicts:
-            self._states.tell(state)
-            self._gauges.tell(self.rule_states())
+            self._states.tell(state, lane=self.watched_lane)
+            self._gauges.tell(self.rule_states(), lane=self.watched_lane)
         return payload
+
+    @property
+    def watched_lane(self) -> str:
+        """Return the lane that was looked at last; an external stream has one, named as the stream."""
+        return self._tag
 
     def rule_states(self) -> RuleStates:
         """Return whether each rule fires, by the last look."""

@@ -167,7 +167,7 @@ class StreamTrigger(HomeTrigger):
         count = failures_in_a_row(decisions, (*progress, *now), s.policy)
         if count != self._counted:
             self._counted = count
-            telemetry.gauge("failures_in_a_row", count, stream=self.stream)
+            telemetry.gauge("failures_in_a_row", count, stream=self.stream, lane=self.watched_lane)
 
     def damaged(self, reason: str) -> dict[str, Any] | None:
         return self._event("look", reason, None)

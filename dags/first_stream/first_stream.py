@@ -1,4 +1,4 @@
-"""Word count from a socket: what is fine for learning, and not for production."""
+"""Word count over files that arrive: the first stream."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ with DAG(
         stream=StreamSpec(
             name="first_stream",
             application="jobs/word_count.py",
-            application_args=["--port", "9999"],
+            application_args=["--input", f"{INPUT}/mentions"],
             home=HOME,
             runtime="spark-4.3",
             conf={"spark.sql.shuffle.partitions": 2},

@@ -1,8 +1,8 @@
 """
 Ten times the load, and drivers killed at random: what breaks first, and what is lost.
 
-``load_10x`` copies files that arrived into a stream's input, at a multiple of the busiest minute seen,
-and reports which health rule fires first and what the doctor advises. ``chaos`` kills the stream's driver
+``load_10x`` copies files that arrived into a stream's input, at a multiple of the busiest minute seen and with event
+times as new as the stream's, and reports which health rule fires first and what the doctor advises. ``chaos`` kills the stream's driver
 at random moments and then runs a command that compares its output. Both stop by themselves, leave their
 report in an asset event, and refuse a stream that is not marked by
 ``conf={"spark.airflow_streaming.chaos": "allowed"}``, as the stream ``load_and_chaos`` is.
@@ -11,7 +11,9 @@ report in an asset event, and refuse a stream that is not marked by
 from __future__ import annotations
 
 import contextlib
+import csv
 import hashlib
+import io
 import json
 import os
 import random
@@ -34,10 +36,14 @@ from airflow_streaming.spec import HealthRules, StreamSpec
 HOME = "{{ var.value.get('streams_home', '/opt/airflow/streams') }}"
 ORDERS = "{{ var.value.get('streams_input', '/opt/airflow/input') }}/order_lines"
 MARK: Final = "spark.airflow_streaming.chaos"
-MOST_MINUTES: Final = 240
-MOST_KILLS: Final = 100
+MOST_MINUTES: Final = 24 * 60
+MOST_KILLS: Final = 1_000
 LOOK_EVERY: Final = 15.0
 """Seconds between two looks at a stream that is loaded, or at an output that is not yet equal."""
+TELL_EVERY: Final = 600.0
+"""Seconds between two lines of progress in the task's log."""
+COPY: Final = "load-"
+"""What the names of copies begin with."""
 LOAD_REPORT = Asset("load_10x_report")
 CHAOS_REPORT = Asset("chaos_report")
 
@@ -55,6 +61,11 @@ def status(home: str, stream: str) -> dict[str, Any]:
         raise RuntimeError(f"The status of {stream} cannot be read: {done.stderr[-1000:]}")
     found: dict[str, Any] = json.loads(done.stdout)
     return found
+
+
+def tell(line: str) -> None:
+    """Print a line of progress into the task's log."""
+    print(line, flush=True)  # noqa: T201 - goes to the task log
 
 
 def check_is_marked(seen: Mapping[str, Any]) -> None:
@@ -80,15 +91,109 @@ def plan(files: Sequence[Path], times: int, minutes: int) -> Iterator[tuple[floa
         yield 60 * number / rate, files[number % len(files)]
 
 
-def load(folder: Path, times: int, minutes: int, look: Callable[[float, int], None]) -> int:
+def originals(folder: Path) -> list[Path]:
+    """Return the files of a folder that are no copies, by name."""
+    with os.scandir(folder) as entries:
+        names = [one.name for one in entries if not one.name.startswith((".", COPY))]
+    return [folder / name for name in sorted(names)]
+
+
+def with_times(text: str, column: str, change: Callable[[datetime], datetime]) -> str:
+    """Change the event times in lines of JSON, or of CSV with a header; leave other lines."""
+
+    def changed(told: Any) -> Any:
+        with contextlib.suppress(TypeError, ValueError):
+            time_ = change(datetime.fromisoformat(told)).isoformat("T" if "T" in told else " ")
+            return time_.replace("+00:00", "Z") if told.endswith("Z") else time_
+        return told
+
+    if text.lstrip().startswith("{"):
+        return "".join(_json_lines(text, column, changed))
+    rows = csv.reader(io.StringIO(text, newline=""))
+    header = next(rows, [])
+    place = header.index(column) if column in header else None
+    written = io.StringIO()
+    writer = csv.writer(written, lineterminator="\n")
+    writer.writerow(header)
+    for row in rows:
+        if place is not None and place < len(row):
+            row[place] = changed(row[place])
+        writer.writerow(row)
+    return written.getvalue()
+
+
+def _json_lines(text: str, column: str, changed: Callable[[Any], Any]) -> Iterator[str]:
+    for line in text.splitlines(keepends=True):
+        row = None
+        with contextlib.suppress(ValueError):
+            row = json.loads(line)
+        if isinstance(row, dict) and column in row:
+            yield json.dumps({**row, column: changed(row[column])}) + "\n"
+        else:
+            yield line
+
+
+def newest_time(text: str, column: str) -> datetime | None:
+    """Return the newest event time in lines, ``None`` without any."""
+    newest: datetime | None = None
+
+    def note(moment: datetime) -> datetime:
+        nonlocal newest
+        newest = moment if newest is None else max(newest, moment)
+        return moment
+
+    with_times(text, column, note)
+    return newest
+
+
+class Renewal:
+    """
+    Gives copies of files event times as new as those of the newest file that arrived.
+
+    :param column: Column of the event time; empty to leave files as they are.
+    """
+
+    def __init__(self, folder: Path, column: str) -> None:
+        self._folder, self._column = folder, column
+        self._newest: datetime | None = None
+        self.look()
+
+    def look(self) -> None:
+        """Read the newest file that arrived; a stream's own files move its watermark on."""
+        files = originals(self._folder)
+        if self._column and files:
+            newest = max(files, key=lambda file: file.stat().st_mtime)
+            self._newest = newest_time(newest.read_text(), self._column) or self._newest
+
+    def copy(self, file: Path, target: Path) -> None:
+        """Copy a file, with its newest event time moved to the stream's newest."""
+        if not self._column:
+            shutil.copyfile(file, target)
+            return
+        text = file.read_text()
+        own = newest_time(text, self._column)
+        if own is None or self._newest is None:
+            raise ValueError(
+                f"{file} has no event time in column {self._column!r}. Name its column in "
+                "time_column, or leave that empty to copy files as they are."
+            )
+        by = self._newest - own
+        target.write_text(with_times(text, self._column, lambda moment: moment + by))
+
+
+def load(
+    folder: Path, times: int, minutes: int, column: str, look: Callable[[float, int], None]
+) -> int:
     """
     Copy files for so many minutes; return how many.
 
+    :param column: Column of the event time, which copies get anew; empty to copy files as they are.
     :param look: Called now and then with the seconds since the start and the files copied so far.
     """
-    files = sorted(file for file in folder.iterdir() if file.is_file() and file.name[0] != ".")
+    files = originals(folder)
     if not files:
         raise ValueError(f"{folder} holds no file whose arrival could be multiplied.")
+    renewal = Renewal(folder, column)
     start, sent, due = time.monotonic(), 0, LOOK_EVERY
     for moment, file in plan(files, times, minutes):
         time.sleep(max(0.0, start + moment - time.monotonic()))
@@ -96,11 +201,12 @@ def load(folder: Path, times: int, minutes: int, look: Callable[[float, int], No
         if since > 60 * minutes:
             break
         if since >= due:
+            renewal.look()
             look(since, sent)
             due = since + LOOK_EVERY
-        part = folder / f".load-{sent}.part"
-        shutil.copyfile(file, part)
-        part.rename(folder / f"load-{int(start)}-{sent:07}{file.suffix}")
+        part = folder / f".{COPY}{sent}.part"
+        renewal.copy(file, part)
+        part.rename(folder / f"{COPY}{int(start)}-{sent:07}{file.suffix}")
         sent += 1
     return sent
 
@@ -153,6 +259,7 @@ def kill_at_random(home: str, stream: str, kills: int, minutes: int) -> list[dic
                 os.kill(victims[chance.randrange(len(victims))], 9)
                 at = datetime.now(UTC).isoformat(timespec="seconds")
                 killed.append({"at": at, "epoch": seen["epoch"]["number"]})
+                tell(f"Kill {len(killed)} of {kills}, in epoch {killed[-1]['epoch']}")
     return killed
 
 
@@ -188,7 +295,7 @@ def compared_within(compare: str, minutes: int) -> Compared:
     while True:
         done = subprocess.run(shlex.split(compare), stdout=subprocess.PIPE, text=True, check=False)
         found = (done.stdout.splitlines() or [""])[-1]
-        print(found)  # noqa: T201 - goes to the task log
+        tell(found)
         if done.returncode == 0 or time.monotonic() > until:
             return Compared(done.returncode == 0, found)
         time.sleep(LOOK_EVERY)
@@ -240,6 +347,13 @@ with DAG(
             title="Input",
             description="Folder of its input files; empty for the example's.",
         ),
+        "time_column": Param(
+            "InvoiceDate",
+            type="string",
+            title="Time column",
+            description="Column of the event time, which copies get as new as the stream's newest file; "
+            "empty copies files as they are.",
+        ),
         "times": Param(
             10,
             type="integer",
@@ -268,12 +382,19 @@ with DAG(
         stream, minutes, start = given["stream"], int(given["minutes"]), time.monotonic()
         seen = status(home, stream)
         check_is_marked(seen)
-        fired = Fired(seen)
+        fired, told = Fired(seen), 0.0
 
         def look(seconds: float, files: int) -> None:
-            fired.look(status(home, stream), seconds, files)
+            nonlocal told
+            seen = status(home, stream)
+            fired.look(seen, seconds, files)
+            if seconds - told >= TELL_EVERY:
+                told = seconds
+                rules = ", ".join(firing(seen)) or "no rule"
+                tell(f"{seconds / 60:.0f} of {minutes} min: {files} files; firing: {rules}")
 
-        sent = load(Path(given["input"] or orders), int(given["times"]), minutes, look)
+        column, folder = given["time_column"], Path(given["input"] or orders)
+        sent = load(folder, int(given["times"]), minutes, column, look)
         seen = status(home, stream)
         fired.look(seen, time.monotonic() - start, sent)
         advice = json.loads(command("doctor", stream, "--home", home, "--json").stdout)["advice"]
@@ -284,7 +405,7 @@ with DAG(
             "verdict": seen["verdict"],
             "advice": [one for one in advice if one["outcome"] == "risk"],
         }
-        print(json.dumps(report, indent=2))  # noqa: T201 - goes to the task log
+        tell(json.dumps(report, indent=2))
         yield Metadata(LOAD_REPORT, report)
 
     feed_and_report(HOME, ORDERS)
@@ -337,7 +458,7 @@ with DAG(
             output = "equal" if compared.is_equal else "different"
             report["compared"] = compared.found
         report["output"] = output
-        print(json.dumps(report, indent=2))  # noqa: T201 - goes to the task log
+        tell(json.dumps(report, indent=2))
         yield Metadata(CHAOS_REPORT, report)
         if not is_well or output == "different":
             raise RuntimeError(f"Stream {stream} did not come through: {report}")

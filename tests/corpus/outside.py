@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from airflow_streaming.model.spark.failure_signs import FailureKind
+from tests.corpus.checkpoints import one, remove
 from tests.corpus.setup import asking
 from tests.corpus.stage import Stage, add, scenario
 
 TRANSIENT = FailureKind.TRANSIENT
 OUT_OF_MEMORY = FailureKind.OUT_OF_MEMORY
 KILLED = FailureKind.KILLED
+NOT_REPLAYABLE = FailureKind.SOURCE_NOT_REPLAYABLE
 
 
 def _closed_port() -> int:
@@ -115,6 +117,37 @@ for _status in (429, 500, 502, 503, 504):
 def source_socket_refused(stage: Stage) -> Any:
     source = stage.spark.readStream.format("socket").option("host", "127.0.0.1")
     return stage.start(source.option("port", _closed_port()).load())
+
+
+@scenario(
+    NOT_REPLAYABLE,
+    reason="A new connection counts lines from 0, and the planned batch ends behind them.",
+)
+def source_socket_counts_anew_after_a_kill(stage: Stage) -> Any:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        checkpoint, port = stage.folder("checkpoint"), server.getsockname()[1]
+
+        def start() -> tuple[Any, socket.socket]:
+            source = stage.spark.readStream.format("socket").option("host", "127.0.0.1")
+            writer = source.option("port", port).load().writeStream.queryName("q").format("noop")
+            query = writer.option("checkpointLocation", str(checkpoint)).start()
+            return query, server.accept()[0]
+
+        first, reader = start()
+        with reader:
+            reader.sendall(b"line\n" * 20)
+            first.processAllAvailable()
+            first.stop()
+        # As a kill between the plan and the commit of the batch leaves it.
+        remove(one(checkpoint / "commits", "*"))
+        second, reader = start()
+        with reader:
+            for _ in range(100):
+                reader.sendall(b"line\n")
+                time.sleep(0.1)
+                if not second.isActive:
+                    break
+        return second
 
 
 @scenario(TRANSIENT)

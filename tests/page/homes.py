@@ -386,7 +386,7 @@ class Making:
                     "restart",
                     "The restart budget is spent.",
                     4,
-                    remedy="Fix the connection to broker-1:9092, then close the circuit.",
+                    remedy="Fix the connection to broker-1:9092, then start the stream.",
                 )
             case "off":
                 self.home.want(

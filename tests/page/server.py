@@ -25,14 +25,14 @@ from starlette.datastructures import State
 from airflow_streaming.home.home import open_home
 from airflow_streaming.model.names import GREEN_SUFFIX, Layout
 from airflow_streaming.model.records.owner import Actor
-from airflow_streaming.plugins import api
+from airflow_streaming.plugins import api, removal
 from airflow_streaming.plugins.access.kept import Kept, external_name
 from airflow_streaming.plugins.access.looks import Looks
 from airflow_streaming.plugins.board import Boards
 from airflow_streaming.plugins.routes import create_app
 
 RIGHTS: dict[str, dict[str, set[str]]] = {
-    "admin": {"GET": {"*"}, "PUT": {"*"}},
+    "admin": {"GET": {"*"}, "PUT": {"*"}, "DELETE": {"*"}},
     "editor": {"GET": {"*"}, "PUT": {"*"}},
     "viewer": {"GET": {"*"}, "PUT": set()},
     "stranger": {"GET": {"elsewhere"}, "PUT": {"elsewhere"}},
@@ -73,9 +73,14 @@ class Manager:
     ) -> bool:
         dag_id = details.id if details is not None else None
         self.asked.append((method, dag_id))
-        allowed = RIGHTS[user.name]["GET" if method == "GET" else "PUT"]
+        allowed = RIGHTS[user.name].get(
+            method if method == "DELETE" else "GET" if method == "GET" else "PUT", set()
+        )
         # Without a dag it is asked whether there is one, as Airflow's managers take it.
         return "*" in allowed or (dag_id in allowed if dag_id else bool(allowed))
+
+    def is_authorized_connection(self, *, method: str, user: User) -> bool:
+        return method in RIGHTS[user.name] and user.name == "admin"
 
 
 @dataclass
@@ -197,13 +202,19 @@ def form_of(dag_id: str) -> dict[str, Any]:
 
 
 def page_app(
-    folder: Path, patch: Callable[[Any, str, Any], None], *, every: float = 0.0, **changes: Any
+    folder: Path,
+    patch: Callable[[Any, str, Any], None],
+    *,
+    every: float = 0.0,
+    keeps_still: Callable[[], bool] = lambda: True,
+    **changes: Any,
 ) -> FastAPI:
     """
     Return the app for one home.
 
     :param patch: Sets an attribute, as ``monkeypatch.setattr`` does.
     :param every: Seconds between two looks at which streams there are; ``Keepers`` takes 10.
+    :param keeps_still: Tells whether the dag of a stream still has its keep-alive task.
     :param changes: Of every stream that is kept.
     """
     from airflow.api_fastapi.core_api import security
@@ -216,13 +227,14 @@ def page_app(
     def find() -> list[Kept]:
         nonlocal found, found_at
         if time.monotonic() - found_at >= every:
-            ours = [replace(one, **changes) for one in kept_in(folder)] or known
-            found = [*ours, *([external_in(lake)] if lake.is_dir() else [])]
+            ours = {one.stream: one for one in known}
+            ours |= {one.stream: one for one in (replace(o, **changes) for o in kept_in(folder))}
+            found = [*ours.values(), *([external_in(lake)] if lake.is_dir() else [])]
             found_at = time.monotonic()
         return found
 
     manager = Manager(lambda: [one.dag.dag_id for one in find()])
-    for module in (api, security):
+    for module in (api, security, removal):
         patch(module, "get_auth_manager", lambda: manager)
     patch(security.DagModel, "get_team_name", lambda *_, **__: None)
     patch(
@@ -230,6 +242,7 @@ def page_app(
         "dags_of",
         lambda stream, _: {act: f"{stream}_{act}" for act in DAG_ACTS},
     )
+    patch(removal, "keeps_still", lambda _: keeps_still())
     patch(api, "all_reports", lambda _: REPORTS)
     patch(api, "one_report", lambda *asked: REPORT if asked[2] == "gate" else None)
     patch(api, "action_logging", lambda: _not_logged)
@@ -240,6 +253,7 @@ def page_app(
             "answers": {},
             "keepers": FixedKeepers(find),
             "boards": Boards(looks),
+            "removals": removal.Removals(),
             "manager": manager,
         }
     )

@@ -6,6 +6,7 @@ Holds every route of the plugin against the rights of Airflow's FAB auth manager
 The virtual environment needs ``apache-airflow-providers-fab`` beside this package; it is no part of
 ``make setup``. Users of the roles in ``ROLES`` ask for every route of dag "orders", whose stream has run.
 What each is answered has to be what the rights of its role say, by the table ``NEEDS``; it is printed.
+So are the requests to Airflow's own API in ``ACTS``, also by the roles that FAB makes itself.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from tests.integration.plugin.api import RUN, add_dag, forge_xcom, settings_of
 from tests.patience import PATIENCE
 
 MANAGER: Final = "airflow.providers.fab.auth_manager.fab_auth_manager.FabAuthManager"
-READ, EDIT = "can_read", "can_edit"
+READ, EDIT, DELETE = "can_read", "can_edit", "can_delete"
 SEES: Final = ("DAG Runs", "Task Instances")
 EDITS: Final = frozenset((EDIT, name) for name in SEES)
 READS: Final = frozenset((READ, name) for name in (*SEES, "Task Logs", "XComs"))
@@ -43,8 +44,16 @@ ROLES: Final[dict[str, frozenset[tuple[str, str]]]] = {
     "reader of all": READS | {(READ, "DAGs")},
     "editor of all": READS | EDITS | {(READ, "DAGs"), (EDIT, "DAGs")},
 }
-USERS: Final = (NO_SESSION, *ROLES, ADMIN)
+AIRFLOWS: Final[dict[str, frozenset[tuple[str, str]]]] = {
+    "Viewer": READS | {(READ, "DAGs")},
+    "User": READS | EDITS | {(READ, "DAGs"), (EDIT, "DAGs")},
+    "Op": READS | EDITS | {(READ, "DAGs"), (EDIT, "DAGs")},
+}
+"""Roles that FAB makes itself, with the rights that concern the plugin."""
+RIGHTS: Final = {**ROLES, **AIRFLOWS}
+USERS: Final = (NO_SESSION, *RIGHTS, ADMIN)
 NEEDS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
+    "POST /api/streams/{dag_id}/{stream}/removal": ((DELETE, ""), (DELETE, "Connections")),
     "POST /api/streams/": ((EDIT, ""), *((EDIT, name) for name in SEES)),
     "GET /api/streams/": ((READ, ""), *((READ, name) for name in SEES)),
     "GET /api/external/": ((READ, ""), *((READ, name) for name in SEES)),
@@ -54,6 +63,26 @@ NEEDS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "GET /app": (),
 }
 """Rights that a route needs, by its beginning; one without a name is that on the dag."""
+KEY: Final = "a" * 64
+"""Airflow's key, which no answer may hold."""
+_RUN_OF: Final = f"/dags/orders/dagRuns/{RUN}/taskInstances/keep"
+ACTS: Final[dict[tuple[str, str], tuple[str, ...]]] = {
+    ("POST", "/dags/orders/dagRuns"): ("User", "Op", ADMIN),
+    ("PATCH", f"{_RUN_OF}/-1/hitlDetails"): ("User", "Op", ADMIN),
+    ("GET", "/variables/script"): ("Op", ADMIN),
+    ("POST", "/variables"): ("Op", ADMIN),
+    ("GET", "/connections"): ("Op", ADMIN),
+    ("POST", "/connections"): ("Op", ADMIN),
+    ("GET", "/config/section/api_auth/option/jwt_secret"): ("Op", ADMIN),  # without its value
+    ("GET", "/config"): ("Op", ADMIN),
+}
+"""Requests to Airflow's own API on which the table of rights rests, and who may make them."""
+BODIES: Final[dict[str, Any]] = {
+    "/dags/orders/dagRuns": {"logical_date": None, "conf": {"conf": {"spark.plugins": "evil.P"}}},
+    f"{_RUN_OF}/-1/hitlDetails": {"chosen_options": ["Approve"], "params_input": {}},
+    "/variables": {"key": "made", "value": "1"},
+    "/connections": {"connection_id": "made", "conn_type": "http"},
+}
 ABSENT: Final = ("GET /api/external/", "/spark-ui")
 """What the stream of the program has not: 404 for those who may see it."""
 PLACES: Final = {
@@ -75,7 +104,10 @@ def main() -> int:
         with settings_of(folder) as patch:
             patch.setenv("AIRFLOW_HOME", str(folder / "airflow"))
             patch.setenv("AIRFLOW__CORE__AUTH_MANAGER", MANAGER)
-            patch.setenv("AIRFLOW__API_AUTH__JWT_SECRET", "a" * 64)
+            patch.setenv("AIRFLOW__API_AUTH__JWT_SECRET", KEY)
+            patch.setenv("AIRFLOW__API__EXPOSE_CONFIG", "non-sensitive-only")
+            # A busy machine is no refusal.
+            patch.setenv("AIRFLOW__STREAMING__PAGE_DEADLINE", "30")
             return _try_all(folder, patch)
 
 
@@ -101,7 +133,8 @@ def _try_all(folder: Path, patch: pytest.MonkeyPatch) -> int:
         routes = sorted(_routes(app))
         for method, path in routes:
             wrong += _try_route(client, tokens, method, path)
-    asked = len(routes) * len(USERS)
+        wrong += sum(_try_act(client, tokens, *act) for act in ACTS)
+    asked = (len(routes) + len(ACTS)) * len(USERS)
     _say(f"{len(USERS)} users, {asked} requests, {wrong} wrong.")
     return 1 if wrong else 0
 
@@ -156,6 +189,9 @@ def _make_users() -> None:
             for action, resource in sorted(rights):
                 security.add_permission_to_role(role, security.create_permission(action, resource))
             security.add_user(name, name, name, f"{hash(name)}@example.com", role, password=name)
+        for name in AIRFLOWS:
+            role = security.find_role(name)
+            security.add_user(name, name, name, f"{name}@example.com", role, password=name)
         admin = security.find_role("Admin")
         security.add_user(ADMIN, ADMIN, ADMIN, "admin@example.com", admin, password=ADMIN)
 
@@ -178,6 +214,24 @@ def _try_route(client: Any, tokens: dict[str, dict[str, str]], method: str, path
         found.append(reply.status_code)
         if problem := _problem(user, f"{method} {path}", reply):
             wrong.append(f"{user}: {problem}: {reply.text[:200]}")
+    _say(f"| `{method} {path}` | " + " | ".join(map(str, found)) + " |")
+    for line in wrong:
+        _say(f"WRONG {line}")
+    return len(wrong)
+
+
+def _try_act(client: Any, tokens: dict[str, dict[str, str]], method: str, path: str) -> int:
+    """Try a request to Airflow's API: 401 or 403 for all who are not named, and no key for anybody."""
+    allowed = ACTS[method, path]
+    found, wrong = [], []
+    for user in USERS:
+        reply = client.request(
+            method, f"/api/v2{path}", headers=tokens.get(user, {}), json=BODIES.get(path)
+        )
+        found.append(reply.status_code)
+        is_refused = reply.status_code in (401, 403)
+        if is_refused is (user in allowed) or KEY in reply.text:
+            wrong.append(f"{user}: {reply.status_code}: {reply.text[:200]}")
     _say(f"| `{method} {path}` | " + " | ".join(map(str, found)) + " |")
     for line in wrong:
         _say(f"WRONG {line}")
@@ -219,7 +273,7 @@ def _has(user: str, right: tuple[str, str], dag: str = "orders") -> bool:
         return True
     action, name = right
     names = (name,) if name else ("DAGs", f"DAG:{dag}")
-    return any((action, one) in ROLES[user] for one in names)
+    return any((action, one) in RIGHTS[user] for one in names)
 
 
 def _say(line: str) -> None:

@@ -202,7 +202,7 @@ def replay(story: Story, gauges: dict[Any, float]) -> Iterator[tuple[RuleStates,
         if away:
             away -= STEP
         else:
-            exported.tell(states)
+            exported.tell(states, lane="orders")
         if firing - known:
             # The trigger wakes its task and ends; another one looks when the alert is sent.
             exported.close()

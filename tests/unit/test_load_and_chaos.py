@@ -62,10 +62,54 @@ def test_copies_have_names_of_their_own(dag: dict[str, Any], tmp_path: Path) -> 
 
     looks: list[tuple[float, int]] = []
 
-    assert dag["load"](tmp_path, 10, 1, lambda *look: looks.append(look)) == 10
+    assert dag["load"](tmp_path, 10, 1, "", lambda *look: looks.append(look)) == 10
     assert len([*tmp_path.glob("load-*.json")]) == 10
     # One file in six seconds, and a look with the first file after each quarter of a minute.
     assert looks == [(18.0, 3), (36.0, 6), (54.0, 9)]
+
+
+CSV = (
+    'No,What,At\n1,"TEAPOT, BLUE",2026-01-05 08:00:00\n2,"RULER 12""",2026-01-05 20:00:00\nbroken\n'
+)
+JSON = (
+    '{"id": 1, "ts": "2026-01-05T08:00:00Z"}\n{"id": 2, "ts": "2026-01-05T20:00:00Z"}\n{"id": 3\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "expected"),
+    [
+        (CSV, "At", CSV.replace("01-05 08", "01-07 20").replace("01-05 20", "01-08 08")),
+        (JSON, "ts", JSON.replace("01-05T08", "01-07T20").replace("01-05T20", "01-08T08")),
+    ],
+    ids=["CSV", "JSON lines"],
+)
+def test_copies_have_event_times_as_new_as_those_of_the_newest_file(
+    dag: dict[str, Any], tmp_path: Path, text: str, column: str, expected: str
+) -> None:
+    (tmp_path / "0.txt").write_text(text)
+    newest = tmp_path / "1.txt"
+    newest.write_text(text.replace("01-05", "01-07"))
+    os.utime(tmp_path / "0.txt", (0, 0))
+    (tmp_path / "load-9-0000001.txt").write_text(text.replace("01-05", "01-31"))
+    renewal = dag["Renewal"](tmp_path, column)
+
+    renewal.copy(tmp_path / "0.txt", tmp_path / ".part")
+    assert (tmp_path / ".part").read_text() == text.replace("01-05", "01-07")
+
+    newest.write_text(expected)
+    renewal.look()
+    renewal.copy(tmp_path / "0.txt", tmp_path / ".part")
+    assert (tmp_path / ".part").read_text() == expected
+
+
+def test_a_file_without_the_column_of_event_times_is_refused(
+    dag: dict[str, Any], tmp_path: Path
+) -> None:
+    (tmp_path / "0.csv").write_text(CSV)
+
+    with pytest.raises(ValueError, match="time_column"):
+        dag["Renewal"](tmp_path, "ts").copy(tmp_path / "0.csv", tmp_path / ".part")
 
 
 class Clock:

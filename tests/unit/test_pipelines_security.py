@@ -22,7 +22,7 @@ def printed(name: str) -> dict[str, str]:
     return value
 
 
-@pytest.mark.parametrize("name", ["SPARK_TLS", "KERBEROS"])
+@pytest.mark.parametrize("name", ["SPARK_TLS", "KERBEROS", "KAFKA_JAAS", "KAFKA_TOKENS"])
 def test_a_stream_takes_the_configuration_and_does_not_show_its_secrets(name: str) -> None:
     conf = {
         key: "hunter2hunter2" if "password" in key.lower() else value
@@ -37,10 +37,21 @@ def test_a_stream_takes_the_configuration_and_does_not_show_its_secrets(name: st
     assert "hunter2" not in repr(spec)
 
 
+def test_executors_name_a_file_that_is_shipped_to_their_working_folder() -> None:
+    options = printed("KAFKA_JAAS")
+    [shipped] = re.findall(r"^    files=(\[.*\]),$", PAGE, re.MULTILINE)
+    names = {place.rpartition("/")[2] for place in ast.literal_eval(shipped)}
+
+    place = options["spark.executor.extraJavaOptions"].partition("login.config=")[2]
+    assert place in names
+    driver = options["spark.driver.extraJavaOptions"].partition("login.config=")[2]
+    assert driver in ast.literal_eval(shipped)
+
+
 def test_librdkafka_takes_the_settings_of_the_topics() -> None:
     from confluent_kafka import Consumer
 
-    own_names = {"ssl.truststore.location": None, "ssl.truststore.type": None}
+    own_names = {"ssl.truststore.certificates", "ssl.truststore.type"}
     given = {key.removeprefix("kafka."): value for key, value in printed("KAFKA_SECURITY").items()}
     settings = {key: value for key, value in given.items() if key not in own_names}
     login = {"sasl.username": "streams", "sasl.password": "x", "group.id": "spark-kafka-source"}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import importlib
+import socket
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +13,8 @@ import pytest
 from airflow.sdk.observability import stats
 
 from airflow_streaming import telemetry
+
+LANE = {"stream": "orders", "lane": "orders"}
 
 
 @pytest.fixture
@@ -67,16 +71,16 @@ def test_a_verdict_is_counted_when_it_changes_and_timed_when_it_ends(emitted: li
     states = telemetry.StateClock(stream="orders", clock=lambda: next(moments))
 
     for state in (None, "healthy", "healthy", "hung"):
-        states.tell(state)
+        states.tell(state, lane="orders")
 
     assert emitted == [
-        ("incr", "streaming.verdict.healthy", 1, {"stream": "orders"}),
-        ("timing", "streaming.time_in_state.healthy", timedelta(minutes=1), {"stream": "orders"}),
-        ("incr", "streaming.verdict.hung", 1, {"stream": "orders"}),
+        ("incr", "streaming.verdict.healthy", 1, LANE),
+        ("timing", "streaming.time_in_state.healthy", timedelta(minutes=1), LANE),
+        ("incr", "streaming.verdict.hung", 1, LANE),
     ]
 
 
-RULE = {"stream": "orders", "rule": "late", "query": "revenue"}
+RULE = {**LANE, "rule": "late", "query": "revenue"}
 
 
 def test_a_rule_is_exported_once_while_it_is_clear_and_at_every_look_while_it_fires(
@@ -85,7 +89,7 @@ def test_a_rule_is_exported_once_while_it_is_clear_and_at_every_look_while_it_fi
     gauges = telemetry.RuleGauges(stream="orders")
 
     for fires in (False, False, True, True, False, False):
-        gauges.tell({("late", "revenue"): fires})
+        gauges.tell({("late", "revenue"): fires}, lane="orders")
 
     assert emitted == [("gauge", "streaming.rule_firing", value, RULE) for value in (0, 1, 1, 0)]
 
@@ -93,19 +97,19 @@ def test_a_rule_is_exported_once_while_it_is_clear_and_at_every_look_while_it_fi
 @pytest.mark.parametrize("ends", ["the rule is gone", "nobody looks"])
 def test_a_rule_that_is_not_looked_at_any_more_does_not_fire(emitted: list[Any], ends: str) -> None:
     gauges = telemetry.RuleGauges(stream="orders")
-    gauges.tell({("late", "revenue"): True})
+    gauges.tell({("late", "revenue"): True}, lane="orders")
 
-    gauges.tell({}) if ends == "the rule is gone" else gauges.close()
+    gauges.tell({}, lane="orders") if ends == "the rule is gone" else gauges.close()
     gauges.close()
-    gauges.tell({("late", "revenue"): True})
+    gauges.tell({("late", "revenue"): True}, lane="orders")
 
     assert [value for _, _, value, _ in emitted] == [1, 0]
 
 
 def test_a_label_holds_no_sign_that_a_metrics_system_splits_at(emitted: list[Any]) -> None:
-    telemetry.RuleGauges(stream="orders").tell({("too late, again", ""): True})
+    telemetry.RuleGauges(stream="orders").tell({("too late, again", ""): True}, lane="orders")
 
-    assert emitted[0][3] == {"stream": "orders", "rule": "too_late__again", "query": "driver"}
+    assert emitted[0][3] == {**LANE, "rule": "too_late__again", "query": "driver"}
 
 
 def test_statsd_with_tags_gets_each_rule_as_a_series_of_its_own(
@@ -118,6 +122,72 @@ def test_statsd_with_tags_gets_each_rule_as_a_series_of_its_own(
     logger = SafeStatsdLogger(client, influxdb_tags_enabled=True, statsd_influxdb_enabled=True)  # type: ignore[arg-type]
     monkeypatch.setattr(stats, "gauge", logger.gauge)
 
-    telemetry.RuleGauges(stream="orders").tell({("late", "revenue"): True})
+    telemetry.RuleGauges(stream="orders").tell({("late", "revenue"): True}, lane="orders")
 
-    assert sent == [("streaming.rule_firing,stream=orders,rule=late,query=revenue", 1)]
+    assert sent == [("streaming.rule_firing,stream=orders,lane=orders,rule=late,query=revenue", 1)]
+
+
+def test_a_lane_that_is_left_fires_no_rule_and_begins_a_verdict(emitted: list[Any]) -> None:
+    moments = iter([101.0, 161.0])
+    gauges = telemetry.RuleGauges(stream="orders")
+    states = telemetry.StateClock(stream="orders", clock=lambda: next(moments))
+    for lane in ("orders", "orders.green"):
+        gauges.tell({("late", "revenue"): True}, lane=lane)
+        states.tell("healthy", lane=lane)
+
+    green = {"stream": "orders", "lane": "orders.green"}
+    assert emitted == [
+        ("gauge", "streaming.rule_firing", 1, RULE),
+        ("incr", "streaming.verdict.healthy", 1, LANE),
+        ("gauge", "streaming.rule_firing", 1, RULE | green),
+        ("gauge", "streaming.rule_firing", 0, RULE),
+        ("timing", "streaming.time_in_state.healthy", timedelta(minutes=1), LANE),
+        ("incr", "streaming.verdict.healthy", 1, green),
+    ]
+
+
+@pytest.fixture
+def dogstatsd(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
+    """A receiver of DogStatsD to which Airflow's stats are sent, as its configuration says."""
+    pytest.importorskip("datadog", reason="Airflow's DogStatsD client; 'make setup' installs it.")
+    from airflow.sdk.observability.metrics.stats_utils import get_stats_factory
+
+    module = importlib.import_module("airflow.sdk._shared.observability.metrics.stats")
+    for name in ("_factory", "_backend", "_export_legacy_names"):
+        monkeypatch.setattr(module, name, getattr(module, name))
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
+        receiver.bind(("127.0.0.1", 0))
+        receiver.settimeout(10)
+        options = {
+            "STATSD_DATADOG_ENABLED": "True",
+            "STATSD_HOST": "127.0.0.1",
+            "STATSD_PORT": str(receiver.getsockname()[1]),
+            "STATSD_DATADOG_TAGS": "env:test",
+        }
+        for name, value in options.items():
+            monkeypatch.setenv(f"AIRFLOW__METRICS__{name}", value)
+        stats.initialize(factory=get_stats_factory(), export_legacy_names=False)
+        yield receiver
+        module._backend.dogstatsd.close_socket()
+
+
+def parsed(line: bytes) -> tuple[str, str, str, dict[str, str]]:
+    """Return name, value, type and tags of a line of DogStatsD."""
+    metric, kind, *rest = line.decode().strip().split("|")
+    name, _, value = metric.partition(":")
+    [tags] = [part.removeprefix("#") for part in rest if part.startswith("#")]
+    return name, value, kind, dict(tag.split(":", 1) for tag in tags.split(","))
+
+
+def test_datadog_receives_each_metric_with_its_tags(dogstatsd: socket.socket) -> None:
+    telemetry.count("restarts", **LANE)
+    telemetry.timing("poll_lag", 0.25, stream="orders")
+    telemetry.RuleGauges(stream="orders").tell({("too late, again", ""): True}, lane="orders.green")
+
+    own = {"env": "test"}
+    rule = {"rule": "too_late__again", "query": "driver", "lane": "orders.green"}
+    assert [parsed(dogstatsd.recv(65_536)) for _ in range(3)] == [
+        ("airflow.streaming.restarts", "1", "c", LANE | own),
+        ("airflow.streaming.poll_lag", "250.0", "ms", {"stream": "orders"} | own),
+        ("airflow.streaming.rule_firing", "1", "g", LANE | rule | own),
+    ]

@@ -75,7 +75,8 @@ class World:
         self.ti = TaskInstance()
         self.lane = "orders"
         """The lane whose records are read and whose driver is played."""
-        self.run_started_at = datetime.now(UTC)
+        self.run_started_at: datetime | None = None
+        """When the DAG run of every task began; ``None``: each task is of a run that has just begun."""
 
     @property
     def home(self) -> StreamHome:
@@ -105,7 +106,7 @@ class World:
         return {
             "ti": self.ti,
             "params": params,
-            "dag_run": SimpleNamespace(start_date=self.run_started_at),
+            "dag_run": SimpleNamespace(start_date=self.run_started_at or datetime.now(UTC)),
         }
 
     def run(self, operator: Any = None, **params: Any) -> Any:

@@ -11,6 +11,7 @@ leading stream begins the cutover. A task that dies before that leaves files tha
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -28,7 +29,7 @@ from airflow_streaming.changes.cutover.lanes import (
     Lanes,
     pair_of,
 )
-from airflow_streaming.changes.cutover.plan import PairPreflight, start_by_gate
+from airflow_streaming.changes.cutover.plan import PairPreflight, chosen_start
 from airflow_streaming.changes.cutover.records import Recorder, close_orphan
 from airflow_streaming.changes.cutover.view import CutoverView, LaneView, PairView
 from airflow_streaming.changes.judging.methods import ReplayStart, replay_start, switch_ways
@@ -65,7 +66,7 @@ from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.epoch import QueryClaim
 from airflow_streaming.model.records.upgrade import SinkReplaySemantics
 from airflow_streaming.model.spark.plan import QueryPlan, ScriptPlan
-from airflow_streaming.model.uris import join
+from airflow_streaming.model.uris import is_local, join, local_path
 from airflow_streaming.spark_jobs.plan_mode import plan_script
 
 log: Final = logging.getLogger(__name__)
@@ -207,17 +208,6 @@ def _own_place(home: StreamHome, deployment: int) -> str:
     return join(home.store.uri, Layout(home.name).checkpoint(deployment))
 
 
-_CHOSEN: Final = "It was asked for."
-_BY_GATE: Final = {
-    StartWay.CLONED: "The gates let the new version resume from blue's checkpoint, so green gets a copy "
-    "of it.",
-    StartWay.CARRIED: "The new version cannot resume from blue's checkpoint, which holds no state worth "
-    "keeping, so green takes over blue's position in the sources.",
-    StartWay.FRESH: "The gates do not let the new version resume from blue's checkpoint, so green "
-    "rebuilds its state.",
-}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRequest:
     """
@@ -258,12 +248,14 @@ def plan_pair(
     old = candidate.blue.newest_plans(current.number)
     others = plans_of_others(Home(candidate.blue.store), candidate.stream)
     gates = judge_plan(candidate.blue, current, proposed, new, storage_options)
-    start = wish.start or start_by_gate(gates)
+    queries = tuple(plan.query for plan in new.queries)
+    absent = queries_without_batch(current, queries, storage_options)
+    start, why = chosen_start(wish.start, gates, queries, absent)
     replay = _replay(candidate, new, start, storage_options)
     facts = Facts(
         start=start,
         replay_from=_replay_from(wish, replay),
-        queries=tuple(plan.query for plan in new.queries),
+        queries=queries,
         stateful=_stateful([*old, *new.queries]),
         sinks=sinks_of(
             DeploymentPair(current=current, proposed=proposed, old=old, new=new), wish.habits
@@ -281,6 +273,8 @@ def plan_pair(
         output=current.output,
         shadow_output=pair.shadow.output,
         others=others,
+        absent=absent,
+        real_outputs=(_real_path(current.output), _real_path(pair.shadow.output)),
     )
     changed = differences(current, pair.shadow)
     return PairPreflight(
@@ -289,9 +283,31 @@ def plan_pair(
         gates=gates,
         ways=ways,
         kept=kept_live(current, pair.shadow),
-        why=_CHOSEN if wish.start else _BY_GATE[pair.start],
+        why=why,
         replay=replay,
     )
+
+
+def queries_without_batch(
+    current: Deployment, queries: Sequence[str], storage_options: Mapping[str, Any] | None = None
+) -> frozenset[str]:
+    """
+    Return the queries for which the live deployment has no checkpoint with a committed batch.
+
+    :raises HomeUnavailable: a store cannot be reached.
+    """
+    places = {query: join(current.checkpoint, query) for query in queries}
+    found = {query: look_at(uri, storage_options).checkpoint for query, uri in places.items()}
+    return frozenset(
+        query
+        for query, checkpoint in found.items()
+        if checkpoint is None or checkpoint.last_committed_batch is None
+    )
+
+
+def _real_path(uri: str) -> str:
+    """Return where a local folder leads through symbolic links; empty for a folder of a store."""
+    return os.path.realpath(local_path(uri)) if uri and is_local(uri) else ""
 
 
 def plans_of_others(home: Home, stream: str) -> dict[str, Sequence[QueryPlan] | None]:

@@ -9,6 +9,7 @@ takes over. Blue is not touched while no driver waits at the barrier.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from typing import Final
@@ -70,10 +71,21 @@ def next_comparison(view: CutoverView) -> Move:
     open_ones = [one for one in shown if one.result is Result.INCONCLUSIVE]
     if open_ones:
         return take(E.INCONCLUSIVE, f"{open_ones[0].name}: {open_ones[0].reason}")
+    dropped = [p.ready.unwritten for p in view.pairs if p.ready is not None and p.ready.unwritten]
+    if dropped:
+        return take(E.INCONCLUSIVE, dropped[0])
     blind = [p.pair.stream for p in view.pairs if comparison_of(p.pair.stream) not in comparisons]
     if blind and not view.terms.checks:
-        return take(E.NOTHING_COMPARED, f"No output of {', '.join(blind)} was compared.")
+        rows = "".join(f" {line}" for pair in view.pairs for line in _rows(pair))
+        return take(E.NOTHING_COMPARED, f"No output of {', '.join(blind)} was compared.{rows}")
     return take(E.OUTPUT_SAME, " ".join(one.reason for one in shown))
+
+
+def _rows(pair: PairView) -> Iterator[str]:
+    """Yield what each query of green has done, for a user who decides without a comparison."""
+    for name, told in (pair.ready.figures if pair.ready is not None else {}).items():
+        if name.startswith("query "):
+            yield f"{pair.pair.green}, {name}: {told}."
 
 
 def changed_driver(view: CutoverView, pair: PairView) -> str:
@@ -134,8 +146,9 @@ def _asked(view: CutoverView) -> tuple[CutoverEvent | None, str]:
 
 
 def _waits_for_word(view: CutoverView) -> bool:
-    # A green that has passed its soak is not taken back because a user is slow.
-    is_good = all(p.soak is not None and p.soak.event is E.SOAK_PASSED for p in view.pairs)
+    # A green that has passed its soak, or for which nothing came, is not taken back because a user is slow.
+    soaks = [pair.soak for pair in view.pairs]
+    is_good = all(s is not None and (s.asks or s.event is E.SOAK_PASSED) for s in soaks)
     return view.state is S.SOAKING and is_good
 
 
@@ -182,13 +195,21 @@ def soaking(view: CutoverView) -> Move:
     for pair in view.pairs:
         if pair.soak is None or pair.soak.event is not E.SOAK_PASSED:
             reason = pair.soak.reason if pair.soak else "The figures are not known yet."
+            if pair.soak is not None and pair.soak.asks:
+                return Move(do=Do.ASK, reason=f"{pair.pair.green}: {reason} {_decides(view)}")
             return Move(do=Do.WAIT, reason=f"{pair.pair.green}: {reason}")
     if view.terms.finalizes_by_itself:
         return take(E.SOAK_PASSED, " ".join(p.soak.reason for p in view.pairs if p.soak))
     return Move(
         do=Do.ASK,
-        reason="The soak passed. An approval is needed to keep green: airflow-streaming cutover keep or "
-        f"roll-back {view.change.stream} --reason TEXT",
+        reason=f"The soak passed. {_decides(view)}",
+    )
+
+
+def _decides(view: CutoverView) -> str:
+    return (
+        "An approval is needed to keep green: airflow-streaming cutover keep or roll-back "
+        f"{view.change.stream} --reason TEXT"
     )
 
 

@@ -8,7 +8,7 @@ findings are the reason for the cutover, and not one against it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, Final
@@ -229,6 +229,36 @@ def start_by_gate(gates: GateReport) -> StartWay:
     if gates.pattern in _STARTS:
         return _STARTS[gates.pattern]
     return StartWay.CLONED
+
+
+def chosen_start(
+    wanted: StartWay | None, gates: GateReport, queries: Collection[str], absent: Collection[str]
+) -> tuple[StartWay, str]:
+    """
+    Return what green begins with, and why.
+
+    :param wanted: What a user asks for; ``None`` to let the gates say.
+    :param queries: Names of green's queries.
+    :param absent: Those of them for which blue has no checkpoint with a committed batch.
+    """
+    if wanted is not None:
+        return wanted, _CHOSEN
+    if queries and set(queries) <= set(absent):
+        return StartWay.FRESH, _NOTHING_TO_COPY
+    start = start_by_gate(gates)
+    return start, _BY_GATE[start]
+
+
+_CHOSEN: Final = "It was asked for."
+_NOTHING_TO_COPY: Final = "Blue has no committed checkpoint of any of these queries, so green starts with empty checkpoints."
+_BY_GATE: Final = {
+    StartWay.CLONED: "The gates let the new version resume from blue's checkpoint, so green gets a copy "
+    "of it.",
+    StartWay.CARRIED: "The new version cannot resume from blue's checkpoint, which holds no state worth "
+    "keeping, so green takes over blue's position in the sources.",
+    StartWay.FRESH: "The gates do not let the new version resume from blue's checkpoint, so green "
+    "rebuilds its state.",
+}
 
 
 def counted(gates: GateReport, start: StartWay) -> Iterator[GateFinding]:

@@ -10,7 +10,7 @@ from failures, and no number of them makes one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -124,6 +124,21 @@ def unproved(green: LaneFigures, blue: LaneFigures, terms: ReadyTerms) -> Iterat
         yield f"Query {query.name!r} has committed {query.batches} of {terms.batches} batches."
 
 
+def unwritten(green: LaneFigures, blue: LaneFigures) -> Iterator[str]:
+    """
+    Tell which queries of green have written no row where blue's have; an unknown number is not zero.
+
+    The batches of both are the newest ones of the running drivers.
+    """
+    for query in green.queries:
+        theirs = blue.query(query.name)
+        if query.wrote == 0 and theirs is not None and theirs.wrote:
+            yield (
+                f"Query {query.name!r} of green has read {query.read:,} rows and written none; blue has "
+                f"read {theirs.read:,} and written {theirs.wrote:,}."
+            )
+
+
 def figures_told(green: LaneFigures, blue: LaneFigures | None) -> dict[str, str]:
     """Return the figures of green beside those of blue, a line each query."""
     told = {}
@@ -131,10 +146,22 @@ def figures_told(green: LaneFigures, blue: LaneFigures | None) -> dict[str, str]
         theirs = None if blue is None else blue.query(query.name)
         left = _left(query)
         beside = f", of blue {rest}" if theirs is not None and (rest := _left(theirs)) else ""
+        rows = rows_told(query, theirs)
         told[f"query {query.name}"] = (
-            f"{query.batches} batches{f', backlog {left}{beside}' if left else ''}"
+            f"{query.batches} batches, {rows}{f', backlog {left}{beside}' if left else ''}"
         )
     return told
+
+
+def rows_told(query: QueryFigures, theirs: QueryFigures | None) -> str:
+    """Return the rows that a query of green has read and written, beside blue's."""
+    beside = "" if theirs is None else f" (blue: {_rows(theirs)})"
+    return f"{_rows(query)}{beside}"
+
+
+def _rows(query: QueryFigures) -> str:
+    wrote = "rows written not reported" if query.wrote is None else f"wrote {query.wrote:,} rows"
+    return f"read {query.read:,} rows, {wrote}"
 
 
 def _left(query: QueryFigures) -> str:
@@ -153,6 +180,8 @@ class Judgment:
     :param figures: What was looked at; becomes part of the facts of the step that follows.
     :param event: What follows from it; ``None`` to look again later.
     :param errors: Errors of measuring in a row, to be handed to the next look.
+    :param unwritten: What green has not written where blue has, in a sentence; empty when nothing is known.
+    :param asks: A user must decide; waiting alone proves no more.
     """
 
     result: Result
@@ -160,6 +189,8 @@ class Judgment:
     figures: Mapping[str, str] = field(default_factory=dict)
     event: CutoverEvent | None = None
     errors: int = 0
+    unwritten: str = ""
+    asks: bool = False
 
 
 def judge_catching_up(
@@ -231,9 +262,11 @@ def judge_ready(
     is_told = any(
         query.read or (compared and query.batches >= terms.batches) for query in green.queries
     )
-    return _shown(
-        terms, well, told, is_told, [*missing(green, blue), *unproved(green, blue, terms)]
-    )
+    lacking = [*missing(green, blue), *unproved(green, blue, terms)]
+    dropped = " ".join(unwritten(green, blue))
+    if dropped and not compared:
+        lacking.append(dropped)
+    return replace(_shown(terms, well, told, is_told, lacking), unwritten=dropped)
 
 
 def judge_after(soak: SoakVerdict) -> Judgment:
@@ -242,8 +275,10 @@ def judge_after(soak: SoakVerdict) -> Judgment:
         SoakResult.GOOD: (Result.PASS, CutoverEvent.SOAK_PASSED),
         SoakResult.BAD: (Result.FAIL, CutoverEvent.SOAK_FAILED),
         SoakResult.UNDECIDED: (Result.INCONCLUSIVE, None),
+        SoakResult.UNPROVED: (Result.INCONCLUSIVE, None),
     }[soak.result]
-    return _judged(result, soak.reason, soak.figures, event)
+    judged = _judged(result, soak.reason, soak.figures, event)
+    return replace(judged, asks=soak.result is SoakResult.UNPROVED)
 
 
 def judge_reports(reports: Iterable[CompareReport]) -> Judgment:

@@ -16,7 +16,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final, Self
 
-from airflow_streaming.changes.judging.soak import Backlog, backlog_of
+from airflow_streaming.changes.judging.soak import (
+    Backlog,
+    backlog_of,
+    batches_of,
+    written_by,
+)
 from airflow_streaming.exceptions import RecordError
 from airflow_streaming.model.codec import format_time, parse_time
 from airflow_streaming.model.health_rules import HealthRules
@@ -38,6 +43,7 @@ class QueryFigures:
     :param batches: Batches committed in the epoch.
     :param idle: It has nothing to read, and has not committed for a while.
     :param read: Input rows of the batches that were looked at.
+    :param wrote: Rows that these batches have written; ``None`` where the sink counts none.
     :param backlog: What was left unread after its newest batch; ``None`` where no source tells.
     :param largest: Input rows of the largest batch that was looked at.
     :param newest: Input rows of its newest batch; ``None`` before the first.
@@ -48,6 +54,7 @@ class QueryFigures:
     batches: int = 0
     idle: bool = False
     read: int = 0
+    wrote: int | None = None
     backlog: Backlog | None = None
     largest: int = 0
     newest: int | None = None
@@ -148,9 +155,7 @@ def figures_of(
 
 
 def _query(query: QueryStatus, batches: Sequence[BatchProgress]) -> QueryFigures:
-    rows = [batch for batch in batches if batch.query == query.name]
-    if query.progress is not None and all(b.batch_id < query.progress.batch_id for b in rows):
-        rows.append(query.progress)
+    rows = batches_of(query, batches)
     told = [backlog for batch in rows if (backlog := backlog_of(batch)) is not None]
     quiet = query.committed_ago_s is None or query.committed_ago_s >= QUIET_S
     return QueryFigures(
@@ -159,6 +164,7 @@ def _query(query: QueryStatus, batches: Sequence[BatchProgress]) -> QueryFigures
         batches=query.batches,
         idle=quiet and not query.processing and not query.data_available,
         read=sum(batch.input_rows for batch in rows),
+        wrote=written_by(rows),
         backlog=told[-1] if told else None,
         largest=max((batch.input_rows for batch in rows), default=0),
         newest=rows[-1].input_rows if rows else None,

@@ -14,7 +14,7 @@ Every answer is a finding by a rule of a catalog.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -331,6 +331,8 @@ def switch_ways(
     output: str = "",
     shadow_output: str = "",
     others: Mapping[str, Sequence[QueryPlan] | None] | None = None,
+    absent: Collection[str] = (),
+    real_outputs: tuple[str, str] = ("", ""),
 ) -> WaysReport:
     """
     Judge both ways for one stream.
@@ -342,13 +344,21 @@ def switch_ways(
     :param output: What ``{output}`` stands for in blue's deployment; ``shadow_output`` the same of
         green's first one.
     :param others: Plans of the other streams of the home, see ``judge_outputs``.
+    :param absent: Queries for which blue has no checkpoint with a committed batch.
+    :param real_outputs: Where both outputs lead through symbolic links, blue's first; see ``OutputFolders``.
     """
     before = {plan.query: plan for plan in old}
     facts = {one.query: one for one in sinks}
     shared = [*_unknown(old), *_own_checkpoints(sinks)]
-    shared += judge_outputs(new, old, others or {}, OutputFolders(blue=output, green=shadow_output))
+    folders = OutputFolders(
+        blue=output,
+        green=shadow_output,
+        real_blue=real_outputs[0],
+        real_green=real_outputs[1],
+    )
+    shared += judge_outputs(new, old, others or {}, folders)
     for plan in new:
-        found = (*_readers(plan, old), *_starts(plan, start, before))
+        found = (*_readers(plan, old), *_starts(plan, start, before, absent))
         shared += (replace(one, query=plan.query) for one in found)
     is_other = bool(old) and before.keys() != {plan.query for plan in new}
     parallel = [*shared, *(QUERIES_DIFFER.found() for _ in range(is_other))]
@@ -395,11 +405,12 @@ def _lands_elsewhere(
 
 
 def _starts(
-    plan: QueryPlan, start: StartWay, blue: Mapping[str, QueryPlan]
+    plan: QueryPlan, start: StartWay, blue: Mapping[str, QueryPlan], absent: Collection[str]
 ) -> Iterator[GateFinding]:
     if start is StartWay.CARRIED and plan.is_stateful:
         yield CARRIED_STATE.found()
-    if start is not StartWay.FRESH and blue and plan.query not in blue:
+    is_lacking = plan.query in absent or (blue and plan.query not in blue)
+    if start is not StartWay.FRESH and is_lacking:
         yield NO_CHECKPOINT.found(old=", ".join(sorted(blue)), new=plan.query)
     for source in plan.sources:
         named = any(source.options.get(option, "latest") != "latest" for option in _STARTING)

@@ -26,6 +26,8 @@ from airflow_streaming.model.uris import lies_in, overlap
 OUTPUT_SHARED: Final = rule_named("cutover.output_shared")
 OUTPUT_OF_OTHER: Final = rule_named("cutover.output_of_other")
 OUTPUT_UNSEEN: Final = rule_named("cutover.output_unseen")
+_NAMED: Final = 5
+"""Streams that one finding names."""
 OUTPUT_RULES: Final = (OUTPUT_SHARED, OUTPUT_OF_OTHER, OUTPUT_UNSEEN)
 
 
@@ -35,19 +37,24 @@ class OutputFolders:
     The folders that ``{output}`` stands for in both lanes.
 
     :param blue: Of the live deployment; ``green`` of green's first one. Empty where unknown.
+    :param real_blue: Where the folder leads through symbolic links; ``real_green`` likewise. Empty where
+        the folder is what its spelling says.
     """
 
     blue: str = ""
     green: str = ""
+    real_blue: str = ""
+    real_green: str = ""
 
     def is_greens(self, place: SinkPlace) -> bool:
         """Tell whether a place is inside green's own folder; no other stream writes there."""
-        lies_apart = not (self.green and self.blue and overlap(self.green, self.blue))
-        return lies_apart and _lies_in(place, self.green)
+        blue, green = self.real_blue or self.blue, self.real_green or self.green
+        lies_apart = not (green and blue and overlap(green, blue))
+        return lies_apart and _lies_in(place, green if place.system == "path" else self.green)
 
     def is_blues(self, place: SinkPlace) -> bool:
         """Tell whether a place is inside blue's folder, or above it."""
-        return _is_made_of(place, self.blue)
+        return any(_is_made_of(place, folder) for folder in (self.blue, self.real_blue))
 
 
 def judge_outputs(
@@ -75,13 +82,21 @@ def _judge(
 ) -> Iterator[GateFinding]:
     place = place_of(plan.sink)
     if place is None:
-        yield OUTPUT_UNSEEN.found(new=plan.sink.sink)
+        functions = "; ".join(_text(writer) for writer in blue if writer.writes)
+        yield OUTPUT_UNSEEN.found(old=functions, new=plan.sink.sink)
         return
     if folders.is_greens(place):
         return
     yield from _against_blue(place, blue, folders)
+    unknown: list[str] = []
     for stream, plans in others.items():
         yield from _against_other(place, stream, plans)
+        if any(_with(place, writer) is Shared.UNKNOWN for writer in plans or ()):
+            unknown.append(stream)
+    if unknown:
+        more = f" and {len(unknown) - _NAMED} others" if len(unknown) > _NAMED else ""
+        names = f"streams whose sinks name no place: {', '.join(unknown[:_NAMED])}{more}"
+        yield OUTPUT_UNSEEN.found(old=names, new=str(place))
 
 
 def _against_blue(
@@ -112,11 +127,21 @@ def _with(place: SinkPlace, writer: QueryPlan) -> Shared:
     if keeps_nothing(writer.sink):
         return Shared.APART
     theirs = place_of(writer.sink)
-    return Shared.UNKNOWN if theirs is None else shared(place, theirs)
+    if theirs is not None:
+        return shared(place, theirs)
+    is_written = any(shared(place, one) is Shared.SAME for one in _written(writer))
+    return Shared.SAME if is_written else Shared.UNKNOWN
+
+
+def _written(writer: QueryPlan) -> list[SinkPlace]:
+    """Return the places that a query's function was seen to write."""
+    return [place for place in map(place_of, writer.writes) if place is not None]
 
 
 def _text(writer: QueryPlan) -> str:
-    return f"query {writer.query}: {place_of(writer.sink) or writer.sink.sink}"
+    seen = ", ".join(map(str, _written(writer)))
+    where = place_of(writer.sink) or f"{writer.sink.sink}{f', which writes {seen}' if seen else ''}"
+    return f"query {writer.query}: {where}"
 
 
 def _is_made_of(place: SinkPlace, folder: str) -> bool:

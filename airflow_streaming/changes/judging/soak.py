@@ -4,8 +4,8 @@ Soak: is a new deployment as good as the one it replaces, by what it does and no
 It is bad at once when its driver ends, hangs, or a query of it fails, because nothing restarts it
 meanwhile. It is good when every query has committed its batches or has nothing more to read, nothing
 fires that did not fire before, and no backlog has outgrown what it was at the launch. What has not
-shown itself by the end counts against it, but for a source without data: a query that nothing came
-for is waited for to the end, and then has shown neither good nor bad, which is said.
+shown itself by the end counts against it, but for a source without data: the soak waits to the end
+for rows to be read and written. A query without any proves neither good nor bad, and a user decides.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ class SoakResult(StrEnum):
     GOOD = "good"
     BAD = "bad"
     UNDECIDED = "undecided"
+    UNPROVED = "unproved"
+    """The time is over, all is well, and a query has read or written nothing: a user decides."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,11 +62,13 @@ class SoakBaseline:
     :param launched_at: When its driver was started.
     :param epoch: Number of its epoch.
     :param firing: Rules that fired before the upgrade, each as ``rule/query``.
+    :param wrote: Rows that each query of the old deployment has written lately; unknown ones are missing.
     """
 
     launched_at: datetime
     epoch: int
     firing: frozenset[str] = frozenset()
+    wrote: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,10 +111,12 @@ def judge_soak(
     # the two differ: then what has shown nothing yet is rolled back too soon, which loses nothing.
     age = age_of(baseline.launched_at, now)
     worked = min(age, _worked_for(seen))
-    untried = _untried(seen)
-    if not waits and worked >= terms.at_least and (not untried or age >= terms.at_most):
-        reason = f"It has worked well for {duration_text(worked)}. {untried}".strip()
-        return _verdict(SoakResult.GOOD, reason, told)
+    untried = " ".join(_untried(figures, baseline))
+    if not waits and worked >= terms.at_least and not untried:
+        return _verdict(SoakResult.GOOD, f"It has worked well for {duration_text(worked)}.", told)
+    if not waits and untried and age >= terms.at_most:
+        reason = f"After {duration_text(age)} nothing is proved: {untried}"
+        return _verdict(SoakResult.UNPROVED, reason, told)
     if waits and age >= terms.at_most:
         reason = f"After {duration_text(age)} it has not proved itself: {waits}"
         return _verdict(SoakResult.BAD, reason, told)
@@ -188,11 +194,46 @@ def _lacking_of(query: QueryStatus, figures: SoakFigures, terms: SoakTerms) -> I
         yield f"Query {query.name!r} falls behind: {grown}."
 
 
-def _untried(seen: Observation) -> str:
-    """Say which queries have run no batch, because nothing came for them; empty when all have."""
-    queries = seen.status.queries if seen.status is not None else ()
-    names = ", ".join(repr(query.name) for query in queries if not query.batches)
-    return f"No input arrived for query {names}, so no batch of it was tried." if names else ""
+def _untried(figures: SoakFigures, baseline: SoakBaseline) -> Iterator[str]:
+    """Tell of queries that have read or written nothing, a sentence each; an unknown number is not zero."""
+    status = None if figures.seen is None else figures.seen.status
+    queries = status.queries if status is not None else ()
+    if names := ", ".join(repr(query.name) for query in queries if not query.batches):
+        yield f"No input arrived for query {names}, so no batch of it was tried."
+    for query in queries:
+        rows = batches_of(query, figures.batches)
+        if not query.batches or not rows:
+            continue
+        read, wrote = sum(batch.input_rows for batch in rows), written_by(rows)
+        before = baseline.wrote.get(query.name, 0)
+        if not read and not wrote and not _has_moved(rows):
+            yield f"Query {query.name!r} has run {query.batches} batches and read no row."
+        elif wrote == 0 and before:
+            yield (
+                f"Query {query.name!r} has read {read:,} rows and written none; the old deployment "
+                f"wrote {before:,}."
+            )
+
+
+def batches_of(query: QueryStatus, batches: Sequence[BatchProgress]) -> list[BatchProgress]:
+    """Return the known batches of a query, the one that its status tells of included; oldest first."""
+    rows = [batch for batch in batches if batch.query == query.name]
+    newest = query.progress
+    if newest is not None and all(batch.batch_id < newest.batch_id for batch in rows):
+        rows.append(newest)
+    return rows
+
+
+def written_by(batches: Sequence[BatchProgress]) -> int | None:
+    """Return the rows that batches have written; ``None`` where the sink counts none."""
+    known = [batch.output_rows for batch in batches if batch.output_rows is not None]
+    return sum(known) if known else None
+
+
+def _has_moved(rows: Sequence[BatchProgress]) -> bool:
+    """Tell whether the end offset of a source has changed; some sources count no rows, and some functions read none."""
+    ends = {tuple(source.end_offset for source in batch.sources) for batch in rows}
+    return len(ends) > 1
 
 
 def _is_idle(query: QueryStatus) -> bool:
@@ -222,8 +263,17 @@ def _figures(figures: SoakFigures) -> dict[str, str]:
     for query in status.queries if status is not None else ():
         rest = None if query.progress is None else backlog_of(query.progress)
         left = "" if rest is None else f", backlog {rest.amount:.0f} {rest.unit}"
-        told[query.name] = f"{query.batches} batches{left}"
+        rows = batches_of(query, figures.batches)
+        counts = f", {rows_text(rows)}" if rows else ""
+        told[query.name] = f"{query.batches} batches{counts}{left}"
     return told
+
+
+def rows_text(batches: Sequence[BatchProgress]) -> str:
+    """Return what batches have read and written, e.g. ``read 200 rows, wrote 180 rows``."""
+    wrote = written_by(batches)
+    written = "rows written not reported" if wrote is None else f"wrote {wrote:,} rows"
+    return f"read {sum(batch.input_rows for batch in batches):,} rows, {written}"
 
 
 def _verdict(

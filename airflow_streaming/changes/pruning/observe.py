@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os.path
+import re
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import partial
 from typing import Final
 
 from airflow_streaming.changes.pruning.decide import (
@@ -33,10 +36,14 @@ from airflow_streaming.model.names import (
 from airflow_streaming.model.records.control import DesiredState, Event, RemovalKind
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.epoch import Epoch, Outcome
+from airflow_streaming.model.spark.plan import QueryPlan, SinkPlan, SourcePlan
 from airflow_streaming.model.uris import is_local, join, local_path
 from airflow_streaming.storage.blobs import Blobs
 
 _HISTORY: Final = ("progress", "summary")
+_READERS: Final = 16
+"""Streams of the home whose records are read at once; on an object store each takes some five requests."""
+_WILDCARD: Final = re.compile(r"[*?\[{]")
 
 
 BackedUp = Callable[[str], frozenset[int] | None]
@@ -84,21 +91,59 @@ def look_at_lanes(home: Home, blobs: Blobs, stream: str, backed_up: BackedUp) ->
 
 def used_by_others(home: Home, stream: str) -> tuple[list[str], list[str]]:
     """
-    Return the checkpoints and outputs of the newest deployments of every other stream of a home.
+    Return the places that every other stream of a home uses.
+
+    Places are the checkpoint and the output of the newest deployment, and all paths that the newest plans of
+    its queries name: sources, sinks, and checkpoints that a script has chosen itself.
 
     :returns: With why some of them could not be read, a sentence each: they might use what is to go.
     """
     own = {base_of(stream), other_lane(base_of(stream))}
+    names = [name for name in home.streams() if name not in own]
     found, unread = list[str](), list[str]()
-    for name in home.streams():
-        try:
-            newest = None if name in own else home.stream(name).newest_deployment()
-        except RecordError as err:
-            unread.append(str(err))
-            continue
-        if newest is not None:
-            found += [real(newest.checkpoint), real(newest.output)]
+    with ThreadPoolExecutor(_READERS, thread_name_prefix="used") as pool:
+        for places, problem in pool.map(partial(_used, home), names):
+            found += places
+            unread += [problem] if problem else []
     return found, unread
+
+
+def _used(home: Home, name: str) -> tuple[list[str], str]:
+    lane = home.stream(name)
+    try:
+        newest = lane.newest_deployment()
+        if newest is None:
+            return [], ""
+        planned = [place for plan in _newest_plans(lane) for place in places_of(plan)]
+        return [*map(real, (newest.checkpoint, newest.output)), *planned], ""
+    except RecordError as err:
+        return [], str(err)
+
+
+def _newest_plans(lane: StreamHome) -> list[QueryPlan]:
+    """Return the plans of the newest deployment that has recorded any."""
+    # A deployment that has just been made has no plans yet, and continues with what the one before read.
+    for number in reversed(lane.deployment_numbers()):
+        plans = lane.newest_plans(number)
+        if plans:
+            return plans
+    return []
+
+
+def places_of(plan: QueryPlan) -> list[str]:
+    """
+    Return the places that a query reads and writes; topics and tables are none.
+
+    Of a pattern, the folder above its first wildcard counts.
+    """
+    sides: tuple[SinkPlan | SourcePlan, ...] = (plan.sink, *plan.sources)
+    options = [side.options.get("path", "") for side in sides]
+    read = [path for source in plan.sources for path in source.paths]
+    named = [*read, plan.sink.target, plan.checkpoint, *options]
+    plain = (_WILDCARD.split(place, maxsplit=1) for place in named if "/" in place)
+    return [
+        real(parts[0] if len(parts) == 1 else parts[0].rpartition("/")[0] or "/") for parts in plain
+    ]
 
 
 def open_change_of(lane: StreamHome) -> str:

@@ -66,7 +66,7 @@ class RestoreRequest:
     """
     What is asked for besides the backup.
 
-    :param to: Where the new checkpoints will lie; beside the present ones when not given.
+    :param checkpoint: Folder of the new checkpoints; beside the present ones when not given.
     :param accept: Reasons against it that are accepted, of ``replay.ACCEPTABLE``.
     :param sink_logs: URI of each file sink's ``_spark_metadata``, by the query's folder; what the
         backup names when not given.
@@ -75,7 +75,7 @@ class RestoreRequest:
     :param storage_options: Passed to fsspec for checkpoints that are no local folders.
     """
 
-    to: str | None = None
+    checkpoint: str | None = None
     accept: Collection[RefusalCode] = ()
     sink_logs: Mapping[str, str] | None = None
     rewind: bool = False
@@ -146,13 +146,13 @@ class StreamRestore:
         found = self._home.unfinished_change()
         if found is None or found.what is not ChangeKind.RESTORE:
             return None
-        to = self._asked.to
-        is_there = to is None or _spelled(to) == _spelled(found.checkpoint)
+        place = self._asked.checkpoint
+        is_there = place is None or _spelled(place) == _spelled(found.checkpoint)
         return found if is_there and found.backup == self._backup.id else None
 
     def _place(self) -> str:
         current, number = self._switching.current(), self._home.next_change()
-        return self._asked.to or beside(self._home, current, number)
+        return self._asked.checkpoint or beside(self._home, current, number)
 
     def _wish(self, ready: Prepared, reason: str) -> SwitchRequest:
         return SwitchRequest(

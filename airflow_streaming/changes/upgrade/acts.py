@@ -22,6 +22,7 @@ from airflow_streaming.changes.judging.soak import (
     SoakVerdict,
     backlog_of,
     judge_soak,
+    written_by,
 )
 from airflow_streaming.changes.restore.switch import location
 from airflow_streaming.changes.upgrade.state import UpgradeView
@@ -251,12 +252,14 @@ def _soak(
         return None
     epoch, before = int(launched.facts["epoch"]), reached.get(Stage.BACKED_UP)
     fired = before.facts.get("firing", "") if before is not None else ""
+    wrote = before.facts.get("wrote", "") if before is not None else ""
     batches = home.read_progress(epoch, limit=_BATCHES)
     return judge_soak(
         SoakBaseline(
             launched_at=launched.at,
             epoch=epoch,
             firing=frozenset(filter(None, fired.split("\n"))),
+            wrote=_wrote(wrote),
         ),
         SoakFigures(
             seen=situation.seen,
@@ -267,6 +270,19 @@ def _soak(
         terms.soak,
         situation.now,
     )
+
+
+def written_lately(home: StreamHome, epoch: int) -> str:
+    """Return the rows that each query of an epoch wrote, as a fact of a step; unknown ones are left out."""
+    batches = home.read_progress(epoch, limit=_BATCHES)
+    names = dict.fromkeys(batch.query for batch in batches)
+    wrote = {name: written_by([one for one in batches if one.query == name]) for name in names}
+    return "\n".join(f"{name}={rows}" for name, rows in wrote.items() if rows is not None)
+
+
+def _wrote(fact: str) -> dict[str, int]:
+    found = (line.rpartition("=") for line in fact.split("\n"))
+    return {name: int(rows) for name, _, rows in found if name and rows.isdecimal()}
 
 
 def first_batches(

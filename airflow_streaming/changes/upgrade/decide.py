@@ -258,6 +258,12 @@ def _soaking(s: UpgradeView) -> Move:
         return _take(E.STOP_WANTED, 'Desired state became "stopped" before the end of the soak.')
     if s.soak is None or s.soak.result is SoakResult.UNDECIDED:
         return _move(Do.WAIT, s.soak.reason if s.soak else "The figures are not known yet.")
+    if s.soak.result is SoakResult.UNPROVED:
+        return _move(
+            Do.ASK,
+            f"{s.soak.reason} The soak continues. To end it: airflow-streaming upgrade keep or roll-back "
+            f"{s.change.stream} --reason TEXT",
+        )
     figures = {f"soak.{query}": told for query, told in s.soak.figures.items()}
     return _take(E.SOAK_ENDED, s.soak.reason, {"verdict": s.soak.result.value, **figures})
 

@@ -20,7 +20,7 @@ from typing import Any, Final
 from airflow_streaming.changes.engine import Engine, Pace, Progress
 from airflow_streaming.changes.judging.soak import firing
 from airflow_streaming.changes.restore.switch import now_in_utc
-from airflow_streaming.changes.upgrade.acts import FACT, BackingUp, Committed, look
+from airflow_streaming.changes.upgrade.acts import FACT, BackingUp, Committed, look, written_lately
 from airflow_streaming.changes.upgrade.begin import Beginning, Recorder, UpgradeTermsRequest
 from airflow_streaming.changes.upgrade.commands import UpgradeCommands
 from airflow_streaming.changes.upgrade.decide import cold_start, next_move, settled, way_out
@@ -139,6 +139,8 @@ class Acts:
             return
         fired = frozenset[str]() if seen is None else firing(judge(seen, state.situation.rules))
         facts = {"backup": backup, "firing": "\n".join(sorted(fired))}
+        if seen is not None:
+            facts["wrote"] = written_lately(self._home, seen.epoch.number)
         self._recorder.take(state, E.BACKUP_HOLDS, f"Backup {backup} holds.", facts)
 
     def _warm_up(self, state: UpgradeView, act: Move) -> None:

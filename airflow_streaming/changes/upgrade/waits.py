@@ -27,7 +27,7 @@ _WAITS: Final = {
 }
 
 
-def waits_for(stream: str, history: Sequence[UpgradeTransition], terms: UpgradeTerms | None) -> str:
+def waits_for(history: Sequence[UpgradeTransition], terms: UpgradeTerms | None) -> str:
     """
     Return what an open upgrade waits for, as the end of a sentence that begins with "Waits for".
 
@@ -40,7 +40,7 @@ def waits_for(stream: str, history: Sequence[UpgradeTransition], terms: UpgradeT
     if stage is Stage.LAUNCHED:
         return "the end of the soak" if terms is None else _soak(terms.soak, history[-1].at)
     if stage is Stage.JUDGED:
-        return _decision(stream, terms)
+        return _decision(terms)
     if stage is Stage.BACKED_UP and terms is not None and terms.prewarm:
         return "the new driver to reach the barrier; the old driver runs on meanwhile"
     return _WAITS[stage]
@@ -55,10 +55,7 @@ def _soak(soak: SoakTerms, since: datetime) -> str:
     )
 
 
-def _decision(stream: str, terms: UpgradeTerms | None) -> str:
+def _decision(terms: UpgradeTerms | None) -> str:
     if terms is not None and terms.keeps_by_itself:
         return "its task, which keeps the new deployment or takes it back by the verdict"
-    return (
-        "the decision of a user: 'keep' or 'roll back' on the Streams page, or airflow-streaming upgrade keep "
-        f"{stream} (or roll-back) --reason TEXT"
-    )
+    return "the decision of a user: keep or roll back"

@@ -32,8 +32,8 @@ _CODES: Final = "Exit codes: 0 done, 1 a problem or a refusal, 2 wrong use."
 _EPILOGS: Final = {
     "inspect": "Examples:\n  airflow-streaming checkpoint inspect s3a://lake/checkpoints/orders\n\n"
     "Exit codes: 0 sound, 1 a problem was found, 2 wrong use.",
-    "backup": "Examples:\n  airflow-streaming checkpoint backup --stream orders --to s3://backups\n"
-    f"  airflow-streaming checkpoint backup /data/cp/orders --to /backups\n\n{_CODES}",
+    "backup": "Examples:\n  airflow-streaming checkpoint backup --stream orders --store s3://backups\n"
+    f"  airflow-streaming checkpoint backup /data/cp/orders --store /backups\n\n{_CODES}",
     "list": "Exit codes: 0 all sound, 1 a backup is damaged or the store cannot be read, 2 wrong use.",
     "verify": "Examples:\n  airflow-streaming checkpoint verify s3://backups BACKUP_ID --level full\n\n"
     "Exit codes: 0 it holds, 1 it does not or cannot be read, 2 wrong use, such as a drill without a "
@@ -93,21 +93,18 @@ def _inspect(kinds: Kinds) -> None:
 
 def _backup(kinds: Kinds) -> None:
     verb = _verb(kinds, "backup", "Back up a checkpoint; its query may be running")
+    what = verb.add_mutually_exclusive_group(required=True)
+    what.add_argument("uri", type=place, nargs="?", metavar="URI", help=_ONE_OR_SEVERAL)
+    what.add_argument("--stream", metavar="NAME", help="stream of the home")
     verb.add_argument(
-        "uri",
+        "--store",
         type=place,
-        nargs="?",
-        metavar="URI",
-        help=f"{_ONE_OR_SEVERAL} (default: those of --stream)",
+        metavar="STORE",
+        help="backup store (default: HOME/_backups for --stream; required with a URI)",
     )
     verb.add_argument(
-        "--to", type=place, required=True, metavar="STORE", help="backup store (required)"
-    )
-    verb.add_argument(
-        "--stream",
-        metavar="NAME",
-        help="stream of the home; with a URI, the name to file the backup under (default: one "
-        "made of the URI)",
+        "--name",
+        help="name to file the backup of a URI under (default: one made of the URI)",
     )
     _add_sinks(
         verb, "whose log is backed up too (default: what the stream's drivers have recorded)"
@@ -145,7 +142,12 @@ def _verify(kinds: Kinds) -> None:
 
 
 def _restore(kinds: Kinds) -> None:
-    verb = cast("Parser", _verb(kinds, "restore", "Restore a backup into a new place"))
+    verb = cast(
+        "Parser",
+        _verb(
+            kinds, "restore", "Restore a stream from a backup, or write a copy of its checkpoints"
+        ),
+    )
     verb.fill = _fill_restore
 
 
@@ -153,13 +155,23 @@ def _fill_restore(verb: argparse.ArgumentParser) -> None:
     from airflow_streaming.checkpoints.restore.replay import ACCEPTABLE  # not for the other verbs
 
     _add_backup(verb)
-    verb.add_argument(
-        "--to", type=place, metavar="NEW_URI", help="new folder of the checkpoints; must be empty"
+    what = verb.add_mutually_exclusive_group(required=True)
+    what.add_argument(
+        "--to",
+        type=place,
+        metavar="NEW_URI",
+        help="write a copy of the checkpoints to this folder, which must be empty; no stream is changed",
     )
-    verb.add_argument(
+    what.add_argument(
         "--stream",
         metavar="NAME",
         help="stream of the home whose next start continues from the backup",
+    )
+    verb.add_argument(
+        "--checkpoint",
+        type=place,
+        metavar="NEW_URI",
+        help="with --stream: empty folder of its new checkpoints (default: beside the present ones)",
     )
     verb.add_argument(
         "--dry-run", action="store_true", help="show what the restore would do, and write nothing"

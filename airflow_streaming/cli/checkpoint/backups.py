@@ -66,14 +66,16 @@ def backup(arguments: Namespace, person: Person | None) -> int:
     from airflow_streaming.checkpoints.backup.backup import check_places, take_backup
     from airflow_streaming.checkpoints.backup.live_copy import sources_of
 
-    stream = check_stream_name(arguments.stream or name_for(arguments.uri))
+    if arguments.store is None:
+        raise SpecError("The backup of a URI needs a backup store: give --store STORE.")
+    stream = check_stream_name(arguments.name or name_for(arguments.uri))
     sources = _with_sinks(sources_of(open_folders(arguments.uri)), sink_logs(arguments) or {})
     # Before the store is made: a wrong place is left as it is.
-    check_places(sources, arguments.to)
+    check_places(sources, arguments.store)
     with progress() as told:
         taken = take_backup(
             sources,
-            open_backup_store(arguments.to, create=True),
+            open_backup_store(arguments.store, create=True),
             stream=stream,
             origin=Origin.MANUAL,
             by=_name_of(person),
@@ -86,9 +88,18 @@ def backup(arguments: Namespace, person: Person | None) -> int:
 def back_up_of_home(stream: StreamHome, arguments: Namespace, person: Person) -> int:
     """Back up the checkpoints of a stream."""
     # Not at the top: a backup of a checkpoint does without a home.
-    from airflow_streaming.checkpoints.backup.stream_backup import BackupRequest, back_up_stream
+    from airflow_streaming.checkpoints.backup.stream_backup import (
+        BackupRequest,
+        back_up_stream,
+        default_store,
+    )
 
-    store = open_backup_store(arguments.to, create=True, home=stream.store)
+    if arguments.name is not None:
+        raise SpecError(
+            "--name is for the backup of a URI; that of a stream has the stream's name."
+        )
+    uri = arguments.store or default_store(stream.store.uri)
+    store = open_backup_store(uri, create=True, home=stream.store)
     with progress() as told:
         asked = BackupRequest(
             origin=Origin.MANUAL,

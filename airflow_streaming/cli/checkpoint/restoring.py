@@ -65,13 +65,10 @@ def _show_copy(arguments: Namespace, copied: Cloned) -> int:
 
 
 def restore_backup(arguments: Namespace, _: Person | None) -> int:
-    """Restore a backup into a new place."""
-    if arguments.to is None:
-        raise SpecError("Where to? Give --to NEW_URI, or --stream NAME with a home.")
-    if arguments.rewind:
-        raise SpecError(
-            "Only the sinks of a stream can be put back: give --stream NAME with a home."
-        )
+    """Write a copy of the checkpoints of a backup."""
+    for option in ("rewind", "checkpoint"):
+        if getattr(arguments, option):
+            raise SpecError(f"--{option} is for the restore of a stream: give --stream NAME.")
     store = open_backup_store(arguments.store)
     where = Place(to=arguments.to, sink_logs=sink_logs(arguments))
     backup_id, accept = arguments.backup_id, arguments.accept
@@ -102,7 +99,7 @@ def restore_of_home(stream: StreamHome, arguments: Namespace, person: Person) ->
     backup_id = arguments.backup_id
     with progress() as told:
         asked = RestoreRequest(
-            to=arguments.to,
+            checkpoint=arguments.checkpoint,
             accept=arguments.accept,
             sink_logs=sink_logs(arguments),
             rewind=arguments.rewind,

@@ -24,7 +24,7 @@ from airflow_streaming.cli.common import (
 )
 from airflow_streaming.cli.known_home import lane_named, open_known
 from airflow_streaming.cli.output import NOT_WRITTEN, answer, progress, write_page
-from airflow_streaming.cli.spark.runtime import runtime_named, script_of
+from airflow_streaming.cli.spark.runtime import program_as_deployed, runtime_named, script_of
 from airflow_streaming.exceptions import CheckpointError, RecordError, SpecError, closed
 from airflow_streaming.gates.change_gate import Versions, gate_change, without_secrets
 from airflow_streaming.gates.findings import GateDecision, GateReport
@@ -33,7 +33,6 @@ from airflow_streaming.gates.version_gate import gate_version
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.spark.failures import presentable
 from airflow_streaming.model.spark.plan import QueryPlan, ScriptPlan
-from airflow_streaming.model.spark.secrets import REDACTED
 from airflow_streaming.model.wire import MAX_RECORD_BYTES, parse_json
 from airflow_streaming.reports.gate import gate_report, plan_report, rules_report
 from airflow_streaming.reports.markdown import markdown
@@ -280,15 +279,20 @@ def _only_name(plans: Sequence[QueryPlan]) -> str:
     return plans[0].query if plans else ""
 
 
-def planned_script(arguments: argparse.Namespace, script: str) -> ScriptPlan:
+def planned_script(
+    arguments: argparse.Namespace, script: str, home: StreamHome | None = None
+) -> ScriptPlan:
     """
-    Return the plan of a script.
+    Return the plan of a script, which runs as the deployment of a stream where one is given.
 
-    :raises SpecError: no runtime was named.
+    :raises SpecError: no runtime was named, or a file of the deployment is not here.
     """
     if arguments.runtime is None:
         raise SpecError("Which Spark plans the script? Give --runtime, or --plan with a plan.")
-    program = script_of(arguments, script)
+    if home is None:
+        program = script_of(arguments, script)
+    else:
+        program = program_as_deployed(arguments, script, home)
     with progress() as told:
         return plan_script(program, runtime_named(arguments.runtime), progress=told)
 
@@ -347,12 +351,10 @@ def _gate_version(arguments: argparse.Namespace, home: StreamHome | None) -> Gat
 
 def _gate_change(arguments: argparse.Namespace, home: StreamHome | None) -> GateReport:
     _refuse_unused(arguments)
-    if home is not None and (arguments.script is not None or arguments.old_script is not None):
-        _run_as_deployed(arguments, home)
     new = (
         _with_conf(read_planned(arguments.plan), dict(arguments.conf))
         if arguments.plan is not None
-        else planned_script(arguments, arguments.script)
+        else planned_script(arguments, arguments.script, home)
     )
     old, old_problem = _old(arguments, home)
     if arguments.query is not None:
@@ -378,30 +380,19 @@ def _gate_change(arguments: argparse.Namespace, home: StreamHome | None) -> Gate
     )
 
 
-def _run_as_deployed(arguments: argparse.Namespace, home: StreamHome) -> None:
-    """Have the scripts planned as the stream's deployment runs, but for what the command says itself."""
-    deployment = home.newest_deployment()
-    if deployment is None:
-        return
-    if not arguments.arguments:
-        arguments.arguments = deployment.arguments(open_known(arguments.home).store.uri)
-    told = {key: value for key, value in deployment.conf.items() if value != REDACTED}
-    arguments.conf = [*{**told, **dict(arguments.conf)}.items()]
-
-
 def _is_deployed(arguments: argparse.Namespace, home: StreamHome | None) -> bool:
     """Tell whether the script is known to be the one that the stream runs, with its arguments."""
     deployment = None if home is None else home.newest_deployment()
     if deployment is None or arguments.script is None or arguments.old_script or arguments.old_plan:
         return False
     if deployment.py_files or deployment.jars or deployment.packages or deployment.files:
-        # The command line is not given these, so nothing is known of them.
+        # Their content may have changed since the deployment was recorded.
         return False
     given = script_of(arguments, arguments.script)
-    uri = open_known(arguments.home).store.uri
-    return hashlib.sha256(given.source).hexdigest() == deployment.application_sha256 and list(
-        given.arguments
-    ) == deployment.arguments(uri)
+    known = deployment.arguments(open_known(arguments.home).store.uri)
+    return hashlib.sha256(given.source).hexdigest() == deployment.application_sha256 and (
+        not given.arguments or list(given.arguments) == known
+    )
 
 
 def _refuse_unused(arguments: argparse.Namespace) -> None:
@@ -432,7 +423,7 @@ def _old(arguments: argparse.Namespace, home: StreamHome | None) -> tuple[Sequen
     if arguments.old_plan is not None:
         planned = read_planned(arguments.old_plan)
     elif arguments.old_script is not None:
-        planned = planned_script(arguments, arguments.old_script)
+        planned = planned_script(arguments, arguments.old_script, home)
     if planned is not None:
         return planned.queries, planned.problem
     return () if home is None else home.newest_plans(), ""

@@ -124,14 +124,15 @@ def _add_comparison(group: argparse._ArgumentGroup) -> None:
 
 
 def _compared(arguments: argparse.Namespace, home: StreamHome | None) -> int:
-    from airflow_streaming.cli.spark.runtime import runtime_named, script_of
+    from airflow_streaming.cli.spark.runtime import runtime_named
     from airflow_streaming.gates.rehearsal_compare import findings_after
     from airflow_streaming.reports.gate import gate_report
     from airflow_streaming.reports.markdown import markdown
     from airflow_streaming.spark_jobs.rehearsal_compare import Version, compare_versions
 
     new = Version(
-        program=script_of(arguments, arguments.script), runtime=runtime_named(arguments.runtime)
+        program=_program(arguments, arguments.script, home),
+        runtime=runtime_named(arguments.runtime),
     )
     old = Version(
         program=_old_program(arguments, home),
@@ -154,13 +155,20 @@ def _compared(arguments: argparse.Namespace, home: StreamHome | None) -> int:
     return CODES[report.decision]
 
 
+def _program(arguments: argparse.Namespace, script: str, home: StreamHome | None) -> Program:
+    from airflow_streaming.cli.spark.runtime import program_as_deployed, script_of
+
+    if home is None:
+        return script_of(arguments, script)
+    return program_as_deployed(arguments, script, home, is_scratch=True)
+
+
 def _old_program(arguments: argparse.Namespace, home: StreamHome | None) -> Program:
     from airflow_streaming.cli.known_home import open_known
-    from airflow_streaming.cli.spark.runtime import script_of
     from airflow_streaming.spark_jobs.runner import deployed_program
 
     if arguments.old_script is not None:
-        return script_of(arguments, arguments.old_script)
+        return _program(arguments, arguments.old_script, home)
     if home is None:
         raise SpecError("What is the new version compared with? Give --old-script.")
     known, deployment = open_known(arguments.home), home.newest_deployment()
@@ -177,7 +185,7 @@ def run(arguments: argparse.Namespace) -> int:
     :raises StreamingError: a store is not available, or Spark could not be started.
     """
     # Not at the top: help and wrong use do without all that reads and runs checkpoints.
-    from airflow_streaming.cli.spark.runtime import runtime_named, script_of
+    from airflow_streaming.cli.spark.runtime import runtime_named
     from airflow_streaming.reports.markdown import markdown
     from airflow_streaming.reports.rehearsal import rehearsal_report
     from airflow_streaming.spark_jobs.rehearsal import rehearse
@@ -190,7 +198,7 @@ def run(arguments: argparse.Namespace) -> int:
     with progress() as told:
         found = rehearse(
             _subject(arguments, home),
-            script_of(arguments, arguments.script),
+            _program(arguments, arguments.script, home),
             runtime_named(arguments.runtime),
             bounds=_bounds(arguments),
             compare_with=home,

@@ -8,15 +8,21 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from airflow_streaming.cli.common import OK, add_json, add_runtime, place_of
+from airflow_streaming.cli.known_home import open_known
 from airflow_streaming.cli.output import notice, show_json
-from airflow_streaming.exceptions import ApplicationNotFound, RuntimeNotFound
+from airflow_streaming.exceptions import ApplicationNotFound, RuntimeNotFound, SpecError
+from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.runtime import Runtime, expanded, resolve_runtime
+from airflow_streaming.model.jobs.drill import SCRATCH_OUTPUT
+from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.uris import is_local, local_path
 from airflow_streaming.spark_jobs.drill import RUNTIMES_VARIABLE, runtimes_from
-from airflow_streaming.spark_jobs.runner import Program, read_program
+from airflow_streaming.spark_jobs.runner import Program, program_of, read_program
 
 
 def script_of(arguments: argparse.Namespace, script: str) -> Program:
@@ -34,6 +40,53 @@ def script_of(arguments: argparse.Namespace, script: str) -> Program:
                 "in, or its URI."
             )
     return read_program(script, arguments.arguments, dict(arguments.conf))
+
+
+def program_as_deployed(
+    arguments: argparse.Namespace, script: str, home: StreamHome, *, is_scratch: bool = False
+) -> Program:
+    """
+    Return a script as the newest deployment of a stream runs: its files, configuration and arguments.
+
+    ``--conf`` replaces single settings, and arguments after ``--`` replace all of the deployment's. Without
+    a deployment the script has only these. Values that the record hides as secrets are left out.
+
+    :param is_scratch: ``{output}`` is a folder of the scratch, for a job that runs batches.
+    :raises SpecError: the deployment ships a file that this host does not have.
+    :raises ApplicationNotFound: as of ``script_of``.
+    """
+    given = script_of(arguments, script)
+    deployment = home.newest_deployment()
+    if deployment is None:
+        return given
+    _check_shipped(deployment)
+    if is_scratch:
+        deployment = replace(deployment, output=SCRATCH_OUTPUT)
+    conf = {**deployment.conf, **given.conf}
+    uri = open_known(arguments.home).store.uri
+    deployed = program_of(deployment, given.source, uri, conf)
+    return replace(
+        deployed,
+        application=given.application,
+        arguments=given.arguments or deployed.arguments,
+    )
+
+
+def _check_shipped(deployment: Deployment) -> None:
+    for place in _shipped_files(deployment):
+        if not Path(local_path(place)).exists():
+            raise SpecError(
+                f"Deployment {deployment.number} of stream {deployment.stream!r} ships {place}, and "
+                "this host has no such file. Run the command on a host that has it, or copy it there."
+            )
+
+
+def _shipped_files(deployment: Deployment) -> Iterator[str]:
+    for shipped in (*deployment.py_files, *deployment.jars, *deployment.files):
+        # A name after a hash is the file's name for the application.
+        place = shipped.partition("#")[0]
+        if is_local(place):
+            yield place
 
 
 def runtime_named(name: str) -> Runtime:

@@ -28,6 +28,7 @@ from typing import Any, Final
 from airflow_streaming.driver.errors import log_to_stderr, logger
 from airflow_streaming.driver.exit_status import ScriptState
 from airflow_streaming.driver.jobs.caller import leave_with_caller
+from airflow_streaming.driver.jobs.chosen_sink import SinkRefused
 from airflow_streaming.driver.jobs.drill import later, leave_after
 from airflow_streaming.driver.jobs.rehearsal_bags import SteppedRun, bag_of, state_events
 from airflow_streaming.driver.jobs.scratch_patch import (
@@ -338,10 +339,41 @@ class Rehearsal:
                 compares=self._order.compares,
             )
         )
+        self._check_sink(query.folder, asked.writer)
         ended = run.go(asked.writer)
         if {q.folder for q in self._order.queries} <= self._ran:
             self._leave_soon()
         return ended
+
+    def _check_sink(self, query: str, starter: Starter) -> None:
+        """
+        Report the sink that the script chose.
+
+        :raises SinkRefused: Spark would refuse it; the script gets that where it would get Spark's error.
+        """
+        chosen = starter.sink()
+        if chosen is None:
+            return
+        self._tell(
+            RehearsalEvent(
+                seen=Seen.SINK,
+                query=query,
+                sink=chosen.sink,
+                output_mode=chosen.output_mode,
+                subject=chosen.missing_topic,
+            )
+        )
+        if chosen.refusal:
+            sentence = f"Spark refuses the sink. {chosen.refusal.rstrip('.')}."
+            self._tell(
+                RehearsalEvent(
+                    seen=Seen.FAILED,
+                    query=query,
+                    text=sentence,
+                    remedy="Change the sink as Spark's sentence says.",
+                )
+            )
+            raise SinkRefused(sentence)
 
     def _new_query(self, asked: QueryStart) -> DrilledQuery:
         name = asked.name or asked.location or f"unnamed query {len(self._new) + 1}"

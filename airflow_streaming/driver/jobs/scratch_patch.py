@@ -20,9 +20,17 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from airflow_streaming.driver.jobs.chosen_sink import ChosenSink, chosen_sink
 from airflow_streaming.driver.monitoring.spark_query import QueryError
 from airflow_streaming.driver.patching import call_original, patch_method
-from airflow_streaming.driver.plan.writer_settings import location_of, notes_of, take_notes
+from airflow_streaming.driver.plan.writer_settings import (
+    WriterSettings,
+    listen,
+    location_of,
+    notes_of,
+    said_on,
+    take_notes,
+)
 from airflow_streaming.driver.script import check_classic, is_connect
 from airflow_streaming.model.jobs.drill import DrilledQuery, is_kept_back
 from airflow_streaming.model.spark.failures import with_core
@@ -174,10 +182,18 @@ class Starter:
 
     :param start: The method that starts it; ``foreach_batch`` the one that sets a function, both
         as they were before they were patched.
+    :param said: What the script has said of the sink and its options.
     """
 
-    def __init__(self, writer: Any, start: Any, foreach_batch: Any = None) -> None:
+    def __init__(
+        self,
+        writer: Any,
+        start: Any,
+        foreach_batch: Any = None,
+        said: WriterSettings | None = None,
+    ) -> None:
         self._writer, self._start, self._foreach_batch = writer, start, foreach_batch
+        self._said = said or WriterSettings()
 
     @property
     def session(self) -> Any:
@@ -192,6 +208,10 @@ class Starter:
     def left_out(self) -> tuple[str, ...]:
         """Return the functions that the script has set and that are not called."""
         return tuple(self._writer.__dict__.get(_LEFT_OUT, ()))
+
+    def sink(self) -> ChosenSink | None:
+        """Return the sink that the script chose, with what Spark says of it."""
+        return chosen_sink(self._writer, self._said)
 
     def begin(self, copy: str, *, once: bool, checks_schema: bool, take: Take | None = None) -> Any:
         """
@@ -266,10 +286,12 @@ class Patches:
                 setattr(writer, name, _pass_over)
 
         def begin(_: Any, writer: Any, given: Mapping[str, Any]) -> Any:
-            return self._start(Starter(writer, start, foreach_batch), writer, given)
+            said = said_on(writer).begun(given)
+            return self._start(Starter(writer, start, foreach_batch, said), writer, given)
 
         for name in ("start", "toTable"):
             patch_method(writer, name, begin)
+        listen(writer)
 
     def _start(self, starter: Starter, writer: Any, given: Mapping[str, Any]) -> Any:
         options = given.get("options", {})

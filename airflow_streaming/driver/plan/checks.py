@@ -1,13 +1,14 @@
 """
 What Spark checks only when a streaming query starts, asked for without starting anything.
 
-Whether the plan can be run as a stream in its output mode, and whether the sink takes the mode, the
-columns and the partitioning. What cannot be asked becomes a note; it is never silently passed over.
+Whether the plan can be run as a stream in its output mode, and whether files and Kafka take the columns and
+partitions. A check that cannot be made becomes a note. The gates hold further checks as a table,
+``gates.start_checks``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 _FILES: Final = frozenset({"parquet", "json", "csv", "orc", "text", "avro", "xml"})
@@ -23,6 +24,7 @@ def refusal_of(
     form: str,
     partitioned_by: Sequence[str],
     trigger: str,
+    options: Mapping[str, str],
     notes: list[str],
 ) -> str:
     """
@@ -31,15 +33,15 @@ def refusal_of(
     :param frame: The streaming rows in the JVM.
     :param sink: ``file`` or any other, as in ``SinkPlan``.
     :param form: Format of a file sink.
+    :param options: Of the writer, with keys in small letters.
     :param notes: Gets a sentence for a check that could not be made.
     """
     asked = _Checks(frame, gateway)
     found = asked.plan(mode, trigger)
     if not found and sink == "file" and form in _FILES:
-        if mode != "append":
-            found = f"A file sink writes in append mode only, and the query is in {mode} mode."
-        else:
-            found = asked.columns(form, partitioned_by)
+        found = asked.columns(form, partitioned_by)
+    if not found and sink == "kafka":
+        found = asked.kafka(options)
     notes += asked.notes
     return found
 
@@ -68,7 +70,7 @@ class _Checks:
         return self._refused("of the plan", lambda: check(plan, outputs))
 
     def columns(self, form: str, partitioned_by: Sequence[str]) -> str:
-        """Ask whether files can hold the columns."""
+        """Ask whether files can hold the columns and folders the partition columns."""
         try:
             schema = self._frame.schema()
             conf = self._frame.sparkSession().sessionState().conf()
@@ -79,10 +81,33 @@ class _Checks:
                 made = self._made(made.fallbackFileFormat())
         except Exception as err:  # noqa: BLE001 - as above
             return self._note("of the columns", err)
-        missing = self._partitions(schema, partitioned_by, case=bool(conf.caseSensitiveAnalysis()))
-        if not missing and form == "text":
-            missing = _text_refusal(schema, partitioned_by)
-        return missing or self._refused("of the columns", lambda: self._verify(made, schema))
+        if partitioned_by:
+            names = self._gateway.jvm.PythonUtils.toSeq([*partitioned_by])
+            matters = bool(conf.caseSensitiveAnalysis())
+            check = datasources.PartitioningUtils.validatePartitionColumn
+            found = self._refused("of the partitions", lambda: check(schema, names, matters))
+            if found:
+                return found
+        return self._refused("of the columns", lambda: self._verify(made, schema))
+
+    def kafka(self, options: Mapping[str, str]) -> str:
+        """Ask the connector whether it takes the columns and options; no broker is asked."""
+        jvm = self._gateway.jvm
+        try:
+            told = jvm.java.util.HashMap()
+            for key, value in options.items():
+                told.put(key, value)
+            java = self._sql.util.CaseInsensitiveStringMap(told)
+            conf = self._frame.sparkSession().sessionState().conf()
+            kind = self._sql.execution.datasources.DataSource.lookupDataSource("kafka", conf)
+            none = jvm.java.util.Optional.empty()
+            info = self._sql.connector.write.LogicalWriteInfoImpl(
+                "plan", self._frame.schema(), java, none, none
+            )
+            builder = self._made(kind).getTable(java).newWriteBuilder(info)
+        except Exception as err:  # noqa: BLE001 - a vendor's connector; the gates have the same checks as a table
+            return _sentence(err) if _is_of_spark(err) else ""
+        return self._refused("of the Kafka sink", lambda: builder.build().toStreaming())
 
     def _verify(self, made: Any, schema: Any) -> None:
         utils = self._sql.execution.datasources.DataSourceUtils
@@ -92,21 +117,6 @@ class _Checks:
             if _is_of_spark(err):
                 raise
             utils.verifySchema(made, schema)
-
-    def _partitions(self, schema: Any, partitioned_by: Sequence[str], *, case: bool) -> str:
-        names = [str(name) for name in schema.fieldNames()]
-        twice = _twice(names if case else [name.lower() for name in names])
-        if twice:
-            return f"A column is there twice: {', '.join(twice)}."
-        if not partitioned_by:
-            return ""
-        known = set(names) if case else {name.lower() for name in names}
-        gone = [n for n in partitioned_by if (n if case else n.lower()) not in known]
-        if gone:
-            return f"There is no column to partition by: {', '.join(gone)}."
-        if len(set(partitioned_by)) >= len(names):
-            return "All columns are partition columns, and no column is left for the files."
-        return ""
 
     def _made(self, kind: Any) -> Any:
         constructor = kind.getConstructor(self._none("java.lang.Class"))
@@ -130,17 +140,6 @@ class _Checks:
     def _note(self, what: str, err: Exception) -> str:
         self.notes.append(f"Spark's own check {what} could not be made: {type(err).__name__}.")
         return ""
-
-
-def _twice(names: Sequence[str]) -> list[str]:
-    return sorted({name for name in names if names.count(name) > 1})
-
-
-def _text_refusal(schema: Any, partitioned_by: Sequence[str]) -> str:
-    left = [field for field in schema.fields() if field.name() not in partitioned_by]
-    if len(left) == 1 and str(left[0].dataType().typeName()) == "string":
-        return ""
-    return f"Text files hold one column of text, and the query has {len(left)} columns."
 
 
 def _is_of_spark(err: Exception) -> bool:

@@ -19,11 +19,13 @@ from airflow_streaming.driver.errors import ErrorBoundary
 from airflow_streaming.driver.plan.reading import Taken, read_plan, take
 from airflow_streaming.exceptions import HomeUnavailable, RecordError
 from airflow_streaming.model.names import Layout
-from airflow_streaming.model.spark.plan import QueryPlan
+from airflow_streaming.model.spark.plan import QueryPlan, SinkPlan
 from airflow_streaming.model.storage import Store
 
 RETRY_SECONDS: Final = 10.0
 """Rest between two tries to reach a home that is away."""
+MOST_WRITES: Final = 20
+"""Sinks of one query's function that are recorded; a function may write another folder in each batch."""
 
 
 class PlanKeeper:
@@ -49,7 +51,9 @@ class PlanKeeper:
         self._read, self._retry, self._on_read = read, retry, on_read
         self._faults = ErrorBoundary()
         self._lock = threading.Lock()
-        self._waiting: deque[Taken] = deque()
+        self._waiting: deque[Taken | QueryPlan] = deque()
+        self._written: dict[str, QueryPlan] = {}
+        self._writes: dict[str, tuple[SinkPlan, ...]] = {}
         self._thread: threading.Thread | None = None
         self._finishing = threading.Event()
 
@@ -78,12 +82,26 @@ class PlanKeeper:
     def keep(self, taken: Taken) -> None:
         """Have a plan read and recorded, soon."""
         with self._lock:
-            self._waiting.append(taken)
-            if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._work, name="airflow-streaming-plans", daemon=True
-                )
-                self._thread.start()
+            self._enqueue(taken)
+
+    def wrote(self, query: str, sink: SinkPlan) -> None:
+        """Have a sink that the function of a query writes recorded beside its plan, soon and once."""
+        with self._lock:
+            known = self._writes.get(query, ())
+            if sink in known or len(known) >= MOST_WRITES:
+                return
+            self._writes[query] = (*known, sink)
+            # A plan that is still to be read gets the sink when it is written.
+            if query in self._written:
+                self._enqueue(self._written[query])
+
+    def _enqueue(self, one: Taken | QueryPlan) -> None:
+        self._waiting.append(one)
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=self._work, name="airflow-streaming-plans", daemon=True
+            )
+            self._thread.start()
 
     def finish(self) -> None:
         """Wait until all plans are recorded; a home that is away is tried once more only."""
@@ -94,14 +112,17 @@ class PlanKeeper:
             thread.join()
 
     def _work(self) -> None:
-        while (taken := self._next()) is not None:
-            with self._faults.contained(f"Recording the plan of query {taken.query!r}"):
-                plan = self._read(taken)
-                if self._on_read is not None:
-                    self._on_read(plan)
-                self._write(plan)
+        while (one := self._next()) is not None:
+            with self._faults.contained(f"Recording the plan of query {one.query!r}"):
+                self._write(one if isinstance(one, QueryPlan) else self._planned(one))
 
-    def _next(self) -> Taken | None:
+    def _planned(self, taken: Taken) -> QueryPlan:
+        plan = self._read(taken)
+        if self._on_read is not None:
+            self._on_read(plan)
+        return plan
+
+    def _next(self) -> Taken | QueryPlan | None:
         with self._lock:
             if self._waiting:
                 return self._waiting.popleft()
@@ -109,6 +130,9 @@ class PlanKeeper:
             return None
 
     def _write(self, plan: QueryPlan) -> None:
+        with self._lock:
+            self._written[plan.query] = plan
+            plan = replace(plan, writes=self._writes.get(plan.query, ()))
         path, data = (
             self._layout.place(QueryPlan, epoch=self._epoch, query=plan.query),
             _as_bytes(plan),

@@ -17,6 +17,7 @@ from airflow_streaming.driver.errors import log_to_stderr
 from airflow_streaming.driver.exit_status import ScriptState
 from airflow_streaming.driver.jobs.caller import leave_with_caller
 from airflow_streaming.driver.jobs.drill import later, leave_after
+from airflow_streaming.driver.jobs.refused_sources import listen_to_reader
 from airflow_streaming.driver.jobs.scratch_patch import (
     Absent,
     patch_builder,
@@ -28,10 +29,10 @@ from airflow_streaming.driver.plan.functions import set_own_places
 from airflow_streaming.driver.plan.reading import read_plan, take
 from airflow_streaming.driver.plan.state_variables import Variables
 from airflow_streaming.driver.plan.writer_settings import listen, location_of, notes_of, take_notes
-from airflow_streaming.driver.script import check_classic, is_connect, run_program
+from airflow_streaming.driver.script import check_classic, error_of, is_connect, run_program
 from airflow_streaming.exceptions import DriverRefusal
 from airflow_streaming.model.spark.own_places import OwnPlaces
-from airflow_streaming.model.spark.plan import PlanOrder, QueryPlan, ScriptPlan
+from airflow_streaming.model.spark.plan import PlanOrder, QueryPlan, RefusedSource, ScriptPlan
 
 SCRIPT_GRACE: Final = 20.0
 """Seconds a script may continue after the last query that it would have started."""
@@ -55,6 +56,7 @@ class Planning:
         self._order = order
         set_own_places(OwnPlaces(output=order.output, checkpoint=order.checkpoint))
         self._queries: list[QueryPlan] = []
+        self._refused: list[RefusedSource] = []
         self._variables = Variables()
         self._leaving: Any = None
 
@@ -79,9 +81,12 @@ class Planning:
         check_classic(is_connect(os.environ, {}))
         from pyspark.sql import GroupedData, SparkSession
         from pyspark.sql.streaming.query import StreamingQueryManager
-        from pyspark.sql.streaming.readwriter import DataStreamWriter
+        from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
 
         self.patch_writer(DataStreamWriter)
+        listen_to_reader(
+            DataStreamReader, self._refused.append, lambda err: sentence_of(error_of(err))
+        )
         self._variables.patch(GroupedData)
         patch_manager(StreamingQueryManager)
         patch_builder(SparkSession.Builder)
@@ -127,6 +132,7 @@ class Planning:
             spark=self._queries[0].spark if self._queries else _version(),
             queries=tuple(self._queries),
             problem=" ".join(filter(None, [problem, *self._variables.notes])),
+            refused=tuple(self._refused),
         )
         result = Path(self._order.result)
         beside = result.with_name(f".{result.name}")

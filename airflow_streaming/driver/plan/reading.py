@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from airflow_streaming.driver.errors import logger
+from airflow_streaming.driver.output_places.sink_target import default_fs, resolved
 from airflow_streaming.driver.plan.checks import refusal_of
 from airflow_streaming.driver.plan.expressions import Names, Wording
 from airflow_streaming.driver.plan.hidden import Hidden
@@ -97,7 +98,7 @@ def read_conf(session: Any) -> dict[str, str]:
 
 _NOT_FILES: Final = frozenset({"foreach", "foreachbatch", "console", "memory", "noop", "kafka"})
 _FILES: Final = frozenset({"parquet", "json", "csv", "orc", "text", "avro", "xml"})
-_KNOWN_ELSEWHERE: Final = frozenset({"checkpointlocation", "path", "topic", "queryname"})
+_KNOWN_ELSEWHERE: Final = frozenset({"checkpointlocation", "path", "queryname"})
 _DEFAULT_FORMAT: Final = "spark.sql.sources.default"
 
 
@@ -118,6 +119,7 @@ class Taken(NamedTuple):
     default_format: str
     settings: Mapping[str, str] = MappingProxyType({})
     notes: tuple[str, ...] = ()
+    default_fs: str = "file:///"
 
 
 def default_format(session: Any) -> str:
@@ -150,6 +152,7 @@ def take(writer: Any, given: Mapping[str, Any], *, query: str, checkpoint: str) 
         default_format=default_format(session),
         settings=settings,
         notes=notes,
+        default_fs=default_fs(session.sparkContext),
     )
 
 
@@ -199,6 +202,7 @@ def _refusal(taken: Taken, mode: str, sink: SinkPlan, notes: list[str]) -> str:
             form=sink.format,
             partitioned_by=sink.partitioned_by,
             trigger=taken.said.processing_trigger,
+            options=taken.said.options,
             notes=notes,
         )
     except Exception as err:  # noqa: BLE001 - as above
@@ -310,8 +314,12 @@ def sink_of(said: WriterSettings, usual_format: str) -> SinkPlan:
         sink = said.format if "." in said.format else form
     if sink == "kafka":
         target = said.options.get("topic", "")
+    elif sink == "memory":
+        target = said.name
     elif said.function:
         target = said.function
+    # A sink of any other format names its topic, e.g. a Python data source, by an option of its own.
+    elsewhere = _KNOWN_ELSEWHERE | ({"topic"} if sink == "kafka" else set())
     options = dict(redact(said.options))
     return SinkPlan(
         sink=sink,
@@ -319,7 +327,7 @@ def sink_of(said: WriterSettings, usual_format: str) -> SinkPlan:
         target=mask_password(target),
         partitioned_by=said.partitioned_by,
         code=said.code,
-        options={key: value for key, value in options.items() if key not in _KNOWN_ELSEWHERE},
+        options={key: value for key, value in options.items() if key not in elsewhere},
     )
 
 
@@ -331,4 +339,9 @@ def _sink(taken: Taken, notes: list[str]) -> SinkPlan:
         notes.append(
             f"The columns that arrive at the sink could not be read: {type(err).__name__}."
         )
-    return replace(sink_of(taken.said, taken.default_format), schema=schema)
+    sink = replace(sink_of(taken.said, taken.default_format), schema=schema)
+    try:
+        return resolved(sink, taken.frame, taken.default_fs)
+    except Exception as err:  # noqa: BLE001 - as above
+        notes.append(f"The place of the sink could not be resolved: {type(err).__name__}.")
+        return sink

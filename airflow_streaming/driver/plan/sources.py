@@ -14,7 +14,8 @@ from airflow_streaming.model.spark.secrets import mask_password
 SOURCES: Final = frozenset({"StreamingRelation", "StreamingRelationV2"})
 _FIELD, _PAIR = "\x1e", " -> "
 _FILE: Final = "FileSource["
-_TOPICS: Final = ("subscribe", "subscribepattern", "assign")
+_FIXED_SCHEMAS: Final = frozenset({"text", "binaryfile"})
+TOPICS: Final = ("subscribe", "subscribepattern", "assign")
 
 
 def sources_of(tree: Node, plan: Any, notes: list[str]) -> tuple[SourcePlan, ...]:
@@ -67,7 +68,10 @@ def _source(leaf: Node, relation: Any) -> SourcePlan:
         format=form,
         paths=tuple(map(mask_password, paths)),
         schema=output_of(leaf),
-        options={k: v for k, v in redact(options).items() if k not in ("path", *_TOPICS)},
+        options={k: v for k, v in redact(options).items() if k not in ("path", *TOPICS)},
+        inferred=source == "file"
+        and form not in _FIXED_SCHEMAS
+        and bool(relation.dataSource().userSpecifiedSchema().isEmpty()),
     )
 
 
@@ -82,7 +86,7 @@ def _called(leaf: Node, relation: Any, *, is_old: bool) -> tuple[str, str]:
 
 def places_of(source: str, options: Mapping[str, str]) -> list[str]:
     """Return where a source reads: its path, or the topics of Kafka and of sources that take its options."""
-    topics = [f"{key} {options[key]}" for key in _TOPICS if options.get(key)]
+    topics = [f"{key} {options[key]}" for key in TOPICS if options.get(key)]
     path = options.get("path") if source != "kafka" else None
     return [*topics, path] if path else topics
 

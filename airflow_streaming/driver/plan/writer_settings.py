@@ -102,6 +102,7 @@ class WriterSettings:
     :param function: Name of the function of ``foreach`` or ``foreachBatch``.
     :param code: Fingerprint of that function.
     :param path: Given to ``start``; ``table`` to ``toTable``.
+    :param name: Name of the query.
     """
 
     format: str = ""
@@ -112,6 +113,7 @@ class WriterSettings:
     code: str = ""
     path: str = ""
     table: str = ""
+    name: str = ""
     options: Mapping[str, str] = field(default_factory=dict)
 
     def begun(self, given: Mapping[str, Any]) -> WriterSettings:
@@ -124,6 +126,7 @@ class WriterSettings:
             partitioned_by=_columns((given.get("partitionBy") or self.partitioned_by,)),
             path=_text(path) or self.path,
             table=_text(given.get("tableName")),
+            name=_text(given.get("queryName")) or self.name,
         )
 
     def with_options(self, options: Mapping[str, Any]) -> WriterSettings:
@@ -199,6 +202,7 @@ _NOTES: Final[Mapping[str, Note]] = {
     "foreachBatch": _of_function("foreachBatch"),
     "option": _of_option,
     "options": lambda said, args, kwargs: said.with_options(kwargs),
+    "queryName": lambda said, args, kwargs: replace(said, name=_text(_first(args, kwargs))),
 }
 
 

@@ -31,7 +31,8 @@ from airflow_streaming.gates.change.operators import (
 )
 from airflow_streaming.gates.change.pair import offsets_file, plain_type, shown, signature, types_of
 from airflow_streaming.gates.change.projection import kept_aggregates
-from airflow_streaming.gates.change.sources import KAFKA, NAMING, NUMBER, TOPICS, TYPE, reads
+from airflow_streaming.gates.change.sources import KAFKA, NAMING, NUMBER, TYPE
+from airflow_streaming.gates.change.topics import partitions_of, topics_against
 from airflow_streaming.gates.change.user_state import (
     ENCODING,
     compare_variables,
@@ -355,13 +356,11 @@ def _held(source: SourcePlan, position: SourcePosition, file: str) -> Iterator[G
 
 
 def _held_topics(source: SourcePlan, position: SourcePosition, file: str) -> Iterator[GateFinding]:
-    # A pattern and an assignment are texts of their own, which no offset shows.
-    is_list = all(told.startswith("subscribe ") for told in source.paths)
-    if not is_list or not source.paths or not isinstance(position.offset, Mapping):
+    held = partitions_of(position)
+    if held is None:
         return
-    topics = sorted(position.offset)
-    if topics != sorted(reads(source)):
-        yield TOPICS.found(old=", ".join(topics), new=", ".join(reads(source)), evidence=file)
+    for rule in topics_against(held, source):
+        yield rule.found(old=", ".join(sorted(held)), new=", ".join(source.paths), evidence=file)
 
 
 _MODE: Final = "outputMode"

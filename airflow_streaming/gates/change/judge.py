@@ -23,6 +23,7 @@ from airflow_streaming.gates.change import (
     source_options,
     sources,
     steps,
+    topics,
     user_state,
 )
 from airflow_streaming.gates.change.checkpoint import (
@@ -48,7 +49,7 @@ from airflow_streaming.gates.change.settings import (
     pinned_against,
 )
 from airflow_streaming.gates.change.sinks import FOREACH, VIEWS, judge_sink, judge_skipping
-from airflow_streaming.gates.change.sources import judge_sources, place
+from airflow_streaming.gates.change.sources import judge_source_remarks, judge_sources, place
 from airflow_streaming.gates.change.steps import judge_steps
 from airflow_streaming.gates.findings import (
     GateDecision,
@@ -58,8 +59,9 @@ from airflow_streaming.gates.findings import (
     report_of,
 )
 from airflow_streaming.gates.rules import Rule, rule_named
+from airflow_streaming.gates.start_checks.judge import StartRefusal, refusals_of, source_refusals
 from airflow_streaming.gates.stored import StoreSchema
-from airflow_streaming.model.spark.plan import OperatorKind, QueryPlan
+from airflow_streaming.model.spark.plan import OperatorKind, QueryPlan, RefusedSource
 
 SOURCES: Final = rule_named("unseen.sources")
 SINK: Final = rule_named("unseen.sink")
@@ -170,8 +172,14 @@ def match(old: Sequence[QueryPlan], new: Sequence[QueryPlan]) -> list[Matched]:
     return found
 
 
-def judge_queries(matched: Sequence[Matched], old: Sequence[QueryPlan]) -> Iterator[GateFinding]:
-    """Judge which queries come, go and move; not what is in them."""
+def judge_queries(
+    matched: Sequence[Matched], old: Sequence[QueryPlan], *, is_whole: bool = True
+) -> Iterator[GateFinding]:
+    """
+    Judge which queries come, go and move; not what is in them.
+
+    :param is_whole: The new script came to its end. Else it may start the queries that are missing.
+    """
     kept = {each.old.query for each in matched if each.old is not None}
     gone = [plan for plan in old if plan.query not in kept]
     for each in matched:
@@ -192,7 +200,7 @@ def judge_queries(matched: Sequence[Matched], old: Sequence[QueryPlan]) -> Itera
                 new=each.new.checkpoint or "by the query's name",
                 evidence="the checkpoint locations in the recorded plan and the new one",
             )
-    for plan in gone:
+    for plan in gone if is_whole else ():
         yield REMOVED.found(query=plan.query, old=plan.query, evidence="the new plan")
     yield from _judge_shared([each.new for each in matched])
 
@@ -256,14 +264,11 @@ def judge_change(
     :param same_files: As of ``Pair``.
     """
     found = [*judge_notes({"recorded": old, "new": new}), *_soundness(checkpoint)]
-    if new.refusal:
-        found.append(
-            REFUSES.found(f"{REFUSES.sentence} {new.refusal.rstrip('.')}.", evidence="plan mode")
-        )
     known = checkpoint if checkpoint is not None and has_begun(checkpoint) else None
+    found += _refusals(new, old if known is not None else None)
     if _is_unread(new):
         return [replace(finding, query=new.query) for finding in found]
-    found += judge_skipping(new, known)
+    found += [*judge_skipping(new, known), *judge_source_remarks(new)]
     if old is not None and not _is_unread(old):
         pair = Pair(
             old=old,
@@ -281,6 +286,31 @@ def judge_change(
     else:
         found.append(ADDED.found(new=new.query, evidence="no checkpoint with a batch"))
     return [replace(finding, query=new.query) for finding in found]
+
+
+def _refusals(new: QueryPlan, running: QueryPlan | None) -> Iterator[GateFinding]:
+    """
+    Yield why Spark refuses to start a query.
+
+    :param running: The plan of a query that has run batches: whatever it has, Spark accepts.
+    """
+    accepted = [] if running is None else refusals_of(running)
+    checked = [refusal for refusal in refusals_of(new) if refusal not in accepted]
+    yield from map(_refused, checked)
+    if new.refusal and not any(refusal.at == "sink" for refusal in checked):
+        sentence = f"{REFUSES.sentence} {new.refusal.rstrip('.')}."
+        yield REFUSES.found(sentence, evidence="plan mode")
+
+
+def _refused(refusal: StartRefusal, why: str = "") -> GateFinding:
+    check = refusal.check
+    said = f" Spark says: {why.rstrip('.')}." if why else ""
+    return REFUSES.found(
+        f"{REFUSES.sentence} {check.says}{said}",
+        new=refusal.found,
+        evidence=f"{refusal.at}; {check.source}",
+        remedy=f"Change the {check.part.value}: {check.says}",
+    )
 
 
 def has_begun(checkpoint: Checkpoint) -> bool:
@@ -363,6 +393,8 @@ def judge_script(
     same_files: SameFiles = frozenset(),
     problem: str = "",
     old_problem: str = "",
+    refused: Sequence[RefusedSource] = (),
+    spark: str = "",
 ) -> GateReport:
     """
     Return the report on a whole script, with the pattern of its deployment.
@@ -374,9 +406,16 @@ def judge_script(
     :param same_files: As of ``Pair``.
     :param problem: Why the new script came to no end in plan mode, if it did not; ``old_problem``
         the same of the old one.
+    :param refused: Sources that Spark did not open for it in plan mode.
+    :param spark: Version of that Spark.
     """
     matched = match(old, new)
-    found = [*_judge_whole(new, problem, old_problem), *judge_queries(matched, old)]
+    closed = _judge_closed(refused, spark) if problem else []
+    found = [
+        *(closed or _judge_whole(new, problem)),
+        *_judge_old(old_problem),
+        *judge_queries(matched, old, is_whole=not problem),
+    ]
     if not old and not problem:
         found += _judge_left(new, checkpoints)
     found += _judge_not_given(matched, checkpoints)
@@ -401,13 +440,25 @@ def judge_script(
     return report_of(found, pattern)
 
 
-def _judge_whole(new: Sequence[QueryPlan], problem: str, old_problem: str) -> Iterator[GateFinding]:
-    if old_problem:
-        yield OLD_PROBLEM.found(f"{OLD_PROBLEM.sentence} {old_problem}", evidence="plan mode")
+def _judge_old(problem: str) -> Iterator[GateFinding]:
+    if problem:
+        yield OLD_PROBLEM.found(f"{OLD_PROBLEM.sentence} {problem}", evidence="plan mode")
+
+
+def _judge_whole(new: Sequence[QueryPlan], problem: str) -> Iterator[GateFinding]:
     if problem:
         yield PROBLEM.found(f"{PROBLEM.sentence} {problem}", evidence="plan mode")
     elif not new:
         yield NONE_LEFT.found(evidence="plan mode")
+
+
+def _judge_closed(refused: Sequence[RefusedSource], spark: str) -> list[GateFinding]:
+    """Return why Spark did not open a source, where that is its own check and not this host's doing."""
+    return [
+        _refused(refusal, one.why)
+        for one in refused
+        for refusal in source_refusals(one.source, spark)
+    ]
 
 
 def _judge_left(
@@ -469,7 +520,9 @@ CHANGE_RULES: Final[tuple[Rule, ...]] = (
     *JUDGING_RULES,
     *sources.RULES,
     *source_options.RULES,
+    *sources.SOURCE_REMARK_RULES,
     *sources.SOURCE_SCHEMA_RULES,
+    *topics.RULES,
     *operators.RULES,
     *aggregation.RULES,
     *joins.DEDUPLICATION_RULES,

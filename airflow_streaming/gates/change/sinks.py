@@ -15,6 +15,7 @@ from airflow_streaming.gates.change.pair import Pair
 from airflow_streaming.gates.change.sources import place
 from airflow_streaming.gates.findings import GateFinding
 from airflow_streaming.gates.rules import Rule, rule_named
+from airflow_streaming.gates.start_checks.defaults import is_default_of_sink
 from airflow_streaming.model.records.upgrade import HABITS, SinkReplaySemantics
 from airflow_streaming.model.spark.plan import OPAQUE, QueryPlan, SinkPlan
 
@@ -24,8 +25,18 @@ WRITING: Final = rule_named("sink.writing")
 RETENTION: Final = rule_named("sink.retention")
 ASYNC: Final = rule_named("sink.async_progress")
 OPTIONS_VIEW: Final = rule_named("sink.view_option")
+DEFAULT: Final = rule_named("sink.default")
 OPTION: Final = rule_named("sink.option")
-SINK_OPTION_RULES: Final = (CONNECTION, CLUSTER, WRITING, RETENTION, ASYNC, OPTIONS_VIEW, OPTION)
+SINK_OPTION_RULES: Final = (
+    CONNECTION,
+    CLUSTER,
+    WRITING,
+    RETENTION,
+    ASYNC,
+    OPTIONS_VIEW,
+    DEFAULT,
+    OPTION,
+)
 _SAID_ELSEWHERE: Final = frozenset(
     {"path", "topic", "checkpointlocation", "queryname", "format", "table", "function"}
 )
@@ -39,7 +50,9 @@ def judge_sink_options(old: SinkPlan, new: SinkPlan, evidence: str) -> Iterator[
         was, now = old.options.get(key), new.options.get(key)
         if was == now:
             continue
-        rule = _rule(old.sink, key)
+        kind = old.format if old.sink == "file" else old.sink
+        is_default = all(is_default_of_sink(kind, key, value) for value in (was, now))
+        rule = DEFAULT if is_default else _rule(old.sink, key)
         yield rule.found(
             f"Option {key} changes. {rule.sentence}",
             old="not set" if was is None else was,

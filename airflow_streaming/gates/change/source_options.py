@@ -13,6 +13,7 @@ from typing import Final
 from airflow_streaming.gates.change.pair import Pair, has_endless_state
 from airflow_streaming.gates.findings import GateFinding
 from airflow_streaming.gates.rules import Rule, rule_named
+from airflow_streaming.gates.start_checks.defaults import is_default_of_source
 from airflow_streaming.model.spark.plan import SourcePlan
 
 RATE_LIMIT: Final = rule_named("source.rate_limit")
@@ -27,6 +28,8 @@ ISOLATION: Final = rule_named("source.isolation")
 CHOICE: Final = rule_named("source.choice")
 CLEANING: Final = rule_named("source.cleaning")
 RATE_VALUES: Final = rule_named("source.rate_values")
+DEFAULT: Final = rule_named("source.default")
+HEADERS: Final = rule_named("source.headers")
 OPTION: Final = rule_named("source.option")
 RULES: Final = (
     RATE_LIMIT,
@@ -41,6 +44,8 @@ RULES: Final = (
     CHOICE,
     CLEANING,
     RATE_VALUES,
+    DEFAULT,
+    HEADERS,
     OPTION,
 )
 _COUNT: Final = re.compile(r"[1-9][0-9]{0,8}")
@@ -89,7 +94,7 @@ _OF_KAFKA: Final = {
     "kafka.bootstrap.servers": CLUSTER,
     "kafka.isolation.level": ISOLATION,
     "failondataloss": DATA_LOSS,
-    "includeheaders": READING,
+    "includeheaders": HEADERS,
 }
 _OF_RATE: Final = {
     **dict.fromkeys(
@@ -117,13 +122,7 @@ def judge_options(
         was, now = old.options.get(key), new.options.get(key)
         if was == now:
             continue
-        rule = _rule(old.source, key)
-        if rule is DATA_LOSS and _guards(key, now):
-            rule = DATA_LOSS_GUARDED
-        if rule is RATE_LIMIT and now is not None and not _LIMITS[key].fullmatch(now.strip()):
-            rule = OPTION
-        if rule is READING and has_endless_state(pair.old):
-            rule = READING_BEFORE_ENDLESS
+        rule = _rule_of_change(pair, old, key, was, now)
         yield rule.found(
             f"{who}: option {key} changes. {rule.sentence}",
             old=_text(was),
@@ -131,6 +130,22 @@ def judge_options(
             evidence=f"{at}.options.{key} in {pair.shown_by_plan}",
             about=(f"{at}.options.{key}",),
         )
+
+
+def _rule_of_change(
+    pair: Pair, source: SourcePlan, key: str, was: str | None, now: str | None
+) -> Rule:
+    kind = source.format if source.source == "file" else source.source
+    if all(is_default_of_source(kind, key, value) for value in (was, now)):
+        return DEFAULT
+    rule = _rule(source.source, key)
+    if rule is DATA_LOSS and _guards(key, now):
+        return DATA_LOSS_GUARDED
+    if rule is RATE_LIMIT and now is not None and not _LIMITS[key].fullmatch(now.strip()):
+        return OPTION
+    if rule is READING and has_endless_state(pair.old):
+        return READING_BEFORE_ENDLESS
+    return rule
 
 
 def _rule(source: str, key: str) -> Rule:

@@ -3,6 +3,9 @@ Sources: number, type, order and schema.
 
 What an operator or the sink makes of it is judged there; here it is about what the source reads.
 
+Remarks on the sources of the new plan stand against no change. They name what the comparison of two plans
+cannot show: that a restart may read other rows or columns than the gate has judged.
+
 An offset log without names knows its sources by their place in the plan alone. With names (Spark
 4.2 and newer, where the checkpoint was begun with them) sources may come, go and change places.
 """
@@ -23,9 +26,11 @@ from airflow_streaming.gates.change.pair import (
     types_of,
 )
 from airflow_streaming.gates.change.source_options import judge_options
+from airflow_streaming.gates.change.topics import judge_topics
 from airflow_streaming.gates.findings import GateFinding
 from airflow_streaming.gates.rules import Rule, rule_named
-from airflow_streaming.model.spark.plan import Column, SourcePlan
+from airflow_streaming.model.spark.plan import Column, QueryPlan, SourcePlan
+from airflow_streaming.model.spark.source_replay import SourceReplay, replay_of
 
 ADDED: Final = rule_named("source.column_added")
 REMOVED: Final = rule_named("source.column_removed")
@@ -112,9 +117,8 @@ NAMED_ORDER: Final = rule_named("source.named_order")
 NAMING: Final = rule_named("source.naming")
 PATHS: Final = rule_named("source.paths")
 SAME_FILES: Final = rule_named("source.same_files")
-TOPICS: Final = rule_named("source.topics")
 FORMAT: Final = rule_named("source.format")
-RULES: Final = (NUMBER, TYPE, ORDER, NAMED, NAMED_ORDER, NAMING, PATHS, SAME_FILES, TOPICS, FORMAT)
+RULES: Final = (NUMBER, TYPE, ORDER, NAMED, NAMED_ORDER, NAMING, PATHS, SAME_FILES, FORMAT)
 KAFKA: Final = "kafka"
 
 
@@ -215,17 +219,24 @@ def _judge_one(
             evidence=pair.shown_at(f"{at}.format"),
         )
     if identity(old)[2] != identity(new)[2]:
-        is_same = (identity(old)[2], identity(new)[2]) in pair.same_files
-        rule = TOPICS if old.source == KAFKA else SAME_FILES if is_same else PATHS
-        yield rule.found(
-            f"{who} reads {', '.join(new.paths)} instead of {', '.join(old.paths)}.",
-            old=", ".join(old.paths),
-            new=", ".join(new.paths),
-            evidence="both paths listed" if is_same else f"{at}.paths in {pair.shown_by_plan}",
-            about=(f"{at}.paths",) if is_same else (),
-        )
+        judge = judge_topics if old.source == KAFKA else _judge_paths
+        yield from judge(pair, old, new, who, key)
     yield from judge_options(pair, old, new, who, at)
     yield from judge_schema(pair, old, new, who, f"{at}.schema in {pair.shown_by_plan}", at)
+
+
+def _judge_paths(
+    pair: Pair, old: SourcePlan, new: SourcePlan, who: str, key: str
+) -> Iterator[GateFinding]:
+    is_same = (identity(old)[2], identity(new)[2]) in pair.same_files
+    at = f"sources[{key}].paths"
+    yield (SAME_FILES if is_same else PATHS).found(
+        f"{who} reads {', '.join(new.paths)} instead of {', '.join(old.paths)}.",
+        old=", ".join(old.paths),
+        new=", ".join(new.paths),
+        evidence="both paths listed" if is_same else f"{at} in {pair.shown_by_plan}",
+        about=(at,) if is_same else (),
+    )
 
 
 def _is_reordered(old: Sequence[SourcePlan], new: Sequence[SourcePlan]) -> bool:
@@ -246,3 +257,31 @@ def _listed(sources: Sequence[SourcePlan]) -> str:
         " ".join(part for part in (source.source, source.format, *source.paths) if part)
         for source in sources
     )
+
+
+NOT_REPLAYABLE: Final = rule_named("source.not_replayable")
+REPLAY_UNKNOWN: Final = rule_named("source.replay_unknown")
+INFERRED: Final = rule_named("source.inferred_schema")
+SOURCE_REMARK_RULES: Final = (NOT_REPLAYABLE, REPLAY_UNKNOWN, INFERRED)
+_REMARKS: Final = {
+    SourceReplay.CANNOT: NOT_REPLAYABLE,
+    SourceReplay.UNKNOWN: REPLAY_UNKNOWN,
+}
+
+
+def judge_source_remarks(plan: QueryPlan) -> Iterator[GateFinding]:
+    """Yield a remark for each source of the new plan that a restart may read otherwise."""
+    for number, source in enumerate(plan.sources):
+        rule = _REMARKS.get(replay_of(source))
+        if rule is not None:
+            yield rule.found(
+                f"Source {number} ({source.source}): {rule.sentence}",
+                new=source.source,
+                evidence=f"sources[{number}] in the new plan",
+            )
+        if source.inferred:
+            yield INFERRED.found(
+                f"Source {number} ({', '.join(source.paths)}): {INFERRED.sentence}",
+                new=shown(source.schema),
+                evidence=f"sources[{number}] in the new plan",
+            )

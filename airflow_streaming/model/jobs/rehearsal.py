@@ -18,7 +18,7 @@ from typing import ClassVar
 from airflow_streaming.exceptions import RecordError
 from airflow_streaming.model.jobs.drill import DrilledQuery
 from airflow_streaming.model.progress import BatchProgress
-from airflow_streaming.model.spark.plan import Column
+from airflow_streaming.model.spark.plan import Column, SinkPlan
 from airflow_streaming.model.wire import Record
 
 
@@ -103,6 +103,8 @@ class Seen(StrEnum):
     """The session is there; the text is Spark's version."""
     NEW_QUERY = "new_query"
     """The script starts a query that the checkpoints do not have; it begins on an empty one."""
+    SINK = "sink"
+    """The sink that the script chose; the subject is a topic of it that the brokers do not have."""
     STARTED = "started"
     """Spark has taken the query; the columns are those of its output."""
     BATCH = "batch"
@@ -146,6 +148,7 @@ class RehearsalEvent(Record):
     :param sample: Rows of output, values as text, secrets masked.
     :param remedy: What to do about an error.
     :param digest: Of the rows, whatever their order.
+    :param sink: What the script writes to; ``output_mode`` in which mode.
     """
 
     KIND: ClassVar[str] = "rehearsal-event"
@@ -162,6 +165,8 @@ class RehearsalEvent(Record):
     ending: Ending | None = None
     remedy: str = ""
     digest: str = ""
+    sink: SinkPlan | None = None
+    output_mode: str = ""
 
 
 def read_told(data: bytes) -> list[RehearsalEvent]:

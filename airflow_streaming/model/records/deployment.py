@@ -176,6 +176,19 @@ def difference_to_dag(live: Deployment, deviation: Deviation | None) -> str:
     )
 
 
+def outlives_request(current: Deployment | None, run_started_at: datetime | None) -> bool:
+    """
+    Tell whether a live deployment is newer than a run, so that the run cannot have asked to replace it.
+
+    A later try of the run would otherwise undo an upgrade that was made after the first try.
+
+    :param run_started_at: By the clock of Airflow's scheduler; ``None`` where it is not known.
+    """
+    return (
+        current is not None and run_started_at is not None and current.created_at >= run_started_at
+    )
+
+
 class ProposalAction(StrEnum):
     """What becomes of a deployment that the dag proposes."""
 

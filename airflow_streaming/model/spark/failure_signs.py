@@ -133,6 +133,17 @@ class FailureKind(StrEnum):
     It happens with state checkpoint format 2 alone, when the driver dies between the sink's write and
     the commit.
     """
+    SOURCE_NOT_REPLAYABLE = (
+        "source_not_replayable",
+        FailureClass.FINAL,
+        (
+            "Read from a source that can be replayed: files, Kafka, a table. A socket sends only new "
+            "lines to a new driver and counts them from 0. To keep the socket, start with a new "
+            "checkpoint; the state of the old one and the lines of the interrupted batch are lost."
+        ),
+        True,
+    )
+    """The source cannot send again the rows that the planned batch names; a socket does that."""
     SECOND_WRITER = (
         "second_writer",
         FailureClass.FINAL,
@@ -297,6 +308,17 @@ _DISTINCTIVE: Final = (
             "CheckpointInfo length: 0, numPartitions:",
             "ChekpointInfo length: 0, numPartitions:",  # Spark 4.0
         ),
+    ),
+    # TextSocketMicroBatchStream.commit.
+    Sign(
+        kind=FailureKind.SOURCE_NOT_REPLAYABLE,
+        phrases=("Offsets committed out of order: ",),
+    ),
+    # The same place with the collections of Scala 2.12 (Spark 3.5).
+    Sign(
+        kind=FailureKind.SOURCE_NOT_REPLAYABLE,
+        phrases=("IndexOutOfBoundsException",),
+        only_with=("TextSocketMicroBatchStream.commit(",),
     ),
     Sign(
         kind=FailureKind.USER_CODE,

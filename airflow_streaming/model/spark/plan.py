@@ -49,6 +49,8 @@ class SourcePlan:
     :param format: Of a file source, the format of the files: ``json``, ``parquet``.
     :param paths: Of a file source, what it reads; of Kafka the topics or the pattern.
     :param options: Options with keys in small letters, secrets marked.
+    :param inferred: Of a file source, Spark found the columns in the files that were there, because the
+        script gives no schema.
     """
 
     source: str
@@ -57,6 +59,7 @@ class SourcePlan:
     paths: tuple[str, ...] = ()
     schema: tuple[Column, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
+    inferred: bool = False
 
 
 class OperatorKind(StrEnum):
@@ -189,6 +192,8 @@ class SinkPlan:
     :param options: Options with keys in small letters, secrets marked.
     :param schema: What arrives at the sink.
     :param code: Fingerprint of the function of ``foreach`` or ``foreachBatch``.
+    :param real_path: Where its path leads through symbolic links or the default file system; empty where
+        ``target`` says it all.
     """
 
     sink: str
@@ -198,6 +203,7 @@ class SinkPlan:
     schema: tuple[Column, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
     code: str = ""
+    real_path: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,6 +243,8 @@ class QueryPlan(Record):
     :param nodes: Every node of Spark's plan, in the order from the sink to the sources.
     :param settings: What the session sets besides ``conf``, other than Spark's default.
     :param refusal: Why Spark would refuse to start the query; empty where it would not.
+    :param writes: Sinks that its ``foreachBatch`` function has written with Spark's own writers in this
+        epoch.
     """
 
     KIND: ClassVar[str] = "query_plan"
@@ -257,11 +265,25 @@ class QueryPlan(Record):
     nodes: tuple[NodePlan, ...] = ()
     settings: Mapping[str, str] = field(default_factory=dict)
     refusal: str = ""
+    writes: tuple[SinkPlan, ...] = ()
 
     @property
     def is_stateful(self) -> bool:
         """Tell whether the query keeps state."""
         return bool(self.operators)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefusedSource:
+    """
+    A source that Spark did not open for the script.
+
+    :param source: The options that the script set; the columns are not known.
+    :param why: Spark's sentence.
+    """
+
+    source: SourcePlan
+    why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,6 +294,7 @@ class ScriptPlan(Record):
     :param application: The script, as its author knows it.
     :param spark: Version of the Spark that analyzed it.
     :param problem: Why the script came to no end; what it started before is in ``queries``.
+    :param refused: Sources that Spark did not open, in the order of the script.
     """
 
     KIND: ClassVar[str] = "script_plan"
@@ -280,6 +303,7 @@ class ScriptPlan(Record):
     spark: str
     queries: tuple[QueryPlan, ...] = ()
     problem: str = ""
+    refused: tuple[RefusedSource, ...] = ()
 
     def query(self, name: str) -> QueryPlan | None:
         """Return a query by its name."""

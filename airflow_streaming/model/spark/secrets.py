@@ -10,7 +10,7 @@ own pages take a pattern instead of a function; it is made from the same tables.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -33,13 +33,14 @@ _ANYWHERE: Final = frozenset(
             "trustpass",
             "userpass",
         ),
+        *("adminpass", "dbpass", "jsessionid", "phpsessid", "rootpass", "sessid", "smtppass"),
     }
 )
 """Words that make a name secret at any position."""
 _LAST: Final = frozenset(
     {
         *("auth", "authorization", "bearer", "cookie", "dek", "dsn", "hmac", "jwt", "kek", "otp"),
-        *("pass", "pat", "pw", "sig", "signature"),
+        *("mnemonic", "pass", "pat", "pw", "sig", "signature"),
     }
 )
 """Words that make a name secret as its last one."""
@@ -64,6 +65,20 @@ _KEYS: Final = frozenset(
         ),
         *("rsa", "secret", "server", "service", "session", "shared", "signing", "ssh", "ssl"),
         *("storage", "subscription", "symmetric", "tls", "wrapping"),
+        *("crypto", "enc", "functions", "unlock"),
+        # Vendors whose keys are named after them.
+        *(
+            "algolia",
+            "anthropic",
+            "aws",
+            "azure",
+            "cohere",
+            "datadog",
+            "gemini",
+            "groq",
+            "huggingface",
+        ),
+        *("kaggle", "mapbox", "mistral", "newrelic", "openai", "sendgrid", "stripe", "twilio"),
     }
 )
 """Words that make a ``key`` behind them secret."""
@@ -78,6 +93,11 @@ _PAIRS: Final = frozenset(
         ),
         *(("otel", "headers"), ("otlp", "headers"), ("plugin", "params"), ("web", "hook")),
         ("user", "info"),
+        *(("argon", "pepper"), ("backup", "code"), ("backup", "codes"), ("card", "pin")),
+        *(("client", "assertion"), ("encryption", "salt"), ("key", "material")),
+        *(("keytab", "base"), ("keytab", "content"), ("nkey", "seed"), ("otp", "seed")),
+        *(("pin", "code"), ("recovery", "code"), ("recovery", "codes"), ("seed", "phrase")),
+        *(("snmp", "community"), ("totp", "seed"), ("unlock", "code")),
     }
 )
 """Two words that make a name secret together."""
@@ -143,7 +163,7 @@ _NAME: Final = (
     r"(?:(?<![\w.$-])(?P<lead>[A-Za-z]{2,20})[ ]{1,2})?(?<![\w.$-])(?P<name>[\w.$-]{1,160}+)"
 )
 _SIGN: Final = (
-    r"(?P<sign>\\?['\"]?\s{0,4}(?:=>|->|[=:])\s{0,4}|\\?['\"]\s{0,4},\s{0,4}(?=\\?['\"])"
+    r"(?P<sign>\\?['\"]?\s{0,4}(?:=>|->|[=:])(?:[ \t]{0,4}\r?\n[ \t]{0,40}|\s{0,4})|\\?['\"]\s{0,4},\s{0,4}(?=\\?['\"])"
     r"|</name>\s{0,9}<value>)"
 )
 _LOOSE: Final = r"(?P<loose>\s{1,4}(?:(?:is|are|was)\s{1,4})?)"
@@ -157,8 +177,25 @@ _VALUE_FOR: Final = re.compile(
     r"(?:config(?:uration)?|option|param(?:eter)?|property|setting)\s{1,4}['\"]?([\w.$-]{1,160}))"
 )
 """The errors of Kafka and of Java's settings, which give the value before its name."""
+_ALONE: Final = re.compile(rf"(?P<lead>(?!))?(?P<name>[A-Za-z]{{2,20}}){_LOOSE}(?=\S)")
+"""A secret name in front of a word that may be a name itself."""
+_BREAK: Final = r"(?:\r?\n|\\r\\n|\\n)[ \t]{0,8}"
+_BROKEN: Final = re.compile(
+    rf"(?<![\w.$-])(?P<front>[\w.$-]{{1,160}}+){_BREAK}(?P<back>[\w.$-]{{1,80}}+){_SIGN}"
+)
+"""A name that a line break has cut in two."""
+_ELEMENT: Final = re.compile(
+    r"(<(?:[\w-]{1,40}:)?([\w.-]{1,160})(?:\s[^<>]{0,200})?>)[^<>]{1,2000}(?=</)"
+)
+"""An element of XML with nothing but a text in it."""
+_BLOCK: Final = re.compile(
+    r"(?m)^(?P<head>(?P<indent>[ \t]{0,40})(?:-[ ])?['\"]?(?P<name>[\w.$-]{1,160}+)['\"]?:[ \t]{1,4}"
+    r"[|>][+-]?\d?[ \t]{0,4}\r?\n)(?:(?P=indent)[ \t]{1,40}[^\n]{1,2000}(?:\n|\Z)){1,60}"
+)
+"""A text of several lines in YAML."""
 _SCHEME: Final = re.compile(
-    r"[\['\"]{0,4}(?:apikey|aws4[\w-]{0,20}|basic|bearer|digest|geniekey|negotiate|ntlm|sharedkey|splunk"
+    r"[\['\"]{0,4}digest\s{1,4}(?:[\w-]{1,30}=(?:\"[^\"\n]{0,400}\"|[^\s,\"]{1,400}),?[ ]{0,2}){1,20}"
+    r"|[\['\"]{0,4}(?:apikey|aws4[\w-]{0,20}|basic|bearer|digest|geniekey|negotiate|ntlm|sharedkey|splunk"
     r"|token)\s{1,4}\S+",
     re.IGNORECASE,
 )
@@ -180,12 +217,13 @@ KNOWN_TOKEN: Final = re.compile(
     r"|SG\.[\w-]{16,60}\.[\w-]{16,80}|shp(?:at|ca|pa|ss)_[0-9a-f]{32}|ATATT3[\w=-]{20,300}"
     r"|AGE-SECRET-KEY-1[0-9A-Z]{50,60}|eyJ[\w-]{10,4000}\.[\w-]{1,4000}\.[\w-]{0,4000})"
     r"|(?<![\d:.])\d{8,10}:[\w-]{33,40}(?![\w-])|(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{86}=="
+    r"|(?<![\w~.-])[\w.-]{3}\dQ~[\w~.-]{31,40}"
     r"|-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[^-]{0,20000}(?:-----END [A-Z ]{0,40}PRIVATE KEY-----)?"
 )
 """
 Secrets that are known by their own form: of GitHub, GitLab, Grafana, Slack, AWS, Google, Vault,
 Databricks, Hugging Face, npm, PyPI, Docker, DigitalOcean, Stripe, OpenAI and Anthropic, SendGrid,
-Shopify, Atlassian, age and Telegram's bots, JSON web tokens, keys of Azure's storage, private keys.
+Shopify, Atlassian, Entra, age and Telegram's bots, JSON web tokens, keys of Azure's storage, private keys.
 """
 _USER_INFO: Final = re.compile(r"(://[^/\s:@]{0,200}:)[^@\s]{0,400}@(?:[^\s/@]{1,200}@){0,9}")
 _WEB_USER: Final = re.compile(r"(https?://)[^/\s:@]{1,400}(?=@)", re.IGNORECASE)
@@ -215,6 +253,8 @@ _ARGUMENT: Final = re.compile(
     r"((?<![\w-])curl\b[^\n|;]{0,200}?[\s'\"](?:-u|--user)(?:\s{1,4}|=|['\"],\s{0,4})['\"]?[\w.@-]{1,100}:)[^\s'\"]+"
     r"|((?<![\w-])mysql(?:dump|admin)?\b[^\n|;]{0,200}?\s-p)[^\s'\"]+"
     r"|((?<![\w-])sshpass\s{1,4}-p\s{0,4})\S+"
+    r"|((?<![\w-])redis-cli\b[^\n|;]{0,200}?\s-a\s{1,4})\S+"
+    r"|((?<![\w-])[Pp]assword for [^\s:]{1,200}:[ ]{1,4})\S+"
 )
 """Programs whose options for a password have one letter."""
 _LOGINS: Final = (_ORACLE, _LOGIN)
@@ -296,15 +336,41 @@ def given_in(text: str) -> Iterator[Given]:
         if name is None:
             # The second of two words may be the first of the next two.
             at = found.end("lead") if found["lead"] else found.end("name")
+            alone = _ALONE.match(text, found.start("lead")) if found["lead"] else None
+            if alone is None or (given := _given(text, alone, alone["name"])) is None:
+                continue
+            yield given
+            at = given.end
             continue
-        value = _SCHEME.match(text, at) if words_of(name)[-1] in _LAST else None
-        value = value or _VALUE.match(text, at)
-        if value is None or _is_plain(name, value, loose=found["loose"] is not None):
-            continue
-        given = value.groupdict()
-        inner = given.get("quoted") or given.get("bare") or given.get("whole") or value[0]
-        yield Given(name, inner.strip("\\'\""), value.start(), value.end())
-        at = value.end()
+        if (given := _given(text, found, name)) is not None:
+            yield given
+            at = given.end
+
+
+def _given(text: str, found: re.Match[str], name: str) -> Given | None:
+    """Return the secret behind a name; ``None`` where none stands there, or the name is not secret."""
+    if not is_secret_name(name):
+        return None
+    at, loose = found.end(), found.groupdict().get("loose") is not None
+    value = _SCHEME.match(text, at) if words_of(name)[-1] in _LAST else None
+    value = value or _VALUE.match(text, at)
+    if value is None or _is_plain(name, value, loose=loose):
+        return None
+    given = value.groupdict()
+    inner = given.get("quoted") or given.get("bare") or given.get("whole") or value[0]
+    return Given(name, inner.strip("\\'\""), value.start(), value.end())
+
+
+def _broken_in(text: str) -> Iterator[Given]:
+    """Yield every secret whose name a line break has cut in two."""
+    at = 0
+    while (found := _BROKEN.search(text, at)) is not None:
+        # The second line of one name may be the first of the next.
+        at = found.start("back")
+        name = f"{found['front'].rstrip('-')}{found['back']}"
+        if not is_secret_name(found["back"]) and (given := _given(text, found, name)) is not None:
+            yield given
+            at = given.end
 
 
 def _secret_name(text: str, found: re.Match[str]) -> str | None:
@@ -347,11 +413,25 @@ def _is_plain(name: str, value: re.Match[str], *, loose: bool) -> bool:
 
 def mask_text(text: str) -> str:
     """Return a text with every secret in it that its name or its shape gives away as a mark."""
-    return _mask_given(_VALUE_FOR.sub(_masked_value, mask_shapes(text)))
+    text = _VALUE_FOR.sub(_masked_value, mask_shapes(text))
+    text = _BLOCK.sub(_masked_block, _ELEMENT.sub(_masked_element, text))
+    return _without(_without(text, _broken_in), given_in)
 
 
 def _masked_value(found: re.Match[str]) -> str:
     return f"{found[1]}{REDACTED}" if is_secret_name(found[3]) else found[0]
+
+
+def _masked_element(found: re.Match[str]) -> str:
+    return f"{found[1]}{REDACTED}" if is_secret_name(found[2]) else found[0]
+
+
+def _masked_block(found: re.Match[str]) -> str:
+    if not is_secret_name(found["name"]):
+        # The text may be YAML itself; each level is indented further.
+        return found["head"] + _BLOCK.sub(_masked_block, found[0].removeprefix(found["head"]))
+    end = "\n" if found[0].endswith("\n") else ""
+    return f"{found['head']}{found['indent']}  {REDACTED}{end}"
 
 
 def mask_shapes(text: str) -> str:
@@ -366,9 +446,9 @@ def _behind(found: re.Match[str]) -> str:
     return f"{front}{REDACTED}{'@' if found.re is _USER_INFO else ''}"
 
 
-def _mask_given(text: str) -> str:
+def _without(text: str, secrets_in: Callable[[str], Iterator[Given]]) -> str:
     parts, at = [], 0
-    for given in given_in(text):
+    for given in secrets_in(text):
         parts += [text[at : given.start], REDACTED]
         at = given.end
     return "".join([*parts, text[at:]]) if parts else text
@@ -376,7 +456,7 @@ def _mask_given(text: str) -> str:
 
 def is_secret(text: str) -> bool:
     """Tell whether a value holds a secret, independent of its name."""
-    return next(given_in(text), None) is not None or any(shape.search(text) for shape in _SHAPES)
+    return mask_text(text) != text
 
 
 def names_class(key: str, text: str) -> bool:

@@ -8,23 +8,44 @@ of the same cluster. Where the spelling cannot decide, the answer is ``UNKNOWN``
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import product, starmap
 from typing import Final
+from urllib.parse import urlsplit
 
 from airflow_streaming.model.spark.plan import SinkPlan
-from airflow_streaming.model.uris import in_full, overlap
+from airflow_streaming.model.uris import in_full, is_local, overlap, scheme_of, to_fsspec, to_hadoop
 
 KEEPS_NOTHING: Final = frozenset({"console", "memory", "noop"})
 """Sinks whose rows no reader can find afterwards."""
 _CODE: Final = frozenset({"foreach", "foreachbatch"})
+_CATALOGS: Final = frozenset({"delta", "hudi", "iceberg", "paimon"})
+"""Formats whose path may be the name of a table, e.g. ``.format("iceberg").start("shop.orders")``."""
 _SERVERS: Final = "kafka.bootstrap.servers"
-_PLACE_OPTIONS: Final = (
-    *("path", "table", "dbtable", "topic", "url", "uri", "endpoint", "host", "bucket", "database"),
-    *("collection", "keyspace", "index", "queue", "stream", "es.resource"),
+_PLACE_OPTIONS: Final = frozenset(
+    {
+        *(
+            "path",
+            "table",
+            "dbtable",
+            "topic",
+            "url",
+            "uri",
+            "endpoint",
+            "host",
+            "bucket",
+            "database",
+        ),
+        *("collection", "keyspace", "index", "queue", "stream", "es.resource", "hoodie.table.name"),
+    }
 )
 """Options by which connectors name a place: Spark's JDBC source, Delta, Iceberg, MongoDB, Cassandra, Elasticsearch,
 Kinesis, Pub/Sub."""
+_TABLE_OPTIONS: Final = frozenset({"table", "dbtable", "hoodie.table.name"})
+_MANY_NAMES: Final = frozenset({"hdfs", "viewfs", "webhdfs"})
+"""File systems that the authority of a URI names in several ways: a name node, a name service, nothing."""
 
 
 class Shared(StrEnum):
@@ -41,16 +62,21 @@ class SinkPlace:
     Where a sink writes.
 
     :param system: ``path``, ``kafka``, ``table``, or the format of any other sink.
-    :param name: URI, topic, table in small letters, or the options that name the place.
+    :param name: URI, topic, table in small letters, or the options that name the place. An empty topic is
+        chosen by each row.
     :param servers: Addresses of a Kafka cluster.
+    :param options: Of any other sink, the options that name the place.
     """
 
     system: str
     name: str
     servers: frozenset[str] = frozenset()
+    options: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """Return it as messages name it."""
+        if self.system == "kafka" and not self.name:
+            return "kafka, the topics of the column topic"
         return self.name if self.system == "path" else f"{self.system} {self.name}"
 
 
@@ -65,42 +91,132 @@ def place_of(sink: SinkPlan) -> SinkPlace | None:
         return None
     if sink.sink == "kafka":
         servers = (one.strip().lower() for one in sink.options.get(_SERVERS, "").split(","))
-        topic = sink.target
-        return (
-            SinkPlace(system="kafka", name=topic, servers=frozenset(filter(None, servers)))
-            if topic
-            else None
-        )
+        return SinkPlace(system="kafka", name=sink.target, servers=frozenset(filter(None, servers)))
     if sink.sink == "table":
-        return (
-            SinkPlace(system="table", name=sink.target.replace("`", "").lower())
-            if sink.target
-            else None
-        )
-    if "/" in sink.target:
-        return SinkPlace(system="path", name=in_full(sink.target))
-    named = [f"{key}={sink.options[key]}" for key in _PLACE_OPTIONS if sink.options.get(key)]
-    if sink.target:
-        named.insert(0, f"path={sink.target}")
-    return SinkPlace(system=sink.sink, name=", ".join(dict.fromkeys(named))) if named else None
+        return _table(sink.target)
+    if "/" in sink.target or sink.sink == "file":
+        target = sink.real_path or sink.target
+        return SinkPlace(system="path", name=in_full(target)) if target else None
+    if sink.sink.lower() in _CATALOGS:
+        return _table(sink.target)
+    named = dict(_named(sink))
+    text = ", ".join(f"{key}={value}" for key, value in named.items())
+    return SinkPlace(system=sink.sink, name=text, options=named) if named else None
 
 
 def shared(one: SinkPlace, other: SinkPlace) -> Shared:
     """Tell whether two sinks write one place; a folder inside the other's folder counts."""
     if one.system != other.system:
-        # A table keeps its files in a folder that no plan names.
-        return Shared.UNKNOWN if {one.system, other.system} == {"table", "path"} else Shared.APART
+        return _across(one, other)
     match one.system:
         case "path":
-            is_same = overlap(one.name, other.name)
+            return _paths(one.name, other.name)
         case "table":
-            is_same = _is_one_table(one.name, other.name)
-        case "kafka" if one.name == other.name and one.servers.isdisjoint(other.servers):
-            # Any broker of a cluster leads to all of them, under any of its addresses.
-            return Shared.SAME if one.servers == other.servers else Shared.UNKNOWN
+            return Shared.SAME if _is_one_table(one.name, other.name) else Shared.APART
+        case "kafka":
+            return _topics(one, other)
         case _:
-            is_same = one.name == other.name
-    return Shared.SAME if is_same else Shared.APART
+            return _options(one.options, other.options)
+
+
+def _table(name: str) -> SinkPlace | None:
+    return SinkPlace(system="table", name=name.replace("`", "").lower()) if name else None
+
+
+def _named(sink: SinkPlan) -> Iterator[tuple[str, str]]:
+    """Yield the options that name the place, a path of any option's name among them."""
+    if sink.target:
+        yield "path", _plain(sink.target)
+    for key, value in sorted(sink.options.items()):
+        if value and "servers" not in key and (key in _PLACE_OPTIONS or "/" in value):
+            yield key, value.lower() if key in _TABLE_OPTIONS else _plain(value)
+
+
+def _plain(value: str) -> str:
+    """Return a value without what two spellings of one place differ by."""
+    text = value.strip().rstrip("/")
+    try:
+        found = urlsplit(text)
+    except ValueError:
+        return text
+    return text.replace(found.netloc, found.netloc.lower(), 1) if found.netloc else text
+
+
+def _across(one: SinkPlace, other: SinkPlace) -> Shared:
+    """Compare places of two systems."""
+    systems = {one.system, other.system}
+    if systems == {"table", "path"}:
+        # A table keeps its files in a folder that no plan names.
+        return Shared.UNKNOWN
+    if "kafka" in systems:
+        topics = {_topic_of(place) for place in (one, other)}
+        may_be_one = None not in topics and (len(topics) == 1 or "" in topics)
+    else:
+        # A format can have several names, e.g. the short one and its class.
+        pairs = product(_tables_of(one), _tables_of(other))
+        may_be_one = any(starmap(_is_one_table, pairs))
+    return Shared.UNKNOWN if may_be_one else Shared.APART
+
+
+def _topic_of(place: SinkPlace) -> str | None:
+    """Return the topic that a place names; ``None`` for a place without topics."""
+    return place.name if place.system == "kafka" else place.options.get("topic")
+
+
+def _tables_of(place: SinkPlace) -> list[str]:
+    if place.system == "table":
+        return [place.name]
+    keys = _TABLE_OPTIONS | {"path"}
+    return [value.replace("`", "").lower() for key, value in place.options.items() if key in keys]
+
+
+def _paths(one: str, other: str) -> Shared:
+    mine, theirs = map(_spelled_once, (one, other))
+    schemes = scheme_of(mine), scheme_of(theirs)
+    if _is_relative(mine) != _is_relative(theirs):
+        relative, absolute = sorted((mine, theirs), key=_is_relative, reverse=True)
+        may_be_one = f"{_below(absolute)}/".endswith(f"/{relative.strip('./')}/")
+    elif overlap(mine, theirs):
+        return Shared.SAME
+    elif schemes[0] == schemes[1]:
+        may_be_one = schemes[0] in _MANY_NAMES and overlap(_below(mine), _below(theirs))
+    else:
+        # A path without a scheme is one of the default file system.
+        may_be_one = "" in schemes and overlap(_below(mine), _below(theirs))
+    return Shared.UNKNOWN if may_be_one else Shared.APART
+
+
+def _spelled_once(uri: str) -> str:
+    """Return a URI with one scheme of those that mean the same store."""
+    return uri if is_local(uri) else to_fsspec(to_hadoop(uri)).replace("abfs://", "abfss://", 1)
+
+
+def _is_relative(uri: str) -> bool:
+    return not scheme_of(uri) and not uri.startswith("/")
+
+
+def _below(uri: str) -> str:
+    """Return the path of a URI without its authority."""
+    return urlsplit(uri).path if scheme_of(uri) else uri
+
+
+def _topics(one: SinkPlace, other: SinkPlace) -> Shared:
+    if one.name != other.name and one.name and other.name:
+        return Shared.APART
+    if not one.name or not other.name:
+        return Shared.UNKNOWN
+    # Any broker of a cluster leads to all of them, under any of its addresses.
+    is_one = one.servers == other.servers or not one.servers.isdisjoint(other.servers)
+    return Shared.SAME if is_one else Shared.UNKNOWN
+
+
+def _options(one: Mapping[str, str], other: Mapping[str, str]) -> Shared:
+    for key in one.keys() & other.keys():
+        mine, theirs = one[key], other[key]
+        is_one = mine == theirs or (key in _TABLE_OPTIONS and _is_one_table(mine, theirs))
+        if not is_one:
+            return Shared.APART
+    return Shared.SAME if one.keys() == other.keys() else Shared.UNKNOWN
 
 
 def _is_one_table(one: str, other: str) -> bool:

@@ -28,6 +28,7 @@ from airflow_streaming.model.records.deployment import (
     Override,
     ProposalAction,
     decide_proposal,
+    outlives_request,
 )
 from airflow_streaming.operators.common.base import Log, ProgressLogger
 from airflow_streaming.operators.common.gate import line_of
@@ -246,16 +247,19 @@ class Deploying:
     backs_up: bool = False
     backup_store: str | None = None
 
-    def deploy(self, *, restart_asked: bool) -> None:
+    def deploy(self, *, restart_asked: bool, run_started_at: datetime | None = None) -> None:
         """
         Look at the proposal and do what becomes of it.
 
         :param restart_asked: A user asked for it to be applied.
+        :param run_started_at: When the DAG run of that user began; a deployment that is newer stays.
         :raises AirflowFailException: it cannot run, and nothing else runs or it was asked for.
         """
         hook = self.hook
         with spec_errors_are_final():
             current = hook.home.newest_deployment()
+        is_outlived = restart_asked and outlives_request(current, run_started_at)
+        restart_asked = restart_asked and not is_outlived
         try:
             proposed, source = hook.proposal()
         except SpecError as err:
@@ -273,6 +277,11 @@ class Deploying:
             self._apply(proposed, source)
             return
         message = _proposal_message(proposed, current)
+        if is_outlived:
+            message = (
+                f"{message} Deployment {current.number} is newer than this run, so its restart=True has "
+                "no effect. Start another run with restart=True to replace it."
+            )
         change = hook.home.change_in_hand()
         if change is not None:
             self._tell(f"{message} Change {change.number} must finish first.")

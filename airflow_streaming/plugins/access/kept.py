@@ -24,7 +24,8 @@ from airflow.models.taskinstance import TaskInstance
 from airflow.utils.session import create_session
 from sqlalchemy import func, select
 
-from airflow_streaming.exceptions import NotTheOwner
+from airflow_streaming.exceptions import NotTheOwner, StreamRemoved
+from airflow_streaming.home.home import removed_text
 from airflow_streaming.home.live_lane import live_lane
 from airflow_streaming.hooks.home import StreamHomeHook
 from airflow_streaming.model.records.owner import Actor
@@ -62,6 +63,7 @@ class Kept:
     :param is_external: It is a stream that this provider did not launch; ``home`` is its checkpoint
         then, and ``home_conn_id`` the connection for that.
     :param endpoint: Web page of an external stream's driver.
+    :param is_gone: No file has the DAG any more.
     """
 
     home: str
@@ -78,6 +80,7 @@ class Kept:
     map_index: int = -1
     is_external: bool = False
     endpoint: str | None = None
+    is_gone: bool = False
 
     @property
     def place(self) -> str:
@@ -116,6 +119,7 @@ def _kept(instance: TaskInstance, rendered: dict[str, Any], session: Session) ->
         stream=stream,
         written=_written(instance, "stream_home", session),
         dag=_actor(instance.dag_id, session),
+        is_gone=_is_gone(instance.dag_id, session),
         conn_id=_text(rendered.get("conn_id")) or "",
         conn_written=_written(instance, "conn_id", session),
         backup_store=_text(rendered.get("backup_store")),
@@ -145,7 +149,11 @@ def _external(instance: TaskInstance, rendered: dict[str, Any], session: Session
 
 
 def all_kept(session: Session) -> list[Kept]:
-    """Return what every keep-alive task and sensor of a dag that is there names, by its newest start."""
+    """
+    Return what every keep-alive task names, by its newest start, and every sensor of a dag that is there.
+
+    A stream outlives the file of its dag, so those of dags that are gone are among them.
+    """
     newest = (
         select(
             TaskInstance.dag_id,
@@ -154,7 +162,10 @@ def all_kept(session: Session) -> list[Kept]:
             func.max(TaskInstance.start_date).label("started"),
         )
         .join(DagModel, DagModel.dag_id == TaskInstance.dag_id)
-        .where(TaskInstance.operator.in_([*KEEPS, *SENSORS]), DagModel.is_stale.is_(False))
+        .where(
+            TaskInstance.operator.in_(KEEPS)
+            | (TaskInstance.operator.in_(SENSORS) & DagModel.is_stale.is_(False))
+        )
         .group_by(TaskInstance.dag_id, TaskInstance.task_id, TaskInstance.map_index)
         .subquery()
     )
@@ -253,6 +264,31 @@ def _read_written(instance: TaskInstance, field: str, session: Session) -> str |
     return None if is_template else written
 
 
+def _is_gone(dag_id: str, session: Session) -> bool:
+    row = session.get(DagModel, dag_id)
+    return row is None or bool(row.is_stale)
+
+
+def keeps_still(kept: Kept) -> bool:
+    """
+    Tell whether the newest version of a stream's dag has a task that keeps the stream, or may keep it.
+
+    A task whose stream is named by a template or a mapping may keep every stream.
+    """
+    with create_session() as session:
+        if _is_gone(kept.dag.dag_id, session):
+            return False
+        stored = SerializedDagModel.get(kept.dag.dag_id, session=session)
+        return stored is None or any(_may_keep(task, kept.stream) for task in stored.dag.tasks)
+
+
+def _may_keep(task: Any, stream: str) -> bool:
+    if task.task_type not in KEEPS:
+        return False
+    written = _text(getattr(task, "stream_name", None))
+    return written is None or "{" in written or written == stream
+
+
 def _actor(dag_id: str, session: Session) -> Actor:
     row = session.get(DagModel, dag_id)
     return Actor(
@@ -294,7 +330,10 @@ def check_owner(stream: StreamHome, kept: Kept) -> None:
     Do nothing for a stream that belongs to a dag.
 
     :raises NotTheOwner: it belongs to another dag, or to none yet.
+    :raises StreamRemoved: it was removed.
     """
+    if stream.owner() is None and (removal := stream.removal()) is not None:
+        raise StreamRemoved(removed_text(kept.stream, removal))
     if stream.owner() is None and not stream.epoch_numbers():
         raise NotTheOwner(
             f"Home {kept.home} has no record of stream {kept.stream!r} yet; its first launch writes "

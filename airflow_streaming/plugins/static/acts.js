@@ -1,6 +1,7 @@
 // What may be done to a stream: asked once, and twice where something may be lost.
 
 import { at, open, post, triggerRun } from "./api.js";
+import { go } from "./app.js";
 import { clean, h, put } from "./dom.js";
 import { details, fields } from "./form.js";
 import { stamp } from "./format.js";
@@ -11,7 +12,7 @@ export function menu(data, done, showPanel) {
     items.push(item(act.label, act.red, () => ask(data, act, done)));
   }
   const dags = data.dags ?? {};
-  if (data.can_edit) {
+  if (data.can_edit && !data.gone) {
     if (dags.backup) items.push(item("Back up now", false, () => askRun(data, dags.backup, { title: "Back up now", says: "Takes a backup of the running stream and verifies it. The stream is not stopped.", done })));
     if (dags.restore) items.push(item("Verify or restore …", false, () => showPanel("backups")));
     items.push(
@@ -27,8 +28,44 @@ export function menu(data, done, showPanel) {
     const follow = () => (done(), showPanel("changes"));
     for (const [dag, label, says] of forms) items.push(item(label, false, () => askForm(data, dag, { title: label.replace(" …", ""), says, done: follow })));
   }
+  if (data.can_remove) items.push(item("Remove …", true, () => askRemove(data)));
   items.push(item("Open the dag", false, () => open(`dags/${encodeURIComponent(data.dag)}`)));
   return items;
+}
+
+/** Remove a stream: a dry run first, which says what is in the way or what would go. */
+async function askRemove(data) {
+  const path = `api/streams/${at(data.dag, data.stream)}/removal`;
+  const title = `Remove: ${data.stream}`;
+  let found;
+  try {
+    found = await post(path, { dry_run: true });
+  } catch (error) {
+    return toast(error.message);
+  }
+  const list = (items) => h("ul", { class: "paths" }, items.map((one) => h("li", {}, one)));
+  if (found.refusals.length) {
+    return dialog({ title, says: "Dry run: the stream cannot be removed now. Nothing was changed.", body: list(found.refusals), name: "", button: "Look again", noReason: true, send: () => (askRemove(data), "Looking again."), done: () => null });
+  }
+  const keep = h("input", { type: "checkbox", name: "keep_output" });
+  const rest = found.removed_total - found.removed.length;
+  const body = h(
+    "div",
+    {},
+    h("details", {}, h("summary", {}, `${found.removed_total} files and folders would go`), list([...found.removed, ...(rest > 0 ? [`and ${rest} more`] : [])])),
+    found.kept.length ? h("details", {}, h("summary", {}, `${found.kept.length} would stay`), list(found.kept)) : null,
+    h("label", { class: "check" }, keep, h("span", {}, "Keep the outputs in the home")),
+  );
+  dialog({
+    title,
+    says: "Backs up and verifies the checkpoints, then deletes records, checkpoints and outputs of the stream in the home. A record of the removal stays, so that no old task brings the stream back.",
+    body,
+    name: data.stream,
+    isRed: true,
+    button: "Remove",
+    send: (reason, confirm) => post(path, { dry_run: false, reason, confirm, keep_output: keep.checked }).then((done) => `Stream ${done.stream} is removed; ${done.removed_total} files and folders went.`),
+    done: () => go({ dag: "", stream: "", tab: "", range: "", from: "", to: "", query: "" }),
+  });
 }
 
 /** Verify a backup: a run of the restore dag that only looks. */

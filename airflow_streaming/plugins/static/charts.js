@@ -125,7 +125,7 @@ export class Chart {
       options.push(option);
     };
     order.forEach((line) => {
-      const place = lines.indexOf(line);
+      const place = this.shown.places?.[line.name] ?? lines.indexOf(line);
       const { last, min, max } = figures[line.name];
       const stroke = paint(place);
       const label = this.label(line);

@@ -59,9 +59,11 @@ export function together(chart, series, bucket) {
     figures[query] = { last: swept(at.map((moment) => known.get(moment))) };
   });
   const lines = found.map(([query]) => [query, query]);
+  // A query has its color in every chart, also where others have no figure.
+  const places = Object.fromEntries(series.map((one, index) => [one.query, index]));
   const first = chart.lines?.length > 1 ? `: ${chart.lines[0][1]}` : "";
   return {
-    chart: { ...chart, title: `${chart.together ?? chart.title}${first}`, lines, stack: undefined, each: undefined, band: false },
+    chart: { ...chart, title: `${chart.together ?? chart.title}${first}`, lines, places, stack: undefined, each: undefined, band: false },
     series: found.length ? { query: ALL, at, figures } : undefined,
   };
 }

@@ -304,7 +304,7 @@ def test_a_killed_stream_of_topics_goes_on_with_larger_batches(
         check_goes_on(run, lambda numbers: test_kafka.send(broker, "clicks", numbers))
 
 
-def test_words_of_a_socketless_console_are_counted_anew_after_a_kill(
+def test_words_in_memory_are_counted_anew_after_a_kill(
     stream_tester: StreamTester, feed: Feeding, dags: Path, tmp_path: Path
 ) -> None:
     script = dags / "first_stream" / "jobs" / "word_count.py"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from airflow_streaming.launch.runtime import resolve_runtime
-from airflow_streaming.model.spark.plan import OperatorKind, QueryPlan, ScriptPlan
+from airflow_streaming.model.spark.plan import OperatorKind, QueryPlan, ScriptPlan, SourcePlan
 from airflow_streaming.spark_jobs.plan_mode import plan_script
 from airflow_streaming.spark_jobs.runner import Program
 from tests.patience import PATIENCE
@@ -44,12 +44,21 @@ pairs = rows().join(other, near, "leftOuter").select("k", "value")
 kafka = {"kafka.bootstrap.servers": "b:9092", "kafka.sasl.jaas.config": "a secret"}
 begin(pairs, "pairs").format("kafka").option("topic", "pairs").options(**kafka).start()
 
+routed = pairs.select(F.col("k").alias("value"), F.lit("routed").alias("topic"))
+routed = routed.withColumn("headers", F.lit(None).cast("array<struct<key:string,value:binary>>"))
+begin(routed, "routed").format("kafka").options(**kafka).start()
+by_row = pairs.select(F.col("k").alias("value"), F.concat(F.lit("pairs-"), "k").alias("topic"))
+begin(by_row, "by_row").format("kafka").options(**kafka).start()
+
 sessions = rows().groupBy(F.session_window("ts", "5 seconds"), "k").count()
 query = begin(sessions, "sessions").toTable("sessions")
 assert not query.isActive
 spark.streams.awaitAnyTermination()
 raise AssertionError("whoever waits for any query has started all")
 """
+
+
+QUERIES = ["sums", "once", "pairs", "routed", "by_row", "sessions"]
 
 
 def operator(plan: ScriptPlan, name: str) -> tuple[QueryPlan, OperatorKind, tuple[str, ...]]:
@@ -74,8 +83,8 @@ def test_every_query_of_a_script_is_told_and_none_is_started(
     plan = plan_script(program, runtime, scratch=scratch, timeout=PATIENCE)
 
     assert plan.problem == ""
-    assert [query.query for query in plan.queries] == ["sums", "once", "pairs", "sessions"]
-    assert [query.notes for query in plan.queries] == [()] * 4
+    assert [query.query for query in plan.queries] == QUERIES
+    assert [query.notes for query in plan.queries] == [()] * len(QUERIES)
     sums, sort, made_of = operator(plan, "sums")
     assert sort is OperatorKind.AGGREGATE
     window = "window(ts, 20 seconds, 10 seconds, 2 seconds)"
@@ -95,6 +104,8 @@ def test_every_query_of_a_script_is_told_and_none_is_started(
     assert (sort, made_of) == (OperatorKind.JOIN, ("v = value",))
     assert [column.name for column in pairs.operators[0].left] == ["ts", "k", "v"]
     assert pairs.sink.options["kafka.sasl.jaas.config"] == "(redacted)"
+    targets = [query.sink.target for query in plan.queries if query.sink.sink == "kafka"]
+    assert targets == ["pairs", "routed", ""]
     sessions, sort, _ = operator(plan, "sessions")
     assert (sort, sessions.operators[0].gap) == (OperatorKind.SESSION_WINDOW, "5 seconds")
     assert (sessions.sink.sink, sessions.sink.target) == ("table", "sessions")
@@ -138,3 +149,52 @@ def test_one_script_gives_one_plan_in_both_lanes(tmp_path: Path, spark_4_3: Path
     assert green.sink.code.endswith("{output}")
     assert green.nodes == blue.nodes
     assert green.steps != blue.steps, "shown to readers with its own places"
+
+
+INFERRING = """
+import sys
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.getOrCreate()
+spark.conf.set("spark.sql.streaming.schemaInference", "true")
+folder = sys.argv[1]
+frames = {
+    "inferred": spark.readStream.json(folder),
+    "given": spark.readStream.schema("k string").json(folder),
+    "text": spark.readStream.text(folder),
+}
+with open(folder + "/1.json", "w") as file:
+    file.write('{"k": "a", "v": 0.5, "w": true}\\n')
+frames["later"] = spark.readStream.json(folder)
+for name, frame in frames.items():
+    frame.writeStream.queryName(name).format("noop").option("checkpointLocation", folder + name).start()
+"""
+
+
+def test_a_source_whose_columns_are_inferred_is_marked(tmp_path: Path, spark_4_3: Path) -> None:
+    source = tmp_path / "input"
+    source.mkdir()
+    (source / "0.json").write_text('{"k": "a", "v": 1}\n')
+    program = Program(
+        application=str(tmp_path / "job.py"), source=INFERRING.encode(), arguments=(str(source),)
+    )
+
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    runtime = resolve_runtime("spark-4.3", {"spark-4.3": str(spark_4_3)})
+
+    told = plan_script(program, runtime, scratch=scratch, timeout=PATIENCE)
+
+    found = {plan.query: plan.sources[0] for plan in told.queries}
+    assert {name: one.inferred for name, one in found.items()} == {
+        "inferred": True,
+        "given": False,
+        "text": False,
+        "later": True,
+    }
+    assert columns(found["inferred"]) == {"k": "string", "v": "bigint"}
+    assert columns(found["later"]) == {"k": "string", "v": "double", "w": "boolean"}
+
+
+def columns(source: SourcePlan) -> dict[str, str]:
+    return {column.name: column.type for column in source.schema}

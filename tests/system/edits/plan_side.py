@@ -27,6 +27,7 @@ class ManyPlans(Planning):
         """Forget what the last script was."""
         self._order = order
         self._queries.clear()
+        self._refused.clear()
         self._variables.notes.clear()
 
     def _install(self):

@@ -128,6 +128,35 @@ def test_the_checkpoint_format_follows_the_sinks_and_says_why(
     assert ("CheckpointInfo length: 0" in found.why) is is_risky
 
 
+ROCKS = StateStore.ROCKSDB.provider
+FILE, KAFKA = (a_sink("lake", "file"),), (KAFKA_SINK,)
+
+
+@pytest.mark.parametrize(
+    ("carried_on", "conf", "sinks", "checksums"),
+    [
+        pytest.param({PROVIDER: ROCKS, FORMAT: "2"}, {}, FILE, "true", id="format 2 is kept"),
+        pytest.param({PROVIDER: ROCKS, FORMAT: "1"}, {}, KAFKA, None, id="format 1 is kept"),
+        pytest.param({PROVIDER: ROCKS}, {}, KAFKA, None, id="Spark's default is kept"),
+        pytest.param(
+            {PROVIDER: ROCKS, FORMAT: "1"}, {FORMAT: "2"}, KAFKA, None, id="the checkpoint counts"
+        ),
+        pytest.param(None, {FORMAT: "2"}, FILE, "true", id="the stream's own format 2"),
+        pytest.param(None, {FORMAT: "1"}, KAFKA, None, id="the stream's own format 1"),
+        pytest.param(None, {}, KAFKA, "true", id="the profile chooses format 2"),
+    ],
+)
+def test_checksums_follow_the_format_that_counts(
+    carried_on: dict[str, str] | None,
+    conf: dict[str, str],
+    sinks: tuple[SinkFacts, ...],
+    checksums: str | None,
+) -> None:
+    values = by_key(resolve(EIGHT, "4.3.0", conf, carried_on=carried_on, sinks=sinks))
+
+    assert values[CHECKSUM].value == checksums
+
+
 def test_what_is_left_out_is_listed_with_the_reason() -> None:
     left_out = by_key(resolve(EIGHT, "3.5.9", {}))[FORMAT]
 
@@ -168,6 +197,31 @@ def test_a_stream_that_says_the_same_as_the_profile_replaces_nothing() -> None:
 
 def test_a_stream_may_set_what_the_profile_leaves_out() -> None:
     assert effective(resolve(EIGHT, "3.5.9", {FORMAT: 1}))[FORMAT] == "1"
+
+
+@pytest.mark.parametrize(
+    ("spark", "words"),
+    [
+        ("3.5.9", "every streaming query"),
+        ("4.0.1", "every streaming query"),
+        ("4.3.0", "stateless"),
+    ],
+)
+def test_what_batch_jobs_are_tuned_by_is_left_to_spark_and_says_why(spark: str, words: str) -> None:
+    values = by_key(resolve(EIGHT, spark, {}))
+    serializer, adaptive, coalesce = (
+        values[key]
+        for key in (
+            "spark.serializer",
+            "spark.sql.adaptive.enabled",
+            "spark.sql.adaptive.coalescePartitions.enabled",
+        )
+    )
+
+    assert {one.source for one in (serializer, adaptive, coalesce)} == {ConfSource.LEFT_OUT}
+    assert words in adaptive.why
+    assert ("stateless" in coalesce.why) is (spark == "4.3.0")
+    assert "UnsafeRow" in serializer.why
 
 
 def test_without_a_profile_the_conf_is_the_streams_alone() -> None:

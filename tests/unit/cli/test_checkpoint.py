@@ -48,7 +48,7 @@ def checkpoint(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def backed_up(command: Command, checkpoint: Path, tmp_path: Path) -> tuple[Path, str]:
-    code, told, _ = command("backup", checkpoint, "--to", tmp_path / "store", "--json")
+    code, told, _ = command("backup", checkpoint, "--store", tmp_path / "store", "--json")
     assert code == 0
     return tmp_path / "store", told["backup_id"]
 
@@ -89,7 +89,7 @@ class TestInspect:
     def test_a_store_inside_the_checkpoint_is_refused_before_it_is_made(
         self, command: Command, checkpoint: Path
     ) -> None:
-        code, _, told = command("backup", checkpoint, "--to", checkpoint / "backups")
+        code, _, told = command("backup", checkpoint, "--store", checkpoint / "backups")
 
         assert code == 2
         assert "do not lie apart" in told
@@ -127,7 +127,7 @@ class TestInspect:
         code, shown, _ = command("inspect", tmp_path / "all")
         assert code == 1
         assert "joined" in shown
-        code, _, errors = command("backup", tmp_path / "all", "--to", tmp_path / "store")
+        code, _, errors = command("backup", tmp_path / "all", "--store", tmp_path / "store")
         assert code == 1
         assert "joined" in errors
         assert not (tmp_path / "store").exists()
@@ -257,7 +257,7 @@ class TestBackups:
     ) -> None:
         (checkpoint / "offsets" / "5").unlink()
 
-        code, _, errors = command("backup", checkpoint, "--to", tmp_path / "store")
+        code, _, errors = command("backup", checkpoint, "--store", tmp_path / "store")
 
         assert code == 1
         assert "offsets/5" in errors
@@ -342,7 +342,7 @@ class TestBackups:
         self, command: Command, checkpoint: Path, backed_up: tuple[Path, str]
     ) -> None:
         store, first = backed_up
-        second = command("backup", checkpoint, "--to", store, "--json")[1]["backup_id"]
+        second = command("backup", checkpoint, "--store", store, "--json")[1]["backup_id"]
         stream = command("list", store, "--json")[1]["backups"][0]["stream"]
 
         code, would, _ = command("retain", store, stream, "--keep-last", "1", "--dry-run", "--json")
@@ -390,7 +390,13 @@ class TestCopies:
     [
         pytest.param([], id="no verb"),
         pytest.param(["inspect"], id="no checkpoint"),
-        pytest.param(["backup", "/ck"], id="no store"),
+        pytest.param(["backup", "--store", "/store"], id="neither a URI nor a stream"),
+        pytest.param(["restore", "/store", "x"], id="no place to restore to"),
+        pytest.param(["backup", "/ck", "--stream", "a", "--store", "/store"], id="both"),
+        pytest.param(["backup", "/ck", "--to", "/store"], id="the store as a place"),
+        pytest.param(
+            ["restore", "/store", "x", "--to", "/new", "--stream", "a"], id="two restores"
+        ),
         pytest.param(["verify", "/store", "x", "--level", "deep"], id="unknown level"),
         pytest.param(["restore", "/store", "x", "--accept", "all"], id="unknown reason"),
         pytest.param(["retain", "/store", "orders", "--keep-last", "-1"], id="negative number"),
@@ -406,7 +412,11 @@ def test_wrong_use_exits_with_2(arguments: list[str]) -> None:
     "arguments",
     [
         pytest.param(["inspect", "s3://bucket/a/../b"], id="a way out of the folder"),
-        pytest.param(["restore", "/store", "x"], id="no place to restore to"),
+        pytest.param(["backup", "/ck"], id="no store"),
+        pytest.param(
+            ["restore", "/store", "x", "--to", "/new", "--checkpoint", "/c"], id="a copy's place"
+        ),
+        pytest.param(["restore", "/store", "x", "--to", "/new", "--rewind"], id="a copy's sinks"),
         pytest.param(["retain", "/store", "orders"], id="a policy that keeps nothing"),
         pytest.param(["inspect", "s3:/bucket/ck"], id="a scheme without slashes"),
         pytest.param(["inspect", "word:/ck"], id="a word that is no scheme"),
@@ -420,8 +430,8 @@ def test_a_wrong_value_exits_with_2(command: Command, arguments: list[str]) -> N
     "arguments",
     [
         ["checkpoint", "inspect", "rel"],
-        ["checkpoint", "backup", "rel", "--to", "/store"],
-        ["checkpoint", "backup", "/ck", "--to", "rel"],
+        ["checkpoint", "backup", "rel", "--store", "/store"],
+        ["checkpoint", "backup", "/ck", "--store", "rel"],
         ["checkpoint", "clone", "/ck", "--to", "rel"],
         ["checkpoint", "restore", "/store", "x", "--to", "rel"],
         ["checkpoint", "restore", "/store", "x", "--to", "/new", "--sink", "counts=rel"],
@@ -485,7 +495,7 @@ def test_nothing_of_the_original_is_ever_changed(
 ) -> None:
     before = {path: path.read_bytes() for path in checkpoint.rglob("*") if path.is_file()}
 
-    told = command("backup", checkpoint, "--to", tmp_path / "store", "--json")[1]
+    told = command("backup", checkpoint, "--store", tmp_path / "store", "--json")[1]
     command("restore", tmp_path / "store", told["backup_id"], "--to", tmp_path / "new")
     command("clone", checkpoint, "--to", tmp_path / "green")
 
@@ -510,7 +520,9 @@ class TestAStreamOfAHome:
         self, command: Command, home: Path, tmp_path: Path
     ) -> None:
         store, of_home = tmp_path / "store", ("--home", home)
-        code, taken, _ = command("backup", "--stream", "orders", "--to", store, "--json", *of_home)
+        code, taken, _ = command(
+            "backup", "--stream", "orders", "--store", store, "--json", *of_home
+        )
         assert code == 0
         assert [query["folder"] for query in taken["queries"]] == ["counts"]
 
@@ -529,6 +541,44 @@ class TestAStreamOfAHome:
         code, told, _ = command("abandon", "orders", *of_home)
         assert code == 0
         assert "no change" in told
+
+    def test_its_backups_lie_in_the_home_unless_a_store_is_named(
+        self, command: Command, home: Path
+    ) -> None:
+        of_home = ("--home", home)
+        taken = command("backup", "--stream", "orders", "--json", *of_home)[1]
+
+        backups = command("list", home / "_backups", "--json")[1]["backups"]
+
+        assert [one["id"] for one in backups] == [taken["backup_id"]]
+
+    def test_its_new_checkpoints_lie_beside_the_present_ones_or_where_they_are_asked_for(
+        self, command: Command, home: Path, tmp_path: Path
+    ) -> None:
+        of_home = ("--home", home)
+        taken = command("backup", "--stream", "orders", "--json", *of_home)[1]
+        restore = ("restore", home / "_backups", taken["backup_id"], "--stream", "orders")
+        places = {
+            str(home / "orders/checkpoints/restored-000001"): (),
+            str(tmp_path / "elsewhere"): ("--checkpoint", tmp_path / "elsewhere"),
+        }
+
+        for place, where in places.items():
+            told = command(*restore, *where, "--dry-run", "--json", *of_home)[1]
+            assert told["target"] == place
+
+    def test_a_copy_changes_no_stream(self, command: Command, home: Path, tmp_path: Path) -> None:
+        taken = command("backup", "--stream", "orders", "--json", "--home", home)[1]
+        stream = Home(LocalStore(str(home))).stream("orders")
+
+        code, _, _ = command(
+            "restore", home / "_backups", taken["backup_id"], "--to", tmp_path / "new"
+        )
+
+        assert code == 0
+        assert (tmp_path / "new/counts/metadata").exists()
+        assert stream.changes() == []
+        assert stream.deployment_numbers() == [1]
 
     def test_its_sinks_are_repaired_by_hand(self, command: Command, tmp_path: Path) -> None:
         dead = DeadStream(tmp_path)
@@ -553,7 +603,7 @@ class TestAStreamOfAHome:
         self, command: Command, home: Path, tmp_path: Path
     ) -> None:
         store, of_home = tmp_path / "store", ("--home", home)
-        taken = command("backup", "--stream", "orders", "--to", store, "--json", *of_home)[1]
+        taken = command("backup", "--stream", "orders", "--store", store, "--json", *of_home)[1]
         stream = Home(LocalStore(str(home))).stream("orders")
         stream.want(DesiredState.RUNNING, by="bob", reason="It is needed.", now=NOON)
 
@@ -580,7 +630,13 @@ class TestAStreamOfAHome:
             what = (home / "orders/checkpoints/000001",)
 
         code, taken, _ = command(
-            "backup", *what, "--to", tmp_path / "store", "--sink", f"{query}{output.root}", "--json"
+            "backup",
+            *what,
+            "--store",
+            tmp_path / "store",
+            "--sink",
+            f"{query}{output.root}",
+            "--json",
         )
 
         assert code == 0
@@ -594,7 +650,7 @@ class TestAStreamOfAHome:
 
         code, _, errors = command(
             *("backup", "--stream", "orders", "--home", home),
-            *("--to", tmp_path / "store", "--sink", tmp_path / "out"),
+            *("--store", tmp_path / "store", "--sink", tmp_path / "out"),
         )
 
         assert code == 2
@@ -604,7 +660,7 @@ class TestAStreamOfAHome:
         self, command: Command, home: Path, tmp_path: Path
     ) -> None:
         of_home, store = ("--home", home), tmp_path / "store"
-        taken = command("backup", "--stream", "orders", "--to", store, "--json", *of_home)[1]
+        taken = command("backup", "--stream", "orders", "--store", store, "--json", *of_home)[1]
         stream, output = Home(LocalStore(str(home))).stream("orders"), FileSink(tmp_path / "out")
         stream.create_epoch(make_epoch(1))
         sink = SinkPlan(sink="file", format="parquet", target=str(output.root))

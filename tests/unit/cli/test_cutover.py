@@ -214,7 +214,7 @@ def test_a_blue_without_a_checkpoint_and_one_that_is_let_go_without_a_backup_say
     home = at(S.FINALIZED)
     other = str(shutil.copytree(home, tmp_path / "other"))
 
-    assert call(home, "retire", "orders", "--to", f"{tmp_path}/store") == 0
+    assert call(home, "retire", "orders", "--store", f"{tmp_path}/store") == 0
     assert "orders had nothing to back up." in capsys.readouterr().out
 
     assert call(other, "retire", "orders", "--no-backup") == 0

@@ -13,6 +13,7 @@ import pytest
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.gates.findings import GateDecision
 from airflow_streaming.home.home import open_home
+from airflow_streaming.model.jobs.drill import SCRATCH_OUTPUT
 from airflow_streaming.model.spark.plan import (
     Column,
     OperatorKind,
@@ -24,6 +25,7 @@ from airflow_streaming.model.spark.plan import (
     StepPlan,
 )
 from airflow_streaming.model.spark.secrets import REDACTED
+from airflow_streaming.spark_jobs.runner import Program
 from benchmarks.checkpoint_tree import make_checkpoint
 from tests.unit.cli.host import Run
 from tests.unit.supervision.builders import a_deployment
@@ -437,35 +439,140 @@ def test_the_script_that_a_stream_runs_is_known_by_content_and_arguments(
     assert not _is_deployed(given, None)
 
 
-@pytest.mark.parametrize(
-    ("given", "planned_with"),
-    [
-        ([], (["--of", "orders"], {"spark.x": "1", "spark.y": "2"})),
-        (["--conf", "spark.y=3"], (["--of", "orders"], {"spark.x": "1", "spark.y": "3"})),
-        (["--", "--of", "sales"], (["--of", "sales"], {"spark.x": "1", "spark.y": "2"})),
-    ],
-)
-def test_a_script_of_a_stream_is_planned_as_its_deployment_runs(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: list[str], planned_with: Any
-) -> None:
-    asked = []
-
-    def planned(arguments: argparse.Namespace, _: str) -> ScriptPlan:
-        asked.append((arguments.arguments, dict(arguments.conf)))
-        raise SpecError("It is known what was asked.")
-
-    monkeypatch.setattr("airflow_streaming.cli.spark.gate.planned_script", planned)
+@pytest.fixture
+def deployed(tmp_path: Path) -> str:
+    """The home of a stream whose deployment ships a file of each kind; the script beside it is new."""
     uri = str(tmp_path / "home")
-    home = open_home(uri).stream("orders")
+    shipped = {}
+    for what, name in {"py_files": "lib.py", "jars": "a.jar", "files": "table.csv"}.items():
+        (tmp_path / name).touch()
+        shipped[what] = (str(tmp_path / name),)
+    (tmp_path / "new.py").write_text("print(2)")
     deployment = a_deployment(
+        **shipped,
         number=1,
-        application_args=("--of", "{stream}"),
+        application_args=("--of", "{stream}", "--to", "{output}"),
         application_sha256=hashlib.sha256(b"print(1)").hexdigest(),
         conf={"spark.x": "1", "spark.y": "2", "spark.hidden.password": REDACTED},
     )
-    home.create_deployment(deployment, b"print(1)")
-    command = ["--home", uri, "gate", "change", "--stream", "orders", "--script", "new.py"]
+    open_home(uri).stream("orders").create_deployment(deployment, b"print(1)")
+    return uri
 
-    run(*command, "--runtime", "r", *given)
 
-    assert asked == [planned_with]
+class Known(SpecError):
+    """It is known what was run."""
+
+
+@pytest.fixture
+def programs(monkeypatch: pytest.MonkeyPatch) -> list[Program]:
+    """What each command would have run."""
+    found: list[Program] = []
+
+    def plan(program: Program, *_: object, **__: object) -> None:
+        found.append(program)
+        raise Known("Enough.")
+
+    def rehearse(_: object, program: Program, *__: object, **___: object) -> None:
+        plan(program)
+
+    def compare(_: object, old: Any, new: Any, **__: object) -> None:
+        found.append(old.program)
+        plan(new.program)
+
+    runtime = "airflow_streaming.cli.spark.runtime.runtime_named"
+    monkeypatch.setattr("airflow_streaming.cli.spark.gate.plan_script", plan)
+    monkeypatch.setattr("airflow_streaming.cli.spark.gate.runtime_named", lambda _: None)
+    monkeypatch.setattr("airflow_streaming.spark_jobs.rehearsal.rehearse", rehearse)
+    monkeypatch.setattr("airflow_streaming.spark_jobs.rehearsal_compare.compare_versions", compare)
+    monkeypatch.setattr(runtime, lambda _: None)
+    # The stream has no checkpoint to be copied.
+    monkeypatch.setattr("airflow_streaming.cli.spark.rehearse._subject", lambda *_: None)
+    return found
+
+
+OUTPUT = {"gate": "/data/streams/orders/output/000003", "rehearse": SCRATCH_OUTPUT}
+AS_DEPLOYED = {"spark.x": "1", "spark.y": "2"}
+
+
+@pytest.mark.parametrize("command", [("gate", "change"), ("rehearse",)], ids=lambda words: words[0])
+@pytest.mark.parametrize(
+    ("given", "arguments", "conf"),
+    [
+        ([], ("--of", "orders", "--to", "{place}"), AS_DEPLOYED),
+        (
+            ["--conf", "spark.y=3"],
+            ("--of", "orders", "--to", "{place}"),
+            {**AS_DEPLOYED, "spark.y": "3"},
+        ),
+        (["--", "--of", "sales"], ("--of", "sales"), AS_DEPLOYED),
+    ],
+    ids=["as it is", "conf", "arguments"],
+)
+def test_a_script_of_a_stream_runs_as_its_deployment_does(
+    run: Run,
+    deployed: str,
+    programs: list[Program],
+    tmp_path: Path,
+    command: tuple[str, ...],
+    given: list[str],
+    arguments: tuple[str, ...],
+    conf: dict[str, str],
+) -> None:
+    script = tmp_path / "new.py"
+    asked = (*command, "--stream", "orders", "--script", str(script), "--runtime", "r", *given)
+
+    run("--home", deployed, *asked)
+
+    [program] = programs
+    assert program.source == b"print(2)"
+    assert program.arguments == tuple(a.format(place=OUTPUT[command[0]]) for a in arguments)
+    assert program.conf == conf
+    assert program.left_out == ("spark.hidden.password",)
+    assert program.py_files == (str(tmp_path / "lib.py"),)
+    assert program.jars == (str(tmp_path / "a.jar"),)
+    assert program.packages == ("org.example:a:1.0",)
+    assert program.files == (str(tmp_path / "table.csv"),)
+
+
+@pytest.mark.parametrize("old", [(), ("--old-script", "{script}")], ids=["deployed", "given"])
+def test_both_versions_of_a_comparison_run_as_deployed(
+    run: Run, deployed: str, programs: list[Program], tmp_path: Path, old: tuple[str, ...]
+) -> None:
+    script = str(tmp_path / "new.py")
+    told = [part.format(script=script) for part in old]
+
+    run(
+        *("--home", deployed, "rehearse", "--stream", "orders", "--script", script),
+        *("--runtime", "r", "--compare", *told),
+    )
+
+    assert len(programs) == 2
+    assert {program.jars for program in programs} == {(str(tmp_path / "a.jar"),)}
+    assert {program.arguments[-1] for program in programs} == {SCRATCH_OUTPUT}
+
+
+def test_a_file_of_the_deployment_that_this_host_lacks_is_named(
+    run: Run, deployed: str, programs: list[Program], tmp_path: Path
+) -> None:
+    (tmp_path / "a.jar").unlink()
+    script = str(tmp_path / "new.py")
+    asked = ("--stream", "orders", "--script", script, "--runtime", "r")
+
+    code, _, err = run("--home", deployed, "gate", "change", *asked)
+
+    assert (code, programs) == (2, [])
+    assert f"Deployment 1 of stream 'orders' ships {tmp_path}/a.jar" in err
+
+
+def test_a_script_that_fails_before_its_first_query_removes_none(
+    run: Run, checkpoint: Path, plan: Path, tmp_path: Path
+) -> None:
+    failed = ScriptPlan(application="bad.py", spark="4.3.0", problem="ClassNotFoundException: x.")
+    new = tmp_path / "bad.json"
+    new.write_bytes(failed.to_bytes())
+    asked = ("gate", "change", "--checkpoint", str(checkpoint), "--plan", str(new))
+
+    code, out, _ = run(*asked, "--old-plan", str(plan), "--json")
+
+    assert [found["rule"] for found in json.loads(out)["findings"]] == ["script.problem"]
+    assert code == 3

@@ -64,7 +64,7 @@ COMMANDS = {
     "declare-dead": ["declare-dead", "orders", "--epoch", "1", "--reason", "x"],
     "upgrade": ["upgrade", "status", "orders"],
     "cutover": ["cutover", "status", "orders"],
-    "backup": ["checkpoint", "backup", "--stream", "orders", "--to", "/nowhere"],
+    "backup": ["checkpoint", "backup", "--stream", "orders", "--store", "/nowhere"],
     "undo": ["checkpoint", "undo", "orders"],
     "gate": ["gate", "version", "--stream", "orders", "--to", "4.3"],
     "rehearse": ["rehearse", "--stream", "orders", "--script", "x.py", "--runtime", "/nowhere"],

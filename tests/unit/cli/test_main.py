@@ -177,7 +177,9 @@ def test_the_command_starts_without_airflow_spark_or_fsspec(home: Home) -> None:
     "arguments",
     [
         pytest.param(["--help"], id="help"),
-        pytest.param(["checkpoint", "backup", "/no/checkpoint", "--to", "/no/store"], id="backup"),
+        pytest.param(
+            ["checkpoint", "backup", "/no/checkpoint", "--store", "/no/store"], id="backup"
+        ),
         pytest.param(["checkpoint", "verify", "/no/store", "1"], id="verify"),
         pytest.param(["checkpoint", "restore", "/no/store", "1", "--to", "/no/new"], id="restore"),
     ],

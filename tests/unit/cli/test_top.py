@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from airflow_streaming.cli.main import main
-from airflow_streaming.cli.top import BARS, number, sparkline
+from airflow_streaming.cli.top import BARS, backlog_text, number, sparkline
 from tests.page.homes import write_home
 
 
@@ -36,6 +36,17 @@ def test_the_fleet_shows_what_is_not_well_first(
     ]
     assert sorted(names) == ["clicks", "idle", "orders"]
     assert names.index("clicks") < names.index("idle")
+
+
+def test_rates_and_backlog_are_those_of_the_page(
+    home: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    assert run(home, "top", "--once") == 0
+    rows = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line.strip()}
+    assert float(rows["orders"].split()[2].rstrip("k")) > 0
+    assert backlog_text({"records": 1_200.0, "files": 7.0, "bytes": None}) == "1.2k, 7 files"
+    assert backlog_text({"records": None, "files": None, "bytes": None}) == ""
 
 
 def test_one_stream_shows_its_figures_as_sparklines(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_streaming.driver.live_outputs import LiveOutputs
+from airflow_streaming.driver.output_places.live_outputs import LiveOutputs
 from airflow_streaming.exceptions import DriverRefusal, HomeUnavailable
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.cutover import LiveRecord
@@ -41,6 +41,13 @@ def planned(store: LocalStore, lane: str, epoch: int, query: str, sink: SinkPlan
     plan = QueryPlan(query=query, spark="4.3.0", output_mode="append", sink=sink)
     record_epoch(store, lane, epoch)
     store.create(layout.place(QueryPlan, epoch=epoch, query=query), plan.to_bytes())
+
+
+def wrote(store: LocalStore, lane: str, epoch: int, query: str, *sinks: SinkPlan) -> None:
+    """Record a query whose function was seen to write."""
+    plan = QueryPlan(query=query, spark="4.3.0", output_mode="append", sink=HIDDEN, writes=sinks)
+    record_epoch(store, lane, epoch)
+    store.create(Layout(lane).place(QueryPlan, epoch=epoch, query=query), plan.to_bytes())
 
 
 def live(store: LocalStore, number: int, lane: str) -> None:
@@ -87,6 +94,15 @@ def test_a_sink_of_the_live_lane_that_names_no_place_hides_no_other(store: Local
 
     with pytest.raises(DriverRefusal):
         check(store, GREEN)
+
+
+def test_a_place_that_a_live_function_writes_is_refused(store: LocalStore) -> None:
+    wrote(store, BLUE, 1, "by_code", TOPIC)
+    wrote(store, BLUE, 2, "by_code", ELSEWHERE)
+
+    for sink in (TOPIC, ELSEWHERE):
+        with pytest.raises(DriverRefusal, match="by_code"):
+            check(store, GREEN, sink)
 
 
 def test_an_epoch_that_recorded_no_plan_yet_does_not_hide_the_one_before(store: LocalStore) -> None:

@@ -12,7 +12,7 @@ from airflow_streaming.driver.plan.keeping import PlanKeeper
 from airflow_streaming.driver.plan.reading import Taken
 from airflow_streaming.driver.plan.writer_settings import WriterSettings
 from airflow_streaming.exceptions import HomeUnavailable
-from airflow_streaming.model.spark.plan import QueryPlan, StepPlan
+from airflow_streaming.model.spark.plan import QueryPlan, SinkPlan, StepPlan
 from airflow_streaming.model.storage import LocalStore
 from tests.patience import PATIENCE
 from tests.unit.driver.fakes import LAYOUT
@@ -75,6 +75,22 @@ def test_a_plan_that_cannot_be_read_disturbs_neither_the_script_nor_the_next(
     keeper.finish()
     assert kept(store, "bad") is None
     assert kept(store, "good") is not None
+
+
+def test_a_place_that_a_function_writes_is_recorded_with_its_plan(tmp_path: Path) -> None:
+    store = LocalStore(str(tmp_path))
+    keeper = PlanKeeper(store, LAYOUT, 1, read=read)
+    before, after = (SinkPlan(sink="jdbc", options={"dbtable": table}) for table in "ab")
+
+    keeper.wrote("q", before)
+    keeper.keep(taken("q"))
+    keeper.finish()
+    keeper.wrote("q", after)
+    keeper.wrote("q", after)
+    keeper.finish()
+
+    assert (found := kept(store, "q")) is not None
+    assert found.writes == (before, after)
 
 
 def test_a_home_that_is_away_gets_the_plan_later(tmp_path: Path) -> None:

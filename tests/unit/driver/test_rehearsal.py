@@ -14,6 +14,7 @@ import pytest
 
 from airflow_streaming.driver.jobs import rehearsal
 from airflow_streaming.driver.jobs.caller import is_held
+from airflow_streaming.driver.jobs.chosen_sink import ChosenSink, SinkRefused
 from airflow_streaming.driver.jobs.rehearsal import Rehearsal, Run, count_and_sample, shown
 from airflow_streaming.driver.jobs.scratch_patch import QueryStart, SourceRules, commits_of
 from airflow_streaming.driver.monitoring.spark_query import QueryError, SparkQuery
@@ -26,6 +27,7 @@ from airflow_streaming.model.jobs.rehearsal import (
     Seen,
     read_told,
 )
+from airflow_streaming.model.spark.plan import SinkPlan
 
 LIMITS = {"maxFilesPerTrigger": 100, "maxOffsetsPerTrigger": 1_000}
 
@@ -209,10 +211,16 @@ class Starter:
 
     left_out = ("foreach",)
 
-    def __init__(self, batches: int, *, commits_last: bool = False) -> None:
+    def __init__(
+        self, batches: int, *, commits_last: bool = False, chosen: ChosenSink | None = None
+    ) -> None:
         self._batches, self._commits_last = batches, commits_last
+        self._chosen = chosen
         self.rows = type("Rows", (), {"schema": type("Schema", (), {"fields": ()})})
         self.session = type("Session", (), {"version": "4.3.0"})
+
+    def sink(self) -> ChosenSink | None:
+        return self._chosen
 
     def begin(self, copy: str, *, once: bool, checks_schema: bool, take: Any) -> Stream:
         assert checks_schema
@@ -323,6 +331,38 @@ def test_a_query_without_a_checkpoint_begins_on_an_empty_one(tmp_path: Path) -> 
     assert [e.text for e in told if e.seen is Seen.SPARK] == ["4.3.0"]
     assert [e.query for e in told if e.seen is Seen.NEW_QUERY] == ["late"]
     assert [e.query for e in told if e.seen is Seen.BATCH] == ["q", "late"]
+
+
+def test_a_sink_that_spark_refuses_fails_the_query_before_a_batch(tmp_path: Path) -> None:
+    rehearsal = a_rehearsal(tmp_path, "q")
+    sink = SinkPlan(sink="kafka", target="out")
+    chosen = ChosenSink(sink=sink, output_mode="append", refusal="value must be a(n) string.")
+
+    with pytest.raises(SinkRefused, match="value must be"):
+        rehearsal.rehearse(QueryStart(Starter(1, chosen=chosen), "q", None))  # type: ignore[arg-type]
+
+    told = read_told((tmp_path / "events").read_bytes())
+    assert [(event.seen, event.query) for event in told][1:] == [
+        (Seen.SINK, "q"),
+        (Seen.FAILED, "q"),
+    ]
+    assert told[-1].text == "Spark refuses the sink. value must be a(n) string."
+    assert told[1].sink == sink
+
+
+def test_a_topic_that_the_brokers_do_not_have_is_reported_and_the_batches_run(
+    tmp_path: Path,
+) -> None:
+    rehearsal = a_rehearsal(tmp_path, "q")
+    chosen = ChosenSink(
+        sink=SinkPlan(sink="kafka", target="out"), output_mode="append", missing_topic="out"
+    )
+
+    rehearsal.rehearse(QueryStart(Starter(1, chosen=chosen), "q", None))  # type: ignore[arg-type]
+
+    told = read_told((tmp_path / "events").read_bytes())
+    assert [event.subject for event in told if event.seen is Seen.SINK] == ["out"]
+    assert [event.query for event in told if event.seen is Seen.BATCH] == ["q"]
 
 
 def test_a_caller_is_there_for_as_long_as_he_keeps_his_file_locked(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -98,6 +99,54 @@ def test_a_query_that_went_on_from_its_state_allows_the_upgrade() -> None:
     assert query.pace == Pace(batches=2, input_rows=20, rows_per_second=40.0, duration_ms=500)
     assert query.observed == {"seen.rows": 20.0}
     assert query.sample == ({"k": "a", "n": "2"},)
+
+
+KAFKA = SinkPlan(
+    sink="kafka",
+    target="out",
+    schema=(Column(name="value", type="string"),),
+    options={"kafka.bootstrap.servers": "b:1"},
+)
+
+
+def with_sink(sink: SinkPlan, missing: str = "") -> list[RehearsalEvent]:
+    return [
+        SPARK,
+        seen(Seen.SINK, sink=sink, output_mode="append", subject=missing),
+        *GOOD[1:],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sink", "missing", "rules"),
+    [
+        (KAFKA, "", []),
+        (replace(KAFKA, target=""), "", ["rehearsal.sink_refused"]),
+        (replace(KAFKA, schema=COLUMNS), "", ["rehearsal.sink_refused"]),
+        (replace(KAFKA, options={}), "", ["rehearsal.sink_refused"]),
+        (KAFKA, "out", ["rehearsal.topic_missing"]),
+    ],
+    ids=["good", "no topic", "no value", "no servers", "topic not there"],
+)
+def test_the_sink_that_the_script_chose_is_judged_although_nothing_is_written_to_it(
+    sink: SinkPlan, missing: str, rules: list[str]
+) -> None:
+    found = judged(*with_sink(sink, missing))
+
+    assert [finding.rule for finding in found.findings] == rules
+    expected = {"rehearsal.topic_missing": GateDecision.UNKNOWN}
+    assert [f.severity for f in found.findings] == [
+        expected.get(rule, GateDecision.NOT_ALLOWED) for rule in rules
+    ]
+
+
+def test_a_sink_that_the_running_query_has_is_accepted() -> None:
+    odd = replace(KAFKA, options={})
+    live = QueryPlan(query="counts", spark="4.3.0", output_mode="append", sink=odd)
+
+    found = judged(*with_sink(odd), plans=[live])
+
+    assert "rehearsal.sink_refused" not in {finding.rule for finding in found.findings}
 
 
 ALLOWED_WITH_CONSEQUENCE = GateDecision.ALLOWED_WITH_CONSEQUENCE

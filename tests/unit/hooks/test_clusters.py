@@ -285,6 +285,44 @@ def test_what_a_pod_cannot_be_launched_with_is_refused_before_anything_is_record
 
 
 @pytest.mark.parametrize(
+    ("listed", "launches"),
+    [
+        pytest.param("", True, id="no list"),
+        pytest.param("yarn://http://rm:8088 spark://{master}", True, id="listed"),
+        pytest.param("yarn://http://rm:8088", False, id="not listed"),
+    ],
+)
+def test_no_driver_is_started_on_a_cluster_that_triggers_do_not_ask(
+    world: World, monkeypatch: pytest.MonkeyPatch, listed: str, launches: bool
+) -> None:
+    master = RecordedMaster()
+    host, _, port = master.address.partition(":")
+    extra = {**CLUSTER, "rest-port": int(port)}
+    spark = {"conn_type": "spark", "host": f"spark://{host}", "port": 7077, "extra": extra}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(spark))
+    monkeypatch.setenv("AIRFLOW__STREAMING__CLUSTERS", listed.format(master=master.address))
+
+    if launches:
+        world.run()
+    else:
+        with pytest.raises(AirflowFailException) as refusal:
+            world.run()
+        assert f"'spark://{master.address}' is not in [streaming] clusters" in str(refusal.value)
+        assert "yarn://http://rm:8088" in str(refusal.value)
+        assert (world.home.newest_deployment(), world.home.newest_epoch()) == (None, None)
+    master.close()
+    assert len(master.submitted) == launches
+
+
+def test_a_list_of_clusters_does_not_concern_drivers_of_this_host(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__STREAMING__CLUSTERS", "yarn://http://rm:8088")
+    world.run()
+    assert world.launcher.living() == [1]
+
+
+@pytest.mark.parametrize(
     ("named", "in_command", "in_file"),
     [("s3a://b/z.py", True, False), ("https://h/z.py?sig=planted", False, True)],
 )

@@ -177,10 +177,10 @@ def test_a_switch_is_only_finished_where_it_was_begun(stream: Stream) -> None:
     assert begun is not None
 
     with pytest.raises(RestoreRefused, match=f"unfinished change: .* to {begun.checkpoint}"):
-        stream.switch(to=f"{stream.folder}/elsewhere")
+        stream.switch(checkpoint=f"{stream.folder}/elsewhere")
     assert stream.checkpoint == stream.old
 
-    assert stream.switch(to=f"file://{begun.checkpoint}/").change.number == 1
+    assert stream.switch(checkpoint=f"file://{begun.checkpoint}/").change.number == 1
     assert stream.is_at(1)
 
 

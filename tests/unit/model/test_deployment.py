@@ -14,7 +14,12 @@ from hypothesis import strategies as st
 
 from airflow_streaming.changes.upgrade.rollback import is_same_code
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.records.deployment import Deployment, Override, decide_proposal
+from airflow_streaming.model.records.deployment import (
+    Deployment,
+    Override,
+    decide_proposal,
+    outlives_request,
+)
 from airflow_streaming.model.spark.conf import check_conf_key, conf_text, redact, secret_values
 from airflow_streaming.model.spark.secrets import REDACTED
 from airflow_streaming.spec import StreamSpec
@@ -546,3 +551,20 @@ def test_only_a_persons_word_replaces_what_runs(
     current: Deployment | None, proposed: Deployment, restart_asked: bool, action: str
 ) -> None:
     assert decide_proposal(current, proposed, restart_asked=restart_asked) == action
+
+
+@pytest.mark.parametrize(
+    ("run_started_in", "expected"),
+    [
+        pytest.param(timedelta(seconds=1), False, id="a deployment before the run"),
+        pytest.param(timedelta(seconds=-1), True, id="a deployment after its start"),
+        pytest.param(None, False, id="a run without a start"),
+    ],
+)
+def test_a_run_asks_to_replace_only_what_was_there_when_it_began(
+    run_started_in: timedelta | None, expected: bool
+) -> None:
+    live = a_deployment()
+    begun = None if run_started_in is None else live.created_at + run_started_in
+    assert outlives_request(live, begun) is expected
+    assert outlives_request(None, begun) is False

@@ -16,11 +16,13 @@ from airflow_streaming.model.spark.secrets import (
     mask_text,
     words_of,
 )
+from tests.corpus import later_secrets
 from tests.corpus import secrets as corpus
 
 HOSTILE = (
     *("-", "password=", "a=", "a: ", "x ", "token ", "'a', ", "key is ", '"', "://a:", "user:a@"),
     *("curl -u ", "value x for ", "Basic ", "{", "password={", "a.", "eyJ", "mysql -", "</name>"),
+    *("a\n", "pass\n", "<a>", "<token>", "a: |\n ", "token: >\n ", "redis-cli -a ", "Digest a=b,"),
 )
 
 
@@ -94,3 +96,33 @@ def test_a_megabyte_takes_seconds_whatever_is_in_it(part: str) -> None:
 @pytest.mark.parametrize("key", corpus.KEYS)
 def test_the_pattern_for_spark_has_the_same_names(key: str) -> None:
     assert re.search(SECRET_NAME, key) or key in {"sig", "signature", "spark.hadoop.my.store.key"}
+
+
+@pytest.mark.parametrize("key", later_secrets.KEYS)
+def test_a_secret_name_of_the_second_corpus_hides_its_value(key: str) -> None:
+    assert redact({key: "plain-value"}) == {key: REDACTED}
+
+
+@pytest.mark.parametrize("marked", [*later_secrets.TEXTS, *later_secrets.BROKEN])
+def test_no_secret_of_the_second_corpus_is_left(marked: str) -> None:
+    masked = mask_secrets(corpus.plain(marked))
+
+    assert [one for one in re.findall("«([^»]+)»", marked) if one in masked] == []
+    assert is_secret(corpus.plain(marked))
+
+
+@pytest.mark.parametrize("text", later_secrets.PLAIN_TEXTS)
+def test_a_plain_text_of_the_second_corpus_stays_readable(text: str) -> None:
+    assert mask_secrets(text) == text
+
+
+def test_each_line_of_a_text_in_yaml_is_hidden() -> None:
+    text = "db:\n  password: |\n    first\n    second\n  user: kim\nlist:\n- note: |\n    plain\n"
+    inner = "note: |\n  a: 1\n  token: >-\n    abc\n"
+
+    masked = mask_text(text)
+
+    assert masked == (
+        f"db:\n  password: {REDACTED}\n    {REDACTED}\n  user: kim\nlist:\n- note: |\n    plain\n"
+    )
+    assert mask_text(inner) == f"note: |\n  a: 1\n  token: {REDACTED}\n    {REDACTED}\n"

@@ -16,6 +16,10 @@ def files(target: str) -> SinkPlan:
     return SinkPlan(sink="file", format="parquet", target=target)
 
 
+def linked(target: str, real_path: str) -> SinkPlan:
+    return SinkPlan(sink="file", format="parquet", target=target, real_path=real_path)
+
+
 def topic(name: str, servers: str = "a:9092,b:9092") -> SinkPlan:
     return SinkPlan(sink="kafka", target=name, options={"kafka.bootstrap.servers": servers})
 
@@ -44,6 +48,9 @@ def other(sink: str = "org.acme.Sink", target: str = "", **options: Any) -> Sink
         (topic("t"), topic("t", "z:9092"), UNKNOWN),
         (topic("t"), topic("t.green"), APART),
         (topic("t"), topic("t.green", "z:9092"), APART),
+        (topic("t"), topic(""), UNKNOWN),
+        (topic(""), topic("", "z:9092"), UNKNOWN),
+        (topic(""), files("/t"), APART),
         (topic("t"), files("/t"), APART),
         (table("orders"), table("spark_catalog.default.orders"), SAME),
         (table("`Shop`.orders"), table("lake.shop.orders"), SAME),
@@ -53,8 +60,31 @@ def other(sink: str = "org.acme.Sink", target: str = "", **options: Any) -> Sink
         (table("orders"), topic("orders"), APART),
         (other(table="t", url="jdbc:x"), other(table="t", url="jdbc:x", batchsize="7"), SAME),
         (other(table="t"), other(table="u"), APART),
-        (other("a", table="t"), other("b", table="t"), APART),
+        (other("a", table="t"), other("b", table="t"), UNKNOWN),
+        (other("a", table="t"), other("b", table="u"), APART),
         (other(target="t"), other(target="t"), SAME),
+        (other(folder="/data/t"), other(folder="/data/t/"), SAME),
+        (other(url="https://H/x"), other(url="https://h/x/", retries="7"), SAME),
+        (other(table="t"), other(table="t", url="jdbc:x"), UNKNOWN),
+        (other(table="t", url="jdbc:y"), other(table="t", url="jdbc:x"), APART),
+        (other(topic="t"), topic("t"), UNKNOWN),
+        (other(topic="u"), topic("t"), APART),
+        (other("iceberg", "shop.orders"), table("lake.shop.orders"), SAME),
+        (other("iceberg", "shop.orders"), table("shop.refunds"), APART),
+        (other("delta", "orders"), table("orders"), SAME),
+        (table("orders"), other("org.acme.Sink", dbtable="shop.orders"), UNKNOWN),
+        (files("/out"), files("/a/../out/."), SAME),
+        (files("out"), files("./out/"), SAME),
+        (files("out"), files("/work/out"), UNKNOWN),
+        (files("out"), files("/out2"), APART),
+        (files("out"), files("other"), APART),
+        (files("/out"), files("hdfs://nn/out"), UNKNOWN),
+        (files("/out"), files("file:///out"), SAME),
+        (files("hdfs://nn:8020/out"), files("hdfs:///out/"), UNKNOWN),
+        (files("hdfs://nn:8020/out"), files("hdfs:///out2/"), APART),
+        (files("abfs://c@a/out"), files("abfss://c@a/out"), SAME),
+        (linked("/link", "/data/out"), files("/data/out"), SAME),
+        (linked("/link", "/data/out"), files("/link"), APART),
     ],
 )
 def test_two_sinks_are_compared_by_their_place(
@@ -73,7 +103,6 @@ def test_two_sinks_are_compared_by_their_place(
     [
         SinkPlan(sink="foreachbatch", target="write"),
         SinkPlan(sink="foreach", target="write"),
-        topic(""),
         table(""),
         other(),
         other(batchsize="7"),
@@ -93,3 +122,4 @@ def test_a_sink_that_keeps_nothing_has_no_place(sink: str) -> None:
 def test_a_message_names_a_path_as_it_is_and_others_with_their_system() -> None:
     assert str(place_of(files("/out"))) == "/out"
     assert str(place_of(topic("t"))) == "kafka t"
+    assert str(place_of(topic(""))) == "kafka, the topics of the column topic"

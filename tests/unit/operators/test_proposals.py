@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -203,6 +203,28 @@ def test_a_restart_writes_the_dags_values_over_the_live_ones_and_says_so(world: 
     assert "spark.executor.memory" not in live.conf
     told = [e for e in world.home.events() if e.event is EventKind.DEPLOYED][-1].message
     assert "written over the live ones: spark.executor.memory 4g → not set" in told
+
+
+def test_a_retry_of_a_run_with_restart_leaves_a_deployment_that_is_newer_than_the_run(
+    world: World,
+) -> None:
+    world.run()
+    edited = world.operator(conf={"spark.executor.memory": "2g"})
+    world.run_started_at = datetime.now(UTC)
+    world.run(edited, restart=True)
+    assert world.home.newest_deployment().number == 2
+    set_by_form(world, executor_memory="4g")
+
+    world.run(edited, restart=True)
+
+    live = world.home.newest_deployment()
+    assert (live.number, live.conf["spark.executor.memory"]) == (3, "4g")
+    told = [e for e in world.home.events() if e.event is EventKind.PROPOSED][-1].message
+    assert "Deployment 3 is newer than this run, so its restart=True has no effect" in told
+
+    world.run_started_at = None
+    world.run(edited, restart=True)
+    assert world.home.newest_deployment().number == 4, "a new run asks anew"
 
 
 def test_the_difference_is_recorded_once_and_taken_back_when_the_dag_follows(

@@ -361,7 +361,7 @@ def test_a_run_that_finds_its_upgrade_open_goes_on_with_it(
 
     assert again["preflight", "report"]["resumes"] == 1
     with pytest.raises(AirflowSkipException, match=r"Change 1 .* this was a dry run"):
-        look(stream, is_dry_run="True")
+        look(stream, dry_run="True")
     with pytest.raises(AirflowFailException, match=r"Change 1 \(upgrade\) .* is open"):
         look(stream, conf='{"spark.executor.memory": "8g"}')
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -26,7 +27,9 @@ from airflow_streaming.options import (
     SwitchMethod,
     UpgradeOptions,
 )
+from airflow_streaming.orchestration.blue_green import blue_green
 from airflow_streaming.orchestration.stream_dags import CUTOVER_RUNS, stream_dags
+from airflow_streaming.orchestration.upgrade import rolling_restart, upgrade_in_place
 from airflow_streaming.spec import StreamSpec
 from tests.conftest import REPOSITORY
 
@@ -106,6 +109,35 @@ def test_every_task_that_a_page_names_exists_and_the_other_way_round(
     rows = re.findall(r"^\| `(\w+)` \|", str(dag.doc_md), re.MULTILINE)
 
     assert {f"{name}.{row}" for row in rows} == set(dag.task_ids)
+
+
+def test_every_task_of_every_dag_runs_in_the_pool_that_is_given() -> None:
+    made = stream_dags(SPEC, pool="streams", prune=PruneOptions(policy=PrunePolicy()))
+
+    pools = {
+        f"{name}.{task.task_id}": task.pool for name, dag in made.items() for task in dag.tasks
+    }
+    assert len(pools) > 25
+    assert {name for name, pool in pools.items() if pool != "streams"} == set()
+    assert made["orders_backup"].get_task("backup").retries == 2
+
+
+FACTORIES: dict[str, Callable[[], object]] = {
+    "upgrade_in_place": lambda: upgrade_in_place(SPEC),
+    "rolling_restart": lambda: rolling_restart(SPEC),
+    "blue_green": lambda: blue_green(SPEC),
+}
+
+
+@pytest.mark.parametrize("factory", FACTORIES.values(), ids=FACTORIES.keys())
+def test_every_stage_of_a_task_group_runs_in_the_pool_of_its_dag(
+    factory: Callable[[], object],
+) -> None:
+    with DAG("d", default_args={"pool": "streams"}) as dag:
+        factory()
+
+    assert len(dag.tasks) > 4
+    assert {task.task_id for task in dag.tasks if task.pool != "streams"} == set()
 
 
 def test_scripts_are_looked_for_beside_the_authors_file(dags: dict[str, DAG]) -> None:

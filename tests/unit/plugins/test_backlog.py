@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_streaming.model.progress import BatchProgress, SourceProgress
-from airflow_streaming.plugins.views import backlog_of_sources
+from airflow_streaming.services.stream_figures import backlog_of_sources
 from tests.unit.supervision.builders import a_batch
 
 

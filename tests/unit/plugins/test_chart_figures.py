@@ -82,6 +82,7 @@ def test_parts_of_a_batch_are_summed_where_queries_are_shown_together() -> None:
     found = called("together", PHASES, series, 10)
 
     assert found["chart"]["title"] == "Batch duration"
+    assert found["chart"]["places"] == {"a": 0, "b": 1}
     assert found["chart"]["lines"] == [["a", "a"]]
     assert found["series"]["figures"]["a"]["last"] == [4.0, None]
 

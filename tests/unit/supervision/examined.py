@@ -9,7 +9,13 @@ from airflow_streaming.advice.doctor import examine
 from airflow_streaming.advice.examined import Advice, Facts
 from airflow_streaming.advice.profile import StateStore, effective, production, resolve
 from airflow_streaming.model.progress import BatchProgress
-from airflow_streaming.model.spark.plan import OperatorKind, OperatorPlan, QueryPlan, SinkPlan
+from airflow_streaming.model.spark.plan import (
+    OperatorKind,
+    OperatorPlan,
+    QueryPlan,
+    SinkPlan,
+    SourcePlan,
+)
 from airflow_streaming.model.spark.releases import CHECKPOINT_FORMAT
 from tests.unit.supervision.builders import BEGUN, a_batch, a_deployment, a_query, a_status
 
@@ -71,6 +77,7 @@ def a_planned_query(sink: str = "file", checkpoint_format: str = "1") -> QueryPl
         query="revenue",
         spark="4.3.0",
         output_mode="append",
+        sources=(SourcePlan(source="file", format="json"),),
         sink=SinkPlan(sink=sink),
         operators=(OperatorPlan(sort=OperatorKind.AGGREGATE),),
         conf={CHECKPOINT_FORMAT: checkpoint_format},

@@ -285,6 +285,19 @@ def test_a_batch_that_fails_the_same_way_again_and_again_is_poison() -> None:
     assert "set the offending rows aside" in decision.remedy
 
 
+def test_a_poison_batch_names_the_file_and_the_value_that_sparks_error_names() -> None:
+    text = (
+        "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:///in/7.json.  SQLSTATE: KD001\n"
+        'Caused by: [CAST_INVALID_INPUT] The value \'x7\' of the type "STRING" cannot be cast to "INT"'
+    )
+
+    decision = decided(a_failure(reason=text, **POISON), earlier=failed_like())
+
+    assert decision.reason.endswith(
+        "Spark names file file:///in/7.json. Spark names value 'x7', a STRING that is no INT."
+    )
+
+
 @pytest.mark.parametrize(
     "earlier",
     [

@@ -182,7 +182,8 @@ class Played:
         if does != "hangs":
             batches += self._batch(lane, epoch)
         backlog = 1000.0 * 2**batches if does == "falls behind" else 0.0
-        self._say(lane, epoch, batches, backlog=backlog)
+        wrote = {"drops": 0, "counts none": None}.get(does, 90)
+        self._say(lane, epoch, batches, backlog=backlog, wrote=wrote)
 
     def _batch(self, lane: str, epoch: Epoch) -> int:
         home = self.home(lane)
@@ -228,6 +229,7 @@ class Played:
         batches: int,
         *,
         backlog: float = 0.0,
+        wrote: int | None = None,
         standby: bool = False,
     ) -> None:
         status = self.home(lane).status(epoch.number)
@@ -240,7 +242,7 @@ class Played:
             at=self.now,
             started_at=status.started_at if status is not None else self.now,
             first_progress_at=first or (self.now if batches else None),
-            queries=() if standby else (self._query(batches, backlog),),
+            queries=() if standby else (self._query(batches, backlog, wrote),),
             standby=standby,
         )
         self._replace(lane, epoch.number, "status.json", told.to_bytes())
@@ -249,7 +251,7 @@ class Played:
         kept.extend(json.dumps(encode(row)) for row in rows)
         self._replace(lane, epoch.number, "progress/000001.jsonl", "\n".join(kept).encode())
 
-    def _query(self, batches: int, backlog: float) -> Any:
+    def _query(self, batches: int, backlog: float, wrote: int | None) -> Any:
         progress = BatchProgress(
             query=QUERY,
             batch_id=batches,
@@ -258,6 +260,7 @@ class Played:
             input_rows_per_second=10.0,
             processed_rows_per_second=10.0,
             duration_ms=100,
+            output_rows=wrote,
             sources=(SourceProgress(source="orders", backlog_records=backlog),),
         )
         return make_query(

@@ -293,6 +293,46 @@ def test_a_check_of_the_author_stands_for_a_comparison(tmp_path: Path) -> None:
     assert world.drive().state is S.FINALIZED
 
 
+CHECKED: dict[str, Any] = {"compare": (), "checks": ("stock",)}
+
+
+@pytest.mark.parametrize("more", WAY)
+@pytest.mark.parametrize("asked", [CHECKED, {}], ids=["a check", "a comparison"])
+def test_a_green_that_drops_every_row_waits_for_a_decision_whatever_else_is_proved(
+    asked: dict[str, Any], more: dict[str, Any], tmp_path: Path
+) -> None:
+    world = begun(tmp_path, {**more, "green": "drops"}, **asked)
+
+    progress = world.drive()
+
+    assert progress.state is S.HELD
+    assert progress.needs_person
+    assert "of green has read" in progress.reason
+    assert "written none; blue has read" in progress.reason
+    assert world.live_lane() == "orders"
+
+    world.engine().command(CutoverCommand.PROMOTE, "This version only counts.")
+    assert world.drive().state is S.FINALIZED
+
+
+def test_rows_that_a_sink_does_not_count_are_not_taken_for_none(tmp_path: Path) -> None:
+    world = begun(tmp_path, {"green": "counts none"}, **CHECKED)
+    world.drive(S.COMPARING)
+    world.engine().checked("stock", True, "As many as in the ledger.")
+
+    assert world.drive().state is S.FINALIZED
+
+
+def test_a_user_who_decides_without_a_comparison_sees_what_was_read_and_written(
+    tmp_path: Path,
+) -> None:
+    world = begun(tmp_path, {"green": "counts none"}, compare=())
+
+    reason = world.drive().reason
+
+    assert "rows, rows written not reported (blue: read" in reason
+
+
 def test_a_check_outside_of_comparing_is_refused(tmp_path: Path) -> None:
     world = begun(tmp_path)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_streaming.changes.cutover.plan import counted, start_by_gate
+from airflow_streaming.changes.cutover.plan import chosen_start, counted, start_by_gate
 from airflow_streaming.gates.findings import GateDecision, GateFinding, GateReport, Pattern
 from airflow_streaming.model.records.cutover import StartWay
 
@@ -47,3 +47,23 @@ def test_what_the_gates_do_not_know_is_shown_by_green_beside_blue() -> None:
 
     assert {one.severity for one in found} == {GateDecision.ALLOWED_WITH_CONSEQUENCE}
     assert all("beside blue" in one.remedy for one in found)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "absent", "start", "why"),
+    [
+        (None, (), StartWay.CLONED, "a copy"),
+        (None, ("late",), StartWay.CLONED, "a copy"),
+        (None, ("late", "revenue"), StartWay.FRESH, "no committed checkpoint"),
+        (StartWay.CARRIED, ("late", "revenue"), StartWay.CARRIED, "asked for"),
+    ],
+)
+def test_where_blue_has_no_checkpoint_of_any_query_green_starts_fresh(
+    wanted: StartWay | None, absent: tuple[str, ...], start: StartWay, why: str
+) -> None:
+    gates = GateReport(pattern=Pattern.RESTART_IN_PLACE)
+
+    found, reason = chosen_start(wanted, gates, ("revenue", "late"), absent)
+
+    assert found is start
+    assert why in reason

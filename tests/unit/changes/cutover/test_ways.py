@@ -238,6 +238,18 @@ def test_a_query_that_blue_lacks_has_no_checkpoint_to_begin_with(start: StartWay
     assert SwitchMethod.PARALLEL in fresh.sound
 
 
+@pytest.mark.parametrize("start", [StartWay.CLONED, StartWay.CARRIED])
+def test_a_query_that_never_committed_has_no_checkpoint_to_begin_with(start: StartWay) -> None:
+    old, new = to(BLUE, b.a_stateless()), to(GREEN, b.a_stateless())
+    places = {"output": BLUE, "shadow_output": GREEN}
+
+    report = switch_ways([old], [new], (), start, absent={new.query}, **places)
+
+    assert "cutover.no_checkpoint" in rules_of(
+        report, SwitchMethod.PARALLEL, GateDecision.NOT_ALLOWED
+    )
+
+
 def test_a_group_of_a_query_with_another_name_is_shared_too() -> None:
     source = b.a_kafka_source(options={"kafka.group.id": "g"})
     new = replace(to(GREEN, counting(sources=(source,))), query="renamed")

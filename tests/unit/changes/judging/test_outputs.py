@@ -80,6 +80,7 @@ def test_a_place_of_its_own_is_no_finding(green: SinkPlan, blue: SinkPlan) -> No
         (CODE, topic("orders")),
         (topic("orders"), CODE),
         (b.a_sink("kafka", target=""), topic("orders")),
+        (topic("orders"), b.a_sink("kafka", target="")),
         (topic("orders"), b.a_sink("kafka", target="orders", options={})),
     ],
 )
@@ -87,6 +88,20 @@ def test_a_place_that_is_not_proved_to_be_green_s_own_is_a_finding(
     green: SinkPlan, blue: SinkPlan
 ) -> None:
     assert rules(green, blue) == [UNSEEN]
+
+
+def test_a_place_that_blue_s_function_was_seen_to_write_is_refused() -> None:
+    blue = replace(writing("by_code", CODE), writes=(topic("orders"),))
+
+    def found(green: SinkPlan) -> list[tuple[str, str]]:
+        return [
+            (one.rule, one.old) for one in judge_outputs([writing("g", green)], [blue], {}, FOLDERS)
+        ]
+
+    seen = "query by_code: foreachbatch, which writes kafka orders"
+    assert found(topic("orders")) == [(SHARED, seen)]
+    assert found(topic("refunds")) == [(UNSEEN, seen)]
+    assert found(CODE) == [(UNSEEN, seen)]
 
 
 def test_every_writer_of_blue_is_named() -> None:
@@ -97,6 +112,22 @@ def test_green_s_folder_inside_blue_s_is_not_its_own() -> None:
     folders = OutputFolders(blue="/out", green="/out/green")
 
     assert rules(files("/out/green/x"), folders=folders) == [SHARED]
+
+
+def test_green_s_folder_that_leads_to_blue_s_is_not_its_own() -> None:
+    folders = OutputFolders(blue="/blue", green="/green", real_blue="/blue", real_green="/blue")
+    linked = replace(files("/green/x"), real_path="/blue/x")
+
+    assert rules(linked, folders=folders) == [SHARED]
+
+
+def test_a_link_inside_green_s_folder_that_leads_to_blue_s_is_not_its_own() -> None:
+    folders = OutputFolders(blue="/blue", green="/green", real_blue="/disk/b", real_green="/disk/g")
+    inside = replace(files("/green/x"), real_path="/disk/g/x")
+    linked = replace(files("/green/x"), real_path="/disk/b/x")
+
+    assert rules(inside, CODE, folders=folders) == []
+    assert rules(linked, folders=folders) == [SHARED]
 
 
 def test_a_folder_above_green_s_own_is_not_its_own() -> None:
@@ -117,5 +148,15 @@ def test_a_stream_whose_plans_are_unreadable_is_a_finding() -> None:
     assert rules(topic("orders"), others={"a": None, "b": []}) == [UNSEEN]
 
 
-def test_another_stream_with_a_function_of_its_own_is_no_finding() -> None:
-    assert rules(topic("orders"), others={"a": [writing("q", CODE)]}) == []
+def test_all_other_streams_that_name_no_place_are_one_finding() -> None:
+    others: dict[str, list[QueryPlan] | None] = {
+        f"s{number}": [writing("q", CODE)] for number in range(7)
+    }
+    others["apart"] = [writing("q", topic("refunds"))]
+    folders = replace(FOLDERS, green="/green")
+
+    found = list(judge_outputs([writing("green", topic("orders"))], [], others, FOLDERS))
+
+    assert [one.rule for one in found] == [UNSEEN]
+    assert "s0, s1, s2, s3, s4 and 2 others" in found[0].old
+    assert rules(files("/green/x"), others=others, folders=folders) == []

@@ -16,7 +16,7 @@ import pytest
 from airflow_streaming.changes.pruning.decide import SIZES_KEPT, PrunePolicy
 from airflow_streaming.changes.restore.undo import undo
 from airflow_streaming.exceptions import HomeUnavailable, RestoreRefused, SpecError
-from airflow_streaming.home.home import open_home
+from airflow_streaming.home.home import StreamHome, open_home
 from airflow_streaming.model.names import Layout, numbered
 from airflow_streaming.model.records.control import (
     DesiredState,
@@ -26,12 +26,13 @@ from airflow_streaming.model.records.control import (
     RemovalKind,
 )
 from airflow_streaming.model.records.epoch import Epoch, Outcome
+from airflow_streaming.model.spark.plan import QueryPlan, SinkPlan, SourcePlan
 from airflow_streaming.model.uris import digest_of
 from airflow_streaming.services.pruning import prune
 from airflow_streaming.storage.blobs import LocalBlobs
 from tests.fakes import FakeLauncher
 from tests.unit.changes.pruning.old import NOW, Kept, ago, old_stream
-from tests.unit.home.make import SCRIPT, make_deployment
+from tests.unit.home.make import SCRIPT, make_deployment, make_epoch
 
 
 @pytest.fixture
@@ -101,6 +102,79 @@ def test_a_checkpoint_that_another_stream_goes_on_from_stays(kept: Kept):
     other.create_deployment(make_deployment(stream="billing", checkpoint=used), SCRIPT)
     kept.prune()
     assert (kept.folder / "orders/checkpoints/000001").exists()
+
+
+def deploy_billing(kept: Kept) -> StreamHome:
+    """Deploy another stream of the home, in folders of its own."""
+    home = kept.lane("billing")
+    number = len(home.deployment_numbers()) + 1
+    places = {"checkpoint": "/billing/checkpoints", "output": "/billing/output"}
+    home.create_deployment(make_deployment(number, stream="billing", **places), SCRIPT)
+    return home
+
+
+def bills(**places: Any) -> QueryPlan:
+    """The plan of another stream's query, which reads, writes and keeps its checkpoint somewhere."""
+    sink = SinkPlan(sink="file", target=places.get("writes", "/elsewhere/out"))
+    source = SourcePlan(source="file", paths=(places.get("reads", "/elsewhere/in"),))
+    return QueryPlan(
+        query="bills",
+        spark="4.3.0",
+        output_mode="append",
+        sink=sink,
+        sources=(source,),
+        checkpoint=places.get("keeps", ""),
+    )
+
+
+@pytest.mark.parametrize(
+    ("places", "stays"),
+    [
+        ({"reads": "file:{home}/orders/output/000001/revenue"}, "output"),
+        ({"reads": "{home}/orders/output/000001/revenue/*.parquet"}, "output"),
+        ({"writes": "{home}/orders/output/000001/bills"}, "output"),
+        ({"keeps": "file:{home}/orders/checkpoints/000001/bills"}, "checkpoints"),
+        ({}, ""),
+    ],
+)
+def test_what_the_queries_of_another_stream_use_stays(
+    kept: Kept, places: dict[str, str], stays: str
+):
+    other = deploy_billing(kept)
+    other.create_epoch(make_epoch(1, stream="billing", created_at=ago(90)))
+    plan = bills(**{what: place.format(home=kept.folder) for what, place in places.items()})
+    place = Layout("billing").place(QueryPlan, epoch=1, query=plan.query)
+    kept.home.store.create(place, plan.to_bytes())
+
+    done = kept.prune(policy=PrunePolicy(outputs=True))
+
+    old = (kept.folder / f"orders/{what}/000001" for what in ("checkpoints", "output"))
+    assert [path.parent.name for path in old if path.exists()] == ([stays] if stays else [])
+    assert done.problems == ()
+
+
+def test_nothing_goes_while_the_plan_of_another_stream_cannot_be_read(kept: Kept):
+    other = deploy_billing(kept)
+    other.create_epoch(make_epoch(1, stream="billing", created_at=ago(90)))
+    kept.home.store.create(Layout("billing").place(QueryPlan, epoch=1, query="bills"), b"{")
+
+    done = kept.prune(policy=PrunePolicy(outputs=True))
+
+    assert (kept.folder / "orders/output/000001").exists()
+    assert any("bills.json" in problem for problem in done.problems)
+
+
+def test_a_new_deployment_without_plans_uses_what_the_one_before_it_used(kept: Kept):
+    other = deploy_billing(kept)
+    other.create_epoch(make_epoch(1, stream="billing", created_at=ago(90)))
+    plan = bills(reads=f"{kept.folder}/orders/output/000001/revenue")
+    place = Layout("billing").place(QueryPlan, epoch=1, query=plan.query)
+    kept.home.store.create(place, plan.to_bytes())
+    deploy_billing(kept)
+
+    kept.prune(policy=PrunePolicy(outputs=True))
+
+    assert (kept.folder / "orders/output/000001").exists()
 
 
 def test_a_home_under_a_link_is_the_same_home(kept: Kept, tmp_path: Path):

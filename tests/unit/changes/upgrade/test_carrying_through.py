@@ -191,7 +191,7 @@ def test_a_store_without_the_boundary_is_found_out_before_the_stream_is_stopped(
     terminal: Upgraded, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = tmp_path / "other"
-    main(["checkpoint", "backup", str(Path(terminal.first) / QUERY), "--to", str(other)])
+    main(["checkpoint", "backup", str(Path(terminal.first) / QUERY), "--store", str(other)])
     capsys.readouterr()
 
     assert cli(terminal, "roll-back", "orders", "--here", "--store", str(other)) == 1

@@ -64,10 +64,28 @@ def test_a_deployment_that_is_bad_is_rolled_back_by_itself(code: str, tmp_path: 
     assert stream.epoch.cause is LaunchCause.ROLLBACK
 
 
-def test_a_stream_without_data_is_as_good_as_one_with(tmp_path: Path) -> None:
-    stream = Upgraded(tmp_path, "idles")
+@pytest.mark.parametrize(
+    ("does", "said"), [("idles", "No input arrived"), ("drops", "written none; the old deployment")]
+)
+@pytest.mark.parametrize(
+    ("answer", "becomes"),
+    [(UpgradeCommand.KEEP, Stage.KEPT), (UpgradeCommand.ROLL_BACK, Stage.ROLLED_BACK)],
+)
+def test_a_soak_that_proves_nothing_asks_and_is_neither_kept_nor_taken_back_by_itself(
+    does: str, said: str, answer: UpgradeCommand, becomes: Stage, tmp_path: Path
+) -> None:
+    stream = Upgraded(tmp_path, does)
     stream.begin()
-    assert stream.drive().state is Stage.KEPT
+
+    progress = stream.drive()
+
+    assert progress.state is Stage.LAUNCHED
+    assert progress.needs_person
+    assert said in progress.waiting
+    assert "airflow-streaming upgrade keep or roll-back orders" in progress.waiting
+
+    stream.engine().command(answer, "Seen by a test.")
+    assert stream.drive().state is becomes
 
 
 def test_the_keep_alive_task_looks_on_until_the_upgrade_has_ended(stream: Upgraded) -> None:

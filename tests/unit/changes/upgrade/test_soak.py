@@ -47,6 +47,19 @@ def backlogs(*amounts: float, unit: str = "records") -> tuple[Any, ...]:
     )
 
 
+def rows(*read: int, wrote: int | None = None, offsets: tuple[str, ...] = ()) -> tuple[Any, ...]:
+    """Return batches that read and wrote so many rows each."""
+    ends = offsets or ("1",) * len(read)
+    return tuple(
+        a_batch(
+            input_rows=count,
+            output_rows=wrote,
+            sources=(SourceProgress(source="orders", end_offset=end),),
+        )
+        for count, end in zip(read, ends, strict=True)
+    )
+
+
 def late(severity: Severity) -> Finding:
     return Finding(
         rule="late",
@@ -92,7 +105,46 @@ TABLE: Final[dict[str, tuple[Observation | None, timedelta, dict[str, Any], str]
     "too few batches": (FEW, ENOUGH, {}, "undecided"),
     "too few batches to the end": (FEW, LONG, {}, "bad"),
     "nothing to read": (IDLE, ENOUGH, {}, "undecided"),
-    "nothing to read to the end": (IDLE, LONG, {}, "good"),
+    "nothing to read to the end": (IDLE, LONG, {}, "unproved"),
+    "batches without a row": (WELL, ENOUGH, {"batches": rows(0, 0)}, "undecided"),
+    "batches without a row to the end": (WELL, LONG, {"batches": rows(0, 0)}, "unproved"),
+    "batches whose source moves and counts no rows": (
+        WELL,
+        ENOUGH,
+        {"batches": rows(0, 0, offsets=("1", "2"))},
+        "good",
+    ),
+    "rows of timers alone": (WELL, ENOUGH, {"batches": rows(0, 0, wrote=3)}, "good"),
+    "it writes, as before": (
+        WELL,
+        ENOUGH,
+        {"batches": rows(9, 9, wrote=3), "wrote": {"revenue": 7}},
+        "good",
+    ),
+    "it drops each row": (
+        WELL,
+        ENOUGH,
+        {"batches": rows(9, 9, wrote=0), "wrote": {"revenue": 7}},
+        "undecided",
+    ),
+    "it drops each row to the end": (
+        WELL,
+        LONG,
+        {"batches": rows(9, 9, wrote=0), "wrote": {"revenue": 7}},
+        "unproved",
+    ),
+    "nothing was written before either": (
+        WELL,
+        ENOUGH,
+        {"batches": rows(9, 9, wrote=0), "wrote": {"revenue": 0}},
+        "good",
+    ),
+    "what it writes is unknown": (
+        WELL,
+        ENOUGH,
+        {"batches": rows(9, 9), "wrote": {"revenue": 7}},
+        "good",
+    ),
     "nothing more to read": (QUIET, ENOUGH, {}, "good"),
     "one of two queries has nothing to read": (
         observed(status=status(a_query(batches=5), IDLE_QUERY)),
@@ -159,6 +211,7 @@ def judged(seen: Observation | None, age: timedelta, asked: dict[str, Any]) -> S
         launched_at=NOW - age,
         epoch=asked.get("epoch", EPOCH),
         firing=frozenset(asked.get("firing", ())),
+        wrote=asked.get("wrote", {}),
     )
     batches = asked.get("batches", ())
     if batches and seen is not None and seen.status is not None:
@@ -182,9 +235,21 @@ def test_a_soak_in_which_nothing_came_says_that_no_batch_was_tried() -> None:
     assert "No input arrived for query 'refunds', so no batch of it was tried." in verdict.reason
 
 
+def test_a_soak_that_drops_each_row_says_what_was_written_before() -> None:
+    verdict = judged(WELL, LONG, {"batches": rows(9, 9, wrote=0), "wrote": {"revenue": 7000}})
+    assert (
+        "Query 'revenue' has read 18 rows and written none; the old deployment wrote 7,000."
+        in verdict.reason
+    )
+
+
 def test_the_verdict_comes_with_its_figures() -> None:
     verdict = judged(WELL, ENOUGH, {"batches": backlogs(900, 40)})
-    assert verdict.figures == {"revenue": "5 batches, backlog 40 records"}
+    assert verdict.figures == {
+        "revenue": "5 batches, read 200 rows, rows written not reported, backlog 40 records"
+    }
+    verdict = judged(WELL, ENOUGH, {"batches": rows(900, 40, wrote=2500)})
+    assert verdict.figures == {"revenue": "5 batches, read 940 rows, wrote 5,000 rows"}
 
 
 def test_what_counts_against_it_is_said() -> None:

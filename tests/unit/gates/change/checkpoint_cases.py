@@ -53,7 +53,7 @@ TOPICS = {"a": {"0": 1}, "b": {"0": 5}}
 CASES: Mapping[str, tuple[QueryPlan, Checkpoint, tuple[Any, ...], str]] = {
     "sources": (b.a_join(), CHECKPOINT, SCHEMAS, "source.number"),
     "offsets of another source": (AGG, at(SourceType.NUMBER, 5), SCHEMAS, "source.type"),
-    "topics": (KAFKA, at(SourceType.KAFKA, {"a": {"0": 1}}), SCHEMAS, "source.topics"),
+    "topics": (KAFKA, at(SourceType.KAFKA, {"c": {"0": 1}}), SCHEMAS, "source.topics"),
     "names": (AGG, named("a"), SCHEMAS, "source.naming"),
     "state of a query without": (b.a_stateless(), CHECKPOINT, SCHEMAS, "operator.last"),
     "no state": (AGG, STATELESS, (), "operator.first"),

@@ -38,9 +38,22 @@ SESSION: Final = b.a_session()
 GROUPS: Final = b.a_stateful_function()
 TWS: Final = b.a_processor()
 KAFKA: Final = replace(STATELESS, sources=(b.a_kafka_source(),))
+KAFKA_COUNTED: Final = replace(
+    AGG,
+    sources=(b.a_kafka_source(),),
+    watermarks=(),
+    output_mode="update",
+    sink=b.a_sink("foreachbatch", options={"function": "write"}, code="c"),
+)
 RATE: Final = b.with_source(STATELESS, source="rate", format="", paths=(), options={})
+SOCKET: Final = b.with_source(STATELESS, source="socket", format="", paths=(), options={})
+OWN: Final = b.with_source(STATELESS, source="weather", format="", paths=(), options={})
+INFERRED: Final = b.with_source(STATELESS, inferred=True)
 CSV: Final = b.with_source(STATELESS, format="csv")
-TO_KAFKA: Final = replace(STATELESS, sink=b.a_sink("kafka", "key string, value string", target="t"))
+BROKERS: Final = {"kafka.bootstrap.servers": "one:9092"}
+TO_KAFKA: Final = replace(
+    STATELESS, sink=b.a_sink("kafka", "key string, value string", target="t", options=BROKERS)
+)
 TO_FUNCTION: Final = replace(
     STATELESS, sink=b.a_sink("foreachbatch", options={"function": "write"})
 )

@@ -7,6 +7,7 @@ from typing import Final
 
 from tests.unit.gates.change import builders as b
 from tests.unit.gates.change.edit import (
+    BROKERS,
     NO,
     STATELESS,
     TO_CONSOLE,
@@ -87,8 +88,15 @@ SINKS: Final = (
     edit_of(
         "a producer's setting",
         TO_KAFKA,
-        b.with_sink(TO_KAFKA, options={"kafka.acks": "all"}),
+        b.with_sink(TO_KAFKA, options={**BROKERS, "kafka.acks": "1"}),
         "sink.connection",
+        YES,
+    ),
+    edit_of(
+        "a producer's default",
+        TO_KAFKA,
+        b.with_sink(TO_KAFKA, options={**BROKERS, "kafka.acks": "all"}),
+        "sink.default",
         YES,
     ),
     edit_of(
@@ -108,14 +116,14 @@ SINKS: Final = (
     edit_of(
         "retention of the log",
         STATELESS,
-        b.with_sink(STATELESS, options={"retention": "7 days"}),
+        b.with_sink(STATELESS, options={"retention": "7d"}),
         "sink.retention",
         TOLD,
     ),
     edit_of(
         "asynchronous progress",
         TO_KAFKA,
-        b.with_sink(TO_KAFKA, options={"asyncprogresstrackingenabled": "true"}),
+        b.with_sink(TO_KAFKA, options={**BROKERS, "asyncprogresstrackingenabled": "true"}),
         "sink.async_progress",
         TOLD,
     ),

@@ -41,12 +41,13 @@ BY_SCRIPT = {
     "script.problem",
     "source.same_files",
 }
+BY_TOPICS = {"source.partitions_fixed"}
 BY_FAULTY_RECORDS = {"step.json_text_field_added", "source.faulty_records"}
 
 
 def test_every_rule_is_emitted_by_a_test_of_this_folder() -> None:
     by_edit = {f.rule for edit in EDITS for f in judge_change(edit.old, edit.new, None)}
-    assert by_edit | BY_CHECKPOINT | BY_SCRIPT | BY_FAULTY_RECORDS == set(CATALOG)
+    assert by_edit | BY_CHECKPOINT | BY_SCRIPT | BY_TOPICS | BY_FAULTY_RECORDS == set(CATALOG)
 
 
 def test_every_finding_is_of_a_rule_in_the_catalog() -> None:

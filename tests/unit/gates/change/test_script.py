@@ -10,7 +10,7 @@ import pytest
 from airflow_streaming.checkpoints.read.report import Checkpoint
 from airflow_streaming.gates.change.judge import judge_script
 from airflow_streaming.gates.findings import GateDecision, Pattern
-from airflow_streaming.model.spark.plan import QueryPlan
+from airflow_streaming.model.spark.plan import QueryPlan, RefusedSource, SourcePlan
 from tests.unit.gates.change import builders as b
 
 ONE = b.a_stateless()
@@ -193,3 +193,29 @@ def test_the_worst_query_decides() -> None:
 def test_a_checkpoint_of_another_query_is_left_alone() -> None:
     checkpoints: Mapping[str, Checkpoint | None] = {"q": STATELESS, "other": STATELESS}
     assert judge_script([ONE], [ONE], checkpoints).findings == ()
+
+
+KAFKA_OPTIONS = {"kafka.bootstrap.servers": "b:1"}
+
+
+@pytest.mark.parametrize(
+    ("options", "rules"),
+    [
+        ({**KAFKA_OPTIONS, "endingoffsets": "latest"}, ["spark.refuses"]),
+        ({**KAFKA_OPTIONS, "kafka.auto.offset.reset": "latest"}, ["spark.refuses"]),
+        (KAFKA_OPTIONS, ["script.problem"]),
+    ],
+    ids=["endingOffsets", "auto.offset.reset", "something of this host"],
+)
+def test_a_source_that_spark_never_opens_is_refused_and_not_unknown(
+    options: dict[str, str], rules: list[str]
+) -> None:
+    source = SourcePlan(source="kafka", paths=("subscribe a",), options=options)
+    refused = RefusedSource(source=source, why="Spark does not open it.")
+
+    report = judge_script(
+        [b.an_aggregation()], [], {}, problem="It failed.", refused=[refused], spark="4.3.0"
+    )
+
+    assert [finding.rule for finding in report.findings] == rules
+    assert report.pattern is None

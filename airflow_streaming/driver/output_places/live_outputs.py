@@ -7,6 +7,7 @@ runs, so the driver of a lane that is not live compares again, with the writer t
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Final
 
@@ -31,6 +32,7 @@ class LiveOutputs:
 
     def __init__(self, store: Store, lane: str) -> None:
         self._store, self._lane = store, lane
+        self._known: list[tuple[str, SinkPlace]] | None = None
 
     def check(self, query: str, place: SinkPlace | None) -> None:
         """
@@ -41,9 +43,27 @@ class LiveOutputs:
         :raises RecordError: a record of the live lane is malformed.
         :raises HomeUnavailable: the home cannot be read.
         """
-        if place is None or self._live == self._lane:
-            return
-        for writer, theirs in self._places.items():
+        if place is not None:
+            self.learn()
+            self.check_known(query, place)
+
+    def learn(self) -> None:
+        """
+        Read the places of the live lane, once; ``check_known`` compares with them.
+
+        :raises RecordError: a record of the live lane is malformed.
+        :raises HomeUnavailable: the home cannot be read.
+        """
+        if self._known is None:
+            self._known = [] if self._live == self._lane else [*self._places()]
+
+    def check_known(self, query: str, place: SinkPlace) -> None:
+        """
+        Let a query write a place, by what was learned of the live lane; the home is not read.
+
+        :raises DriverRefusal: a query of the live lane writes there.
+        """
+        for writer, theirs in self._known or ():
             if shared(place, theirs) is Shared.SAME:
                 raise DriverRefusal(
                     f"Query {query!r} of lane {self._lane!r} would write {place}, which query {writer!r} of the "
@@ -60,9 +80,9 @@ class LiveOutputs:
         data = None if newest is None else self._store.read(layout.place(LiveRecord, number=newest))
         return layout.root if data is None else layout.parse(LiveRecord, data).lane
 
-    @cached_property
-    def _places(self) -> dict[str, SinkPlace]:
-        layout, found = Layout(self._live), dict[str, SinkPlace]()
+    def _places(self) -> Iterator[tuple[str, SinkPlace]]:
+        """Yield where each query writes by its newest plan, and each place of its function."""
+        layout, seen = Layout(self._live), set[str]()
         epochs = filter(None, map(number_of, self._store.names(layout.folder(Epoch))))
         deployment = 0
         for number in sorted(epochs, reverse=True)[:_MAX_EPOCHS]:
@@ -73,10 +93,10 @@ class LiveOutputs:
             # A driver that has just started has recorded some of its plans only.
             deployment = of
             for query, plan in self._plans(layout, number).items():
-                place = place_of(plan.sink)
-                if place is not None:
-                    found.setdefault(query, place)
-        return found
+                # A driver that has just started has recorded some places of its functions only.
+                sinks = plan.writes if query in seen else (plan.sink, *plan.writes)
+                seen.add(query)
+                yield from ((query, place) for place in map(place_of, sinks) if place is not None)
 
     def _plans(self, layout: Layout, epoch: int) -> dict[str, QueryPlan]:
         names = self._store.names(layout.folder(QueryPlan, epoch=epoch))

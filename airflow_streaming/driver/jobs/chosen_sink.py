@@ -1,0 +1,111 @@
+"""
+The sink that a script chose, checked in a rehearsal that writes nothing to it.
+
+The rehearsal puts a function of its own in the place of the sink, so Spark never sees the script's choice. This
+module lets Spark check files and Kafka's connector check its columns and options, and asks the brokers for the topic.
+The gates hold further checks as a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from airflow_streaming.driver.errors import logger
+from airflow_streaming.driver.plan.checks import refusal_of
+from airflow_streaming.driver.plan.reading import default_format, sink_of
+from airflow_streaming.driver.plan.writer_settings import WriterSettings
+from airflow_streaming.model.spark.plan import SinkPlan, columns_of
+
+_OF_CLIENT: Final = "kafka."
+_PATIENCE: Final = {"default.api.timeout.ms": "15000", "request.timeout.ms": "10000"}
+_UNKNOWN_TOPIC: Final = "UnknownTopicOrPartitionException"
+_CLOSING: Final = 5
+
+
+class SinkRefused(Exception):
+    """Spark would refuse the sink."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenSink:
+    """
+    The sink of a script, with the results of its checks.
+
+    :param refusal: Why Spark would refuse it; empty where it would not.
+    :param missing_topic: Kafka's topic that the brokers do not have; empty if they have it or do not answer.
+    """
+
+    sink: SinkPlan
+    output_mode: str
+    refusal: str = ""
+    missing_topic: str = ""
+
+
+def chosen_sink(writer: Any, said: WriterSettings) -> ChosenSink | None:
+    """Return the sink of a writer with the results of its checks; ``None`` if it cannot be read."""
+    try:
+        return _checked(writer, said)
+    except Exception as err:  # noqa: BLE001 - a rehearsal without the check still tells whether batches run
+        logger.warning("The sink that the script chose could not be checked: %r", err)
+        return None
+
+
+def _checked(writer: Any, said: WriterSettings) -> ChosenSink:
+    session = writer._spark
+    gateway = session.sparkContext._gateway
+    mode = said.output_mode.lower() or "append"
+    schema = columns_of(writer._df.schema.jsonValue())
+    sink = replace(sink_of(said, default_format(session)), schema=schema)
+    refusal = refusal_of(
+        writer._df._jdf,
+        gateway,
+        mode=mode,
+        sink=sink.sink,
+        form=sink.format,
+        partitioned_by=sink.partitioned_by,
+        trigger=said.processing_trigger,
+        options=said.options,
+        notes=[],
+    )
+    missing = ""
+    if sink.sink == "kafka" and not refusal:
+        missing = missing_topic(gateway.jvm, said.options)
+    return ChosenSink(sink=sink, output_mode=mode, refusal=refusal, missing_topic=missing)
+
+
+def missing_topic(jvm: Any, options: Mapping[str, str]) -> str:
+    """
+    Return the topic of a Kafka sink that its brokers do not have; empty where they have it or do not answer.
+
+    :param options: Of the writer, with keys in small letters.
+    """
+    topic = options.get("topic", "").strip()
+    if not topic:
+        return ""
+    told = jvm.java.util.Properties()
+    for key, value in options.items():
+        if key.startswith(_OF_CLIENT):
+            told.put(key.removeprefix(_OF_CLIENT), value)
+    for key, value in _PATIENCE.items():
+        told.put(key, value)
+    admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(told)
+    try:
+        names = jvm.java.util.ArrayList()
+        names.add(topic)
+        admin.describeTopics(names).allTopicNames().get()
+    except Exception as err:  # noqa: BLE001 - py4j's, whose class is known where pyspark is
+        if _cause_of(err).endswith(_UNKNOWN_TOPIC):
+            return topic
+        logger.warning("The brokers did not answer about topic %s: %s", topic, err)
+    finally:
+        admin.close(jvm.java.time.Duration.ofSeconds(_CLOSING))
+    return ""
+
+
+def _cause_of(err: Exception) -> str:
+    """Return the class of the Java exception that caused an error; empty if none did."""
+    java = getattr(err, "java_exception", None)
+    cause = None if java is None else java.getCause()
+    return "" if cause is None else str(cause.getClass().getName())

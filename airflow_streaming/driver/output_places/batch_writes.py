@@ -1,0 +1,134 @@
+"""
+Where the functions of ``foreachBatch`` write with Spark's own writers.
+
+A plan shows that a function is called, and nothing of what it writes. So each place is learned when
+``DataFrame.write`` or ``writeTo`` is used inside a function: the live lane records it beside the query's plan,
+and a driver of the other lane refuses a place of the live lane before the first row is written. A client of
+the author's own, SQL statements and writes of executors stay unseen.
+
+Only public methods are patched, and each calls the original with what it was given.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from airflow_streaming.driver.errors import ErrorBoundary
+from airflow_streaming.driver.exit_status import ShutdownState
+from airflow_streaming.driver.output_places.live_outputs import LiveOutputs
+from airflow_streaming.driver.output_places.sink_target import default_fs, resolved
+from airflow_streaming.driver.patching import call_original, patch_method
+from airflow_streaming.driver.plan.reading import default_format, sink_of
+from airflow_streaming.driver.plan.writer_settings import WriterSettings, listen, said_on
+from airflow_streaming.exceptions import DriverRefusal
+from airflow_streaming.model.spark.plan import SinkPlan
+from airflow_streaming.model.spark.sink_place import place_of
+
+_OF_FORMAT: Final = ("json", "parquet", "text", "csv", "xml", "orc")
+_OF_TABLE: Final = {"insertInto": "tableName", "saveAsTable": "name"}
+_OF_FRAME: Final = ("writeTo", "mergeInto")
+
+
+class BatchWrites:
+    """
+    Learns and checks the places that functions write.
+
+    :param outputs: Refuses a place of the live lane.
+    :param keep: Records a place beside the plan of a query.
+    :param ending: Notified of a refusal, which ends the driver even if the function swallows it.
+    """
+
+    def __init__(
+        self,
+        outputs: LiveOutputs,
+        keep: Callable[[str, SinkPlan], None],
+        ending: ShutdownState,
+    ) -> None:
+        self._outputs, self._keep, self._ending = outputs, keep, ending
+        self._faults = ErrorBoundary()
+        self._queries: dict[int, str] = {}
+
+    @contextlib.contextmanager
+    def inside(self, query: str) -> Iterator[None]:
+        """Take each write of this thread for one of a query's function."""
+        thread = threading.get_ident()
+        self._queries[thread] = query
+        try:
+            yield
+        finally:
+            del self._queries[thread]
+
+    def patch(self, writer: type, frame: type) -> None:
+        """
+        Patch the classes that write batches.
+
+        :param writer: ``DataFrameWriter``.
+        :param frame: ``DataFrame``.
+        """
+        for name in ("save", "jdbc", *_OF_FORMAT, *_OF_TABLE):
+            if name in writer.__dict__:
+                patch_method(writer, name, self._checking(name))
+        for name in _OF_FRAME:
+            if name in frame.__dict__:
+                patch_method(frame, name, self._to_table)
+        listen(writer)
+
+    def _checking(self, method: str) -> Callable[[Any, Any, Mapping[str, Any]], Any]:
+        def write(original: Any, writer: Any, given: Mapping[str, Any]) -> Any:
+            self._check(lambda: _sink_of(writer, method, given))
+            return call_original(original, writer, given)
+
+        return write
+
+    def _to_table(self, original: Any, frame: Any, given: Mapping[str, Any]) -> Any:
+        table = str(given["table"])
+        self._check(lambda: SinkPlan(sink="table", target=table))
+        return call_original(original, frame, given)
+
+    def _check(self, sink_of_write: Callable[[], SinkPlan]) -> None:
+        query = self._query()
+        if query is None:
+            return
+        sink: SinkPlan | None = None
+        with self._faults.contained(f"Reading where query {query!r} writes"):
+            sink = sink_of_write()
+        place = None if sink is None else place_of(sink)
+        if sink is None or place is None:
+            return
+        try:
+            self._outputs.check_known(query, place)
+        except DriverRefusal as err:
+            self._ending.refuse(err)
+            raise
+        self._keep(query, sink)
+
+    def _query(self) -> str | None:
+        """Return the query whose function runs; a thread of the function's own counts for the only one."""
+        known = self._queries.get(threading.get_ident())
+        running = {*self._queries.values()}
+        return known or (running.pop() if len(running) == 1 else None)
+
+
+def _sink_of(writer: Any, method: str, given: Mapping[str, Any]) -> SinkPlan:
+    session = writer._spark
+    sink = sink_of(_said(said_on(writer), method, given), default_format(session))
+    plain = replace(sink, schema=(), code="")
+    with contextlib.suppress(Exception):
+        return resolved(plain, writer._df._jdf, default_fs(session.sparkContext))
+    return plain
+
+
+def _said(said: WriterSettings, method: str, given: Mapping[str, Any]) -> WriterSettings:
+    """Return what was said on a writer, with what the writing method was given."""
+    if method == "jdbc":
+        told = {"url": given["url"], "dbtable": given["table"]}
+        return replace(said.with_options(told), format="jdbc")
+    if method in _OF_TABLE:
+        return replace(said, table=str(given[_OF_TABLE[method]]))
+    if method in _OF_FORMAT:
+        return replace(said, format=method, path=str(given["path"]))
+    return said.begun(given)

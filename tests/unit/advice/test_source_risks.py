@@ -1,0 +1,56 @@
+"""The doctor names sources that a restart cannot read again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from airflow_streaming.advice.examined import Outcome, RiskLevel
+from airflow_streaming.model.spark.plan import SourcePlan
+from tests.unit.supervision.examined import a_planned_query, facts, the_one
+
+
+@pytest.mark.parametrize(
+    ("names", "outcome", "level", "named"),
+    [
+        pytest.param(("file", "kafka"), Outcome.FINE, None, "file, kafka", id="files and Kafka"),
+        pytest.param(("socket",), Outcome.RISK, RiskLevel.HIGH, "socket", id="a socket"),
+        pytest.param(
+            ("file", "socket"), Outcome.RISK, RiskLevel.HIGH, "socket", id="a socket beside files"
+        ),
+        pytest.param(("weather",), Outcome.UNKNOWN, None, "weather", id="a source of its author's"),
+        pytest.param((), Outcome.UNKNOWN, None, "", id="sources that were not read"),
+    ],
+)
+def test_a_source_that_cannot_be_replayed_is_a_risk(
+    names: tuple[str, ...], outcome: Outcome, level: RiskLevel | None, named: str
+) -> None:
+    sources = tuple(SourcePlan(source=name) for name in names)
+    advice = the_one("source-replay", facts(plans=(replace(a_planned_query(), sources=sources),)))
+
+    assert (advice.outcome, advice.level, advice.query) == (outcome, level, "revenue")
+    assert named in advice.what + advice.evidence
+
+
+def test_without_plans_it_is_not_known() -> None:
+    assert the_one("source-replay", facts(plans=())).outcome is Outcome.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("is_inferred", "outcome", "level"),
+    [(True, Outcome.RISK, RiskLevel.MEDIUM), (False, Outcome.FINE, None)],
+)
+def test_columns_that_spark_infers_are_a_risk(
+    is_inferred: bool, outcome: Outcome, level: RiskLevel | None
+) -> None:
+    source = SourcePlan(source="file", format="json", paths=("/in",), inferred=is_inferred)
+    plan = replace(a_planned_query(), sources=(source,))
+    advice = the_one("schema-inference", facts(plans=(plan,)))
+
+    assert (advice.outcome, advice.level) == (outcome, level)
+    assert ("/in" in advice.evidence) is is_inferred
+
+
+def test_without_plans_inference_is_not_known() -> None:
+    assert the_one("schema-inference", facts(plans=())).outcome is Outcome.UNKNOWN
