@@ -29,9 +29,9 @@ _DIGITS: Final = 16
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreMark(Record):
     """
-    What a folder is that has this record.
+    Mark of a backup store.
 
-    :param id: Random; no other store has it.
+    :param id: Random, so that every store has another one.
     """
 
     KIND: ClassVar[str] = "backup-store"
@@ -71,7 +71,7 @@ def id_in(mark: bytes) -> str | None:
 
 def known_store(home: Store, uri: str) -> KnownStore | None:
     """
-    Return what a home knows of the store in a place; ``None`` when its tasks never wrote there.
+    Return the record of the store in a place; ``None`` when no task of the home wrote there.
 
     :raises RecordError: the record is damaged.
     :raises HomeUnavailable: the home cannot be read.

@@ -28,9 +28,9 @@ def repair_by_hand(
     """
     Move the batch that its checkpoint has not committed out of each file sink of a stopped stream.
 
-    Asked again it finishes a repair that was cut off, and else changes nothing.
+    A second call finishes an interrupted repair, or changes nothing.
 
-    :return: One finding for each sink that was, or may be, ahead; a refused one says why.
+    :return: A finding for each sink ahead of its checkpoint. A refused finding has its reason.
     :raises RestoreRefused: the stream has never run, is wanted running, or its driver is not proved dead.
     :raises StreamingError: a repair was begun and could not be finished; ask again.
     """

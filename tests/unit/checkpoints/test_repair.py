@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from airflow_streaming.model.records.repair import RepairOutcome, SinkRepair, Si
 from airflow_streaming.model.spark.plan import QueryPlan
 from airflow_streaming.model.storage import LocalStore
 from tests.fakes import FAKE_HOST
+from tests.unit.checkpoints.filesink import NOON_MS
 from tests.unit.checkpoints.repair_cases import QUERY, DeadStream, plan_of
 from tests.unit.checkpoints.restoring import Killed, Life
 from tests.unit.checkpoints.rewinding import DyingOutput
@@ -67,6 +69,31 @@ def test_it_is_recorded_before_the_first_file_moves(
     end = stream.home.repair_end(1)
     assert end is not None
     assert (end.outcome, end.files) == (RepairOutcome.DONE, 2)
+
+
+@pytest.mark.parametrize("committed", [-1, 5])
+def test_the_record_has_what_a_later_task_needs(tmp_path: Path, committed: int) -> None:
+    stream = DeadStream(tmp_path, committed=committed)
+    stream.launch()
+
+    (repair,) = stream.home.repairs()
+
+    assert (repair.number, repair.epoch, repair.deployment) == (1, 2, 1)
+    assert (repair.query, repair.batch) == (QUERY, stream.batch)
+    assert (repair.checkpoint, repair.output) == (str(stream.checkpoint), str(stream.sink.root))
+    assert (repair.by, repair.at) == ("a test", NOON)
+    assert repair.planned_at == datetime.fromtimestamp(NOON_MS / 1000, UTC)
+
+
+@pytest.mark.parametrize("text", ["v1\n{", "", "v1\n{}\n-"])
+def test_a_plan_without_a_time_is_repaired_all_the_same(tmp_path: Path, text: str) -> None:
+    stream = DeadStream(tmp_path)
+    stream.write(f"offsets/{stream.batch}", text)
+
+    (repaired,) = stream.launch()
+
+    assert repaired.repair is not None
+    assert repaired.repair.planned_at is None
 
 
 def test_a_second_launch_finds_nothing_to_do(tmp_path: Path) -> None:
