@@ -11,7 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from airflow_streaming.model.spark.conf import parse_spark_version
+
 _FILES: Final = frozenset({"parquet", "json", "csv", "orc", "text", "avro", "xml"})
+_CHECKS_PARTITIONS: Final = (4, 3)
+"""The release from which a stream checks the types of partition columns."""
 _MODES: Final = frozenset({"append", "update", "complete"})
 
 
@@ -73,7 +77,9 @@ class _Checks:
         """Ask whether files can hold the columns and folders the partition columns."""
         try:
             schema = self._frame.schema()
-            conf = self._frame.sparkSession().sessionState().conf()
+            session = self._frame.sparkSession()
+            conf = session.sessionState().conf()
+            release = parse_spark_version(str(session.version()))[:2]
             datasources = self._sql.execution.datasources
             kind = datasources.DataSource.lookupDataSource(form, conf)
             made = self._made(kind)
@@ -81,7 +87,7 @@ class _Checks:
                 made = self._made(made.fallbackFileFormat())
         except Exception as err:  # noqa: BLE001 - as above
             return self._note("of the columns", err)
-        if partitioned_by:
+        if partitioned_by and release >= _CHECKS_PARTITIONS:
             names = self._gateway.jvm.PythonUtils.toSeq([*partitioned_by])
             matters = bool(conf.caseSensitiveAnalysis())
             check = datasources.PartitioningUtils.validatePartitionColumn

@@ -128,8 +128,12 @@ def judge_options(
             old=_text(was),
             new=_text(now),
             evidence=f"{at}.options.{key} in {pair.shown_by_plan}",
-            about=(f"{at}.options.{key}",),
+            about=(f"{at}.options.{key}", *(_columns(at) if rule is HEADERS else ())),
         )
+
+
+def _columns(at: str) -> tuple[str, str]:
+    return f"{at}.schema", f"{at}.nullable"
 
 
 def _rule_of_change(

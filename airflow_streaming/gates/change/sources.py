@@ -29,8 +29,13 @@ from airflow_streaming.gates.change.source_options import judge_options
 from airflow_streaming.gates.change.topics import judge_topics
 from airflow_streaming.gates.findings import GateFinding
 from airflow_streaming.gates.rules import Rule, rule_named
-from airflow_streaming.model.spark.plan import Column, QueryPlan, SourcePlan
-from airflow_streaming.model.spark.source_replay import SourceReplay, replay_of
+from airflow_streaming.model.spark.plan import (
+    Column,
+    QueryPlan,
+    SourcePlan,
+    SourceReplay,
+    replay_of,
+)
 
 ADDED: Final = rule_named("source.column_added")
 REMOVED: Final = rule_named("source.column_removed")
@@ -48,7 +53,7 @@ def judge_schema(
 ) -> Iterator[GateFinding]:
     """Compare the columns that a source gives, at a place of the plan."""
     change = column_change(old.schema, new.schema)
-    if not change:
+    if not change or _is_headers(new, change):
         return
     moved = {column.name for column in (*change.added, *change.removed)}
     if moved and reads_faulty_records_otherwise(pair, old, new, moved):
@@ -70,6 +75,12 @@ def judge_schema(
         return
     for finding in _judge_columns(change, who, evidence):
         yield replace(finding, about=(f"{at}.schema", f"{at}.nullable"))
+
+
+def _is_headers(source: SourcePlan, change: ColumnChange) -> bool:
+    """Tell whether only Kafka's column of headers comes or goes, which the option of the source explains."""
+    moved = [column.name for column in (*change.added, *change.removed)]
+    return source.source == KAFKA and moved == ["headers"] and not change.retyped
 
 
 def _judge_columns(change: ColumnChange, who: str, evidence: str) -> Iterator[GateFinding]:

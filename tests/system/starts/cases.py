@@ -191,7 +191,7 @@ def _modes() -> Iterator[Start]:
         yield Start(name=f"{sink} without a name", sink=sink, sink_options=options, query_name="-")
     for sink in ("rate", "rate-micro-batch", "socket", "jdbc", "nosuch", "binaryFile"):
         yield Start(name=f"{sink} as a sink", sink=sink, sink_options=_path())
-    for sink in ("json", "memory", "foreachBatch"):
+    for sink in ("json", "foreachBatch"):
         options = _path() if sink == "json" else {}
         yield Start(
             name=f"{sink} continuously",

@@ -60,7 +60,7 @@ STRICTER = {
 }
 
 
-UNMET = ["avro_sink_types", "memory_sink_name"]
+UNMET = ["avro_sink_types"]
 """Rows without a start: spark-avro is not part of pyspark."""
 
 
