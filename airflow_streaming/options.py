@@ -25,6 +25,7 @@ from airflow_streaming.checkpoints.restore.sink_rewind import AuthorsRewind
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.gates.findings import GateDecision
 from airflow_streaming.gates.rehearsal_compare import Answer as RehearsalAnswer
+from airflow_streaming.gates.rehearsal_due import RehearseWhen
 from airflow_streaming.model.arguments.accepted import OF_UPGRADE, STEPS_BACK, check_accepted
 from airflow_streaming.model.arguments.calls import Called, Notifier
 from airflow_streaming.model.arguments.fields import (
@@ -129,15 +130,6 @@ Looks at what green has written beside blue. ``None``, ``True`` and an empty tex
 ``False``, or a text that says what is wrong, ends the cutover, and blue stays. An exception is none
 of them: the check is tried again, and at last it proves nothing, and a user is asked.
 """
-
-
-class RehearseWhen(StrEnum):
-    """When an upgrade is rehearsed before it is approved."""
-
-    WHEN_UNKNOWN = "when_unknown"
-    """When a gate answers *unknown*."""
-    ALWAYS = "always"
-    NEVER = "never"
 
 
 class GreenStart(StrEnum):

@@ -15,7 +15,7 @@ from airflow_streaming.advice.examined import (
     unknown,
 )
 from airflow_streaming.model.spark.failure_signs import FailureKind
-from airflow_streaming.model.spark.source_replay import SourceReplay, replay_of
+from airflow_streaming.model.spark.plan import SourceReplay, replay_of
 
 SCHEMA_INFERENCE: Final = "spark.sql.streaming.schemaInference"
 _ASK: Final = "Read the source's documentation: after a kill it must return the same rows for the same offsets."

@@ -56,6 +56,7 @@ from airflow_streaming.driver.launch_context import (
 )
 from airflow_streaming.driver.lease import LeaseKeeper, instant
 from airflow_streaming.driver.monitoring.heartbeat import Report
+from airflow_streaming.driver.monitoring.kafka_places import kafka_places
 from airflow_streaming.driver.monitoring.output_files import OutputFiles
 from airflow_streaming.driver.monitoring.queries import Queries
 from airflow_streaming.driver.output_places.batch_writes import BatchWrites
@@ -88,7 +89,6 @@ from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.epoch import Epoch, Exit
 from airflow_streaming.model.spark.conf import DIES_WITH_JVM, LOG_BYTES, secret_values
 from airflow_streaming.model.spark.failures import hide
-from airflow_streaming.model.spark.kafka_places import kafka_places
 from airflow_streaming.model.spark.own_places import places_of
 from airflow_streaming.model.spark.plan import QueryPlan
 from airflow_streaming.model.storage import LocalStore, Store

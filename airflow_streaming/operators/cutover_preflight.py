@@ -277,13 +277,16 @@ class CutoverPreflightOperator(CutoverTask):
         from airflow_streaming.changes.cutover.begin import plan_pair  # not at dag parse
         from airflow_streaming.hooks.home import access_options
         from airflow_streaming.operators.common.base import ProgressLogger
+        from airflow_streaming.spark_jobs.shared_spark import SharedSpark
 
         wish = self._wish()
         options = access_options(self.stream.home, self.home_conn_id)
-        pairs = [
-            plan_pair(one, wish, storage_options=options, progress=ProgressLogger(self.log))
-            for one in candidates
-        ]
+        told = ProgressLogger(self.log)
+        with SharedSpark() as spark:
+            pairs = [
+                plan_pair(one, wish, storage_options=options, progress=told, spark=spark)
+                for one in candidates
+            ]
         return CutoverPreflight(way=wish.way, pairs=tuple(pairs))
 
     def _wish(self) -> PlanRequest:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.gates.rehearsal_due import Due, rehearsal_due
 from airflow_streaming.model.arguments.fields import Positive, checked
 from airflow_streaming.model.arguments.literals import mapping_of, texts_of, texts_or_template
 from airflow_streaming.model.jobs.rehearsal import QUICK, Bounds
-from airflow_streaming.operators.common.base import ProgressLogger
+from airflow_streaming.operators.common.base import Log, ProgressLogger
 from airflow_streaming.operators.common.checkpoint import Terminated
 from airflow_streaming.operators.common.form_edits import pulled
 from airflow_streaming.operators.common.gate import (
@@ -31,11 +32,16 @@ if TYPE_CHECKING:
 
     from airflow_streaming.changes.upgrade.preflight import Candidate
     from airflow_streaming.checkpoints.copies import OfBackup, OfCheckpoints
+    from airflow_streaming.gates.findings import GateReport
     from airflow_streaming.gates.rehearsal import Rehearsed
     from airflow_streaming.home.home import StreamHome
     from airflow_streaming.hooks.stream import SparkStreamHook
     from airflow_streaming.launch.runtime import Runtime
     from airflow_streaming.spark_jobs.runner import Program
+    from airflow_streaming.spark_jobs.shared_spark import SharedSpark
+
+REHEARSED_XCOM_KEY: Final = "rehearsed"
+"""XCom of a preflight with the rehearsal that it has made."""
 
 
 def candidate_of(hook: SparkStreamHook) -> tuple[Candidate, bytes]:
@@ -70,6 +76,124 @@ class Proposed(NamedTuple):
     def home(self) -> StreamHome:
         """Return the stream's home."""
         return self.hook.home
+
+
+def proposed_of(hook: SparkStreamHook) -> Proposed:
+    """
+    Return what the spec proposes, with its output in the scratch.
+
+    :raises SpecError: it cannot run as written.
+    """
+    deployment, source = hook.proposal()
+    program = hook.program(deployment, source, is_scratch=True)
+    return Proposed(hook, program, hook.runtime(hook.asked.runtime))
+
+
+def bounds_of(batches: int | str, time_limit: timedelta) -> Bounds:
+    """
+    Return how far a rehearsal goes.
+
+    :param batches: Batches after which each query is ended; 0 replays one batch only.
+    :raises SpecError: that is not a number.
+    """
+    text = str(batches).strip()
+    if not text.isdecimal():
+        raise SpecError(f"batches is {batches!r}; give a number, 0 for one replayed batch.")
+    seconds = time_limit.total_seconds()
+    if int(text) == 0:
+        return replace(QUICK, seconds=min(seconds, QUICK.seconds))
+    return Bounds(batches=int(text), seconds=seconds)
+
+
+def place_of(
+    home: StreamHome,
+    options: Mapping[str, Any] | None,
+    *,
+    backup_id: str | None,
+    backup_store: str | None,
+    home_conn_id: str | None,
+) -> OfBackup | OfCheckpoints:
+    """
+    Return what a stream is rehearsed on: a backup, or copies of its live checkpoints.
+
+    :param options: How the checkpoints are reached.
+    :param backup_id: ``newest`` for the newest backup; empty for the live checkpoints.
+    :raises BackupNotFound: there is none.
+    """
+    from airflow_streaming.checkpoints.backup.stream_backup import default_store
+    from airflow_streaming.checkpoints.copies import OfBackup, checkpoints_of
+    from airflow_streaming.exceptions import BackupNotFound
+    from airflow_streaming.hooks.checkpoint import BackupStoreHook
+
+    if not backup_id:
+        return checkpoints_of(home, options)
+    uri = backup_store or default_store(home.store.uri)
+    store = BackupStoreHook(uri, home_conn_id).get_conn(home=home.store)
+    if backup_id != "newest":
+        return OfBackup(store=store, backup=store.backup(backup_id, home.name))
+    backups = store.backups(home.name)
+    if not backups:
+        raise BackupNotFound(
+            f"The store {uri} has no backup of stream {home.name!r}. Take one first, or "
+            "rehearse on a copy of the live checkpoints."
+        )
+    return OfBackup(store=store, backup=max(backups, key=lambda b: (b.begun_at, b.id)))
+
+
+class UpgradeRehearsal(NamedTuple):
+    """
+    The rehearsal of an upgrade.
+
+    :param compare: As of ``UpgradeRehearsalOperator``, like ``passing``.
+    :param gates: What the gates say of the upgrade.
+    """
+
+    place: OfBackup | OfCheckpoints
+    bounds: Bounds
+    compare: bool
+    passing: Sequence[RehearsalAnswer | str]
+    gates: GateReport
+
+    def run(self, proposed: Proposed, spark: SharedSpark, log: Log) -> Rehearsed:
+        """Rehearse, and compare with the live version where that is asked for and nothing failed."""
+        from airflow_streaming.spark_jobs.rehearsal import rehearse  # not at dag parse
+
+        found = rehearse(
+            *(self.place, proposed.program, proposed.runtime),
+            bounds=self.bounds,
+            compare_with=proposed.home,
+            progress=ProgressLogger(log),
+            spark=spark,
+        )
+        if not self.compare or found.decision is GateDecision.NOT_ALLOWED:
+            return found
+        spark.end()  # each version gets a Spark of its own, which needs the memory
+        return self._compared(found, proposed, log)
+
+    def _compared(self, found: Rehearsed, proposed: Proposed, log: Log) -> Rehearsed:
+        from airflow_streaming.gates.findings import report_of  # not at dag parse
+        from airflow_streaming.gates.rehearsal_compare import findings_after
+        from airflow_streaming.spark_jobs.rehearsal_compare import Version, compare_versions
+
+        hook, home = proposed.hook, proposed.home
+        current = home.newest_deployment()
+        if current is None:
+            return found
+        program = hook.program(current, home.application(current.number), is_scratch=True)
+        compared = compare_versions(
+            self.place,
+            Version(program=program, runtime=hook.runtime(current.runtime)),
+            Version(program=proposed.program, runtime=proposed.runtime),
+            bounds=self.bounds,
+            plans=home.newest_plans(),
+            progress=ProgressLogger(log),
+        )
+        more = findings_after(compared, self.gates, {RehearsalAnswer(one) for one in self.passing})
+        return replace(
+            found,
+            seconds=found.seconds + compared.seconds,
+            findings=report_of([*found.findings, *more]).findings,
+        )
 
 
 class RehearsalOperator(GateTask):
@@ -196,15 +320,7 @@ class RehearsalOperator(GateTask):
 
         :raises SpecError: the number of batches is none.
         """
-        text = str(self.batches).strip()
-        if not text.isdecimal():
-            raise SpecError(
-                f"batches is {self.batches!r}; give a number, 0 for one replayed batch."
-            )
-        seconds = self.time_limit.total_seconds()
-        if int(text) == 0:
-            return replace(QUICK, seconds=min(seconds, QUICK.seconds))
-        return Bounds(batches=int(text), seconds=seconds)
+        return bounds_of(self.batches, self.time_limit)
 
     def proposed(self, context: Context) -> Proposed:
         """Return what is to be tried on the stream."""
@@ -215,29 +331,15 @@ class RehearsalOperator(GateTask):
             application=self.application,
             conf=self.conf,
         )
-        deployment, source = hook.proposal()
-        program = hook.program(deployment, source, is_scratch=True)
-        return Proposed(hook, program, hook.runtime(hook.asked.runtime))
+        return proposed_of(hook)
 
     def _place(self, home: StreamHome) -> OfBackup | OfCheckpoints:
-        from airflow_streaming.checkpoints.backup.stream_backup import default_store
-        from airflow_streaming.checkpoints.copies import OfBackup, checkpoints_of
-        from airflow_streaming.exceptions import BackupNotFound
-        from airflow_streaming.hooks.checkpoint import BackupStoreHook
-
-        if not self.backup_id:
-            return checkpoints_of(home, self.storage_options())
-        uri = self.backup_store or default_store(self.stream.home)
-        store = BackupStoreHook(uri, self.home_conn_id).get_conn(home=home.store)
-        if self.backup_id != "newest":
-            return OfBackup(store=store, backup=store.backup(self.backup_id, home.name))
-        backups = store.backups(home.name)
-        if not backups:
-            raise BackupNotFound(
-                f"The store {uri} has no backup of stream {home.name!r}. Take one first, or "
-                "rehearse on a copy of the live checkpoints."
-            )
-        return OfBackup(store=store, backup=max(backups, key=lambda b: (b.begun_at, b.id)))
+        return place_of(
+            *(home, self.storage_options()),
+            backup_id=self.backup_id,
+            backup_store=self.backup_store,
+            home_conn_id=self.home_conn_id,
+        )
 
 
 class UpgradeRehearsalOperator(RehearsalOperator):
@@ -245,7 +347,8 @@ class UpgradeRehearsalOperator(RehearsalOperator):
     Rehearse an upgrade before it is approved.
 
     It is skipped when no rehearsal is wanted and none is needed. What the gates do not know is only
-    allowed after one, so it fails when one is needed and forbidden.
+    allowed after one, so it fails when one is needed and forbidden. A preflight that was given the same
+    options has rehearsed already, in the Spark that it had; its report is taken then.
 
     :param preflight_task_id: The task whose report says whether one is needed.
     :param when: When it is rehearsed. (templated)
@@ -275,59 +378,58 @@ class UpgradeRehearsalOperator(RehearsalOperator):
         self.passing = [plain(answer) for answer in passing]
 
     def rehearse(self, context: Context) -> Rehearsed:
-        """Rehearse, and compare with the old version where that is asked for and nothing failed."""
-        found = super().rehearse(context)
-        if not self.compare or found.decision is GateDecision.NOT_ALLOWED:
-            return found
-        return self._compared(found, context)
+        """
+        Return what the preflight has seen; rehearse where it has not, or in a later try.
 
-    def _compared(self, found: Rehearsed, context: Context) -> Rehearsed:
-        from airflow_streaming.gates.findings import report_from, report_of  # not at dag parse
-        from airflow_streaming.gates.rehearsal_compare import findings_after
-        from airflow_streaming.spark_jobs.rehearsal_compare import Version, compare_versions
+        A task that is cleared rehearses anew, because its source may have new data by then.
+        """
+        from airflow_streaming.gates.findings import report_from  # not at dag parse
+        from airflow_streaming.gates.rehearsal import Rehearsed
+        from airflow_streaming.spark_jobs.shared_spark import SharedSpark
 
-        proposed = self.proposed(context)
-        home = proposed.home
-        current = home.newest_deployment()
-        if current is None:
-            return found
-        source = home.application(current.number)
-        program = proposed.hook.program(current, source, is_scratch=True)
-        compared = compare_versions(
-            self._place(home),
-            Version(program=program, runtime=proposed.hook.runtime(current.runtime)),
-            Version(program=proposed.program, runtime=proposed.runtime),
-            bounds=self.bounds(),
-            plans=home.newest_plans(),
-            progress=ProgressLogger(self.log),
-        )
+        seen = pulled(context, self.preflight_task_id, REHEARSED_XCOM_KEY)
+        if seen and context["ti"].try_number == 1:
+            self.log.info("The preflight has rehearsed the upgrade in its Spark.")
+            return Rehearsed.from_dict(seen)
         report = pulled(context, self.preflight_task_id, REPORT_XCOM_KEY) or {}
-        gate = report_from(report.get("gates") or {})
-        more = findings_after(compared, gate, {RehearsalAnswer(one) for one in self.passing})
-        return replace(
-            found,
-            seconds=found.seconds + compared.seconds,
-            findings=report_of([*found.findings, *more]).findings,
+        proposed = self.proposed(context)
+        rehearsal = UpgradeRehearsal(
+            place=self._place(proposed.home),
+            bounds=self.bounds(),
+            compare=self.compare,
+            passing=self.passing,
+            gates=report_from(report.get("gates") or {}),
         )
+        with SharedSpark() as spark:
+            return rehearsal.run(proposed, spark, self.log)
 
     def execute(self, context: Context) -> str:
         report = pulled(context, self.preflight_task_id, REPORT_XCOM_KEY) or {}
-        is_needed = bool(report.get("has_to_be_rehearsed"))
-        choice = _when(self.when)
         if report.get("resumes"):
             raise AirflowSkipException("The upgrade has already started.")
-        if choice is RehearseWhen.NEVER and is_needed:
+        due = rehearsal_due(when_of(self.when), gates_of(report))
+        if due is Due.REFUSED:
             raise AirflowFailException(
                 f"The gates cannot prove that the upgrade of {self.subject} is safe, and the rehearsal is "
                 "turned off. Start the run again with a rehearsal."
             )
-        if choice is not RehearseWhen.ALWAYS and not is_needed:
+        if due is Due.NO:
             raise AirflowSkipException("The gates have answered everything.")
         return super().execute(context)
 
 
-def _when(text: str) -> RehearseWhen:
+def when_of(text: RehearseWhen | str) -> RehearseWhen:
+    """
+    Return when it is rehearsed.
+
+    :raises SpecError: there is no such choice.
+    """
     try:
         return RehearseWhen(text)
     except ValueError as err:
         raise SpecError(f"when is {text!r:.80}; give {', '.join(RehearseWhen)}.") from err
+
+
+def gates_of(report: Mapping[str, Any]) -> GateDecision:
+    """Return what the gates have decided, from the report of the preflight."""
+    return GateDecision.UNKNOWN if report.get("has_to_be_rehearsed") else GateDecision.ALLOWED

@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from airflow_streaming.advice.sizing import EXECUTORS, SizeSource
 from airflow_streaming.changes.upgrade.preflight_report import Preflight
-from airflow_streaming.exceptions import SpecError
+from airflow_streaming.exceptions import SpecError, StreamingError
 from airflow_streaming.model.arguments.accepted import (
     NO_ROLLBACK,
     accepted_codes,
@@ -39,7 +39,13 @@ from airflow_streaming.operators.common.gate import (
     log_report,
 )
 from airflow_streaming.operators.common.upgrade import UpgradeTask
-from airflow_streaming.options import Approval, ChangeApproval
+from airflow_streaming.options import (
+    Approval,
+    ChangeApproval,
+    RehearsalOptions,
+    RehearseWhen,
+    plain,
+)
 from airflow_streaming.reports.markdown import markdown
 from airflow_streaming.reports.upgrade import upgrade_report
 from airflow_streaming.supervision.standby import WITH_STANDBY
@@ -52,6 +58,7 @@ if TYPE_CHECKING:
     from airflow_streaming.home.home import StreamHome
     from airflow_streaming.hooks.stream import SparkStreamHook
     from airflow_streaming.model.records.deployment import Deployment
+    from airflow_streaming.spark_jobs.shared_spark import SharedSpark
 
 
 def asked_sizes(size: Mapping[str, Any]) -> list[SizeSource]:
@@ -117,6 +124,11 @@ class UpgradePreflightOperator(UpgradeTask):
     :param approval: ``begin``: ``ask`` (default) where a user reads the report before anything is done, or
         ``auto``. With ``same_code`` there is no rehearsal, so without a user what the gates do not know
         is refused. (templated)
+    :param rehearsal: How the upgrade is rehearsed. A rehearsal that is due runs here, in the Spark of plan
+        mode, and XCom ``rehearsed`` has it for the task that judges it. ``None`` leaves it to that task,
+        which starts a Spark of its own.
+    :param when: When it is rehearsed. (templated)
+    :param backup_id: Rehearse on this backup; the live checkpoints when empty. (templated)
     """
 
     template_fields: Sequence[str] = (
@@ -126,6 +138,7 @@ class UpgradePreflightOperator(UpgradeTask):
         "prewarm",
         "is_dry_run",
         "approval",
+        *("when", "backup_id"),
     )
 
     @checked
@@ -142,6 +155,9 @@ class UpgradePreflightOperator(UpgradeTask):
         even_if_equal: bool = False,
         dry_run: bool | str = False,
         approval: ChangeApproval | str | None = None,
+        rehearsal: RehearsalOptions | None = None,
+        when: RehearseWhen | str = RehearseWhen.WHEN_UNKNOWN,
+        backup_id: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -157,12 +173,16 @@ class UpgradePreflightOperator(UpgradeTask):
         # BaseOperator has a method called dry_run.
         self.is_dry_run = dry_run
         self.approval = approval
+        self.rehearsal = rehearsal
+        self.when = plain(when)
+        self.backup_id = backup_id
 
     def execute(self, context: Context) -> str:
         return asked(lambda: self._execute(context))
 
     def _execute(self, context: Context) -> str:
         from airflow_streaming.operators.rehearsal import candidate_of  # not at dag parse
+        from airflow_streaming.spark_jobs.shared_spark import SharedSpark
 
         takes_advice = self.takes_advice
         hook = self.hook(context)
@@ -182,14 +202,44 @@ class UpgradePreflightOperator(UpgradeTask):
             check_same_code(current, candidate.deployment)
         if current.fingerprint == candidate.deployment.fingerprint and not self.even_if_equal:
             self._skip(context, f"Stream {self.stream.name!r} already runs what is asked for.")
-        found = self._look(hook, current, candidate, sizes)
-        # Not while Spark writes all state anew: the driver would wait at the barrier all the while.
-        warms = not found.partitions and self._prewarms(hook.launcher.kind)
-        found = replace(found, prewarm=warms)
-        self._tell(found, context)
-        fail_if_refused(found.gates, "not_allowed", what=f"The upgrade of {self.stream.name!r}")
-        self._check_is_known(found)
+        with self.working(), SharedSpark() as spark:
+            found = self._look(hook, current, candidate, sizes, spark)
+            # Not while Spark writes all state anew: the driver would wait at the barrier all the while.
+            warms = not found.partitions and self._prewarms(hook.launcher.kind)
+            found = replace(found, prewarm=warms)
+            self._tell(found, context)
+            fail_if_refused(found.gates, "not_allowed", what=f"The upgrade of {self.stream.name!r}")
+            self._check_is_known(found)
+            self._rehearse(hook, found, spark, context)
         return found.decision.value
+
+    def _rehearse(
+        self, hook: SparkStreamHook, found: Preflight, spark: SharedSpark, context: Context
+    ) -> None:
+        """Rehearse in the Spark of plan mode, where a rehearsal is due."""
+        from airflow_streaming.gates.rehearsal_due import Due, rehearsal_due
+        from airflow_streaming.hooks.home import access_options
+        from airflow_streaming.operators import rehearsal as tasks  # not at dag parse
+
+        options = self.rehearsal
+        due = rehearsal_due(tasks.when_of(self.when), found.decision)
+        if options is None or due is not Due.YES:
+            return
+        bounds = tasks.bounds_of(options.batches, options.time_limit)
+        try:
+            place = tasks.place_of(
+                *(hook.home, access_options(self.stream.home, self.home_conn_id)),
+                backup_id=self.backup_id,
+                backup_store=self.backup_store,
+                home_conn_id=self.home_conn_id,
+            )
+            rehearsed = tasks.UpgradeRehearsal(
+                place, bounds, options.compare, options.passing, found.gates
+            ).run(tasks.proposed_of(hook), spark, self.log)
+        except StreamingError as err:
+            self.log.warning("The task of the rehearsal runs it, because it failed here: %s", err)
+            return
+        context["ti"].xcom_push(key=tasks.REHEARSED_XCOM_KEY, value=rehearsed.to_dict())
 
     def _prewarms(self, launcher: str) -> bool:
         if self.prewarm is None or str(self.prewarm).strip() == "":
@@ -236,6 +286,7 @@ class UpgradePreflightOperator(UpgradeTask):
         current: Deployment,
         candidate: Candidate,
         sizes: Sequence[SizeSource],
+        spark: SharedSpark,
     ) -> Preflight:
         from airflow_streaming.changes.upgrade.preflight import preflight
         from airflow_streaming.hooks.home import access_options  # not at dag parse
@@ -246,6 +297,7 @@ class UpgradePreflightOperator(UpgradeTask):
             sizes=sizes,
             repartitions=self.repartitions,
             storage_options=options,
+            spark=spark,
         )
 
     def _ways(self) -> Ways:

@@ -45,7 +45,7 @@ and its task `preflight` shows the report.
 | task | what it does | after a kill |
 |---|---|---|
 | `preflight` | runs the gates, plans the rollback; fails when the change is blocked | nothing changed |
-| `rehearse` | runs it on a copy of the checkpoints and discards the output | nothing changed |
+| `rehearse` | decides by a run on a copy of the checkpoints, whose output is discarded | nothing changed |
 | `approve` | requests an approval; a rejection or a timeout changes nothing | the open request |
 | `back_up` | opens the change, takes a verified backup | the next attempt resumes |
 | `switch` | stops at a batch boundary, backs up that batch, starts the new deployment | the same |

@@ -284,6 +284,7 @@ def upgrade_in_place(
     :raises SpecError: an argument is of another kind.
     """
     rehearsal = options.rehearsal
+    when = plain(chosen(rehearsal.when, form.REHEARSE_FROM_FORM))
     return _build(
         UpgradeRequest(
             stream=stream,
@@ -295,12 +296,15 @@ def upgrade_in_place(
                 "sink_habits": habits_of(options),
                 "accept": chosen(options.accept, form.ACCEPT_FROM_FORM),
                 "prewarm": chosen(options.prewarm, form.PREWARM_FROM_FORM),
+                "rehearsal": rehearsal,
+                "when": when,
+                "backup_id": rehearsal.backup_id,
             },
             edits=dict(form.FROM_FORM if options.edits is None else options.edits),
         ),
         group_id,
         lambda path: path.rehearse(
-            when=plain(chosen(rehearsal.when, form.REHEARSE_FROM_FORM)),
+            when=when,
             batches=rehearsal.batches,
             backup_id=rehearsal.backup_id,
             time_limit=rehearsal.time_limit,

@@ -22,6 +22,7 @@ from airflow_streaming.model.jobs.drill import SCRATCH_OUTPUT
 from airflow_streaming.model.spark.plan import PlanOrder, ScriptPlan
 from airflow_streaming.spark_jobs.runner import Job, Program, Task, await_end, last_words, started
 from airflow_streaming.spark_jobs.scratch import scratch_folder
+from airflow_streaming.spark_jobs.shared_spark import SharedSpark
 
 PREFIX: Final = "airflow-streaming-plan-"
 PLAN_VARIABLE: Final = "AIRFLOW_STREAMING_PLAN"
@@ -37,6 +38,7 @@ def plan_script(
     scratch: Path | None = None,
     timeout: float = DEFAULT_TIMEOUT,
     progress: Progress = no_progress,
+    spark: SharedSpark | None = None,
 ) -> ScriptPlan:
     """
     Return the plan of every query that a script would start.
@@ -47,9 +49,11 @@ def plan_script(
     :param scratch: A local folder, in which a new one is made and removed again; default: the user's
         own folder for scratch.
     :param timeout: Seconds for everything.
+    :param spark: Run it in this Spark, whose scratch is used then; default: in one of its own.
     :raises LaunchError: Spark could not be started, or ended without an answer.
     """
-    with scratch_folder(scratch, PREFIX) as own:
+    start = started if spark is None else spark.started
+    with scratch_folder(scratch if spark is None else spark.folder, PREFIX) as own:
         folder = own.folder
         order = PlanOrder(
             result=str(folder / "plan.json"),
@@ -66,7 +70,7 @@ def plan_script(
         )
         task = Task(job=Job.PLAN, order=order, variable=PLAN_VARIABLE, cores=1)
         progress(ProgressNow(phase=Phase.DRILL, subject=program.application))
-        with started(task, runtime, program, folder) as process:
+        with start(task, runtime, program, folder) as process:
             in_time = await_end(process, timeout)
         planned = _read(Path(order.result))
         if in_time and process.returncode == 0 and planned is not None:

@@ -55,6 +55,7 @@ from airflow_streaming.spark_jobs.runner import (
     started,
 )
 from airflow_streaming.spark_jobs.scratch import Scratch, scratch_folder
+from airflow_streaming.spark_jobs.shared_spark import SharedSpark
 
 log: Final = logging.getLogger(__name__)
 _BATCHES: Final = 200
@@ -117,6 +118,7 @@ def rehearse(
     compare_with: StreamHome | None = None,
     scratch: Path | None = None,
     progress: Progress = no_progress,
+    spark: SharedSpark | None = None,
 ) -> Rehearsed:
     """
     Run a script on copies of checkpoints for a bounded while, its output thrown away.
@@ -129,12 +131,13 @@ def rehearse(
     :param compare_with: The running stream, for its pace and the columns of its output.
     :param scratch: A local folder, in which a new one is made and removed again; default: the
         user's own folder for scratch. The state of all queries must fit there.
+    :param spark: Run it in this Spark, whose scratch is used then; default: in one of its own.
     :raises LaunchError: the runtime's Spark could not be started.
     :raises HomeUnavailable: a store is away.
     """
     begun = time.monotonic()
     subject, live = place.subject, live_figures(compare_with)
-    with scratch_folder(scratch, PREFIX) as own:
+    with scratch_folder(scratch if spark is None else spark.folder, PREFIX) as own:
         try:
             copies = place.copies(own.folder / "checkpoints", progress)
         except CheckpointError as err:
@@ -146,7 +149,7 @@ def rehearse(
                 findings=(no_copy(str(err)),),
             )
         order = scratch_order(own, copies, program, bounds)
-        ended = run_events(order, runtime, program, own.folder, progress)
+        ended = run_events(order, runtime, program, own.folder, progress, spark)
         found = judge_rehearsal(
             order,
             ended.events,
@@ -189,12 +192,18 @@ def scratch_order(
 
 
 def run_events(
-    order: RehearsalOrder, runtime: Runtime, program: Program, scratch: Path, progress: Progress
+    order: RehearsalOrder,
+    runtime: Runtime,
+    program: Program,
+    scratch: Path,
+    progress: Progress,
+    spark: SharedSpark | None = None,
 ) -> Ended:
     """
-    Run a rehearsal's Spark to its end.
+    Run a rehearsal's job to its end.
 
-    :param scratch: A private folder for the files of this Spark.
+    :param scratch: A private folder for the files of this job.
+    :param spark: As of ``rehearse``.
     :raises LaunchError: it could not be started.
     """
     task = Task(
@@ -205,7 +214,8 @@ def run_events(
         memory=f"{order.bounds.memory_mb}m",
     )
     telling = _Telling(order, progress)
-    with started(task, runtime, program, scratch) as process:
+    start = started if spark is None else spark.started
+    with start(task, runtime, program, scratch) as process:
         in_time = await_end(process, order.seconds, telling.tell)
     events = _events(order)
     if any(event.seen is Seen.END for event in events):

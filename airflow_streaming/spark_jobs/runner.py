@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import psutil
 
@@ -163,6 +163,7 @@ class Job(StrEnum):
     POINT = "jobs.pointing"
     REHEARSE = "jobs.rehearsal"
     REPARTITION = "jobs.repartition"
+    SHARED = "jobs.shared"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +173,8 @@ class Task:
 
     :param job: The module whose ``run`` does it; it gets the order's file.
     :param order: The details.
-    :param variable: Set to 1 in its environment, for scripts that do more than start queries.
+    :param variable: Set to 1 in its environment, for scripts that do more than start queries; may be
+        empty.
     :param cores: Threads of Spark.
     :param memory: Of its JVM, as Spark writes it.
     :param java_options: More options of its JVM.
@@ -186,6 +188,17 @@ class Task:
     java_options: str = ""
 
 
+class RunningJob(Protocol):
+    """A job that was started, as far as its caller waits for it."""
+
+    @property
+    def returncode(self) -> int | None:
+        """Return its exit code; ``None`` while it runs."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return its exit code when it has ended; raises ``subprocess.TimeoutExpired`` before."""
+
+
 @contextlib.contextmanager
 def started(
     task: Task, runtime: Runtime, program: Program | None, scratch: Path
@@ -196,7 +209,7 @@ def started(
     :param scratch: A private folder for its files; its log is there too, named ``LOG``.
     :raises LaunchError: it could not be started.
     """
-    more = {**(program.env if program else {}), task.variable: "1"}
+    more = {**(program.env if program else {}), **({task.variable: "1"} if task.variable else {})}
     environment = driver_environment(job_variables(os.environ), runtime, more)
     command = _command(task, runtime, program, environment, scratch)
     output = open_private_log(scratch / LOG)
@@ -226,9 +239,7 @@ def started(
             kill_family(process)
 
 
-def await_end(
-    process: subprocess.Popen[bytes], seconds: float, look: Callable[[], None] = lambda: None
-) -> bool:
+def await_end(process: RunningJob, seconds: float, look: Callable[[], None] = lambda: None) -> bool:
     """Wait until a process has ended, looking meanwhile; tell whether it has within its time."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:

@@ -23,9 +23,8 @@ from airflow_streaming.model.records.policy import (
     RestartDecision,
     RestartPolicy,
 )
-from airflow_streaming.model.spark.bad_input import bad_input
 from airflow_streaming.model.spark.failure_signs import FailureClass, FailureKind
-from airflow_streaming.model.spark.failures import diagnose
+from airflow_streaming.model.spark.failures import bad_input, diagnose
 
 _APPLY: Final = (
     "Then apply the corrected copy: trigger the DAG of {stream} with restart=True (on the page: Apply the "

@@ -43,6 +43,14 @@ HANDWRITTEN: Final[dict[str, tuple[Kind, str]]] = {
             "only for the leader, this broker is not the current leader."
         ),
     ),
+    "kafka: the broker of a Python source is away": (
+        Kind.TRANSIENT,
+        (
+            'Traceback (most recent call last):\n  File "python_kafka.py", line 114, in _bounds\n'
+            'cimpl.KafkaException: KafkaError{code=_TRANSPORT,val=-195,str="Failed to get metadata: Local: '
+            'Broker transport failure"}'
+        ),
+    ),
     "kafka: retention has overtaken the checkpoint": (
         Kind.INCOMPATIBLE,
         (

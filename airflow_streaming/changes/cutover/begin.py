@@ -69,6 +69,7 @@ from airflow_streaming.model.records.upgrade import SinkReplaySemantics
 from airflow_streaming.model.spark.plan import QueryPlan, ScriptPlan
 from airflow_streaming.model.uris import is_local, join, local_path
 from airflow_streaming.spark_jobs.plan_mode import plan_script
+from airflow_streaming.spark_jobs.shared_spark import SharedSpark
 
 log: Final = logging.getLogger(__name__)
 _EARLIER: Final = 5
@@ -235,10 +236,12 @@ def plan_pair(
     *,
     storage_options: Mapping[str, Any] | None = None,
     progress: Progress = no_progress,
+    spark: SharedSpark | None = None,
 ) -> PairPreflight:
     """
     Look at everything that can be known of one stream's cutover.
 
+    :param spark: Plan mode runs in this Spark; default: in one of its own.
     :raises CutoverRefused: the stream has never run.
     :raises SpecError: a habit is declared of a query that there is not, or a time that is none.
     :raises LaunchError: plan mode's Spark could not be started.
@@ -247,7 +250,8 @@ def plan_pair(
     """
     current = candidate.current()
     proposed, source = candidate.propose(None)
-    new = plan_script(candidate.program(proposed, source), candidate.runtime, progress=progress)
+    program = candidate.program(proposed, source)
+    new = plan_script(program, candidate.runtime, progress=progress, spark=spark)
     old = candidate.blue.newest_plans(current.number)
     others = plans_of_others(Home(candidate.blue.store), candidate.stream)
     gates = judge_plan(candidate.blue, current, proposed, new, storage_options)

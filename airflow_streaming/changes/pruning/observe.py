@@ -96,7 +96,7 @@ def used_by_others(home: Home, stream: str) -> tuple[list[str], list[str]]:
     Places are the checkpoint and the output of the newest deployment, and all paths that the newest plans of
     its queries name: sources, sinks, and checkpoints that a script has chosen itself.
 
-    :returns: With why some of them could not be read, a sentence each: they might use what is to go.
+    :returns: The places, and a sentence for each stream that cannot be read: it might use any folder.
     """
     own = {base_of(stream), other_lane(base_of(stream))}
     names = [name for name in home.streams() if name not in own]

@@ -45,6 +45,7 @@ from airflow_streaming.model.spark.own_places import comparable
 from airflow_streaming.model.spark.plan import ScriptPlan
 from airflow_streaming.spark_jobs.plan_mode import plan_script
 from airflow_streaming.spark_jobs.runner import Program
+from airflow_streaming.spark_jobs.shared_spark import SharedSpark
 
 __all__ = ["Candidate", "Ways", "ask_gates", "is_same_code", "judge_plan", "preflight"]
 log: Final = logging.getLogger(__name__)
@@ -77,6 +78,7 @@ def preflight(
     repartitions: bool = False,
     storage_options: Mapping[str, Any] | None = None,
     progress: Progress = no_progress,
+    spark: SharedSpark | None = None,
 ) -> Preflight:
     """
     Look at everything that can be known of an upgrade before it is begun.
@@ -84,13 +86,14 @@ def preflight(
     :param sizes: Where the sizes of the candidate come from, for the report.
     :param repartitions: State gets the number of partitions that the candidate asks for, where Spark
         and the checkpoints allow it; otherwise that number has no effect on it.
+    :param spark: Plan mode runs in this Spark; default: in one of its own.
     :raises SpecError: a habit is declared of a query that there is not.
     :raises LaunchError: plan mode's Spark could not be started.
     :raises CheckpointError: a checkpoint cannot be read.
     :raises HomeUnavailable: a store cannot be reached.
     """
     proposed = candidate.deployment
-    new = plan_script(candidate.program, candidate.runtime, progress=progress)
+    new = plan_script(candidate.program, candidate.runtime, progress=progress, spark=spark)
     gates = judge_plan(home, current, proposed, new, storage_options)
     both = DeploymentPair(
         current=current, proposed=proposed, old=home.newest_plans(current.number), new=new

@@ -28,6 +28,13 @@ from airflow_streaming.cli.spark.runtime import program_as_deployed, runtime_nam
 from airflow_streaming.exceptions import CheckpointError, RecordError, SpecError, closed
 from airflow_streaming.gates.change_gate import Versions, gate_change, without_secrets
 from airflow_streaming.gates.findings import GateDecision, GateReport
+from airflow_streaming.gates.rehearsal import Rehearsed
+from airflow_streaming.gates.rehearsal_due import (
+    Due,
+    RehearseWhen,
+    decision_after,
+    rehearsal_due,
+)
 from airflow_streaming.gates.version.matrix import release_of
 from airflow_streaming.gates.version_gate import gate_version
 from airflow_streaming.home.home import StreamHome
@@ -36,7 +43,11 @@ from airflow_streaming.model.spark.plan import QueryPlan, ScriptPlan
 from airflow_streaming.model.wire import MAX_RECORD_BYTES, parse_json
 from airflow_streaming.reports.gate import gate_report, plan_report, rules_report
 from airflow_streaming.reports.markdown import markdown
+from airflow_streaming.reports.rehearsal import rehearsal_report
+from airflow_streaming.reports.report import Report
 from airflow_streaming.spark_jobs.plan_mode import plan_script
+from airflow_streaming.spark_jobs.rehearsal import rehearse
+from airflow_streaming.spark_jobs.shared_spark import SharedSpark
 
 CODES: Final = {
     GateDecision.ALLOWED: OK,
@@ -148,6 +159,15 @@ def _change(verb: argparse.ArgumentParser) -> None:
         metavar="VERSION",
         help="Spark that will run the new code (default: that of the new plan)",
     )
+    verb.add_argument(
+        "--rehearse",
+        nargs="?",
+        const=RehearseWhen.WHEN_UNKNOWN.value,
+        choices=[RehearseWhen.WHEN_UNKNOWN.value, RehearseWhen.ALWAYS.value],
+        metavar="WHEN",
+        help="also rehearse on a copy of the checkpoints, in the Spark that makes the plan: "
+        "when_unknown (default) or always",
+    )
     add_conf(verb, "the new version")
     add_report(verb)
     add_script_arguments(verb)
@@ -212,15 +232,45 @@ def run(arguments: argparse.Namespace) -> int:
     :raises StreamingError: the checkpoint cannot be read, or Spark not be started.
     """
     home = home_of(arguments)
-    found = (
-        _gate_version(arguments, home)
-        if arguments.verb == "version"
-        else _gate_change(arguments, home)
-    )
-    report = gate_report(found)
-    answer(report, found.to_dict(), as_json=arguments.json)
+    rehearsed: Rehearsed | None = None
+    with SharedSpark() as spark:
+        if arguments.verb == "version":
+            found = _gate_version(arguments, home)
+        else:
+            found = _gate_change(arguments, home, spark)
+            rehearsed = _rehearsed(arguments, home, found, spark)
+    report, shown = gate_report(found), found.to_dict()
+    decision = decision_after(found.decision, None if rehearsed is None else rehearsed.decision)
+    if rehearsed is not None:
+        report = Report((*report.blocks, *rehearsal_report(rehearsed).blocks))
+        shown = {**shown, "decision": decision.value, "rehearsal": rehearsed.to_dict()}
+    answer(report, shown, as_json=arguments.json)
     is_written = write_page(arguments.report, lambda: markdown(report))
-    return CODES[found.decision] if is_written else NOT_WRITTEN
+    return CODES[decision] if is_written else NOT_WRITTEN
+
+
+def _rehearsed(
+    arguments: argparse.Namespace, home: StreamHome | None, found: GateReport, spark: SharedSpark
+) -> Rehearsed | None:
+    """Return the rehearsal on copies of the checkpoints; ``None`` where none is due."""
+    when = RehearseWhen(arguments.rehearse or RehearseWhen.NEVER.value)
+    if rehearsal_due(when, found.decision) is not Due.YES:
+        return None
+    at = checkpoints_at(arguments.checkpoint) if home is None else checkpoints_of(home)
+    if arguments.query is not None and list(at.checkpoints) == [""]:
+        at = replace(at, checkpoints={arguments.query: at.checkpoints[""]})
+    program = (
+        script_of(arguments, arguments.script)
+        if home is None
+        else program_as_deployed(arguments, arguments.script, home, is_scratch=True)
+    )
+    with progress() as told:
+        return rehearse(
+            *(at, program, runtime_named(arguments.runtime)),
+            compare_with=home,
+            progress=told,
+            spark=spark,
+        )
 
 
 def home_of(arguments: argparse.Namespace) -> StreamHome | None:
@@ -280,11 +330,15 @@ def _only_name(plans: Sequence[QueryPlan]) -> str:
 
 
 def planned_script(
-    arguments: argparse.Namespace, script: str, home: StreamHome | None = None
+    arguments: argparse.Namespace,
+    script: str,
+    home: StreamHome | None = None,
+    spark: SharedSpark | None = None,
 ) -> ScriptPlan:
     """
     Return the plan of a script, which runs as the deployment of a stream where one is given.
 
+    :param spark: As of ``plan_script``.
     :raises SpecError: no runtime was named, or a file of the deployment is not here.
     """
     if arguments.runtime is None:
@@ -294,7 +348,7 @@ def planned_script(
     else:
         program = program_as_deployed(arguments, script, home)
     with progress() as told:
-        return plan_script(program, runtime_named(arguments.runtime), progress=told)
+        return plan_script(program, runtime_named(arguments.runtime), progress=told, spark=spark)
 
 
 def read_planned(path: Path) -> ScriptPlan:
@@ -349,14 +403,16 @@ def _gate_version(arguments: argparse.Namespace, home: StreamHome | None) -> Gat
     )
 
 
-def _gate_change(arguments: argparse.Namespace, home: StreamHome | None) -> GateReport:
+def _gate_change(
+    arguments: argparse.Namespace, home: StreamHome | None, spark: SharedSpark
+) -> GateReport:
     _refuse_unused(arguments)
     new = (
         _with_conf(read_planned(arguments.plan), dict(arguments.conf))
         if arguments.plan is not None
-        else planned_script(arguments, arguments.script, home)
+        else planned_script(arguments, arguments.script, home, spark)
     )
-    old, old_problem = _old(arguments, home)
+    old, old_problem = _old(arguments, home, spark)
     if arguments.query is not None:
         # One query of several was asked about; the others are neither new nor gone.
         new = replace(new, queries=only(arguments.query, new.queries))
@@ -399,6 +455,8 @@ def _refuse_unused(arguments: argparse.Namespace) -> None:
     has_script = arguments.script is not None or arguments.old_script is not None
     unused = {"--runtime": arguments.runtime, "arguments after --": arguments.arguments}
     given = [name for name, value in unused.items() if value]
+    if arguments.rehearse and arguments.script is None:
+        raise SpecError("A plan cannot be rehearsed. Give --script and --runtime with --rehearse.")
     if given and not has_script:
         raise SpecError(
             f"No script is planned here, so {' and '.join(given)} would have no effect. Give --script, or "
@@ -418,12 +476,14 @@ def _with_conf(planned: ScriptPlan, conf: Mapping[str, str]) -> ScriptPlan:
     return replace(planned, queries=queries)
 
 
-def _old(arguments: argparse.Namespace, home: StreamHome | None) -> tuple[Sequence[QueryPlan], str]:
+def _old(
+    arguments: argparse.Namespace, home: StreamHome | None, spark: SharedSpark
+) -> tuple[Sequence[QueryPlan], str]:
     planned: ScriptPlan | None = None
     if arguments.old_plan is not None:
         planned = read_planned(arguments.old_plan)
     elif arguments.old_script is not None:
-        planned = planned_script(arguments, arguments.old_script, home)
+        planned = planned_script(arguments, arguments.old_script, home, spark)
     if planned is not None:
         return planned.queries, planned.problem
     return () if home is None else home.newest_plans(), ""

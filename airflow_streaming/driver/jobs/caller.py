@@ -11,6 +11,7 @@ import os
 import shutil
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -21,14 +22,27 @@ EVERY_SECONDS: Final = 1.0
 _PATIENCE: Final = 5.0
 
 
-def leave_with_caller(held: str, folder: str) -> None:
+_is_hosted = False
+"""Another process of the same job watches the caller."""
+
+
+def leave_watching_to_host() -> None:
+    """Have ``leave_with_caller`` do nothing in this process, because its host watches the caller."""
+    global _is_hosted
+    _is_hosted = True
+
+
+def leave_with_caller(
+    held: str, folder: str, *, end_jobs: Callable[[], None] = lambda: None
+) -> None:
     """
     Watch the caller from now on; when its process is gone, end this one and its JVM.
 
     :param held: The file that the caller keeps locked; empty without a caller to watch.
     :param folder: Removed with everything in it.
+    :param end_jobs: Ends the processes that this one has started and that write into the folder.
     """
-    if not held:
+    if not held or _is_hosted:
         return
     process = JvmProcess()
 
@@ -38,6 +52,7 @@ def leave_with_caller(held: str, folder: str) -> None:
         logger.error("Parent process is gone; removing %s and exiting.", folder)
         # In a namespace of its own this process ends with the JVM, so the files go before it.
         process.freeze()
+        end_jobs()
         shutil.rmtree(folder, ignore_errors=True)
         process.kill()
         process.is_gone_within(_PATIENCE)

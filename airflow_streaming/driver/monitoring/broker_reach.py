@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from airflow_streaming.model.spark.kafka_places import KafkaPlace
+from airflow_streaming.driver.monitoring.kafka_places import KafkaPlace
 
 ASK_SECONDS: Final = 10.0
 """How long a query has waited before its brokers are asked, and the rest between two questions."""

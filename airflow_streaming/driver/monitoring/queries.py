@@ -33,11 +33,11 @@ from airflow_streaming.driver.monitoring.file_backlog import (
     is_file_source,
     with_files,
 )
+from airflow_streaming.driver.monitoring.kafka_places import KafkaPlace
 from airflow_streaming.driver.monitoring.spark_query import Query, QueryError, has_run_a_batch
 from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.model.spark.failure_signs import Diagnosis, FailureKind, Hint, hints
 from airflow_streaming.model.spark.failures import mask_secrets
-from airflow_streaming.model.spark.kafka_places import KafkaPlace
 from airflow_streaming.model.status import CheckpointOrigin, QueryStatus
 from airflow_streaming.model.storage import Store
 

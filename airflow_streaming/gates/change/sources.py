@@ -29,8 +29,13 @@ from airflow_streaming.gates.change.source_options import judge_options
 from airflow_streaming.gates.change.topics import judge_topics
 from airflow_streaming.gates.findings import GateFinding
 from airflow_streaming.gates.rules import Rule, rule_named
-from airflow_streaming.model.spark.plan import Column, QueryPlan, SourcePlan
-from airflow_streaming.model.spark.source_replay import SourceReplay, replay_of
+from airflow_streaming.model.spark.plan import (
+    Column,
+    QueryPlan,
+    SourcePlan,
+    SourceReplay,
+    replay_of,
+)
 
 ADDED: Final = rule_named("source.column_added")
 REMOVED: Final = rule_named("source.column_removed")

@@ -390,6 +390,7 @@ _DISTINCTIVE: Final = (
             "Lost executor", "BlockMissingException", "StandbyException", "SafeModeException",
             "NotLeaderForPartition", "NotLeaderOrFollower", "UnknownTopicOrPartition", "LEADER_NOT_AVAILABLE",
             "CoordinatorNotAvailable", "BrokerNotAvailable", "DisconnectException",
+            "Broker transport failure", "broker connections are down", "Message timed out",  # librdkafka
             "DEADLOCK_DETECTED", "deadlock detected", "too many clients", "SQLTransient",
             "[FAILED_READ_FILE.FILE_NOT_EXIST", "underlying files have been updated",
             "[STREAMING_CHECKPOINT_LOG_WRITE_FAILURE",

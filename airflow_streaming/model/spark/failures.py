@@ -49,6 +49,14 @@ _AFTER_PLAN: Final = ("Caused by: ", _TRACEBACK, "JVM stacktrace:")
 _CAUSE: Final = re.compile(r"^(?:Caused by)?: (.*)", re.MULTILINE)
 """Java's causes, and the Java error that py4j quotes after a colon of its own."""
 _PYTHON_ERROR: Final = re.compile(r"([A-Za-z_][\w.]*)(?::\s?(.*))?")
+_BAD_FILE: Final = re.compile(r"[Ee]ncountered error while reading file (\S{1,500}?)\.?(?=\s|$)")
+_BAD_VALUE: Final = re.compile(
+    r"The value '(.{1,200}?)' of the type \"?([A-Z ]{1,30})\"? cannot be cast to \"?([A-Z ]{1,30})"
+)
+_BAD_RECORD: Final = re.compile(r"detected in record parsing: \[(.{1,300}?)\]\.?(?=\s|$)")
+_BAD_COLUMN: Final = re.compile(r"at \[Source: [^\n]{0,200}?line: (\d{1,9}), column: (\d{1,9})\]")
+_MOST_READ: Final = 64_000
+"""Characters of an error that are searched; the chain of causes comes first."""
 
 
 def conditions_in(text: str) -> tuple[str, ...]:
@@ -270,3 +278,24 @@ def _last(signs: list[Sign], text: str) -> Diagnosis | None:
     return Diagnosis(
         kind=best.kind, evidence=evidence.strip("[]: "), remedy=best.remedy or best.kind.remedy
     )
+
+
+def bad_input(error: str) -> str:
+    """
+    Return the file, the value and the record that an error of Spark names, as sentences; empty for none.
+
+    Sources: the error conditions FAILED_READ_FILE, CAST_INVALID_INPUT and MALFORMED_RECORD_IN_PARSING, as Spark
+    3.5 and 4.1 to 4.3 write them, and Jackson's place in the record.
+    """
+    text = error[:_MOST_READ]
+    found = []
+    if file := _BAD_FILE.search(text):
+        found.append(f"Spark names file {file[1]}.")
+    if value := _BAD_VALUE.search(text):
+        found.append(f"Spark names value {value[1]!r}, a {value[2]} that is no {value[3]}.")
+    record = _BAD_RECORD.search(text)
+    if record and set(record[1].split(",")) != {"null"}:
+        found.append(f"Spark names record [{record[1]}].")
+    if record and (place := _BAD_COLUMN.search(text)):
+        found.append(f"The record cannot be read at line {place[1]}, column {place[2]}.")
+    return " ".join(found)

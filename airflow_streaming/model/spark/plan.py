@@ -62,6 +62,31 @@ class SourcePlan:
     inferred: bool = False
 
 
+class SourceReplay(StrEnum):
+    """Whether a source can send the rows of a planned batch again."""
+
+    REPLAYS = "replays"
+    CANNOT = "cannot"
+    UNKNOWN = "unknown"
+    """The source is not part of Spark, and neither its plan nor its class says so."""
+
+
+# Spark plans a batch by offsets, records them, and reads. After a kill the next driver reads the same offsets
+# again. Of Spark's own sources only the socket and the memory of a dead driver cannot return to them.
+_REPLAYS: Final = frozenset(
+    {"file", "kafka", "rate", "rate-micro-batch", "statestore", "delta", "iceberg", "hudi"}
+    | {"kinesis", "aws-kinesis", "pulsar", "eventhubs"}
+)
+_CANNOT: Final = frozenset({"socket", "textsocket", "memory"})
+
+
+def replay_of(source: SourcePlan) -> SourceReplay:
+    """Return whether a source can send the rows of a planned batch again."""
+    if source.source in _REPLAYS:
+        return SourceReplay.REPLAYS
+    return SourceReplay.CANNOT if source.source in _CANNOT else SourceReplay.UNKNOWN
+
+
 class OperatorKind(StrEnum):
     """What a stateful operator does."""
 

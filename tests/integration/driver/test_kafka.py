@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +34,8 @@ if connector == "python_kafka":
     spark.dataSource.register(python_kafka.PythonKafka)
 rows = (spark.readStream.format(connector)
         .option("kafka.bootstrap.servers", servers).option("subscribe", topics)
-        .option("startingOffsets", "earliest").option("kafka.default.api.timeout.ms", "15000")
-        .option("kafka.request.timeout.ms", "10000")
+        .option("startingOffsets", "earliest").option("kafka.default.api.timeout.ms", "60000")
+        .option("kafka.request.timeout.ms", "20000")
         .option("kafka.allow.auto.create.topics", "false").option("fetchOffset.numRetries", "1")
         .options(**dict(pair.split("=") for pair in more)).load())
 writer = (rows.selectExpr("cast(value as string) as v").writeStream.queryName("q")
@@ -114,10 +114,13 @@ def send(broker: str, topic: str, count: int) -> None:
     assert producer.flush(PATIENCE) == 0
 
 
-def admin(broker: str) -> Any:
+def ask(broker: str, act: Callable[[Any], Mapping[Any, Any]]) -> None:
+    """Have the broker do something, and wait for it."""
     from confluent_kafka.admin import AdminClient
 
-    return AdminClient({"bootstrap.servers": broker})
+    client = AdminClient({"bootstrap.servers": broker})
+    [done] = act(client).values()
+    done.result(PATIENCE)
 
 
 def test_brokers_that_do_not_answer_are_named_while_the_driver_waits_and_when_it_fails(
@@ -150,8 +153,7 @@ def test_a_topic_that_was_created_anew_is_named_and_none_of_its_records_given_aw
     create_topic(broker, topic, 1)
     send(broker, topic, 30)
     assert reader.ends(broker, topic).failure_kind is None
-    [deleted] = admin(broker).delete_topics([topic]).values()
-    deleted.result(PATIENCE)
+    ask(broker, lambda client: client.delete_topics([topic]))
     create_topic(broker, topic, 1)
     send(broker, topic, 10)
 
@@ -172,8 +174,7 @@ def test_records_that_expired_are_named(reader: Reader, broker: str) -> None:
     send(broker, topic, 20)
     assert reader.ends(broker, topic).failure_kind is None
     send(broker, topic, 20)
-    [cut] = admin(broker).delete_records([TopicPartition(topic, 0, 30)]).values()
-    cut.result(PATIENCE)
+    ask(broker, lambda client: client.delete_records([TopicPartition(topic, 0, 30)]))
 
     ended = reader.ends(broker, topic)
 
@@ -210,8 +211,7 @@ def test_a_partition_that_was_added_is_read_from_its_beginning(reader: Reader, b
     create_topic(broker, topic, 1)
     send(broker, topic, 5)
     assert reader.ends(broker, topic).failure_kind is None
-    [added] = admin(broker).create_partitions([NewPartitions(topic, 3)]).values()
-    added.result(PATIENCE)
+    ask(broker, lambda client: client.create_partitions([NewPartitions(topic, 3)]))
     send(broker, topic, 30)
 
     assert reader.ends(broker, topic).failure_kind is None

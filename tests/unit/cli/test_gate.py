@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.gates.findings import GateDecision
+from airflow_streaming.gates.findings import GateDecision, GateFinding
+from airflow_streaming.gates.findings import report_of as gate_report_of
+from airflow_streaming.gates.rehearsal import Rehearsed
 from airflow_streaming.home.home import open_home
 from airflow_streaming.model.jobs.drill import SCRATCH_OUTPUT
 from airflow_streaming.model.spark.plan import (
@@ -576,3 +578,97 @@ def test_a_script_that_fails_before_its_first_query_removes_none(
 
     assert [found["rule"] for found in json.loads(out)["findings"]] == ["script.problem"]
     assert code == 3
+
+
+class Played:
+    """Plan mode and rehearsal without a Spark; hold what each was asked."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, rehearsal: GateDecision) -> None:
+        self.sparks: list[Any] = []
+        self.arguments: list[tuple[str, ...]] = []
+        self._rehearsal = rehearsal
+        gate = "airflow_streaming.cli.spark.gate"
+        patch.setattr(f"{gate}.plan_script", self._plan)
+        patch.setattr(f"{gate}.rehearse", self._rehearse)
+        patch.setattr(f"{gate}.runtime_named", lambda _: None)
+        unknown = GateFinding(
+            rule="plan.unexplained", severity=GateDecision.UNKNOWN, message="It differs."
+        )
+        patch.setattr(f"{gate}.gate_change", lambda *_, **__: gate_report_of([unknown]))
+
+    def _plan(self, program: Any, *_: Any, spark: Any, **__: Any) -> ScriptPlan:
+        self.sparks.append(spark)
+        self.arguments.append(tuple(program.arguments))
+        return ScriptPlan(application="new.py", spark="4.3.0", queries=(COUNTS,))
+
+    def _rehearse(self, _: Any, program: Any, *__: Any, spark: Any, **___: Any) -> Rehearsed:
+        self.sparks.append(spark)
+        self.arguments.append(tuple(program.arguments))
+        finding = GateFinding(
+            rule="rehearsal.query_failed", severity=self._rehearsal, message="So it went."
+        )
+        return Rehearsed(
+            application="new.py",
+            spark="4.3.0",
+            subject="a copy",
+            seconds=1.0,
+            findings=() if self._rehearsal is GateDecision.ALLOWED else (finding,),
+        )
+
+
+@pytest.mark.parametrize(
+    ("rehearsal", "code"), [(GateDecision.ALLOWED, 0), (GateDecision.NOT_ALLOWED, 1)]
+)
+def test_a_rehearsal_in_the_same_spark_decides_what_the_gate_does_not_know(
+    run: Run,
+    checkpoint: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    rehearsal: GateDecision,
+    code: int,
+) -> None:
+    played = Played(monkeypatch, rehearsal)
+    (tmp_path / "new.py").write_text("print(1)")
+    command = ["gate", "change", "--json", "--checkpoint", str(checkpoint)]
+    given = ["--script", str(tmp_path / "new.py"), "--runtime", "r"]
+
+    alone, shown, _ = run(*command, *given)
+    both, shown_too, _ = run(*command, *given, "--rehearse")
+
+    assert (alone, both) == (3, code)
+    told = json.loads(shown_too)
+    assert (told["decision"], told["rehearsal"]["decision"]) == (rehearsal.value,) * 2
+    assert played.sparks[1] is played.sparks[2]
+    assert "rehearsal" not in json.loads(shown)
+
+
+def test_a_rehearsal_of_a_deployed_stream_does_not_know_the_live_output(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played = Played(monkeypatch, GateDecision.ALLOWED)
+    (tmp_path / "new.py").write_text("print(2)")
+    uri = str(tmp_path / "home")
+    deployment = a_deployment(
+        number=1,
+        **dict.fromkeys(("py_files", "jars", "packages", "files"), ()),
+        application_args=("{output}",),
+        application_sha256=hashlib.sha256(b"print(1)").hexdigest(),
+        checkpoint=str(tmp_path / "checkpoints"),
+    )
+    (tmp_path / "checkpoints" / "counts").mkdir(parents=True)
+    make_checkpoint(tmp_path / "checkpoints" / "counts", partitions=2, versions=2)
+    open_home(uri).stream("orders").create_deployment(deployment, b"print(1)")
+    script = ["--script", str(tmp_path / "new.py"), "--runtime", "r"]
+
+    run("--home", uri, "gate", "change", "--stream", "orders", *script, "--rehearse", "always")
+
+    planned, rehearsed = played.arguments
+    assert planned == tuple(deployment.arguments(uri))
+    assert rehearsed == (SCRATCH_OUTPUT,)
+
+
+def test_a_plan_cannot_be_rehearsed(run: Run, checkpoint: Path, plan: Path) -> None:
+    subject = ["gate", "change", "--checkpoint", str(checkpoint)]
+    code, _, error = run(*subject, "--plan", str(plan), "--rehearse")
+    assert code == 2
+    assert "Give --script and --runtime with --rehearse" in error

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from airflow_streaming.driver.monitoring.broker_reach import ASK_SECONDS, BrokerReach, refusal_of
-from airflow_streaming.model.spark.kafka_places import KafkaPlace, kafka_places
+from airflow_streaming.driver.monitoring.kafka_places import KafkaPlace, kafka_places
 from airflow_streaming.model.spark.plan import QueryPlan, SinkPlan, SourcePlan
 from tests.patience import until
 

@@ -6,10 +6,10 @@ import pytest
 
 from airflow_streaming.driver.monitoring.activity import ActivitySnapshot, TriggerRun
 from airflow_streaming.driver.monitoring.broker_reach import BrokerReach
+from airflow_streaming.driver.monitoring.kafka_places import KafkaPlace
 from airflow_streaming.driver.monitoring.queries import Queries
 from airflow_streaming.driver.monitoring.spark_query import QueryError, has_run_a_batch
 from airflow_streaming.model.spark.failure_signs import FailureKind
-from airflow_streaming.model.spark.kafka_places import KafkaPlace
 from tests.patience import until
 from tests.unit.driver.fakes import BAD_ROW, FakeQuery, make_tracked, report
 

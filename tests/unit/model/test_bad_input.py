@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_streaming.model.spark.bad_input import bad_input
+from airflow_streaming.model.spark.failures import bad_input
 
 CORPUS = Path(__file__).parents[2] / "corpus/failures"
 SAYS = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -11,10 +12,11 @@ import pytest
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskDeferred
 
-from airflow_streaming.exceptions import SpecError
+from airflow_streaming.exceptions import LaunchError, SpecError
 from airflow_streaming.gates.findings import GateDecision, GateFinding, GateReport, report_of
 from airflow_streaming.gates.rehearsal import Rehearsed
 from airflow_streaming.gates.rehearsal_compare import Answer, Compared, ComparedQuery
+from airflow_streaming.model.jobs.drill import SCRATCH_OUTPUT
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.control import ChangeEnd, ChangeOutcome
 from airflow_streaming.model.records.upgrade_table import UpgradeCommand
@@ -22,7 +24,7 @@ from airflow_streaming.model.spark.plan import QueryPlan, ScriptPlan, SinkPlan
 from airflow_streaming.operators.rehearsal import UpgradeRehearsalOperator
 from airflow_streaming.operators.upgrade import UpgradeStepOperator
 from airflow_streaming.operators.upgrade_preflight import UpgradePreflightOperator
-from airflow_streaming.options import UpgradeOptions
+from airflow_streaming.options import RehearsalOptions, UpgradeOptions
 from airflow_streaming.orchestration.upgrade import upgrade_in_place
 from airflow_streaming.services.changes import command_upgrade
 from tests.unit.operators.upgrades import TaskInstance
@@ -51,10 +53,12 @@ def gates(world: World, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         version=GateReport(),
         asked=[],
         programs=[],
+        sparks=[],
     )
 
-    def plan_script(program: Any, *_: Any, **__: Any) -> ScriptPlan:
+    def plan_script(program: Any, *_: Any, spark: Any = None, **__: Any) -> ScriptPlan:
         told.programs.append(program)
+        told.sparks.append(spark)
         plan: ScriptPlan = told.plan
         return plan
 
@@ -227,6 +231,101 @@ def test_a_stream_that_never_ran_cannot_be_upgraded(world: World, gates: SimpleN
 def test_a_habit_that_no_sink_has_is_refused_when_the_dag_is_parsed(world: World) -> None:
     with pytest.raises(SpecError, match="'forgets' is not a known sink behavior"):
         preflight(world, sink_habits={"revenue": "forgets"})
+
+
+@pytest.fixture
+def rehearsals(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Play the rehearsal; hold the Spark and the program of each."""
+    ran: list[Any] = []
+
+    def rehearse(_: Any, program: Any, *__: Any, spark: Any, **___: Any) -> Rehearsed:
+        ran.append((spark, program))
+        return Rehearsed(application="job.py", spark="4.3.0", subject="a copy", seconds=1.0)
+
+    monkeypatch.setattr("airflow_streaming.spark_jobs.rehearsal.rehearse", rehearse)
+    tasks = "airflow_streaming.operators.rehearsal"
+    monkeypatch.setattr(f"{tasks}.place_of", lambda *_, **__: "a copy")
+    return ran
+
+
+@pytest.mark.parametrize(
+    ("when", "gate", "runs"),
+    [
+        ("when_unknown", GateDecision.ALLOWED, False),
+        ("when_unknown", GateDecision.UNKNOWN, True),
+        ("always", GateDecision.ALLOWED, True),
+        ("never", GateDecision.UNKNOWN, False),
+        ("always", GateDecision.NOT_ALLOWED, False),
+    ],
+)
+def test_a_rehearsal_that_is_due_runs_in_the_spark_of_plan_mode(
+    when: str,
+    gate: GateDecision,
+    runs: bool,
+    world: World,
+    gates: SimpleNamespace,
+    rehearsals: list[Any],
+) -> None:
+    world.run()
+    gates.change = report_of([finding(gate)])
+    xcoms: dict[tuple[str, str], Any] = {}
+    task = preflight(world, rehearsal=RehearsalOptions(), when=when)
+
+    with contextlib.suppress(AirflowFailException):
+        task.execute(context(xcoms))
+
+    assert [spark for spark, _ in rehearsals] == ([gates.sparks[0]] if runs else [])
+    assert (("preflight", "rehearsed") in xcoms) is runs
+
+
+def test_a_rehearsal_in_the_preflight_does_not_know_the_live_output(
+    world: World, gates: SimpleNamespace, rehearsals: list[Any]
+) -> None:
+    spec = {"application_args": ["{output}"]}
+    world.run(world.operator(**spec))
+
+    look(world, stream=world.spec(**spec), rehearsal=RehearsalOptions(), when="always")
+
+    ((_, program),) = rehearsals
+    assert program.arguments == (SCRATCH_OUTPUT,)
+    assert gates.programs[0].arguments != (SCRATCH_OUTPUT,), "the plan tells the live one"
+
+
+@pytest.mark.parametrize(("try_number", "anew"), [(1, False), (2, True)])
+def test_the_task_takes_what_the_preflight_has_rehearsed_and_rehearses_anew_when_cleared(
+    try_number: int,
+    anew: bool,
+    world: World,
+    gates: SimpleNamespace,
+    rehearsals: list[Any],
+) -> None:
+    world.run()
+    xcoms = look(world, rehearsal=RehearsalOptions(), when="always")
+    rehearsals.clear()
+    given = context(xcoms, "rehearse")
+    given["ti"].try_number = try_number
+
+    assert rehearsal(world, when="always").execute(given) == "allowed"
+
+    assert bool(rehearsals) is anew
+    assert xcoms["rehearse", "report"]["kind"] == "rehearsed"
+    assert "Rehearsal" in xcoms["rehearse", "markdown"]
+
+
+def test_a_rehearsal_that_the_preflight_cannot_run_is_left_to_its_task(
+    world: World, gates: SimpleNamespace, rehearsals: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any, **__: Any) -> Rehearsed:
+        raise LaunchError("Java is missing.")
+
+    world.run()
+    with monkeypatch.context() as patch:
+        patch.setattr("airflow_streaming.spark_jobs.rehearsal.rehearse", fail)
+        xcoms = look(world, rehearsal=RehearsalOptions(), when="always")
+
+    assert xcoms["preflight", "report"]["decision"] == "allowed"
+    assert rehearsal(world, when="always").execute(context(xcoms, "rehearse")) == "allowed"
+    assert len(rehearsals) == 1
 
 
 def rehearsal(world: World, **more: Any) -> UpgradeRehearsalOperator:
