@@ -60,25 +60,6 @@ program = Program(application="", source=b"")
 with started(Task(job=job, order=order, variable="X"), runtime, program, folder / "scratch") as process:
     assert await_end(process, 60)
 """
-PLAN: Final = """
-import sys
-from pathlib import Path
-from airflow_streaming.launch.runtime import resolve_runtime
-from airflow_streaming.spark_jobs.plan_mode import plan_script
-from airflow_streaming.spark_jobs.runner import Program
-
-folder = Path(sys.argv[1])
-source = (folder / "attack.py").read_bytes() + b'''
-from pyspark.sql import SparkSession
-spark = SparkSession.builder.getOrCreate()
-rows = spark.readStream.format("rate").load()
-rows.writeStream.queryName("q").format("noop").start()
-'''
-program = Program(application=str(folder / "job.py"), source=source)
-runtime = resolve_runtime("spark-4.3", {"spark-4.3": sys.argv[2]})
-plan = plan_script(program, runtime, scratch=folder / "scratch", timeout=300)
-assert [one.query for one in plan.queries] == ["q"], plan.problem
-"""
 HELD_BACK: Final = {KEY: WORD, OFF_VARIABLE: "off", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
@@ -173,14 +154,3 @@ def test_a_script_of_a_task_as_airflows_own_user_reads_the_supervisors_key(
 
     # The limit that docs/security.md states for a worker without namespaces and run_as_user.
     assert WORD in (folder / "found").read_text(errors="replace")
-
-
-@pytest.mark.usefixtures("supervisor")
-def test_plan_mode_of_a_real_spark_as_another_user_reads_no_key(
-    accounts: Accounts, folder: Path, spark_4_3: Path
-) -> None:
-    run(accounts.task, PLAN, str(folder), str(spark_4_3))
-
-    found = (folder / "found").read_text(errors="replace")
-    assert "Permission denied" in found
-    assert WORD not in found
