@@ -137,7 +137,9 @@ class RealKills:
         }
         for batch in range(case.batch):
             add_file(home / "input", batch)
-        self._ask(order)
+        answer = self._ask(order)
+        if answer.get("keys") != keys(case.batch):
+            raise RuntimeError(f"{case} was not begun: {answer}")
         folders.keep(folders.before)
         add_file(home / "input", case.batch)
         self._driver.session.order(**order)

@@ -59,16 +59,21 @@ class DeadStream:
         path = Layout("orders").place(QueryPlan, epoch=epoch, query=query)
         self.home.store.create(path, plan.to_bytes())
 
-    def add_stream(self, name: str) -> None:
-        """Let another stream of the home write to the same sink."""
+    def add_stream(self, name: str, output: Path | None = None) -> None:
+        """
+        Add another stream to the home.
+
+        :param output: Folder of its file sink; default: the same sink.
+        """
+        written = output or self.sink.root
         home = self.home.beside(name)
         place = str(self.folder / name)
         home.create_deployment(
-            make_deployment(stream=name, checkpoint=place, output=str(self.sink.root)), SCRIPT
+            make_deployment(stream=name, checkpoint=place, output=str(written)), SCRIPT
         )
         home.create_epoch(make_epoch(1, stream=name, host=FAKE_HOST))
         path = Layout(name).place(QueryPlan, epoch=1, query=QUERY)
-        home.store.create(path, plan_of(self.sink.root).to_bytes())
+        home.store.create(path, plan_of(written).to_bytes())
 
     def plan(self, batch: int) -> None:
         about = json.dumps({"batchWatermarkMs": 0, "batchTimestampMs": NOON_MS, "conf": {}})

@@ -481,6 +481,15 @@ def test_a_batch_of_another_stream_of_the_home_stays(tmp_path: Path) -> None:
     assert stream.sink.tree() == before
 
 
+def test_a_stream_with_a_folder_of_its_own_is_in_nobodys_way(tmp_path: Path) -> None:
+    stream = DeadStream(tmp_path)
+    stream.add_stream("copies", tmp_path / "copies of out put")
+
+    (repaired,) = stream.launch()
+
+    assert repaired.repair is not None
+
+
 def test_an_unfinished_repair_leaves_a_batch_of_another_query_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
