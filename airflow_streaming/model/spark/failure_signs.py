@@ -391,6 +391,7 @@ _DISTINCTIVE: Final = (
             "NotLeaderForPartition", "NotLeaderOrFollower", "UnknownTopicOrPartition", "LEADER_NOT_AVAILABLE",
             "CoordinatorNotAvailable", "BrokerNotAvailable", "DisconnectException",
             "Broker transport failure", "broker connections are down", "Message timed out",  # librdkafka
+            "UNKNOWN_TOPIC_OR_PART",
             "DEADLOCK_DETECTED", "deadlock detected", "too many clients", "SQLTransient",
             "[FAILED_READ_FILE.FILE_NOT_EXIST", "underlying files have been updated",
             "[STREAMING_CHECKPOINT_LOG_WRITE_FAILURE",

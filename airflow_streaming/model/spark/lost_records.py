@@ -124,7 +124,7 @@ _SENTENCES: Final[
         _moved_back,
     ),
     (
-        re.compile(r"in offset \[(\d+), (\d+)\) for topic partition ([\w.-]+)"),
+        re.compile(r"in offset \[(\d+), (\d+)\) for topic partition ([\w.-]*[\w-])"),
         _expired,
     ),
     (re.compile(r"Set\(([^)]*)\) (?:have been deleted|are gone)"), _gone),

@@ -55,6 +55,12 @@ CASES = [
         id="expired in a planned batch",
     ),
     pytest.param(
+        said("Could not read records in offset [20, 40) for topic partition clicks.v2-0."),
+        "Offsets 20 to 39 of partition clicks.v2-0 are planned",
+        AS_LOST,
+        id="expired, at the end of a sentence",
+    ),
+    pytest.param(
         said("Partitions Set(refunds-0, refunds-1) have been deleted."),
         "The query no longer subscribes to refunds, of which the checkpoint has positions (refunds-0, refunds-1).",
         "If the query shall leave refunds, set failOnDataLoss=false until one batch is committed: no record of the "

@@ -66,6 +66,8 @@ def gates(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     monkeypatch.setattr(f"{PLANNING}.replay_start", lambda *_: told.replay)
     places = SimpleNamespace(checkpoints={})
     monkeypatch.setattr(f"{PLANNING}.checkpoints_of", lambda *_: places)
+    # Blue has committed batches of every query.
+    monkeypatch.setattr(f"{PLANNING}.queries_without_batch", lambda *_: frozenset())
     return told
 
 
