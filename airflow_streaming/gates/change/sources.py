@@ -44,14 +44,35 @@ RETYPED: Final = rule_named("source.column_type")
 RENAMED: Final = rule_named("source.column_renamed")
 BY_PLACE: Final = rule_named("source.column_places")
 FAULTY: Final = rule_named("source.faulty_records")
-SOURCE_SCHEMA_RULES: Final = (FAULTY, ADDED, REMOVED, WIDENED, RETYPED, RENAMED, BY_PLACE)
+GIVEN: Final = rule_named("source.schema_given")
+LEFT_OUT: Final = rule_named("source.schema_left_out")
+SOURCE_SCHEMA_RULES: Final = (
+    FAULTY,
+    ADDED,
+    REMOVED,
+    WIDENED,
+    RETYPED,
+    RENAMED,
+    BY_PLACE,
+    GIVEN,
+    LEFT_OUT,
+)
 _MATTER_BY_PLACE: Final = "csv"
 
 
 def judge_schema(
     pair: Pair, old: SourcePlan, new: SourcePlan, who: str, evidence: str, at: str
 ) -> Iterator[GateFinding]:
-    """Compare the columns that a source gives, at a place of the plan."""
+    """Compare the columns that a source gives, and who chooses them, at a place of the plan."""
+    if old.inferred != new.inferred:
+        rule = LEFT_OUT if new.inferred else GIVEN
+        yield rule.found(
+            f"{who}: {rule.sentence}",
+            old=_chosen_by(old),
+            new=_chosen_by(new),
+            evidence=f"{at}.inferred in {pair.shown_by_plan}",
+            about=(f"{at}.inferred",),
+        )
     change = column_change(old.schema, new.schema)
     if not change or _is_headers(new, change):
         return
@@ -75,6 +96,10 @@ def judge_schema(
         return
     for finding in _judge_columns(change, who, evidence):
         yield replace(finding, about=(f"{at}.schema", f"{at}.nullable"))
+
+
+def _chosen_by(source: SourcePlan) -> str:
+    return "inferred by Spark" if source.inferred else "given by the script"
 
 
 def _is_headers(source: SourcePlan, change: ColumnChange) -> bool:

@@ -50,7 +50,7 @@ COUNTED = b.an_aggregation(
     output_mode="complete",
     steps=(),
     watermarks=(),
-    sink=b.a_sink("memory", "k string, n bigint"),
+    sink=b.a_sink("memory", "k string, n bigint", target="complete"),
 )
 SESSIONS = b.an_aggregation(
     b.an_aggregate(

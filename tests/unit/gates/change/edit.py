@@ -46,7 +46,9 @@ KAFKA_COUNTED: Final = replace(
     sink=b.a_sink("foreachbatch", options={"function": "write"}, code="c"),
 )
 RATE: Final = b.with_source(STATELESS, source="rate", format="", paths=(), options={})
-SOCKET: Final = b.with_source(STATELESS, source="socket", format="", paths=(), options={})
+SOCKET: Final = b.with_source(
+    STATELESS, source="socket", format="", paths=(), options={"host": "one", "port": "9999"}
+)
 OWN: Final = b.with_source(STATELESS, source="weather", format="", paths=(), options={})
 INFERRED: Final = b.with_source(STATELESS, inferred=True)
 CSV: Final = b.with_source(STATELESS, format="csv")

@@ -29,7 +29,7 @@ SINKS: Final = (
     edit_of(
         "console to memory",
         TO_CONSOLE,
-        replace(TO_CONSOLE, sink=b.a_sink("memory")),
+        replace(TO_CONSOLE, sink=b.a_sink("memory", target="a")),
         "sink.to_memory",
         NO,
     ),

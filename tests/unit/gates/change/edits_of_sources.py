@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from tests.unit.gates.change import builders as b
@@ -32,6 +33,15 @@ SOURCES: Final = (
     edit_of("file to rate", STATELESS, RATE, "source.type", NO),
     edit_of("file to socket", STATELESS, SOCKET, "source.type", NO),
     edit_of("an inferred schema, as it is", INFERRED, INFERRED, "source.inferred_schema", YES),
+    edit_of("the schema that was inferred", INFERRED, STATELESS, "source.schema_given", YES),
+    edit_of(
+        "the schema that was inferred, and inference off",
+        replace(INFERRED, settings={"spark.sql.streaming.schemaInference": "true"}),
+        STATELESS,
+        "conf.no_meaning",
+        YES,
+    ),
+    edit_of("no schema any more", STATELESS, INFERRED, "source.schema_left_out", TOLD),
     edit_of("a socket, as it is", SOCKET, SOCKET, "source.not_replayable", YES),
     edit_of("a source of its author's, as it is", OWN, OWN, "source.replay_unknown", YES),
     edit_of("two sources swapped", TWO, swap(TWO), "source.order", NO),
