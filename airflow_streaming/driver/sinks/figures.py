@@ -145,6 +145,11 @@ BATCH_FIGURES: Final = (
         take=_one(lambda p: p.input_rows),
     ),
     Figure(
+        name="batch_output_rows",
+        help="Rows written by the latest batch, where the sink counts them.",
+        take=_one(lambda p: p.output_rows),
+    ),
+    Figure(
         name="input_rows_per_second",
         help="Rate at which rows arrived for the latest batch.",
         take=_one(lambda p: p.input_rows_per_second),

@@ -71,7 +71,13 @@ class Source:
         options = SimpleNamespace(
             mkString=lambda by: by.join(["path -> /data", "maxFilesPerTrigger -> 1"])
         )
-        return SimpleNamespace(className=lambda: "JSON", options=lambda: options, paths=Told)
+        schema = SimpleNamespace(isEmpty=lambda: False)
+        return SimpleNamespace(
+            className=lambda: "JSON",
+            options=lambda: options,
+            paths=Told,
+            userSpecifiedSchema=lambda: schema,
+        )
 
     def sourceName(self) -> str:
         return str(self._node["sourceName"])

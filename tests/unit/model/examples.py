@@ -41,6 +41,7 @@ from airflow_streaming.model.jobs.rehearsal import (
     RehearsalOrder,
     Seen,
 )
+from airflow_streaming.model.jobs.shared import JobCall, JobEnd, SharedOrder
 from airflow_streaming.model.jobs.upkeep import (
     ClassLoadingOrder,
     RepartitionAnswer,
@@ -93,6 +94,7 @@ from airflow_streaming.model.records.repair import (
     SinkRepair,
     SinkRepairEnd,
     SinkRepairUndo,
+    SinkRepairUndoEnd,
 )
 from airflow_streaming.model.records.supervision import Supervision
 from airflow_streaming.model.records.upgrade import (
@@ -118,6 +120,7 @@ from airflow_streaming.model.spark.plan import (
     WatermarkPlan,
 )
 from airflow_streaming.model.wire import Record
+from airflow_streaming.storage.known_stores import KnownStore, StoreMark
 from airflow_streaming.storage.probe import StoreProbe
 from tests.unit.supervision.builders import (
     EPOCH,
@@ -188,6 +191,12 @@ EXAMPLES: Final[tuple[Record, ...]] = (
         number=1, outcome=RepairOutcome.DONE, files=2, size=84, by="dag run scheduled__1", at=NOW
     ),
     SinkRepairUndo(number=1, by="kim", reason="Readers have the old files.", at=NOW),
+    SinkRepairUndoEnd(number=1, outcome=RepairOutcome.DONE, by="kim", at=NOW),
+    StoreMark(id="ab" * 16),
+    KnownStore(uri="s3://lake/backups", id="ab" * 16, since=NOW),
+    SharedOrder(calls="/tmp/s/calls", held="/tmp/s/held", scratch="/tmp/s"),
+    JobCall(entry="plan.py", order="/tmp/s/order.json", log="/tmp/s/log", variable="PLAN_MODE"),
+    JobEnd(code=0, leftovers=("metastore_db",)),
     RemovalEnd(number=1, files=420, size=1_048_576, by="dag run scheduled__1", at=NOW),
     CheckResult(
         change=4,

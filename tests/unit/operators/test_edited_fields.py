@@ -33,6 +33,7 @@ EDITS: dict[str, Any] = {
     "launcher": "local",
     "on_lost_host": "takeover",
     "lease": timedelta(minutes=7),
+    "repair_sinks": False,
     "application": "another.py",
     "application_args": ["--fast"],
     "conf": {**SIZE, "spark.sql.shuffle.partitions": "7"},

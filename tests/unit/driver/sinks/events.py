@@ -43,6 +43,7 @@ FULL = {
     "state_rows": 1_000,
     "state_bytes": 65_536,
     "dropped_rows": 3,
+    "output_rows": 4,
     "state_commit_ms": 40.0,
     "cache_miss_share": 0.25,
     "observed": {"quality.bad": 2.0},

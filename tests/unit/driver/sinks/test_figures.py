@@ -37,6 +37,7 @@ def a_ledger(*statuses: SinkStatus) -> Ledger:
         ("batch_start_timestamp_seconds", [(QUERY, 1767614400.5)]),
         ("batch_duration_seconds", [(QUERY, 0.125)]),
         ("batch_input_rows", [(QUERY, 5)]),
+        ("batch_output_rows", [(QUERY, 4)]),
         ("input_rows_per_second", [(QUERY, 2.5)]),
         ("processed_rows_per_second", [(QUERY, 40.0)]),
         ("watermark_delay_seconds", [(QUERY, 12.5)]),

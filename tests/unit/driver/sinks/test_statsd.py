@@ -50,6 +50,7 @@ def test_every_figure_of_a_batch_is_sent_under_a_name_of_its_own(server: socket.
         f"{of_query}.batch_start_timestamp_seconds": "1767614400.5|g",
         f"{of_query}.batch_duration_seconds": "0.125|g",
         f"{of_query}.batch_input_rows": "5|g",
+        f"{of_query}.batch_output_rows": "4|g",
         f"{of_query}.input_rows_per_second": "2.5|g",
         f"{of_query}.processed_rows_per_second": "40.0|g",
         f"{of_query}.watermark_delay_seconds": "12.5|g",
