@@ -304,6 +304,13 @@ def test_what_the_end_itself_breaks_is_no_failure_of_the_script(
     assert ended.awaitTermination() is None
 
 
+@pytest.fixture(autouse=True)
+def no_process_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep a rehearsal whose queries have ended from ending the process of the tests."""
+    idle = threading.Timer(0, lambda: None)
+    monkeypatch.setattr(rehearsal, "later", lambda *_: idle)
+
+
 def a_rehearsal(tmp_path: Path, *folders: str) -> Rehearsal:
     order = RehearsalOrder(
         events=str(tmp_path / "events"),
