@@ -94,7 +94,7 @@ def served(tmp_path_factory: pytest.TempPathFactory, page: Page) -> Iterator[Ser
 
 RUNS: list[tuple[str, str, dict[str, Any]]] = [
     ("Back up now", "_backup", {}),
-    ("Upgrade …", "_upgrade", {"application": "/jobs/new.py", "approval_begin": "auto"}),
+    ("Upgrade …", "_upgrade", {"application": "/jobs/new.py"}),
     ("Upgrade …", "_upgrade", {"conf": {"spark.executor.memory": "4g"}, "dry_run": False}),
     ("Blue-green cutover …", "_blue_green", {"application": "/jobs/new.py", "dry_run": False}),
     ("Rescale …", "_rescale", {"executors": 3, "dry_run": False}),
