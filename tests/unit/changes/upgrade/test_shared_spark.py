@@ -256,10 +256,11 @@ def test_a_killed_caller_leaves_neither_a_process_nor_a_file(tmp_path: Path) -> 
     try:
         until(lambda: list(scratch.glob("*/job-*/seen")), "The job")
         job, host = map(int, next(scratch.glob("*/job-*/seen")).read_text().split()[:2])
+        jvm = psutil.Process(host).ppid()
     finally:
         caller.send_signal(signal.SIGKILL)
         caller.wait()
-    until(lambda: not any(map(psutil.pid_exists, (job, host))), "The end of the job")
+    until(lambda: not any(map(psutil.pid_exists, (job, host, jvm))), "The end of the job")
     until(lambda: not list(scratch.iterdir()), "The removal of the folder")
 
 
