@@ -282,7 +282,6 @@ def test_a_spark_is_used_again_only_as_long_as_it_is_as_good_as_new(
     needs = needs_of(task, runtime, program)
 
     assert why_new(needs, needs, last, is_running=is_running) is expected
-    assert why_new(None, needs, None, is_running=False) is NewSpark.FIRST
 
 
 @pytest.mark.parametrize(
