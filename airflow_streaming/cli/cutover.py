@@ -8,7 +8,6 @@ its run has failed, clear the failed task and it continues.
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from airflow_streaming.changes.cutover.plan import outcome
 from airflow_streaming.cli.asked_clusters import listed_launcher
 from airflow_streaming.cli.common import OK, PROBLEM, Person, add_commands, place
+from airflow_streaming.cli.output import ConsoleProgress, show_json, show_lines
 from airflow_streaming.exceptions import CutoverRefused, RecordError
 from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.home.live_lane import live_lane, stream_of
@@ -33,7 +33,7 @@ from airflow_streaming.model.records.cutover_table import (
     CutoverState,
     CutoverTransition,
 )
-from airflow_streaming.reports.terminal import clock, printable
+from airflow_streaming.reports.terminal import clock
 from airflow_streaming.services.changes import command_cutover, final_backup
 from airflow_streaming.services.status_reader import failing
 
@@ -163,16 +163,16 @@ class CutoverPage:
 
     def lines(self) -> Iterator[str]:
         """Yield the lines for a terminal: where it stands, what is wrong, and every step."""
-        yield printable(self._first())
-        yield from (printable(f"  PROBLEM: {problem}") for problem in self.problems)
-        yield from (printable(f"  FAILING: {text}") for text in self.failing)
+        yield self._first()
+        yield from (f"  PROBLEM: {problem}" for problem in self.problems)
+        yield from (f"  FAILING: {text}" for text in self.failing)
         begun, by = self.change, self.change.by
-        yield printable(f"  {clock(begun.at)}  planned       {begun.reason} ({by})")
+        yield f"  {clock(begun.at)}  planned       {begun.reason} ({by})"
         for step in self.history:
             # The same task takes many steps in a row, and its name is long.
             who, by = "" if step.by == by else f" ({step.by})", step.by
             told = f"{step.after.value:13} {step.event.value}: {step.reason}{who}"
-            yield printable(f"  {clock(step.at)}  {told}")
+            yield f"  {clock(step.at)}  {told}"
 
     def _first(self) -> str:
         parts = [f"{words(self.state)} since {clock(self.since)}"]
@@ -301,9 +301,9 @@ def run(stream: StreamHome, arguments: argparse.Namespace, person: Person) -> in
         retire=retire,
     )
     if arguments.json:
-        print(json.dumps(page_of(stream, change).to_dict(), indent=2))
+        show_json(page_of(stream, change).to_dict())
     else:
-        print(_told(progress))
+        show_lines([_told(progress)])
     return OK
 
 
@@ -333,7 +333,6 @@ def _final_backup(home: StreamHome, arguments: argparse.Namespace, person: Perso
         return None
     from airflow_streaming.checkpoints.backup.stream_backup import default_store
     from airflow_streaming.checkpoints.vault.store import open_backup_store
-    from airflow_streaming.cli.output import ConsoleProgress
 
     uri = arguments.store or default_store(home.store.uri)
 
@@ -352,5 +351,8 @@ def _show(home: StreamHome, change: Change | None, *, as_json: bool) -> int:
     if change is None:
         raise CutoverRefused(f"Stream {home.name!r} has led no cutover.")
     page: CutoverPage = page_of(home, change)
-    print(json.dumps(page.to_dict(), indent=2) if as_json else "\n".join(page.lines()))
+    if as_json:
+        show_json(page.to_dict())
+    else:
+        show_lines(page.lines())
     return PROBLEM if page.problems else OK

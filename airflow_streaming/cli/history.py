@@ -8,7 +8,6 @@ log does. The end of a driver's output is shown also after its pod or host is go
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import sys
 import textwrap
@@ -18,13 +17,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, NoReturn
 
 from airflow_streaming.cli.common import OK, PROBLEM, hours, positive
-from airflow_streaming.cli.output import complain, is_terminal, notice
+from airflow_streaming.cli.output import complain, is_terminal, notice, show_json
 from airflow_streaming.exceptions import HomeUnavailable, closed
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.port import DriverLog, Launcher
 from airflow_streaming.model.records.control import Event, EventKind
-from airflow_streaming.reports.terminal import clock, printable
-from airflow_streaming.supervision.driver_logs import added, end_of_log, masked, shown_log
+from airflow_streaming.reports.terminal import clock, masked, printable
+from airflow_streaming.supervision import driver_logs
+from airflow_streaming.supervision.driver_logs import added, end_of_log, shown_log
 
 _MESSAGE_AT: Final = 43
 """Column at which the message of a line begins."""
@@ -55,11 +55,11 @@ def show_events(stream: StreamHome, arguments: argparse.Namespace) -> int:
     found = [*selected(stream.events(10_000), arguments, datetime.now(UTC))][-arguments.last :]
     if arguments.json:
         told = {"stream": stream.name, "events": [event.to_dict() for event in found]}
-        print(json.dumps(told, indent=2))
+        show_json(told)
         return OK
     width = shutil.get_terminal_size().columns if is_terminal(sys.stdout) else None
     for event in found:
-        print(wrapped(printable(line(event)), width))
+        print(wrapped(masked(line(event)), width))
     if not found:
         print(f"Nothing on the timeline of {stream.name} matches.")
     return OK
@@ -207,7 +207,7 @@ class FollowedLog:
         whole = len(text) if is_last else text.rfind(b"\n") + 1
         self._seen, self._rest = log, text[whole:]
         if whole:
-            yield masked(text[:whole])
+            yield driver_logs.masked(text[:whole])
 
     def _kept(self, log: DriverLog) -> Iterator[str]:
         kept = self._stream.driver_log(self._number) if self._seen is None else None

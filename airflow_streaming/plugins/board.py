@@ -45,7 +45,12 @@ from airflow_streaming.supervision.stream_status import Level
 FRESH: Final = 4.0
 """Seconds for which what was seen is good enough for the fleet."""
 SHARE: Final = 40
-"""A home rests this many times as long as a look at it took: no more than 2.5 % of a core."""
+"""
+A home rests this many times as long as a look at all its streams took: at most 2.5 % of a core. A home that is
+too large for one look rests as long as each look took: at most half a core.
+"""
+LEAST_REST: Final = 0.2
+"""Seconds between two looks at a home that is too large for one look."""
 SLICE: Final = 0.4
 """Share of the deadline that one look may take before it leaves the rest to the next."""
 FIRST_WAIT: Final = 1.0
@@ -254,7 +259,8 @@ class Boards:
         try:
             is_whole = await self.looks.look(ones[0].place, partial(self._slice, board, ones))
             board.problem = ""
-            rest = max(FRESH, SHARE * (self._clock() - begun)) if is_whole else 0.2
+            took = self._clock() - begun
+            rest = max(FRESH, SHARE * took) if is_whole else max(LEAST_REST, took)
         except LookRefused as err:
             board.problem, rest = str(err), float(err.retry_after)
         except (StreamingError, OSError) as err:
