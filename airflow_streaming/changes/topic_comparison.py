@@ -52,10 +52,12 @@ class TopicRange:
 
     :param topic: Name of the topic.
     :param since: Records that were produced from this time on must be in the other lane too; ``None`` for all.
+    :param read_since: The other lane may have records from this time on, e.g. after a replay. Default: ``since``.
     """
 
     topic: str
     since: datetime | None = None
+    read_since: datetime | None = None
 
 
 def compare_topics(
@@ -234,7 +236,8 @@ class _Reader:
             found[number] = _Partition(first=low, end=high, next=low)
         if asked.since is not None:
             first = self._at(asked.topic, found, asked.since)
-            overlap = self._at(asked.topic, found, asked.since - _OVERLAP)
+            begin = (asked.read_since or asked.since) - _OVERLAP
+            overlap = self._at(asked.topic, found, begin)
             for number, one in found.items():
                 one.first, one.next = first[number], overlap[number]
         return found
