@@ -226,7 +226,7 @@ class Plans(StreamFolder):
     def first_epoch(self, deployment: int) -> Epoch | None:
         """Return the first epoch of a deployment; ``None`` before its first launch."""
         numbers = list(self._epochs_of(deployment))
-        return self.epoch(numbers[-1]) if numbers else None
+        return self._numbered(Epoch, numbers[-1]) if numbers else None
 
     def _epochs_of(self, deployment: int) -> Iterator[int]:
         """Yield the numbers of a deployment's epochs, newest first."""

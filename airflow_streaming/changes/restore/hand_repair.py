@@ -7,7 +7,8 @@ from datetime import datetime
 from typing import Any
 
 from airflow_streaming.changes.restore.switch import Switching, now_in_utc
-from airflow_streaming.checkpoints.repair.sink_repairs import Repaired, SinkRepairs
+from airflow_streaming.checkpoints.repair.batch_move import Repaired
+from airflow_streaming.checkpoints.repair.sink_repairs import SinkRepairs
 from airflow_streaming.exceptions import RestoreRefused
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.port import Launcher
