@@ -9,7 +9,6 @@ from airflow.sdk import Param
 
 from airflow_streaming.changes.pointers.port import Pointer
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.arguments.accepted import STEPS_BACK
 from airflow_streaming.model.arguments.fields import checked
 from airflow_streaming.model.names import check_is_stream
 from airflow_streaming.model.records.cutover import SwitchMethod
@@ -142,7 +141,7 @@ def cutover_params(
             "Request an approval after a good soak. From then on a rollback is not possible.",
         ),
         "approvers": approvers_param(approvers),
-        "accept": accept_param(STEPS_BACK),
+        "accept": accept_param(),
         "soak_minutes": soak_param(
             "After the switch green must commit its batches and hold its backlog within this time, or blue "
             "becomes live again."

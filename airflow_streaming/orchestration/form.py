@@ -18,7 +18,7 @@ from typing import Any, Final
 from airflow.sdk import Param
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.arguments.accepted import OF_UPGRADE
+from airflow_streaming.model.arguments.accepted import STEPS_BACK
 from airflow_streaming.model.arguments.fields import checked, is_template
 from airflow_streaming.model.arguments.form_policy import FormPolicy
 from airflow_streaming.operators.common.form_edits import ADVISED
@@ -106,7 +106,7 @@ def upgrade_params(
         "application": application_param(stream.form_policy),
         "conf": conf_param(stream.form_policy),
         "approval_begin": begin_param(approval, approvers, Approval.ASK),
-        **_course(approvers, prewarm=prewarm),
+        **_course(approvers, stream.form_policy, prewarm=prewarm),
         "rehearse": Param(
             plain(rehearse),
             enum=[choice.value for choice in RehearseWhen],
@@ -165,7 +165,7 @@ def rescale_params(
         ),
         "conf": conf_param(form_policy),
         "approval_begin": begin_param(approval, approvers, Approval.AUTO),
-        **_course(approvers, prewarm=prewarm),
+        **_course(approvers, form_policy, prewarm=prewarm),
     }
 
 
@@ -221,11 +221,11 @@ def restore_params() -> dict[str, Param]:
 _LEFT: Final = "Leave empty to keep the current value."
 
 
-def _course(approvers: Sequence[str], *, prewarm: bool) -> dict[str, Param]:
+def _course(approvers: Sequence[str], policy: FormPolicy, *, prewarm: bool) -> dict[str, Param]:
     return {
         "dry_run": dry_run_param(),
         "approvers": approvers_param(approvers),
-        "accept": accept_param(),
+        "accept": accept_param((*STEPS_BACK, *policy.accept)),
         "prewarm": Param(
             prewarm,
             type="boolean",
@@ -274,7 +274,7 @@ def dry_run_param() -> Param:
     )
 
 
-def accept_param(codes: Sequence[str] = OF_UPGRADE) -> Param:
+def accept_param(codes: Sequence[str] = STEPS_BACK) -> Param:
     """
     Return the field for the findings that a user accepts.
 
@@ -286,7 +286,8 @@ def accept_param(codes: Sequence[str] = OF_UPGRADE) -> Param:
         items={"type": "string"},
         examples=list(codes),
         title="Accepted findings",
-        description="Codes of findings in the dry run's report that you accept, one per line.",
+        description="Codes of findings in the dry run's report that you accept, one per line. The form takes: "
+        f"{', '.join(codes)}.",
     )
 
 
