@@ -12,7 +12,6 @@ every other one is filled in. There are no sections, because the form shows them
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 from typing import Any, Final
 
 from airflow.sdk import Param
@@ -46,7 +45,8 @@ __all__ = [
     "upgrade_params",
 ]
 
-_MINUTE: Final = timedelta(minutes=1)
+_LEFT: Final = "Leave empty to keep the current value."
+_WHO: Final = {Approval.ASK: "ask a user", Approval.AUTO: "no approval"}
 AS_IT_IS: Final = "as it is live"
 """Choice of the live runtime; a form cannot show an empty choice."""
 FROM_FORM: Final[Mapping[str, str]] = {
@@ -218,9 +218,6 @@ def restore_params() -> dict[str, Param]:
     }
 
 
-_LEFT: Final = "Leave empty to keep the current value."
-
-
 def _course(approvers: Sequence[str], policy: FormPolicy, *, prewarm: bool) -> dict[str, Param]:
     return {
         "dry_run": dry_run_param(),
@@ -332,7 +329,7 @@ def _code(policy: FormPolicy, field: str) -> str:
 def begin_param(
     approval: ChangeApproval | None, approvers: Sequence[str], usual: Approval
 ) -> Param:
-    """Return the field that says whether a user is asked before anything is changed."""
+    """Return the field for the approval before anything is changed."""
     # A user who may start a run must not be able to bypass the approvers whom the author named.
     given = Approval.ASK if approvers else (approval or {}).get("begin")
     return approval_param(
@@ -345,7 +342,7 @@ def approval_param(
     given: Approval | str | None, usual: Approval, title: str, description: str
 ) -> Param:
     """
-    Return the field that says whether a user is asked before a step.
+    Return the field for the approval of a step.
 
     :param given: The author's word: a form may ask for an approval, and not take one away.
     :param usual: First choice without it.
@@ -359,9 +356,6 @@ def approval_param(
         title=title,
         description=description,
     )
-
-
-_WHO: Final = {Approval.ASK: "ask a user", Approval.AUTO: "no approval"}
 
 
 def approvers_param(approvers: Sequence[str]) -> Param:

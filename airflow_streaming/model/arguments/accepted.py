@@ -60,8 +60,11 @@ def check_accepted(
 
     :raises SpecError: a code is unknown.
     """
-    if accept is None or is_filled_in(accept):
-        return
-    given = [accept] if isinstance(accept, str) else accept
-    if not any(is_filled_in(code) for code in given):
+    if accept is not None and is_written_out(accept):
         accepted_codes(accept, acceptable)
+
+
+def is_written_out(accept: Iterable[str] | str) -> bool:
+    """Tell whether no template and no result of a task is among the codes."""
+    given = [accept] if isinstance(accept, str) or is_filled_in(accept) else accept
+    return not any(map(is_filled_in, given))

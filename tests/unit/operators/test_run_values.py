@@ -19,8 +19,9 @@ from airflow_streaming.model.arguments.form_policy import RULES, FormPolicy
 from airflow_streaming.operators.common.run_values import (
     RunValuesTask,
     run_values,
+    unrendered,
 )
-from airflow_streaming.operators.common.templates import DEFAULT
+from airflow_streaming.operators.common.templates import DEFAULT, Templates
 from airflow_streaming.operators.gate import ChangeGateOperator
 from airflow_streaming.operators.rehearsal import RehearsalOperator
 from airflow_streaming.operators.restore import CheckpointVerifyOperator
@@ -474,3 +475,10 @@ def test_conf_and_switches_of_a_form_are_the_same_in_native_form(
     again.render_template_as_native_obj = is_native
     with pytest.raises(AirflowFailException, match="nothing was done"):
         render(again, conf={"spark.plugins": "evil.Plugin"})
+
+
+@pytest.mark.parametrize("ending", ["", "\n", "\r\n", " x"])
+def test_a_text_that_jinja_changes_is_rendered_and_one_that_it_keeps_is_not(ending: str) -> None:
+    angles = Templates(jinja2.Environment(autoescape=True, **ANGLES))
+    assert unrendered(["{{ params.x }}" + ending], angles)
+    assert unrendered(["{% raw %}{{ ds }}{% endraw %}" + ending], DEFAULT) == ""
