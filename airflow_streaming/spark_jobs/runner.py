@@ -165,6 +165,11 @@ class Job(StrEnum):
     REPARTITION = "jobs.repartition"
     SHARED = "jobs.shared"
 
+    @property
+    def entry(self) -> str:
+        """Return the name of the file that Spark runs for it."""
+        return f"{self.replace('.', '_')}_entry.py"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
@@ -323,7 +328,7 @@ def _command(
 ) -> list[str]:
     package = build_driver_package(scratch / "package")
     text = _ENTRY.format(module=task.job)
-    entry = write_private(scratch / "entry" / f"{task.job.replace('.', '_')}_entry.py", text)
+    entry = write_private(scratch / "entry" / task.job.entry, text)
     told = write_private(scratch / "order.json", task.order.to_bytes())
     conf, lists = join_shipped(
         _conf(task, program.conf if program else {}, scratch),

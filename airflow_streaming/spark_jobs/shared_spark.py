@@ -20,9 +20,9 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from airflow_streaming.launch.environment import write_private
 from airflow_streaming.launch.runtime import Runtime
@@ -99,18 +99,14 @@ def needs_of(task: Task, runtime: Runtime, program: Program | None) -> Needs:
     return Needs(runtime=runtime, program=common, java_options=task.java_options)
 
 
-def why_new(
-    has: Needs | None, wanted: Needs, last: JobEnd | None, *, is_running: bool
-) -> NewSpark | None:
+def why_new(has: Needs, wanted: Needs, last: JobEnd | None, *, is_running: bool) -> NewSpark | None:
     """
-    Return why a job needs a new Spark; ``None`` where the running one will do.
+    Return why a job needs another Spark than the one before; ``None`` where that one will do.
 
-    :param has: Needs for which the running Spark was started; ``None`` without a Spark.
+    :param has: Needs for which the Spark was started.
     :param last: How the job before ended; ``None`` where it did not.
     :param is_running: The process of the Spark is there.
     """
-    if has is None:
-        return NewSpark.FIRST
     if has != wanted:
         return NewSpark.OTHER_NEEDS
     if last is None or not is_running:
@@ -118,49 +114,42 @@ def why_new(
     return None if last.is_reusable else NewSpark.LEFTOVERS
 
 
-class SharedSpark:
+class SharedSpark(contextlib.AbstractContextManager["SharedSpark", None]):
     """
     Starts jobs, in one Spark as far as possible; a context, at whose end no Spark is left.
 
     :param scratch: A local folder, in which a new one is made and removed again; default: the user's own
         folder for scratch.
-    :param cores: Threads of the Spark; they replace those of each job.
-    :param memory: Heap of its JVM as Spark writes it; it replaces that of each job.
+    :param cores: Threads of the Spark, in place of the number that each job asks for.
+    :param memory: Heap of its JVM as Spark writes it, in place of each job's.
     """
 
     def __init__(self, scratch: Path | None = None, *, cores: int = 2, memory: str = "1g") -> None:
         self._parent, self._cores, self._memory = scratch, cores, memory
-        self._whole = contextlib.ExitStack()
-        self._own: Scratch | None = None
-        self._turns: _Turns | None = None
+        self._closing = contextlib.ExitStack()
+        self._running: _RunningSpark | None = None
         self.starts: list[NewSpark] = []
         """Why each Spark was started, one entry for each JVM."""
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        try:
-            self.end()
-        finally:
-            self._own = None
-            self._whole.close()
+    def __exit__(self, *_: object) -> None:
+        self._closing.close()
 
     @property
     def folder(self) -> Path:
         """Return the folder in which jobs make theirs; it goes with the Spark of a killed caller."""
-        return self._scratch().folder
+        return self._scratch.folder
+
+    @cached_property
+    def _scratch(self) -> Scratch:
+        own = self._closing.enter_context(scratch_folder(self._parent, PREFIX))
+        self._closing.callback(self.end)
+        return own
 
     def end(self) -> None:
         """End the Spark that runs; the next job starts another one."""
-        turns, self._turns = self._turns, None
-        if turns is not None:
-            turns.end()
+        running, self._running = self._running, None
+        if running is not None:
+            running.end()
 
     @contextlib.contextmanager
     def started(
@@ -172,63 +161,60 @@ class SharedSpark:
         :param scratch: A private folder for the files of the job; its log is there too, named ``LOG``.
         :raises LaunchError: a Spark could not be started.
         """
-        job = self._begin(task, runtime, program, scratch)
+        job = self._begin(_call_of(task, scratch), needs_of(task, runtime, program))
         try:
             yield job
         finally:
-            is_over = job.is_over()
-            job.turns.last = job.end
-            if not is_over or job.end is None:
+            job.spark.last = job.read_end()
+            if job.end is None:
                 self.end()
             job.close_log()
 
-    def _begin(
-        self, task: Task, runtime: Runtime, program: Program | None, scratch: Path
-    ) -> _SharedJob:
-        write_private(scratch / LOG, "")
-        name = f"{task.job.replace('.', '_')}_entry.py"
-        call = JobCall(
-            entry=str(
-                write_private(scratch / "entry" / name, _ENTRY.format(module=task.job.value))
-            ),
-            order=str(write_private(scratch / "order.json", task.order.to_bytes())),
-            log=str(scratch / LOG),
-            variable=task.variable,
-            reaches_workers=task.job not in _WITHOUT_WORKERS,
-        )
-        needs = needs_of(task, runtime, program)
-        turns = self._turns
-        reason = why_new(
-            None if turns is None else turns.needs,
-            needs,
-            None if turns is None else turns.last,
-            is_running=turns is not None and turns.process.poll() is None,
-        )
-        if turns is not None and reason is None:
-            job = turns.call(call)
-            if job.is_ready_within(READY_SECONDS):
-                return job
-            log.warning(
-                "The Spark of the job before could not be used again; a new one is started."
-            )
-            reason = NewSpark.NOT_READY
+    def _begin(self, call: JobCall, needs: Needs) -> _SharedJob:
+        found = self._continued(call, needs)
+        if isinstance(found, _SharedJob):
+            return found
         self.end()
-        self.starts.append(reason or NewSpark.FIRST)
-        self._turns = _Turns(needs, self._scratch(), len(self.starts), self._cores, self._memory)
-        return self._turns.call(call)
+        self.starts.append(found)
+        self._running = _RunningSpark(
+            needs, self._scratch, len(self.starts), self._cores, self._memory
+        )
+        return self._running.call(call)
 
-    def _scratch(self) -> Scratch:
-        if self._own is None:
-            self._own = self._whole.enter_context(scratch_folder(self._parent, PREFIX))
-        return self._own
+    def _continued(self, call: JobCall, needs: Needs) -> _SharedJob | NewSpark:
+        """Return the job in the Spark that runs, or why the job needs a new one."""
+        spark = self._running
+        if spark is None:
+            return NewSpark.FIRST
+        reason = why_new(spark.needs, needs, spark.last, is_running=spark.process.poll() is None)
+        if reason is not None:
+            return reason
+        job = spark.call(call)
+        if job.is_ready_within(READY_SECONDS):
+            return job
+        log.warning("The Spark of the job before could not be used again; a new one is started.")
+        return NewSpark.NOT_READY
 
 
-class _Turns:
-    """One Spark and the jobs in it."""
+def _call_of(task: Task, scratch: Path) -> JobCall:
+    """Write the files of a job and return its call."""
+    text = _ENTRY.format(module=task.job.value)
+    return JobCall(
+        entry=str(write_private(scratch / "entry" / task.job.entry, text)),
+        order=str(write_private(scratch / "order.json", task.order.to_bytes())),
+        log=str(write_private(scratch / LOG, "")),
+        variable=task.variable,
+        reaches_workers=task.job not in _WITHOUT_WORKERS,
+    )
+
+
+class _RunningSpark:
+    """A Spark with its host, and the jobs that take turns in it."""
 
     def __init__(self, needs: Needs, own: Scratch, number: int, cores: int, memory: str) -> None:
         self.needs = needs
         self.last: JobEnd | None = None
+        """How the last job ended; ``None`` where it did not."""
         self._number = 0
         self.folder = own.folder / f"spark-{number}"
         self.folder.mkdir(mode=0o700)
@@ -263,15 +249,15 @@ class _Turns:
 class _SharedJob:
     """A job in a Spark that other jobs use as well; see ``RunningJob``."""
 
-    def __init__(self, turns: _Turns, number: int, own_log: Path) -> None:
-        self.turns, self._number, self._own_log = turns, number, own_log
-        self._log = turns.folder / LOG
+    def __init__(self, spark: _RunningSpark, number: int, own_log: Path) -> None:
+        self.spark, self._number, self._own_log = spark, number, own_log
+        self._log = spark.folder / LOG
         self._begins = self._log.stat().st_size
         self.end: JobEnd | None = None
 
     @property
     def returncode(self) -> int | None:
-        return self.turns.process.returncode if self.end is None else self.end.code
+        return self.spark.process.returncode if self.end is None else self.end.code
 
     def wait(self, timeout: float | None = None) -> int:
         until = None if timeout is None else time.monotonic() + timeout
@@ -283,16 +269,20 @@ class _SharedJob:
 
     def is_over(self) -> bool:
         """Tell whether the job, or the Spark with it, has ended."""
-        is_gone = self.turns.process.poll() is not None
+        is_gone = self.spark.process.poll() is not None
+        return self.read_end() is not None or is_gone
+
+    def read_end(self) -> JobEnd | None:
+        """Return how the job ended; ``None`` while it runs, and where its Spark ended first."""
         if self.end is None:
-            told = self.turns.calls.read(end_name(self._number))
-            self.end = None if told is None else JobEnd.from_bytes(told)
-        return self.end is not None or is_gone
+            data = self.spark.calls.read(end_name(self._number))
+            self.end = None if data is None else JobEnd.from_bytes(data)
+        return self.end
 
     def is_ready_within(self, seconds: float) -> bool:
         """Wait until the Spark is ready for this job, and tell whether it is."""
         until = time.monotonic() + seconds
-        while self.turns.calls.read(ready_name(self._number)) is None:
+        while self.spark.calls.read(ready_name(self._number)) is None:
             if self.is_over() or time.monotonic() >= until:
                 return False
             time.sleep(_POLL)
@@ -302,6 +292,5 @@ class _SharedJob:
         """Put the new lines of the JVM's log in front of the log of the job."""
         with self._log.open("rb") as shared:
             shared.seek(self._begins)
-            told = shared.read()
-        own = self._own_log.read_bytes()
-        self._own_log.write_bytes(told + own)
+            of_jvm = shared.read()
+        self._own_log.write_bytes(of_jvm + self._own_log.read_bytes())

@@ -6,6 +6,7 @@ A job whose caller was killed would read on and keep its files with secrets, so 
 
 from __future__ import annotations
 
+import atexit
 import fcntl
 import os
 import shutil
@@ -13,15 +14,15 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
 from airflow_streaming.driver.errors import logger
 from airflow_streaming.driver.jvm import JvmProcess
 
 EVERY_SECONDS: Final = 1.0
 _PATIENCE: Final = 5.0
-
-
+_exiting: Final = threading.RLock()
+"""Held from the first step of an exit on: a process that ended before it has killed its JVM would leave it frozen."""
 _is_hosted = False
 """Another process of the same job watches the caller."""
 
@@ -49,17 +50,25 @@ def leave_with_caller(
     def watch() -> None:
         while is_held(Path(held)):
             time.sleep(EVERY_SECONDS)
-        logger.error("Parent process is gone; removing %s and exiting.", folder)
-        # In a namespace of its own this process ends with the JVM, so the files go before it.
-        process.freeze()
-        end_jobs()
-        shutil.rmtree(folder, ignore_errors=True)
-        process.kill()
-        process.is_gone_within(_PATIENCE)
-        shutil.rmtree(folder, ignore_errors=True)
-        os._exit(1)
+        with _exiting:
+            logger.error("Parent process is gone; removing %s and exiting.", folder)
+            # In a namespace of its own this process ends with the JVM, so the files go before it.
+            process.freeze()
+            end_jobs()
+            shutil.rmtree(folder, ignore_errors=True)
+            process.kill()
+            process.is_gone_within(_PATIENCE)
+            shutil.rmtree(folder, ignore_errors=True)
+            os._exit(1)
 
-    threading.Thread(target=watch, name="rehearsal-caller", daemon=True).start()
+    atexit.register(_exiting.acquire)
+    threading.Thread(target=watch, name="caller-watch", daemon=True).start()
+
+
+def exit_process(code: int) -> NoReturn:
+    """End this process at once, or with the JVM that ``leave_with_caller`` has frozen."""
+    with _exiting:
+        os._exit(code)
 
 
 def is_held(path: Path) -> bool:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import Any, Final, NamedTuple
 
 from airflow_streaming.driver.errors import log_to_stderr, logger
 from airflow_streaming.driver.exit_status import ScriptState
-from airflow_streaming.driver.jobs.caller import leave_with_caller
+from airflow_streaming.driver.jobs.caller import exit_process, leave_with_caller
 from airflow_streaming.driver.jobs.scratch_patch import (
     Absent,
     Patches,
@@ -56,7 +55,7 @@ def leave_after(seconds: float, what: str) -> None:
 
     def leave() -> None:
         logger.error("%s did not end within %.0f s.", what, seconds)
-        os._exit(1)
+        exit_process(1)
 
     later(seconds, leave)
 
@@ -292,7 +291,7 @@ class Drill:
         def leave() -> None:
             logger.warning("The script runs on although its queries have ended; leaving it.")
             self._tell(DrillEventKind.END)
-            os._exit(0)
+            exit_process(0)
 
         later(SCRIPT_GRACE, leave)
 

@@ -8,20 +8,36 @@ reader's public methods only.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
+from airflow_streaming.driver.errors import ErrorBoundary
 from airflow_streaming.driver.patching import call_original, patch_method
+from airflow_streaming.driver.plan.checks import FILES
+from airflow_streaming.driver.plan.reading import default_format
 from airflow_streaming.driver.plan.sources import TOPICS, places_of
+from airflow_streaming.driver.plan.writer_settings import option_text
 from airflow_streaming.model.spark.conf import redact
 from airflow_streaming.model.spark.plan import Column, RefusedSource, SourcePlan, columns_of
 from airflow_streaming.model.spark.secrets import mask_password
 
 Refused = Callable[[RefusedSource], None]
-_SAID: Final = "_airflow_streaming_reader"
-_FILES: Final = ("csv", "json", "orc", "parquet", "text", "xml")
-_OPENING: Final = ("load", *_FILES)
-_OF_FILES: Final = frozenset({*_FILES, "avro"})
-_NO_OPTIONS: Final = frozenset({"path", "format", "schema", "self"})
+_SETTINGS: Final = "_airflow_streaming_reader"
+_LOAD: Final = "load"
+_OPENING: Final = (_LOAD, *sorted(FILES))
+_NO_OPTIONS: Final = frozenset({"format", "schema", "options"})
+
+
+@dataclass(slots=True)
+class _ReaderSettings:
+    """The settings of one reader so far; the keys of its options are in small letters."""
+
+    format: str = ""
+    schema: Any = None
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def set_options(self, options: Mapping[str, Any]) -> None:
+        self.options |= {key.lower(): value for key, value in options.items()}
 
 
 def listen_to_reader(reader: type, refused: Refused, sentence: Callable[[Exception], str]) -> None:
@@ -45,27 +61,28 @@ def _opening(name: str, refused: Refused, sentence: Callable[[Exception], str]) 
         try:
             return call_original(original, reader, given)
         except Exception as err:
-            refused(RefusedSource(source=_source(name, reader, given), why=sentence(err)))
+            with ErrorBoundary().contained("Reading the source that Spark refuses"):
+                refused(RefusedSource(source=_source(name, reader, given), why=sentence(err)))
             raise
 
     return opened
 
 
 def _source(name: str, reader: Any, given: Mapping[str, Any]) -> SourcePlan:
-    said = _said_on(reader)
-    form = given.get("format") or (said.get("format") if name == "load" else name) or "parquet"
-    called = str(form) if "." in str(form) else str(form).lower()
-    named = {k: v for k, v in given.items() if k not in ("options", *_NO_OPTIONS)}
-    told = {**said.get("options", {}), **named, **given.get("options", {})}
-    options = {str(k).lower(): _text(v) for k, v in told.items() if v is not None}
-    if given.get("path"):
-        options["path"] = _text(given["path"])
-    is_file = called in _OF_FILES
+    settings = _settings_of(reader)
+    form = name
+    if name == _LOAD:
+        form = str(given.get("format") or settings.format or default_format(reader._spark))
+    form = form if "." in form else form.lower()
+    named = {key: value for key, value in given.items() if key not in _NO_OPTIONS}
+    settings.set_options({key: value for key, value in named.items() if value is not None})
+    settings.set_options(given.get("options", {}))
+    options = {k: option_text(v) for k, v in settings.options.items() if v is not None}
     return SourcePlan(
-        source="file" if is_file else called,
-        format=called if is_file else "",
-        paths=tuple(map(mask_password, places_of(called, options))),
-        schema=_columns(given.get("schema") or said.get("schema")),
+        source="file" if form in FILES else form,
+        format=form if form in FILES else "",
+        paths=tuple(map(mask_password, places_of(form, options))),
+        schema=_columns(given.get("schema") or settings.schema),
         options={k: v for k, v in redact(options).items() if k not in ("path", *TOPICS)},
     )
 
@@ -78,30 +95,26 @@ def _columns(schema: Any) -> tuple[Column, ...]:
     return (Column(name="*", type=str(schema)),)
 
 
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _said_on(reader: Any) -> dict[str, Any]:
-    said: dict[str, Any] = reader.__dict__.setdefault(_SAID, {})
-    return said
+def _settings_of(reader: Any) -> _ReaderSettings:
+    found: _ReaderSettings = reader.__dict__.setdefault(_SETTINGS, _ReaderSettings())
+    return found
 
 
 def _note_format(original: Any, reader: Any, given: Mapping[str, Any]) -> Any:
-    _said_on(reader)["format"] = given["source"]
+    _settings_of(reader).format = given["source"]
     return original(reader, **given)
 
 
 def _note_option(original: Any, reader: Any, given: Mapping[str, Any]) -> Any:
-    _said_on(reader).setdefault("options", {})[given["key"]] = given["value"]
+    _settings_of(reader).set_options({given["key"]: given["value"]})
     return original(reader, **given)
 
 
 def _note_options(original: Any, reader: Any, given: Mapping[str, Any]) -> Any:
-    _said_on(reader).setdefault("options", {}).update(given.get("options", {}))
+    _settings_of(reader).set_options(given.get("options", {}))
     return call_original(original, reader, given)
 
 
 def _note_schema(original: Any, reader: Any, given: Mapping[str, Any]) -> Any:
-    _said_on(reader)["schema"] = given["schema"]
+    _settings_of(reader).schema = given["schema"]
     return original(reader, **given)

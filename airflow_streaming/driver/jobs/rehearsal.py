@@ -18,7 +18,6 @@ time is shared out among those that are left. Whatever it finds out it writes do
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -27,7 +26,7 @@ from typing import Any, Final
 
 from airflow_streaming.driver.errors import log_to_stderr, logger
 from airflow_streaming.driver.exit_status import ScriptState
-from airflow_streaming.driver.jobs.caller import leave_with_caller
+from airflow_streaming.driver.jobs.caller import exit_process, leave_with_caller
 from airflow_streaming.driver.jobs.chosen_sink import SinkRefused
 from airflow_streaming.driver.jobs.drill import later, leave_after
 from airflow_streaming.driver.jobs.rehearsal_bags import SteppedRun, bag_of, state_events
@@ -401,7 +400,7 @@ class Rehearsal:
         def leave() -> None:
             logger.warning("The script runs on although its queries have ended; leaving it.")
             self._tell(RehearsalEvent(seen=Seen.END))
-            os._exit(0)
+            exit_process(0)
 
         self._leaving = later(SCRIPT_GRACE, leave)
 

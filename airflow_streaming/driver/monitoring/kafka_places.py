@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
+from airflow_streaming.driver.monitoring.spark_query import QueryError
+from airflow_streaming.model.spark.failure_signs import Diagnosis, FailureKind
 from airflow_streaming.model.spark.plan import QueryPlan
 
 _SERVERS: Final = "kafka.bootstrap.servers"
 _TOPICS: Final = {"subscribe": "", "subscribepattern": "like ", "assign": "with partitions "}
+
+_OF_BROKERS: Final = frozenset({FailureKind.TRANSIENT, FailureKind.UNKNOWN})
+"""Failures that brokers which do not answer may be the cause of."""
+_OF_TOPICS: Final = _OF_BROKERS | {FailureKind.INCOMPATIBLE, FailureKind.CONFIGURATION}
+"""Failures in whose message the topics and their brokers are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,3 +61,27 @@ def _topics(paths: tuple[str, ...]) -> str:
         if way in _TOPICS:
             return f"topics {_TOPICS[way]}{named}"
     return "topics"
+
+
+def may_be_outage(error: QueryError, places: Sequence[KafkaPlace]) -> bool:
+    """Tell whether brokers that do not answer may have caused a failure, so that they are asked."""
+    return bool(places) and _kind(error) in _OF_BROKERS
+
+
+def explained(error: QueryError, places: Sequence[KafkaPlace], refusal: str) -> QueryError:
+    """
+    Return an error that names the topics and their brokers, and an outage where the brokers refuse.
+
+    :param refusal: Why no broker answers; empty where one does, or none was asked.
+    """
+    if not places or _kind(error) not in _OF_TOPICS:
+        return error
+    if not refusal:
+        return replace(error, message=f"{error.message} ({'; '.join(map(str, places))})")
+    outage = FailureKind.UNREACHABLE
+    diagnosis = Diagnosis(kind=outage, evidence=refusal, remedy=outage.remedy)
+    return replace(error, message=f"{refusal} {error.message}", diagnosis=diagnosis)
+
+
+def _kind(error: QueryError) -> FailureKind:
+    return FailureKind.UNKNOWN if error.diagnosis is None else error.diagnosis.kind

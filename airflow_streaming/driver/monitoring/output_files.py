@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import stat
 import threading
 from collections.abc import Collection, Iterable
@@ -33,6 +34,8 @@ LOOK_SECONDS: Final = 1.0
 CHUNK: Final = 1 << 20
 MOST: Final = 64 * CHUNK
 """Bytes looked through in one go; a log that grows faster is followed from where that ended."""
+_FLAGS: Final = re.compile(r"^flags:\s*([0-7]+)", re.MULTILINE)
+"""Of a handle, in octal digits; see proc_pid_fdinfo(5)."""
 _PRIVATE: Final = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -60,7 +63,7 @@ class OutputFile:
             return 0
         if secrets != self._known:
             self._seen, self._known = 0, secrets
-        size = os.fstat(self._descriptor).st_size
+        size = self.size
         if size < self._seen:
             self._seen = 0  # it was cut, as when logs are rotated in place
         overlap = max(map(len, secrets)) - 1
@@ -93,7 +96,7 @@ class OutputFile:
 
         :raises OSError: it cannot be copied or cut.
         """
-        size = os.fstat(self._descriptor).st_size
+        size = self.size
         if self._path is None or size < most or not self._has_its_name(self._path):
             return False
         try:
@@ -156,8 +159,9 @@ def _appended(handle: str) -> Path | None:
     """Return the file behind a handle, where the handle appends; another would write on where it was."""
     number = Path(handle).name
     facts = (Path(handle).parents[1] / "fdinfo" / number).read_text(encoding="ascii")
-    flags = next(line for line in facts.splitlines() if line.startswith("flags:"))
-    return Path(handle).readlink() if int(flags.split()[1], 8) & os.O_APPEND else None
+    flags = _FLAGS.search(facts)
+    is_appended = flags is not None and int(flags[1], 8) & os.O_APPEND
+    return Path(handle).readlink() if is_appended else None
 
 
 class OutputFiles:

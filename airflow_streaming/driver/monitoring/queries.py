@@ -33,10 +33,10 @@ from airflow_streaming.driver.monitoring.file_backlog import (
     is_file_source,
     with_files,
 )
-from airflow_streaming.driver.monitoring.kafka_places import KafkaPlace
+from airflow_streaming.driver.monitoring.kafka_places import KafkaPlace, explained, may_be_outage
 from airflow_streaming.driver.monitoring.spark_query import Query, QueryError, has_run_a_batch
 from airflow_streaming.model.progress import BatchProgress
-from airflow_streaming.model.spark.failure_signs import Diagnosis, FailureKind, Hint, hints
+from airflow_streaming.model.spark.failure_signs import Hint, hints
 from airflow_streaming.model.spark.failures import mask_secrets
 from airflow_streaming.model.status import CheckpointOrigin, QueryStatus
 from airflow_streaming.model.storage import Store
@@ -49,10 +49,6 @@ _QUIET: Final = 5.0
 """Seconds without a sign of work after which the running tasks are looked at more closely."""
 _ASKING: Final = 5.0
 """Seconds that the brokers of a failed query get to answer."""
-_OF_BROKERS: Final = frozenset({FailureKind.TRANSIENT, FailureKind.UNKNOWN})
-"""Failures that brokers which do not answer may be the cause of."""
-_OF_TOPICS: Final = _OF_BROKERS | {FailureKind.INCOMPATIBLE, FailureKind.CONFIGURATION}
-"""Failures in whose message the topics and their brokers are named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,21 +221,8 @@ class TrackedQuery:
                 batch = batch_in_work(self.files)
             offsets = () if batch is None else offsets_of(self.files, batch)
         found = replace(found, batch_id=batch, offsets=offsets)
-        with self._faults.contained(f"Asking the brokers of query {self.name!r}"):
-            return self._with_places(found)
-        return found
-
-    def _with_places(self, error: QueryError) -> QueryError:
-        """Return an error that names the topics and brokers, and an outage where the brokers refuse."""
-        kind = FailureKind.UNKNOWN if error.diagnosis is None else error.diagnosis.kind
-        if not self.places or kind not in _OF_TOPICS:
-            return error
-        refusal = self._reach.ask(self.places, _ASKING) if kind in _OF_BROKERS else ""
-        if refusal:
-            outage = FailureKind.UNREACHABLE
-            diagnosis = Diagnosis(kind=outage, evidence=refusal, remedy=outage.remedy)
-            return replace(error, message=f"{refusal} {error.message}", diagnosis=diagnosis)
-        return replace(error, message=f"{error.message} ({'; '.join(map(str, self.places))})")
+        refusal = self._reach.ask(self.places, _ASKING) if may_be_outage(found, self.places) else ""
+        return explained(found, self.places, refusal)
 
     def _fresh_progress(self) -> list[NewBatch]:
         last = self.query.last_batch()

@@ -1,12 +1,12 @@
 """
-Where the functions of ``foreachBatch`` write with Spark's own writers.
+The places that functions of ``foreachBatch`` write with Spark's own writers.
 
-A plan shows that a function is called, and nothing of what it writes. So each place is learned when
-``DataFrame.write`` or ``writeTo`` is used inside a function: the live lane records it beside the query's plan,
-and a driver of the other lane refuses a place of the live lane before the first row is written. A client of
-the author's own, SQL statements and writes of executors stay unseen.
+A plan names the function and no place that it writes. The driver therefore reads each place when the function calls
+``DataFrame.write`` or ``writeTo``: the live lane records it beside the query's plan, and a driver of the other lane
+refuses a place of the live lane before the first row is written. Clients of the author's own, SQL statements and
+writes of executors stay unseen.
 
-Only public methods are patched, and each calls the original with what it was given.
+Only public methods are patched, and each calls the original with its arguments.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def _sink_of(writer: Any, method: str, given: Mapping[str, Any]) -> SinkPlan:
 
 
 def _said(said: WriterSettings, method: str, given: Mapping[str, Any]) -> WriterSettings:
-    """Return what was said on a writer, with what the writing method was given."""
+    """Return the settings of a writer with the arguments of the writing method."""
     if method == "jdbc":
         told = {"url": given["url"], "dbtable": given["table"]}
         return replace(said.with_options(told), format="jdbc")

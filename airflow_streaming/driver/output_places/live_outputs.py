@@ -59,7 +59,7 @@ class LiveOutputs:
 
     def check_known(self, query: str, place: SinkPlace) -> None:
         """
-        Let a query write a place, by what was learned of the live lane; the home is not read.
+        Let a query write a place, by the places that ``learn`` has read; the home is not read.
 
         :raises DriverRefusal: a query of the live lane writes there.
         """

@@ -18,7 +18,7 @@ from airflow_streaming.model.uris import is_local, local_path, scheme_of
 
 _TOPIC: Final = "topic"
 _PASSES_COLUMNS: Final = frozenset({"EventTimeWatermark", "Filter", "SubqueryAlias", "View"})
-"""Nodes with one child whose columns are exactly those of the child."""
+"""Nodes with one child and exactly the columns of that child."""
 _DEFAULT_FS: Final = "fs.defaultFS"
 
 

@@ -1,5 +1,5 @@
 """
-What Spark checks only when a streaming query starts, asked for without starting anything.
+The checks that Spark makes only when a streaming query starts, made without a start.
 
 Whether the plan can be run as a stream in its output mode, and whether files and Kafka take the columns and
 partitions. A check that cannot be made becomes a note. The gates hold further checks as a table,
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from airflow_streaming.model.spark.conf import parse_spark_version
 
-_FILES: Final = frozenset({"parquet", "json", "csv", "orc", "text", "avro", "xml"})
+FILES: Final = frozenset({"parquet", "json", "csv", "orc", "text", "avro", "xml"})
 _CHECKS_PARTITIONS: Final = (4, 3)
 """The release from which a stream checks the types of partition columns."""
 _MODES: Final = frozenset({"append", "update", "complete"})
@@ -42,7 +42,7 @@ def refusal_of(
     """
     asked = _Checks(frame, gateway)
     found = asked.plan(mode, trigger)
-    if not found and sink == "file" and form in _FILES:
+    if not found and sink == "file" and form in FILES:
         found = asked.columns(form, partitioned_by)
     if not found and sink == "kafka":
         found = asked.kafka(options)
@@ -97,7 +97,7 @@ class _Checks:
         return self._refused("of the columns", lambda: self._verify(made, schema))
 
     def kafka(self, options: Mapping[str, str]) -> str:
-        """Ask the connector whether it takes the columns and options; no broker is asked."""
+        """Ask the connector whether it takes the columns and options. The brokers are not involved."""
         jvm = self._gateway.jvm
         try:
             told = jvm.java.util.HashMap()

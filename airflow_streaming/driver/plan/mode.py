@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from airflow_streaming.driver.errors import log_to_stderr
 from airflow_streaming.driver.exit_status import ScriptState
-from airflow_streaming.driver.jobs.caller import leave_with_caller
+from airflow_streaming.driver.jobs.caller import exit_process, leave_with_caller
 from airflow_streaming.driver.jobs.drill import later, leave_after
 from airflow_streaming.driver.jobs.refused_sources import listen_to_reader
 from airflow_streaming.driver.jobs.scratch_patch import (
@@ -120,7 +120,7 @@ class Planning:
                 f"The script continued for {SCRIPT_GRACE:.0f} s after the last query it started, and "
                 "was left; what it would have started later is not known."
             )
-            os._exit(0)
+            exit_process(0)
 
         if self._leaving is not None:
             self._leaving.cancel()

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from airflow_streaming.driver.errors import logger
 from airflow_streaming.driver.output_places.sink_target import default_fs, resolved
-from airflow_streaming.driver.plan.checks import refusal_of
+from airflow_streaming.driver.plan.checks import FILES, refusal_of
 from airflow_streaming.driver.plan.expressions import Names, Wording
 from airflow_streaming.driver.plan.hidden import Hidden
 from airflow_streaming.driver.plan.nodes import Node, read_tree
@@ -97,7 +97,6 @@ def read_conf(session: Any) -> dict[str, str]:
 
 
 _NOT_FILES: Final = frozenset({"foreach", "foreachbatch", "console", "memory", "noop", "kafka"})
-_FILES: Final = frozenset({"parquet", "json", "csv", "orc", "text", "avro", "xml"})
 _KNOWN_ELSEWHERE: Final = frozenset({"checkpointlocation", "path", "queryname"})
 _DEFAULT_FORMAT: Final = "spark.sql.sources.default"
 
@@ -123,7 +122,7 @@ class Taken(NamedTuple):
 
 
 def default_format(session: Any) -> str:
-    """Return the format of a writer that names none."""
+    """Return the format of a reader or writer that names none."""
     return str(session.conf.get(_DEFAULT_FORMAT, "parquet"))
 
 
@@ -310,7 +309,7 @@ def sink_of(said: WriterSettings, usual_format: str) -> SinkPlan:
     form = (said.format or usual_format).lower()
     target = said.table or said.path or said.options.get("path", "")
     sink = "table" if said.table else form if form in _NOT_FILES else "file"
-    if sink == "file" and form not in _FILES:
+    if sink == "file" and form not in FILES:
         sink = said.format if "." in said.format else form
     if sink == "kafka":
         target = said.options.get("topic", "")

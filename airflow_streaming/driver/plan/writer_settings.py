@@ -1,11 +1,8 @@
 """
-What the script sets on a ``DataStreamWriter``: name, checkpoint, format, mode, trigger.
+The settings of a ``DataStreamWriter``: name, checkpoint, format, mode, trigger.
 
-Learned from public methods: the fields of the JVM's writer, the other place to learn them from, are
-private and moved between 3.5 and 4.0.
-
-Learned from public methods, as the rest of the interception is. Nothing is changed by it: whatever
-was called is called as it was.
+They are recorded from calls of its public methods, which get their arguments unchanged. The fields of the JVM's
+writer are private and moved between 3.5 and 4.0.
 """
 
 from __future__ import annotations
@@ -26,7 +23,7 @@ _SESSION_OPTION: Final = "spark.sql.streaming.checkpointLocation"
 
 @dataclass(slots=True)
 class WriterOptions:
-    """What the script has said on one ``DataStreamWriter`` so far."""
+    """The name and the checkpoint that a script has set on one ``DataStreamWriter`` so far."""
 
     name: str | None = None
     location: str | None = None
@@ -34,7 +31,7 @@ class WriterOptions:
 
 
 def take_notes(writer: type) -> None:
-    """Patch the class that starts queries, so that what the script says on it is noted."""
+    """Patch the class that starts queries to record the names and checkpoints that scripts set."""
     patch_method(writer, "queryName", _note_name)
     patch_method(writer, "option", _note_option)
     patch_method(writer, "options", _note_options)
@@ -97,7 +94,7 @@ _FUNCTIONS: Final = {"foreach": "foreach", "foreachBatch": "foreachbatch"}
 @dataclass(frozen=True, slots=True)
 class WriterSettings:
     """
-    What was said on one writer so far.
+    The settings of one writer so far.
 
     :param function: Name of the function of ``foreach`` or ``foreachBatch``.
     :param code: Fingerprint of that function.
@@ -117,7 +114,7 @@ class WriterSettings:
     options: Mapping[str, str] = field(default_factory=dict)
 
     def begun(self, given: Mapping[str, Any]) -> WriterSettings:
-        """Return it with what was given to ``start`` or ``toTable`` besides."""
+        """Return it with the arguments of ``start`` or ``toTable``."""
         path = given.get("path")
         return replace(
             self.with_options(given.get("options", {})),
@@ -131,7 +128,7 @@ class WriterSettings:
 
     def with_options(self, options: Mapping[str, Any]) -> WriterSettings:
         """Return it with options, whose names know no case."""
-        told = {key.lower(): _option(value) for key, value in options.items()}
+        told = {key.lower(): option_text(value) for key, value in options.items()}
         return replace(self, options={**self.options, **told})
 
 
@@ -142,7 +139,7 @@ def said_on(writer: Any) -> WriterSettings:
 
 
 def listen(writer: type) -> None:
-    """Have the class of writers remember what is said on them."""
+    """Patch the class of writers to record the settings of each writer."""
     for name, note in _NOTES.items():
         original = writer.__dict__.get(name)
         if original is not None:
@@ -230,5 +227,6 @@ def _text(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def _option(value: Any) -> str:
+def option_text(value: Any) -> str:
+    """Return the value of an option as Spark gets it."""
     return str(value).lower() if isinstance(value, bool) else _text(value)

@@ -15,6 +15,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cache
 from importlib.resources import files
 from typing import Final
@@ -37,6 +38,7 @@ GUARD: Final = rule_named("conf.state_schema_check")
 MEANING: Final = rule_named("conf.meaning")
 MEANING_ENDLESS: Final = rule_named("conf.meaning_before_endless_state")
 NO_MEANING: Final = rule_named("conf.no_meaning")
+COMPARED: Final = rule_named("conf.compared")
 TIME_ZONE: Final = rule_named("conf.time_zone")
 OTHER: Final = rule_named("conf.other")
 RULES: Final = (
@@ -52,6 +54,7 @@ RULES: Final = (
     MEANING,
     MEANING_ENDLESS,
     NO_MEANING,
+    COMPARED,
     TIME_ZONE,
     OTHER,
 )
@@ -187,10 +190,8 @@ def judge_settings(pair: Pair) -> Iterator[GateFinding]:
         was, now = old.get(key), new.get(key)
         if was == now:
             continue
-        means = meaning_of(key)
-        rule = OTHER
-        if means is not None:
-            rule = _rule_of_meaning(pair, key) if means.decides_values else NO_MEANING
+        known = meaning_of(key)
+        rule = OTHER if known is None else _rule_of_effect(pair, key, known.effect)
         yield rule.found(
             f"{key}: {rule.sentence}",
             old="Spark's default" if was is None else was,
@@ -198,6 +199,12 @@ def judge_settings(pair: Pair) -> Iterator[GateFinding]:
             evidence=f"settings.{key} in {pair.shown_by_plan}",
             about=(f"settings.{key}",),
         )
+
+
+def _rule_of_effect(pair: Pair, key: str, effect: Effect) -> Rule:
+    if effect is Effect.VALUES:
+        return _rule_of_meaning(pair, key)
+    return COMPARED if effect is Effect.COMPARED else NO_MEANING
 
 
 INTERVAL: Final = rule_named("trigger.interval")
@@ -244,16 +251,26 @@ def _is_known(told: str) -> bool:
     )
 
 
+class Effect(StrEnum):
+    """The effect of a setting, by the name of its group in the table."""
+
+    VALUES = "values"
+    """Other rows are read, or expressions give other values."""
+    NOTHING = "nothing"
+    """Rows and checkpoint are the same."""
+    COMPARED = "compared"
+    """It shows in another part of the plan, which is compared."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingClass:
     """
     One setting, or all whose keys begin alike.
 
-    :param decides_values: It changes what rows are read or what expressions come to.
     :param source: Where that is known from.
     """
 
-    decides_values: bool
+    effect: Effect
     source: str
 
 
@@ -262,9 +279,9 @@ def all_classes() -> Mapping[str, SettingClass]:
     """Return the classes by key; a key that ends with a dot stands for all that begin so."""
     text = files("airflow_streaming.gates").joinpath("settings.toml").read_text(encoding="utf-8")
     return {
-        key: SettingClass(decides_values=decides, source=group["source"])
-        for decides, name in ((True, "values"), (False, "nothing"))
-        for group in tomllib.loads(text)[name]
+        key: SettingClass(effect=Effect(effect), source=group["source"])
+        for effect, groups in tomllib.loads(text).items()
+        for group in groups
         for key in group["keys"]
     }
 

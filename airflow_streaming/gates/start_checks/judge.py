@@ -7,7 +7,7 @@ A value that a plan hides as a secret is not judged. A format without rows passe
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -55,6 +55,22 @@ class _Subject:
     trigger: str = ""
     ignores_case: bool = True
     has_schema: bool = False
+
+    def cased(self, names: Iterable[str]) -> list[str]:
+        """Return names of columns as the session compares them."""
+        return [name.lower() if self.ignores_case else name for name in names]
+
+    def partition_columns(self) -> list[Column]:
+        """Return the columns that become folders."""
+        return [column for column in self.columns if self._is_partition(column)]
+
+    def written(self) -> list[Column]:
+        """Return the columns that go into the files."""
+        return [column for column in self.columns if not self._is_partition(column)]
+
+    def _is_partition(self, column: Column) -> bool:
+        [name] = self.cased([column.name])
+        return name in self.cased(self.partitioned_by)
 
 
 def refusals_of(plan: QueryPlan) -> list[StartRefusal]:
@@ -196,41 +212,40 @@ def _column(check: StartCheck, subject: _Subject) -> Iterator[str]:
 
 
 def _types(check: StartCheck, subject: _Subject) -> Iterator[str]:
-    for column in _written(subject):
+    for column in subject.written():
         if types_in(column.type) & set(check.values):
             yield f"{column.name} {column.type}"
 
 
 def _one_column(check: StartCheck, subject: _Subject) -> Iterator[str]:
-    columns = _written(subject)
+    columns = subject.written()
     if [column.type for column in columns] not in [[kind] for kind in check.values]:
         yield ", ".join(f"{column.name} {column.type}" for column in columns)
 
 
 def _unique(check: StartCheck, subject: _Subject) -> Iterator[str]:
-    yield from _twice([_cased(subject, column.name) for column in subject.columns])
+    yield from _twice(subject.cased(column.name for column in subject.columns))
 
 
 def _partitions_known(check: StartCheck, subject: _Subject) -> Iterator[str]:
-    known = {_cased(subject, column.name) for column in subject.columns}
-    yield from (name for name in subject.partitioned_by if _cased(subject, name) not in known)
+    known = subject.cased(column.name for column in subject.columns)
+    names = zip(subject.partitioned_by, subject.cased(subject.partitioned_by), strict=True)
+    yield from (name for name, cased in names if cased not in known)
 
 
 def _partitions_unique(check: StartCheck, subject: _Subject) -> Iterator[str]:
-    yield from _twice([_cased(subject, name) for name in subject.partitioned_by])
+    yield from _twice(subject.cased(subject.partitioned_by))
 
 
 def _partitions_leave(check: StartCheck, subject: _Subject) -> Iterator[str]:
-    chosen = {_cased(subject, name) for name in subject.partitioned_by}
+    chosen = {*subject.cased(subject.partitioned_by)}
     if chosen and len(chosen) >= len(subject.columns):
         yield ", ".join(subject.partitioned_by)
 
 
 def _partition_types(check: StartCheck, subject: _Subject) -> Iterator[str]:
-    chosen = {_cased(subject, name) for name in subject.partitioned_by}
-    for column in subject.columns:
-        kind = re.split(r"[<(]", column.type)[0]
-        if _cased(subject, column.name) in chosen and kind in check.values:
+    for column in subject.partition_columns():
+        if re.split(r"[<(]", column.type)[0] in check.values:
             yield f"{column.name} {column.type}"
 
 
@@ -277,16 +292,6 @@ _KINDS: Final[Mapping[CheckKind, Callable[[StartCheck, _Subject], Iterator[str]]
     CheckKind.TARGET: _target,
     CheckKind.TRIGGER: _trigger,
 }
-
-
-def _written(subject: _Subject) -> list[Column]:
-    """Return the columns that go into the files."""
-    chosen = {_cased(subject, name) for name in subject.partitioned_by}
-    return [column for column in subject.columns if _cased(subject, column.name) not in chosen]
-
-
-def _cased(subject: _Subject, name: str) -> str:
-    return name.lower() if subject.ignores_case else name
 
 
 def _twice(names: list[str]) -> list[str]:

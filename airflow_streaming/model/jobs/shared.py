@@ -16,7 +16,7 @@ from airflow_streaming.model.wire import Record
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedOrder(Record):
     """
-    What the host of a shared Spark must do: run the jobs of a folder, one after the other.
+    The order to the host of a shared Spark: run the jobs of a folder, one after the other.
 
     :param calls: Folder of the calls and their ends.
     :param held: File that the ordering process keeps locked for as long as it lives.
@@ -33,7 +33,7 @@ class SharedOrder(Record):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobCall(Record):
     """
-    One job for a shared Spark.
+    A job for a shared Spark.
 
     :param entry: Python file that runs it; it gets the order's file.
     :param log: File for the output of the job's Python.

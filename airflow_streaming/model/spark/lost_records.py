@@ -29,6 +29,8 @@ _DROP: Final = (
     "remaining topics is lost. If not, subscribe to it again."
 )
 _ASKED: Final = "Correct startingOffsets: it names an offset that the topic does not hold."
+_MOST: Final = 200_000
+"""Characters of a message that are read."""
 _SUBSCRIPTION: Final = re.compile(r"KafkaV2\[Subscribe\[([^\]]*)\]\]")
 
 
@@ -51,6 +53,7 @@ def lost_records(text: str) -> LostRecords | None:
 
     :param text: Spark's whole message; its dump of the query names the subscription.
     """
+    text = text[:_MOST]
     for pattern, read in _SENTENCES:
         found = pattern.search(text)
         if found is not None:
@@ -85,7 +88,7 @@ def _out_of_range(found: re.Match[str], _: str) -> LostRecords:
 
 
 def _gone(found: re.Match[str], text: str) -> LostRecords:
-    partitions = sorted(re.findall(r"[\w.-]+-\d+", found[1]))
+    partitions = sorted(name.strip() for name in found[1].split(","))
     topics = sorted({name.rpartition("-")[0] for name in partitions})
     subscribed = _SUBSCRIPTION.search(text)
     names = ", ".join(partitions)
@@ -127,9 +130,9 @@ _SENTENCES: Final[
         re.compile(r"in offset \[(\d+), (\d+)\) for topic partition ([\w.-]*[\w-])"),
         _expired,
     ),
-    (re.compile(r"Set\(([^)]*)\) (?:have been deleted|are gone)"), _gone),
+    (re.compile(r"Set\(([^()]*)\) (?:have been deleted|are gone)"), _gone),
     (
-        re.compile(r"Cannot find \w+ offsets (?:for partitions|of) \w*Set\(([^)]*)\)"),
+        re.compile(r"Cannot find \w+ offsets (?:for partitions|of) \w*Set\(([^()]*)\)"),
         _gone,
     ),
     (re.compile(r"Added partition ([\w.-]+) starts from (\d+) instead of 0"), _began_late),

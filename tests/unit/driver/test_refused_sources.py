@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +13,9 @@ from airflow_streaming.model.spark.plan import Column, RefusedSource, SourcePlan
 
 class Reader:
     """A reader with the signatures of pyspark's; it opens nothing."""
+
+    def __init__(self) -> None:
+        self._spark = SimpleNamespace(conf={"spark.sql.sources.default": "ORC"})
 
     def format(self, source: str) -> Reader:
         return self
@@ -70,8 +74,12 @@ KAFKA = SourcePlan(
                 options={"maxfilespertrigger": "0", "multiline": "true"},
             ),
         ),
+        (
+            lambda r: r.options(a=1, A=2).option("a", 3).load("/in"),
+            SourcePlan(source="file", format="orc", paths=("/in",), options={"a": "3"}),
+        ),
     ],
-    ids=["options", "arguments of load", "files"],
+    ids=["options", "arguments of load", "files", "the session's format, one option in two cases"],
 )
 def test_a_source_that_spark_refuses_is_recorded_with_its_options(
     read: Any, source: SourcePlan

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from airflow_streaming.driver.monitoring.spark_query import QueryError
@@ -143,3 +145,22 @@ def test_another_failure_that_quotes_a_partition_stays_what_it_is() -> None:
     assert lost_records("Partitions of the work were deleted") is None
     assert diagnose(text=text).kind is FailureKind.TRANSIENT
     assert QueryError.from_text(text, exception_class="ConnectException").message == "Task failed"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Set(" * 50_000,
+        f"Set({'a' * 200_000}) have been deleted",
+        "Partition " * 20_000 + "offset was changed from",
+        f"Partition {'a-1' * 60_000} offset was changed from",
+        f"OffsetOutOfRangeException: {{{'a-1' * 60_000}",
+    ],
+    ids=["open sets", "one long name", "partitions", "a long partition", "a long offset"],
+)
+def test_a_hostile_message_costs_no_time(text: str) -> None:
+    begun = time.process_time()
+
+    lost_records(text)
+
+    assert time.process_time() - begun < 1.0

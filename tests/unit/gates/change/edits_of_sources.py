@@ -38,7 +38,7 @@ SOURCES: Final = (
         "the schema that was inferred, and inference off",
         replace(INFERRED, settings={"spark.sql.streaming.schemaInference": "true"}),
         STATELESS,
-        "conf.no_meaning",
+        "conf.compared",
         YES,
     ),
     edit_of("no schema any more", STATELESS, INFERRED, "source.schema_left_out", TOLD),

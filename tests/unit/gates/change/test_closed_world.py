@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from airflow_streaming.gates.change.judge import judge_change
-from airflow_streaming.gates.change.settings import all_classes, meaning_of
+from airflow_streaming.gates.change.settings import Effect, all_classes, meaning_of
 from airflow_streaming.gates.findings import GateDecision
 from airflow_streaming.model.spark.plan import OPAQUE
 from tests.unit.gates.change import builders as b
@@ -55,9 +55,9 @@ def test_a_setting_is_classified_by_its_longest_known_beginning() -> None:
     values, nothing = meaning_of("spark.sql.legacy.new"), meaning_of("spark.sql.ui.new")
 
     assert values is not None
-    assert values.decides_values
+    assert values.effect is Effect.VALUES
     assert nothing is not None
-    assert not nothing.decides_values
+    assert nothing.effect is Effect.NOTHING
     assert meaning_of("spark.sql.unheard") is None
     assert all(known.source for known in all_classes().values())
 
