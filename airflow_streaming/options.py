@@ -71,7 +71,7 @@ __all__ = [
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Checked:
     """
-    The change that a check is asked about.
+    The change that a check judges.
 
     :param change: Its number in the stream's home.
     :param begun_at: When it began.
@@ -88,7 +88,7 @@ class _Checked:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Soaked(_Checked):
     """
-    What a check is given: an upgrade whose new deployment has soaked and may still be taken back.
+    Argument of a check: an upgrade whose new deployment has soaked and can still be rolled back.
 
     Beside these it has ``stream``, ``home``, ``change`` (the upgrade's number), ``begun_at`` and
     ``context``, Airflow's, for connections and variables.
@@ -102,16 +102,16 @@ class Soaked(_Checked):
 
 Check = Annotated[Callable[[Soaked], bool | str | None], Called(("a Soaked",))]
 """
-Looks at what a new deployment has written. ``None``, ``True`` and an empty text say that it is well;
-``False``, or a text that says what is wrong, has the upgrade rolled back. An exception is none of
-them: the task is tried again, and at last it counts as wrong.
+Checks the output of a new deployment. ``None``, ``True`` and an empty text pass. ``False``, or a text with
+the problem, has the upgrade rolled back. After an exception the task is retried; the last one fails the
+check.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideBySide(_Checked):
     """
-    What a check is given: a stream whose green has kept pace with blue for some time.
+    Argument of a check: a stream whose green has kept pace with blue for some time.
 
     Beside these it has ``stream``, ``home``, ``change`` (the cutover's number), ``begun_at`` and
     ``context``, Airflow's, for connections and variables.
@@ -126,14 +126,14 @@ class SideBySide(_Checked):
 
 CutoverCheck = Annotated[Callable[[SideBySide], bool | str | None], Called(("a SideBySide",))]
 """
-Looks at what green has written beside blue. ``None``, ``True`` and an empty text say that it is well;
-``False``, or a text that says what is wrong, ends the cutover, and blue stays. An exception is none
-of them: the check is tried again, and at last it proves nothing, and a user is asked.
+Checks the output of green beside blue's. ``None``, ``True`` and an empty text pass. ``False``, or a text with
+the problem, ends the cutover, and blue stays. After an exception the check is retried; the last one proves
+nothing, and the cutover waits for a user's decision.
 """
 
 
 class GreenStart(StrEnum):
-    """What green begins with."""
+    """The checkpoint with which green begins."""
 
     BY_GATE = "by_gate"
     """The first of the others that the gates allow."""
@@ -151,7 +151,7 @@ class Approval(StrEnum):
     ASK = "ask"
     """An approval is requested."""
     AUTO = "auto"
-    """The step is taken automatically when all that was asked for is proved."""
+    """No approval: the step follows when the checks before it have passed."""
 
 
 class ChangeApproval(TypedDict, total=False):
@@ -234,19 +234,19 @@ class ChangeOptions:
     """
     Options that every change of a stream has.
 
-    :param soak: What the new deployment must show before it is kept; the form may replace ``soak.at_most``.
+    :param soak: Conditions for the new deployment before it is kept; the form may replace ``soak.at_most``.
     :param approvers: Ids of the users who may approve; the user who starts a run may name fewer of
         them, not others. Empty: the form decides.
-    :param approval: Whether a user is asked, by step; ``None``: the form decides about all steps. With
+    :param approval: ``ask`` or ``auto`` by step; ``None``: the form decides about all steps. With
         ``approvers`` the step ``begin`` always asks.
     :param approval_timeout: Without an answer for so long, the change is rejected; ``None``: never.
     :param approval_notifiers: Notifiers that send the request.
     :param dry_run: Report only; templated. ``None``: the form decides, and without one it is a dry run.
     :param accept: Codes of findings that are accepted: ``live.older_spark``, ``live.older_script``,
         ``live.dropped_conf``; of an upgrade and a restart also ``rollback.replay`` (rows that come twice
-        after a rollback) and ``rollback.none`` (no rollback). ``None``: the form decides, and without
-        one none is.
-    :param sink_habits: What a sink does with a batch id that it has seen, by the query's name.
+        after a rollback) and ``rollback.none`` (no rollback). ``None``: the form decides, about
+        ``rollback.*`` only with ``FormPolicy(accept=...)``; without a form nothing is accepted.
+    :param sink_habits: Behavior of a sink for a batch id that it has seen, by the query's name.
     """
 
     ACCEPTABLE: ClassVar[Sequence[str]] = OF_UPGRADE
@@ -302,9 +302,9 @@ class RestartOptions(ChangeOptions):
     """
     Options of a rolling restart.
 
-    :param checks: Called with a ``Soaked`` after a good soak; one that finds a problem has the restart
-        rolled back.
-    :param rewind_with: Takes batches back out of a sink that is no file sink; see ``Rewinding``.
+    :param checks: Called with a ``Soaked`` after a good soak; a check that finds a problem has the
+        restart rolled back.
+    :param rewind_with: Takes batches back out of a sink other than files; see ``Rewinding``.
     :param conf: Changes of the configuration; templated. ``None``: the form decides.
     :param prewarm: As of ``UpgradeOptions``.
     """
@@ -322,9 +322,9 @@ class UpgradeOptions(ChangeOptions):
     Options of an upgrade in place.
 
     :param rehearsal: Whether and how it is rehearsed.
-    :param checks: Called with a ``Soaked`` after a good soak; one that finds a problem has the upgrade
-        rolled back.
-    :param rewind_with: Takes batches back out of a sink that is no file sink; see ``Rewinding``.
+    :param checks: Called with a ``Soaked`` after a good soak; a check that finds a problem has the
+        upgrade rolled back.
+    :param rewind_with: Takes batches back out of a sink other than files; see ``Rewinding``.
     :param prewarm: Start the new driver before the old one is stopped; it waits, warm, and writes
         nothing until then; templated. It takes the memory of a second driver for that time. For drivers
         on the worker's host (launcher ``local``); elsewhere the new driver is started after the stop.
@@ -348,16 +348,16 @@ class CutoverOptions(ChangeOptions):
 
     :param way: How green becomes live; templated. ``None``: the form decides, and without one the
         outputs are parallel.
-    :param start: What green begins with; templated. ``None``: the form decides, and without one the
+    :param start: Checkpoint of green; templated. ``None``: the form decides, and without one the
         gates.
     :param replay_from: From when a fresh green reads, ISO 8601, as ``{replay_from}`` in the arguments
         of its script; templated. Empty: computed. ``None``: the form decides.
     :param compare: How the outputs of which streams are compared; not at all when empty.
-    :param ready: What green must show before it may become live.
-    :param pointers: What consumers follow beside the home's own pointer, in their order; by stream
+    :param ready: Conditions for green before it may become live.
+    :param pointers: Pointers for consumers beside the home's own pointer, in their order; by stream
         where several switch together.
-    :param checks: Called with a ``SideBySide`` while the outputs are compared; one that finds a
-        problem aborts the cutover.
+    :param checks: Called with a ``SideBySide`` while the outputs are compared; a check that
+        finds a problem aborts the cutover.
     :param approval: As of every change; also of the switch and of the end of a good soak.
     :param retain_blue: How long blue's checkpoint and output are kept afterwards; a form may say
         another time.
@@ -425,7 +425,7 @@ class BackupOptions:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PruneOptions:
     """
-    Options of the dag that removes what is old.
+    Options of the dag that removes old records and folders.
 
     :param schedule: When it runs; ``None``: only by hand.
     :param policy: How long things are kept, and whether outputs go as well.

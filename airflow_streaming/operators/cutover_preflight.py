@@ -89,7 +89,7 @@ def open_cutover(
     lanes: DagLanes, candidates: Sequence[Candidate], way: SwitchMethod
 ) -> Change | None:
     """
-    Return the cutover that is open and is the very one that is asked for; ``None`` without any.
+    Return the open cutover, which must be the proposed one; ``None`` without any.
 
     :raises AirflowFailException: something else is open in one of the lanes.
     """
@@ -109,7 +109,7 @@ def open_cutover(
 
 
 def what_is_given_up(home: StreamHome) -> str:
-    """Return what a new cutover takes away, as Markdown: an earlier blue that is still kept."""
+    """Return a warning in Markdown about an earlier blue that a new cutover retires; empty without one."""
     change = next(led_by(home), None)
     if change is None or CUTOVER.state_of(home.steps(change.number)) is not CutoverState.FINALIZED:
         return ""
@@ -154,13 +154,12 @@ class CutoverPreflightOperator(CutoverTask):
     """
     Ask the gates about a cutover and look at both ways, before anything is done.
 
-    It only reads, but for the end of an earlier cutover that was decided and never carried out,
-    because its run is gone; that comes first. It fails when the cutover must not be made. The return
-    value is the decision; XCom ``report`` is what the next tasks go by, and ``markdown`` the page
-    for the approver, which is in the log as well.
+    The task changes nothing, except that it first finishes an earlier cutover that was decided and whose run is
+    gone. It fails when the gates do not allow the cutover. The return value is the decision. The next tasks
+    read XCom ``report``; ``markdown`` is the page for the approver, which is in the log as well.
 
     :param way: ``parallel`` or ``handover``. (templated)
-    :param start: What green begins with: ``fresh``, ``cloned``, ``carried``, or ``by_gate`` to let
+    :param start: Checkpoint of green: ``fresh``, ``cloned``, ``carried``, or ``by_gate`` to let
         the gates say. (templated)
     :param replay_from: From when a fresh green reads, ISO 8601; computed when empty. (templated)
     :param ready: What green must show before it may become live.
@@ -246,7 +245,7 @@ class CutoverPreflightOperator(CutoverTask):
         return found.decision.value
 
     def _carry_out(self, lanes: DagLanes, context: Context) -> None:
-        """Carry out what was decided of an earlier cutover, when no run of its own is left to."""
+        """Finish an earlier cutover that was decided and whose run is gone."""
         change = decided_cutover(lanes.home)
         if change is None or truth(self.is_dry_run, "dry_run"):
             return
@@ -254,7 +253,7 @@ class CutoverPreflightOperator(CutoverTask):
         engine = self.engine(lanes, context)
         progress = self.waiting_here(lambda: engine.advance(CutoverState.FINALIZED, change.number))
         if progress is None or not progress.is_there:
-            # Another try helps, so this is no end of the task.
+            # Another try helps, so the task may retry.
             waiting = "" if progress is None else progress.waiting
             raise StreamingError(
                 f"Change {change.number} of stream {self.stream.name!r} must finish first. {waiting}".rstrip()
@@ -303,9 +302,9 @@ class CutoverPreflightOperator(CutoverTask):
 
     def asked_course(self) -> CutoverPlan:
         """
-        Return the course with what the form says.
+        Return the course with the values of the form.
 
-        :raises SpecError: a field says nothing that can be.
+        :raises SpecError: a value is wrong.
         """
         course = self.course
         return replace(

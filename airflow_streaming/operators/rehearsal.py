@@ -16,14 +16,14 @@ from airflow_streaming.model.arguments.literals import mapping_of, texts_of, tex
 from airflow_streaming.model.jobs.rehearsal import QUICK, Bounds
 from airflow_streaming.operators.common.base import Log, ProgressLogger
 from airflow_streaming.operators.common.checkpoint import Terminated
-from airflow_streaming.operators.common.form_edits import pulled
+from airflow_streaming.operators.common.form_edits import choice_of, pulled
 from airflow_streaming.operators.common.gate import (
     MARKDOWN_XCOM_KEY,
     REPORT_XCOM_KEY,
     GateTask,
     asked,
     fail_if_refused,
-    line_of,
+    log_decision,
 )
 from airflow_streaming.options import GateDecision, RehearsalAnswer, RehearseWhen, plain
 
@@ -46,7 +46,7 @@ REHEARSED_XCOM_KEY: Final = "rehearsed"
 
 def candidate_of(hook: SparkStreamHook) -> tuple[Candidate, bytes]:
     """
-    Return what the spec proposes, ready for the gates, and its script.
+    Return the deployment that the spec proposes, ready for the gates, and its script.
 
     :raises SpecError: it cannot run as written.
     """
@@ -66,7 +66,7 @@ def candidate_of(hook: SparkStreamHook) -> tuple[Candidate, bytes]:
 
 
 class Proposed(NamedTuple):
-    """What is to be tried on a stream, with the Spark that it is meant for."""
+    """A proposed program with its Spark, for the copy of a stream."""
 
     hook: SparkStreamHook
     program: Program
@@ -80,7 +80,7 @@ class Proposed(NamedTuple):
 
 def proposed_of(hook: SparkStreamHook) -> Proposed:
     """
-    Return what the spec proposes, with its output in the scratch.
+    Return the proposed program of a spec, with its output in the scratch.
 
     :raises SpecError: it cannot run as written.
     """
@@ -91,10 +91,10 @@ def proposed_of(hook: SparkStreamHook) -> Proposed:
 
 def bounds_of(batches: int | str, time_limit: timedelta) -> Bounds:
     """
-    Return how far a rehearsal goes.
+    Return the bounds of a rehearsal.
 
     :param batches: Batches after which each query is ended; 0 replays one batch only.
-    :raises SpecError: that is not a number.
+    :raises SpecError: ``batches`` has another value than a number.
     """
     text = str(batches).strip()
     if not text.isdecimal():
@@ -114,11 +114,11 @@ def place_of(
     home_conn_id: str | None,
 ) -> OfBackup | OfCheckpoints:
     """
-    Return what a stream is rehearsed on: a backup, or copies of its live checkpoints.
+    Return the place of a rehearsal: a backup of the stream, or its live checkpoints.
 
-    :param options: How the checkpoints are reached.
+    :param options: Options of fsspec for the checkpoints.
     :param backup_id: ``newest`` for the newest backup; empty for the live checkpoints.
-    :raises BackupNotFound: there is none.
+    :raises BackupNotFound: the store has no such backup.
     """
     from airflow_streaming.checkpoints.backup.stream_backup import default_store
     from airflow_streaming.checkpoints.copies import OfBackup, checkpoints_of
@@ -145,7 +145,7 @@ class UpgradeRehearsal(NamedTuple):
     The rehearsal of an upgrade.
 
     :param compare: As of ``UpgradeRehearsalOperator``, like ``passing``.
-    :param gates: What the gates say of the upgrade.
+    :param gates: Report of the gates on the upgrade.
     """
 
     place: OfBackup | OfCheckpoints
@@ -155,7 +155,7 @@ class UpgradeRehearsal(NamedTuple):
     gates: GateReport
 
     def run(self, proposed: Proposed, spark: SharedSpark, log: Log) -> Rehearsed:
-        """Rehearse, and compare with the live version where that is asked for and nothing failed."""
+        """Rehearse; then compare with the live version if ``compare`` is set and no finding forbids it."""
         from airflow_streaming.spark_jobs.rehearsal import rehearse  # not at dag parse
 
         found = rehearse(
@@ -200,12 +200,12 @@ class RehearsalOperator(GateTask):
     """
     Run a new script on a copy of the stream's checkpoints, its output thrown away.
 
-    It runs in the worker, on a small Spark of that host, for a bounded time. Nothing of the live
-    stream is touched, and what it leaves behind is removed, also when the task is killed.
+    It runs in the worker, on a small Spark of that host, for a bounded time. The live stream is not
+    touched. The copy is removed at the end, also when the task is killed.
 
-    The return value is the decision; XCom ``report`` has what was seen and ``markdown`` a page.
+    The return value is the decision; XCom ``report`` has the findings and ``markdown`` a page.
 
-    :param stream: The stream with what is to be tried. (templated, field by field)
+    :param stream: The stream with the proposed script. (templated, field by field)
     :param checkpoint: Instead of a stream, the URI of a checkpoint, or of the folder above those of
         one application's queries. (templated)
     :param checkpoint_conn_id: Connection with credentials for it. (templated)
@@ -280,11 +280,11 @@ class RehearsalOperator(GateTask):
             raise Terminated(f"Task {self.task_id!r} was killed; its copy is removed.")
 
     def rehearse(self, context: Context) -> Rehearsed:
-        """Run the script on a copy; return what was seen."""
+        """Run the script on a copy and return the findings."""
         from airflow_streaming.checkpoints.copies import OfCheckpoints
         from airflow_streaming.spark_jobs.rehearsal import rehearse  # not at dag parse
 
-        bounds, narrator = self.bounds(), ProgressLogger(self.log)
+        bounds, narrator = bounds_of(self.batches, self.time_limit), ProgressLogger(self.log)
         if self.checkpoint:
             place = OfCheckpoints(
                 checkpoints=self.checkpoints(), storage_options=self.storage_options()
@@ -304,26 +304,17 @@ class RehearsalOperator(GateTask):
         )
 
     def tell(self, found: Rehearsed, context: Context) -> None:
-        """Write what was seen to the log and to XCom."""
+        """Write the findings to the log and to XCom."""
         from airflow_streaming.reports.markdown import markdown
         from airflow_streaming.reports.rehearsal import rehearsal_report
 
-        for finding in found.findings:
-            self.log.info("%s", line_of(finding))
-        self.log.info("Decision: %s, after %.0f s", found.decision.value, found.seconds)
+        log_decision(found.decision, found.findings, self.log)
+        self.log.info("The rehearsal took %.0f s.", found.seconds)
         context["ti"].xcom_push(key=REPORT_XCOM_KEY, value=found.to_dict())
         context["ti"].xcom_push(key=MARKDOWN_XCOM_KEY, value=markdown(rehearsal_report(found)))
 
-    def bounds(self) -> Bounds:
-        """
-        Return how far it goes.
-
-        :raises SpecError: the number of batches is none.
-        """
-        return bounds_of(self.batches, self.time_limit)
-
     def proposed(self, context: Context) -> Proposed:
-        """Return what is to be tried on the stream."""
+        """Return the program that runs on the copy."""
         hook = self.open_edited_hook(
             context,
             self.stream,
@@ -346,16 +337,16 @@ class UpgradeRehearsalOperator(RehearsalOperator):
     """
     Rehearse an upgrade before it is approved.
 
-    It is skipped when no rehearsal is wanted and none is needed. What the gates do not know is only
-    allowed after one, so it fails when one is needed and forbidden. A preflight that was given the same
-    options has rehearsed already, in the Spark that it had; its report is taken then.
+    The task is skipped when the run needs no rehearsal. An *unknown* of the gates passes only after a
+    rehearsal, so the task fails when the run forbids it. A preflight with the same options has rehearsed
+    already, in its own Spark; this task judges that rehearsal.
 
-    :param preflight_task_id: The task whose report says whether one is needed.
+    :param preflight_task_id: The task with the report of the gates.
     :param when: When it is rehearsed. (templated)
     :param compare: Also run the old version over the same batches, and the new one from scratch where
-        the checkpoint reaches back that far. What a gate does not know then passes only with an answer
-        in ``passing``.
-    :param passing: Answers with which it passes: ``same``, ``not_revised`` and ``settles`` may be.
+        the checkpoint reaches back that far. Then an *unknown* of a gate passes only with an answer in
+        ``passing``.
+    :param passing: Answers with which it passes: any of ``same``, ``not_revised`` and ``settles``.
     """
 
     template_fields: Sequence[str] = (*RehearsalOperator.template_fields, "when")
@@ -379,9 +370,9 @@ class UpgradeRehearsalOperator(RehearsalOperator):
 
     def rehearse(self, context: Context) -> Rehearsed:
         """
-        Return what the preflight has seen; rehearse where it has not, or in a later try.
+        Return the rehearsal of the preflight; rehearse without one, and in a later try.
 
-        A task that is cleared rehearses anew, because its source may have new data by then.
+        A cleared task rehearses again, because its source may have new data by then.
         """
         from airflow_streaming.gates.findings import report_from  # not at dag parse
         from airflow_streaming.gates.rehearsal import Rehearsed
@@ -395,7 +386,7 @@ class UpgradeRehearsalOperator(RehearsalOperator):
         proposed = self.proposed(context)
         rehearsal = UpgradeRehearsal(
             place=self._place(proposed.home),
-            bounds=self.bounds(),
+            bounds=bounds_of(self.batches, self.time_limit),
             compare=self.compare,
             passing=self.passing,
             gates=report_from(report.get("gates") or {}),
@@ -407,7 +398,7 @@ class UpgradeRehearsalOperator(RehearsalOperator):
         report = pulled(context, self.preflight_task_id, REPORT_XCOM_KEY) or {}
         if report.get("resumes"):
             raise AirflowSkipException("The upgrade has already started.")
-        due = rehearsal_due(when_of(self.when), gates_of(report))
+        due = rehearsal_due(choice_of(self.when, "when", RehearseWhen), gates_of(report))
         if due is Due.REFUSED:
             raise AirflowFailException(
                 f"The gates cannot prove that the upgrade of {self.subject} is safe, and the rehearsal is "
@@ -418,18 +409,6 @@ class UpgradeRehearsalOperator(RehearsalOperator):
         return super().execute(context)
 
 
-def when_of(text: RehearseWhen | str) -> RehearseWhen:
-    """
-    Return when it is rehearsed.
-
-    :raises SpecError: there is no such choice.
-    """
-    try:
-        return RehearseWhen(text)
-    except ValueError as err:
-        raise SpecError(f"when is {text!r:.80}; give {', '.join(RehearseWhen)}.") from err
-
-
 def gates_of(report: Mapping[str, Any]) -> GateDecision:
-    """Return what the gates have decided, from the report of the preflight."""
+    """Return the decision of the gates, from the report of the preflight."""
     return GateDecision.UNKNOWN if report.get("has_to_be_rehearsed") else GateDecision.ALLOWED

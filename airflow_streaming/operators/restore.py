@@ -12,7 +12,8 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_streaming.checkpoints.backup.records import Backup, Level, Verification
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.arguments.fields import Positive, checked, is_filled_in
+from airflow_streaming.model.arguments.accepted import accepted_codes, codes_in, is_written_out
+from airflow_streaming.model.arguments.fields import Positive, checked
 from airflow_streaming.model.arguments.literals import check_backup_id, check_literals, uri_of
 from airflow_streaming.operators.common.base import actor_of, who
 from airflow_streaming.operators.common.checkpoint import BACKUP_XCOM_KEY, CheckpointTask, truth
@@ -244,8 +245,7 @@ class CheckpointRestoreOperator(CheckpointTask):
                 "copy is written."
             )
         check_literals(self, {"backup_id": check_backup_id, "to": uri_of("target")})
-        given = [accept] if isinstance(accept, str) else accept
-        if not is_filled_in(accept) and not any(is_filled_in(one) for one in given):
+        if is_written_out(accept):
             self._accepted()
 
     def execute(self, context: Context) -> dict[str, Any]:
@@ -350,15 +350,10 @@ class CheckpointRestoreOperator(CheckpointTask):
         return access_options(uri, conn_id)
 
     def _accepted(self) -> list[RefusalCode]:
-        given = self.accept.split(",") if isinstance(self.accept, str) else self.accept
-        codes = [code.strip() for code in given if code.strip()]
-        if not codes:
+        if not codes_in(self.accept):
             return []
         from airflow_streaming.checkpoints.restore.replay import ACCEPTABLE, RefusalCode
 
-        if unknown := sorted(set(codes) - set(ACCEPTABLE)):
-            raise SpecError(
-                f"accept has {', '.join(unknown)}; what can be accepted is "
-                f"{', '.join(sorted(ACCEPTABLE))}."
-            )
-        return [RefusalCode(code) for code in codes]
+        return [
+            RefusalCode(code) for code in sorted(accepted_codes(self.accept, sorted(ACCEPTABLE)))
+        ]

@@ -25,6 +25,7 @@ from airflow_streaming.operators.common.checkpoint import truth
 from airflow_streaming.operators.common.form_edits import (
     ENDED_XCOM_KEY,
     bounded,
+    choice_of,
     found_change,
     is_asked,
     key_of,
@@ -62,7 +63,7 @@ if TYPE_CHECKING:
 
 
 def asked_sizes(size: Mapping[str, Any]) -> list[SizeSource]:
-    """Return the sizes that were asked for by their values."""
+    """Return the sizes of a run with the values that it has given."""
     return [
         SizeSource(size=name, value=str(value), source="As it was asked for.")
         for name, value in size.items()
@@ -92,29 +93,26 @@ def take_advice(home: StreamHome) -> SizeSource:
         ) from err
 
 
-"""Stages after which an upgrade only needs to be brought to its end."""
-
-
 class UpgradePreflightOperator(UpgradeTask):
     """
-    Ask the gates about an upgrade and find the way back, before anything is done.
+    Ask the gates about an upgrade and plan its rollback, before anything is changed.
 
-    It only reads, but for the end of an earlier upgrade that was decided and never carried out,
-    because its run is gone; that comes first. It fails when the upgrade must not be made, and is skipped when there is nothing
-    to do. The return value is the decision; XCom ``report`` is what the next tasks go by, and
-    ``markdown`` the page for the approver.
+    The task changes nothing, except that it first finishes an earlier upgrade that was decided and whose run is
+    gone. It fails when the gates do not allow the upgrade, and is skipped when there is nothing to do. The
+    return value is the decision. The next tasks read XCom ``report``; ``markdown`` is the page for the
+    approver.
 
     :param soak: What the new deployment must show before it is kept.
     :param soak_minutes: The bound of a form: replaces ``soak.at_most`` unless it is empty. (templated)
-    :param sink_habits: What a sink does with a batch id that it has seen, by the query's name:
-        ``overwrites``, ``remembers``, ``appends`` or ``nothing``. A file sink needs none.
+    :param sink_habits: Behavior of a sink for a batch id that it has seen, by the query's name:
+        ``overwrites``, ``remembers``, ``appends`` or ``nothing``. Not for file sinks.
     :param accept: Codes of findings that are accepted: steps back from the live deployment
         (``live.older_spark``, ``live.older_script``, ``live.dropped_conf``), rows that come twice after a
         rollback (``rollback.replay``), and an upgrade that cannot be rolled back (``rollback.none``); a
         list, or a text with commas. A restart with ``same_code`` needs no rollback. (templated)
     :param same_code: Refuse a change of the code or of Spark's minor version: for a rolling
         restart.
-    :param repartitions: Give state the number of shuffle partitions that is asked for, where Spark and
+    :param repartitions: Repartition state to the proposed number of shuffle partitions, where Spark and
         the checkpoints allow it; otherwise that number has no effect on state.
     :param even_if_equal: Continue when nothing differs: a plain restart with all of an upgrade's care.
     :param prewarm: Warm the new driver up before the old one is stopped, where the launcher can; empty
@@ -122,8 +120,8 @@ class UpgradePreflightOperator(UpgradeTask):
     :param dry_run: The run only looks, so it continues with no upgrade that it finds open.
         (templated)
     :param approval: ``begin``: ``ask`` (default) where a user reads the report before anything is done, or
-        ``auto``. With ``same_code`` there is no rehearsal, so without a user what the gates do not know
-        is refused. (templated)
+        ``auto``. With ``same_code`` nothing is rehearsed, so ``auto`` refuses an *unknown* of the gates.
+        (templated)
     :param rehearsal: How the upgrade is rehearsed. A rehearsal that is due runs here, in the Spark of plan
         mode, and XCom ``rehearsed`` has it for the task that judges it. ``None`` leaves it to that task,
         which starts a Spark of its own.
@@ -222,7 +220,7 @@ class UpgradePreflightOperator(UpgradeTask):
         from airflow_streaming.operators import rehearsal as tasks  # not at dag parse
 
         options = self.rehearsal
-        due = rehearsal_due(tasks.when_of(self.when), found.decision)
+        due = rehearsal_due(choice_of(self.when, "when", RehearseWhen), found.decision)
         if options is None or due is not Due.YES:
             return
         bounds = tasks.bounds_of(options.batches, options.time_limit)
@@ -247,7 +245,7 @@ class UpgradePreflightOperator(UpgradeTask):
         return truth(self.prewarm, "prewarm")
 
     def _carry_out(self, hook: SparkStreamHook) -> None:
-        """Carry out what was decided of an earlier upgrade, when no run of its own is left to."""
+        """Finish an earlier upgrade that was decided and whose run is gone."""
         change = hook.home.open_upgrade()
         if change is None or truth(self.is_dry_run, "dry_run"):
             return
@@ -381,9 +379,9 @@ def check_same_code(current: Deployment, proposed: Deployment) -> None:
 
 def habit_of(name: str) -> SinkReplaySemantics:
     """
-    Return what a sink does with a batch id it has seen, by its name.
+    Return the behavior of a sink for a batch id that it has seen.
 
-    :raises SpecError: there is none of that name.
+    :raises SpecError: the name is unknown.
     """
     try:
         return SinkReplaySemantics(name)

@@ -2,9 +2,9 @@
 The cutover as a task group: green beside blue, judged, and switched.
 
 Preflight, approve, start green beside blue, let it catch up, watch it, run the author's checks,
-compare what both have written, ask again, switch, soak, and keep or go back. Until the switch blue
-is untouched; after it the way back stands open until the end of the soak. Whatever was begun comes
-to its end: the task that settles it runs whatever became of the others.
+compare both outputs, ask again, switch, soak, and keep or go back. Until the switch blue is untouched;
+after it a rollback is possible until the end of the soak. The task that settles the cutover runs after
+success and failure of the others.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from airflow_streaming.spec import StreamSpec
 __all__ = ["blue_green"]
 
 _NO_PATIENCE: Final = timedelta(0)
-"""What takes hours waits deferred from the start."""
+"""Tasks that take hours wait deferred from the start."""
 _SWITCHING: Final = timedelta(minutes=2)
 """Added to the grace of a stop: the switch keeps its worker until green is live."""
 
@@ -62,7 +62,7 @@ _SWITCHING: Final = timedelta(minutes=2)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutoverRequest(ChangeSettings):
     """
-    What an author wants of a cutover, with the templates of its form.
+    The author's settings of a cutover, with the templates of its form.
 
     :param plan: Arguments of the preflight alone.
     """
@@ -83,7 +83,7 @@ class CutoverPath(Chain):
     """
     Strings the tasks together, inside the task group that is open.
 
-    :param wishes: What the author wants.
+    :param wishes: The author's settings.
     """
 
     def __init__(self, wishes: CutoverRequest) -> None:
@@ -192,11 +192,10 @@ def blue_green(
 
     :param stream: The stream as its keep-alive dag has it, or several that switch in one moment; the
         first one leads. All of them are in one home.
-    :param options: What is asked of the cutover.
+    :param options: Without them the form decides.
     :param connections: How its tasks reach Spark, the home and the backups.
     :param group_id: Prefix of the tasks.
-    :raises SpecError: streams, comparisons, checks, pointers, times or deadlines that cannot be, as far
-        as they are no templates.
+    :raises SpecError: a stream, comparison, check, pointer, time or deadline is wrong; the tasks check templates.
     """
     wishes = CutoverRequest(
         streams=streams_of(stream),

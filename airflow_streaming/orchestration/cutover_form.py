@@ -1,4 +1,4 @@
-"""The form of a cutover, and what a dag's author asks of one."""
+"""The form of a cutover, and the author's arguments of a cutover in one shape."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from airflow.sdk import Param
 
 from airflow_streaming.changes.pointers.port import Pointer
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.arguments.accepted import STEPS_BACK
 from airflow_streaming.model.arguments.fields import checked
 from airflow_streaming.model.names import check_is_stream
 from airflow_streaming.model.records.cutover import SwitchMethod
@@ -35,15 +34,15 @@ T = TypeVar("T")
 
 def streams_of(stream: StreamSpec | Sequence[StreamSpec]) -> tuple[StreamSpec, ...]:
     """
-    Return the streams that switch together; one may stand for itself.
+    Return the streams that switch together, also for a single stream.
 
-    :raises SpecError: there is none, something else is given, or a name is that of a lane.
+    :raises SpecError: no stream, a value that is not a stream, or a stream with the name of a lane.
     """
     found = some(stream)
     for one in found:
         if not isinstance(one, StreamSpec):
             raise SpecError(
-                f"A cutover is of StreamSpecs, and {one!r} is none. Give the spec itself."
+                f"A cutover expects StreamSpec values, got {one!r}. Give the spec itself."
             )
         if "{" not in one.name:
             check_is_stream(one.name)
@@ -53,8 +52,8 @@ def streams_of(stream: StreamSpec | Sequence[StreamSpec]) -> tuple[StreamSpec, .
 
 
 def some(given: T | Sequence[T]) -> tuple[T, ...]:
-    """Return several as they are, and a single one as the only one of several."""
-    # A text is taken for one thing too, so that a message names it and not its letters.
+    """Return several values as a tuple, and a single value as a tuple of one."""
+    # A text counts as a single value too, so that a message names it and not its letters.
     if isinstance(given, str) or not isinstance(given, Iterable):
         return (given,)
     return tuple(given)
@@ -63,7 +62,7 @@ def some(given: T | Sequence[T]) -> tuple[T, ...]:
 def pointers_of(
     given: Pointer | Sequence[Pointer] | Mapping[str, Pointer | Sequence[Pointer]],
 ) -> Sequence[Pointer] | Mapping[str, Sequence[Pointer]]:
-    """Return the pointers, or those of each stream; one may stand for itself."""
+    """Return the pointers, or the pointers of each stream, also for a single pointer."""
     if isinstance(given, Mapping):
         return {stream: some(several) for stream, several in given.items()}
     return some(given)
@@ -103,10 +102,10 @@ def cutover_params(
     """
     Return the form of a cutover, for the ``params`` of a dag.
 
-    :param stream: The stream, or several that switch together: then the form cannot name another
-        script, because it would be that of all of them.
+    :param stream: The stream, or several that switch together. The form of several has no field for the
+        script, because all of them would get it.
     :param approval: The only choice where it is ``ask``, the first choice where it is ``auto``.
-    :raises SpecError: streams or choices that cannot be.
+    :raises SpecError: a stream or a choice is wrong.
     """
     streams, given = streams_of(stream), approval or {}
     script = {"application": application_param(streams[0].form_policy)} if len(streams) == 1 else {}
@@ -142,7 +141,7 @@ def cutover_params(
             "Request an approval after a good soak. From then on a rollback is not possible.",
         ),
         "approvers": approvers_param(approvers),
-        "accept": accept_param(STEPS_BACK),
+        "accept": accept_param(),
         "soak_minutes": soak_param(
             "After the switch green must commit its batches and hold its backlog within this time, or blue "
             "becomes live again."

@@ -12,13 +12,12 @@ every other one is filled in. There are no sections, because the form shows them
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 from typing import Any, Final
 
 from airflow.sdk import Param
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.arguments.accepted import OF_UPGRADE
+from airflow_streaming.model.arguments.accepted import STEPS_BACK
 from airflow_streaming.model.arguments.fields import checked, is_template
 from airflow_streaming.model.arguments.form_policy import FormPolicy
 from airflow_streaming.operators.common.form_edits import ADVISED
@@ -46,7 +45,8 @@ __all__ = [
     "upgrade_params",
 ]
 
-_MINUTE: Final = timedelta(minutes=1)
+_LEFT: Final = "Leave empty to keep the current value."
+_WHO: Final = {Approval.ASK: "ask a user", Approval.AUTO: "no approval"}
 AS_IT_IS: Final = "as it is live"
 """Choice of the live runtime; a form cannot show an empty choice."""
 FROM_FORM: Final[Mapping[str, str]] = {
@@ -106,7 +106,7 @@ def upgrade_params(
         "application": application_param(stream.form_policy),
         "conf": conf_param(stream.form_policy),
         "approval_begin": begin_param(approval, approvers, Approval.ASK),
-        **_course(approvers, prewarm=prewarm),
+        **_course(approvers, stream.form_policy, prewarm=prewarm),
         "rehearse": Param(
             plain(rehearse),
             enum=[choice.value for choice in RehearseWhen],
@@ -165,7 +165,7 @@ def rescale_params(
         ),
         "conf": conf_param(form_policy),
         "approval_begin": begin_param(approval, approvers, Approval.AUTO),
-        **_course(approvers, prewarm=prewarm),
+        **_course(approvers, form_policy, prewarm=prewarm),
     }
 
 
@@ -218,14 +218,11 @@ def restore_params() -> dict[str, Param]:
     }
 
 
-_LEFT: Final = "Leave empty to keep the current value."
-
-
-def _course(approvers: Sequence[str], *, prewarm: bool) -> dict[str, Param]:
+def _course(approvers: Sequence[str], policy: FormPolicy, *, prewarm: bool) -> dict[str, Param]:
     return {
         "dry_run": dry_run_param(),
         "approvers": approvers_param(approvers),
-        "accept": accept_param(),
+        "accept": accept_param((*STEPS_BACK, *policy.accept)),
         "prewarm": Param(
             prewarm,
             type="boolean",
@@ -274,7 +271,7 @@ def dry_run_param() -> Param:
     )
 
 
-def accept_param(codes: Sequence[str] = OF_UPGRADE) -> Param:
+def accept_param(codes: Sequence[str] = STEPS_BACK) -> Param:
     """
     Return the field for the findings that a user accepts.
 
@@ -286,7 +283,8 @@ def accept_param(codes: Sequence[str] = OF_UPGRADE) -> Param:
         items={"type": "string"},
         examples=list(codes),
         title="Accepted findings",
-        description="Codes of findings in the dry run's report that you accept, one per line.",
+        description="Codes of findings in the dry run's report that you accept, one per line. The form takes: "
+        f"{', '.join(codes)}.",
     )
 
 
@@ -331,7 +329,7 @@ def _code(policy: FormPolicy, field: str) -> str:
 def begin_param(
     approval: ChangeApproval | None, approvers: Sequence[str], usual: Approval
 ) -> Param:
-    """Return the field that says whether a user is asked before anything is changed."""
+    """Return the field for the approval before anything is changed."""
     # A user who may start a run must not be able to bypass the approvers whom the author named.
     given = Approval.ASK if approvers else (approval or {}).get("begin")
     return approval_param(
@@ -344,7 +342,7 @@ def approval_param(
     given: Approval | str | None, usual: Approval, title: str, description: str
 ) -> Param:
     """
-    Return the field that says whether a user is asked before a step.
+    Return the field for the approval of a step.
 
     :param given: The author's word: a form may ask for an approval, and not take one away.
     :param usual: First choice without it.
@@ -358,9 +356,6 @@ def approval_param(
         title=title,
         description=description,
     )
-
-
-_WHO: Final = {Approval.ASK: "ask a user", Approval.AUTO: "no approval"}
 
 
 def approvers_param(approvers: Sequence[str]) -> Param:

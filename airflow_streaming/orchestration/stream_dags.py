@@ -67,8 +67,18 @@ __all__ = ["stream_dags"]
 START: Final = datetime(2026, 1, 1, tzinfo=UTC)
 """Airflow gives a second run to a dag that follows itself only when it has a start date."""
 CUTOVER_RUNS: Final = 8
-"""Runs of a cutover at once: one that only waits to retire its blue must not hold up the next; that
-only one of them moves the stream is seen to in its home."""
+"""Runs of a cutover at once: a run that waits to retire its blue must not hold up the next run. The home lets only
+one run move the stream."""
+RETRIES: Final[Mapping[str, Any]] = {"retries": 2, "retry_delay": timedelta(minutes=2)}
+"""Of tasks that need no Spark and may be tried again at once."""
+_REPLACED: Final[Mapping[str, Sequence[str]]] = {
+    "accept": ("accept",),
+    "dry_run": ("dry_run",),
+    "edits": ("runtime", "application", "conf"),
+    "replay_from": ("replay_from",),
+}
+"""Fields of a form that an option replaces."""
+Options = TypeVar("Options", bound=ChangeOptions)
 
 
 @checked
@@ -95,25 +105,25 @@ def stream_dags(
     another version beside it and switches, ``<name>_rescale`` restarts it with another size,
     ``<name>_backup`` backs it up, and ``<name>_restore`` verifies a backup and restores it.
 
-    :param stream: The stream; its name is that of its dags, and no template.
+    :param stream: The stream. Its dags have its name, so the name must not be a template.
     :param upgrade: Options of the upgrade, e.g. ``UpgradeOptions(checks=[has_written])``.
-    :param cutover: Options of the cutover, e.g. ``CutoverOptions(compare=...)``; what its form shows
-        has there the value that is given here.
+    :param cutover: Options of the cutover, e.g. ``CutoverOptions(compare=...)``. They are the first choices of
+        the form.
     :param backup: When it is backed up, and which backups are kept.
-    :param prune: Adds ``<name>_prune``, which removes what is old and not needed, e.g.
+    :param prune: Adds ``<name>_prune``, which removes old records and folders that are not needed, e.g.
         ``PruneOptions(policy=PrunePolicy(outputs=True))``.
-    :param soak: What a new deployment must show before it is kept, where the options do not say it.
-    :param approvers: Ids of the users who may approve a change, where the options do not say it.
-    :param approval: Whether a user is asked, by step, where the options do not say it. An ``ask`` stays; an
-        ``auto`` is the first choice of the forms.
+    :param soak: Terms of the soak, for options without them.
+    :param approvers: Ids of the users who may approve a change, for options without them.
+    :param approval: Approval by step, for options without that step. An ``ask`` stays; an ``auto`` is the first
+        choice of the forms.
     :param keep_alive: More arguments of ``SparkStreamOperator``, e.g. ``on_gave_up``.
     :param connections: How the tasks reach Spark, the home and the backups.
     :param tags: Tags of every dag; the stream's name is added.
     :param pool: Airflow's pool of every task; by default Airflow's own. A task that is deferred, as the one that
         keeps the stream alive, takes no slot unless the pool counts deferred tasks.
     :param start_date: Of every dag.
-    :raises SpecError: the stream's name is a template, or that of a lane; or what is asked of a
-        cutover cannot be.
+    :raises SpecError: the stream has the name of a lane or a template as its name; or options of the cutover
+        contradict each other.
     """
     if "{" in stream.name:
         raise SpecError(
@@ -172,15 +182,15 @@ def _check_keep_alive(more: Mapping[str, Any]) -> None:
     } - {"self", "kwargs", "task_id", "stream", "dag", "task_group"}
     if odd := sorted(more.keys() - known):
         raise SpecError(
-            f"keep_alive has {odd[0]!r:.80}, which is no argument of SparkStreamOperator, or is given by "
-            "stream_dags. Remove it."
+            f"keep_alive has {odd[0]!r:.80}, which SparkStreamOperator does not take or stream_dags sets "
+            "itself. Remove it."
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Shared:
     """
-    What all dags of a stream have.
+    Arguments that the dags of a stream share.
 
     :param every: Arguments of every dag.
     """
@@ -196,13 +206,8 @@ class _Shared:
         return {field.name: getattr(self.connections, field.name) for field in fields(Connections)}
 
 
-RETRIES: Final[Mapping[str, Any]] = {"retries": 2, "retry_delay": timedelta(minutes=2)}
-"""Of tasks that need no Spark and may be tried again at once."""
-Options = TypeVar("Options", bound=ChangeOptions)
-
-
 def _filled(options: Options, usual: Mapping[str, Any]) -> Options:
-    """Return options with what is usual for the stream where they do not say it."""
+    """Return options with the usual values of the stream for the empty ones."""
     return replace(
         options, **{name: getattr(options, name) or value for name, value in usual.items()}
     )
@@ -236,8 +241,7 @@ def _upgrade(of: _Shared, options: UpgradeOptions) -> DAG:
     stream, when = of.stream, options.rehearsal.when
     is_shown = when is not None and not is_template(when)
     rehearse: dict[str, Any] = {"rehearse": when} if is_shown else {}
-    # What the form shows, it decides.
-    left = replace(options.rehearsal, when=None if is_shown else when)
+    # A field of the form decides, with the option as its first choice.
     warms = options.prewarm if isinstance(options.prewarm, bool) else None
     with DAG(
         f"{stream.name}_upgrade",
@@ -249,23 +253,14 @@ def _upgrade(of: _Shared, options: UpgradeOptions) -> DAG:
         description=f"Upgrades stream {stream.name} in place; can be rolled back.",
         **of.every,
     ) as dag:
-        shown = replace(
+        left = replace(
             options,
-            rehearsal=left,
+            rehearsal=replace(options.rehearsal, when=None if is_shown else when),
             prewarm=options.prewarm if warms is None else None,
-            approval=_left(_approval(of, options)),
+            approval=_binding(_approval(of, options)),
         )
-        upgrade_in_place(stream, shown, connections=of.connections)
+        upgrade_in_place(stream, left, connections=of.connections)
     return dag
-
-
-_REPLACED: Final[Mapping[str, Sequence[str]]] = {
-    "accept": ("accept",),
-    "dry_run": ("dry_run",),
-    "edits": ("runtime", "application", "conf"),
-    "replay_from": ("replay_from",),
-}
-"""Fields of a form that have no effect where the option is given."""
 
 
 def _shown(form: Mapping[str, Param], options: ChangeOptions) -> dict[str, Param]:
@@ -276,19 +271,19 @@ def _shown(form: Mapping[str, Param], options: ChangeOptions) -> dict[str, Param
 
 
 def _asking(of: _Shared, options: ChangeOptions) -> dict[str, Any]:
-    """Return what the form of a change says about approvals."""
+    """Return the arguments of a form about approvals."""
     return {"approvers": options.approvers, "approval": _approval(of, options)}
 
 
 def _approval(of: _Shared, options: ChangeOptions) -> Any:
-    """Return whether a user is asked before each step, as far as the author says it."""
+    """Return the author's approvals by step; of ``stream_dags`` where the options have none."""
     steps = CutoverApproval if isinstance(options, CutoverOptions) else ChangeApproval
     given: dict[str, Any] = {**of.approval, **(options.approval or {})}
     return {step: word for step, word in given.items() if step in get_type_hints(steps)}
 
 
-def _left(approval: Mapping[str, Any]) -> Any:
-    """Return the steps that a form does not decide about: it may only ask for more approvals."""
+def _binding(approval: Mapping[str, Any]) -> Any:
+    """Return the steps that a form cannot change: it may only ask for more approvals."""
     return {step: word for step, word in approval.items() if word != Approval.AUTO}
 
 
@@ -304,8 +299,7 @@ def _blue_green(of: _Shared, options: CutoverOptions) -> DAG:
         description=f"Runs another version of stream {stream.name} beside it, and switches.",
         **{**of.every, "max_active_runs": CUTOVER_RUNS},
     ) as dag:
-        # What the form shows, it decides.
-        left = replace(options, way=None, start=None, approval=_left(_approval(of, options)))
+        left = replace(options, way=None, start=None, approval=_binding(_approval(of, options)))
         blue_green(stream, left, connections=of.connections)
     return dag
 
@@ -324,7 +318,7 @@ def _rescale(of: _Shared, options: RestartOptions) -> DAG:
         description=f"Restarts stream {stream.name} with another size.",
         **of.every,
     ) as dag:
-        left = replace(options, approval=_left(_approval(of, options)))
+        left = replace(options, approval=_binding(_approval(of, options)))
         rescale(stream, left, connections=of.connections)
     return dag
 
@@ -353,7 +347,7 @@ def _restore(of: _Shared) -> DAG:
         verify = CheckpointVerifyOperator(
             task_id="verify", backup_id=BACKUP_FROM_FORM, level=LEVEL_FROM_FORM, **_backups_of(of)
         )
-        # Of what was verified: a newer backup may have been taken meanwhile.
+        # Restore the verified backup: a newer one may exist by now.
         restore = CheckpointRestoreOperator(
             task_id="restore",
             backup_id="{{ ti.xcom_pull(task_ids='verify') }}",
@@ -380,7 +374,7 @@ def _backup(of: _Shared, options: BackupOptions) -> DAG:
         backup = CheckpointBackupOperator(
             task_id="backup", verify=BackupLevel.FULL, max_age=options.max_age, **where
         )
-        # What a killed backup has left is swept too.
+        # The sweep also removes leftovers of a killed backup.
         sweep = CheckpointRetentionOperator(
             task_id="retention", policy=options.retention, trigger_rule="all_done", **where
         )

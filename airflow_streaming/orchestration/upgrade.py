@@ -2,9 +2,9 @@
 The upgrade in place as a task group.
 
 Preflight, perhaps rehearse, approve, back up, exchange the deployment, soak, check, and keep or
-roll back. Nothing is done before the approval, and nothing that was begun is left without its
-end: the last task runs whatever became of the others. Stopping and starting is one task, because
-between two tasks a stream would stand still for as long as Airflow needs to start the second.
+roll back. Nothing is changed before the approval. The last task runs after success and failure of
+the others and ends the upgrade. One task stops and starts the driver, because two tasks would add
+the time that Airflow needs to start the second.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ _STARTING: Final = timedelta(minutes=1)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeSettings:
     """
-    What an author wants of every change: connections, who is asked, and what the stream becomes.
+    The author's settings of every change.
 
-    :param approval: Whether a user is asked, by step.
-    :param edits: Arguments of every task that say what the stream becomes.
+    :param approval: ``ask`` or ``auto`` by step.
+    :param edits: Arguments of every task that change the stream.
     """
 
     conn_id: str
@@ -98,7 +98,7 @@ class ChangeSettings:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpgradeRequest(ChangeSettings):
     """
-    What an author wants of an upgrade, with the templates of its form.
+    The author's settings of an upgrade, with the templates of its form.
 
     :param preflight: Arguments of the preflight alone.
     """
@@ -130,7 +130,7 @@ class Path(Chain):
     """
     Strings the tasks together, inside the task group that is open.
 
-    :param wishes: What the author wants.
+    :param wishes: The author's settings.
     """
 
     def __init__(self, wishes: UpgradeRequest) -> None:
@@ -167,7 +167,7 @@ class Path(Chain):
         self._then(rehearsal)
 
     def finish(self) -> None:
-        """Add what comes after the looks: the question, the exchange, the soak, and the end."""
+        """Add the tasks after preflight and rehearsal: the question, the exchange, the soak, and the end."""
         approve = self._approve()
         back_up = self._step("back_up", Stage.READY)
         patience = self._wishes.stream.stop_grace + _STARTING
@@ -200,7 +200,7 @@ class Path(Chain):
                 dry_run=wishes.dry_run,
                 approval={"begin": wishes.approval["begin"]},
                 **wishes.for_questions,
-                # A rehearsal that was not needed is skipped; one that failed ends it here.
+                # An unneeded rehearsal is skipped, and a failed rehearsal ends the run here.
                 trigger_rule=TriggerRule.NONE_FAILED,
             )
         )
@@ -272,13 +272,13 @@ def upgrade_in_place(
     group_id: str = "upgrade",
 ) -> TaskGroup:
     """
-    Upgrade a stream to another runtime, script or configuration, and roll it back if it is no good.
+    Upgrade a stream to another runtime, script or configuration, and roll back a failed upgrade.
 
     In a dag with ``params=upgrade_params(stream)`` the user who starts a run chooses; a dag without
     them gives the options. By default it is a dry run.
 
     :param stream: The stream, as its keep-alive dag has it.
-    :param options: What is asked of the upgrade.
+    :param options: Without them the form decides.
     :param connections: How its tasks reach Spark, the home and the backups.
     :param group_id: Prefix of the tasks.
     :raises SpecError: an argument is of another kind.
@@ -331,11 +331,11 @@ def rolling_restart(
     Spark, is refused.
 
     :param stream: The stream, as its keep-alive dag has it.
-    :param options: What is asked of the restart.
-    :param size: Changes of what it runs with; see ``rescale``.
+    :param options: Without them the form decides.
+    :param size: Changes of the size; see ``rescale``.
     :param connections: How its tasks reach Spark, the home and the backups.
     :param group_id: Prefix of the tasks.
-    :raises SpecError: options or a size that cannot be, as far as they are no templates.
+    :raises SpecError: an option or a size is wrong; the task checks templates.
     """
     check_sizes(stream, size or {})
     conf = chosen(options.conf, form.FROM_FORM["conf"])
@@ -386,7 +386,7 @@ def rescale(
 
 
 def chosen(given: Any, from_form: Any) -> Any:
-    """Return what the author says, or the template that leaves it to the form."""
+    """Return the author's value, or the template of the form without one."""
     return from_form if given is None else given
 
 

@@ -1,12 +1,12 @@
 """
-The codes of the findings that a user accepts: in a form, in the options of a change, or for an operator.
+Codes of findings that a user accepts in a form, in the options of a change, or for an operator.
 
 A finding that is not accepted refuses the change. Its remedy names the code.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from airflow_streaming.exceptions import SpecError
@@ -20,9 +20,21 @@ REPLAY: Final = "rollback.replay"
 NO_ROLLBACK: Final = "rollback.none"
 """The new deployment cannot be rolled back once it has written."""
 STEPS_BACK: Final = (OLDER_SPARK, OLDER_SCRIPT, DROPPED_CONF)
-"""Steps back from the live deployment. A cutover has these alone: its way back is the kept blue."""
-OF_UPGRADE: Final = (*STEPS_BACK, REPLAY, NO_ROLLBACK)
+"""Steps back from the live deployment. A cutover has no other code: the kept blue is its rollback."""
+BY_AUTHOR: Final = (REPLAY, NO_ROLLBACK)
+"""Codes that a run accepts only where ``FormPolicy.accept`` has them."""
+OF_UPGRADE: Final = (*STEPS_BACK, *BY_AUTHOR)
 """Codes of an upgrade in place and of a restart."""
+
+
+def codes_in(accept: Iterable[str] | str) -> frozenset[str]:
+    """
+    Return the codes of a list, or of a text with commas.
+
+    :param accept: Not checked.
+    """
+    given = accept.split(",") if isinstance(accept, str) else accept
+    return frozenset(text for code in given if (text := str(code).strip()))
 
 
 def accepted_codes(
@@ -34,8 +46,7 @@ def accepted_codes(
     :param accept: A list, or a text with commas.
     :raises SpecError: a code is unknown.
     """
-    given = accept.split(",") if isinstance(accept, str) else accept
-    codes = frozenset(code.strip() for code in given if code.strip())
+    codes = codes_in(accept)
     if unknown := sorted(codes - set(acceptable)):
         raise SpecError(f"accept has {unknown[0]!r:.80}; give {', '.join(acceptable)}.")
     return codes
@@ -45,12 +56,15 @@ def check_accepted(
     accept: Sequence[str] | str | None, acceptable: Sequence[str] = OF_UPGRADE
 ) -> None:
     """
-    Check the codes that an author has written out; those of a template are checked by the task.
+    Check the codes that an author has written out. The task checks the codes of a template.
 
     :raises SpecError: a code is unknown.
     """
-    if accept is None or is_filled_in(accept):
-        return
-    given = [accept] if isinstance(accept, str) else accept
-    if not any(is_filled_in(code) for code in given):
+    if accept is not None and is_written_out(accept):
         accepted_codes(accept, acceptable)
+
+
+def is_written_out(accept: Iterable[str] | str) -> bool:
+    """Tell whether no template and no result of a task is among the codes."""
+    given = [accept] if isinstance(accept, str) or is_filled_in(accept) else accept
+    return not any(map(is_filled_in, given))

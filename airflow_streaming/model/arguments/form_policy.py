@@ -8,6 +8,7 @@ positive rule of its field, or the task fails before anything is fetched.
 
 from __future__ import annotations
 
+import itertools
 import posixpath
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -16,6 +17,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.arguments.accepted import BY_AUTHOR, codes_in
 from airflow_streaming.model.arguments.fields import check_values, is_template, named_fields
 from airflow_streaming.model.spark.conf import conf_text, redact
 from airflow_streaming.model.spark.plain_settings import why_not_plain
@@ -32,6 +34,7 @@ class FieldRule(StrEnum):
     RUNTIME = "runtimes"
     CONF = "conf"
     PLACE = "places"
+    ACCEPT = "accept"
     AUTHORS = "fields"
     """Only the author gives it, unless ``fields`` names it."""
 
@@ -40,6 +43,7 @@ RULES: Final[Mapping[str, FieldRule]] = {
     **dict.fromkeys(("application", "script"), FieldRule.APPLICATION),
     **dict.fromkeys(("runtime", "to_runtime"), FieldRule.RUNTIME),
     "conf": FieldRule.CONF,
+    "accept": FieldRule.ACCEPT,
     **dict.fromkeys(
         ("home", "output", "checkpoint", "store", "backup_store", "to"), FieldRule.PLACE
     ),
@@ -63,7 +67,6 @@ RULES: Final[Mapping[str, FieldRule]] = {
                 "way",
                 "start",
                 "level",
-                "accept",
                 "reason",
             ),
             *("is_dry_run", "approval", "prewarm"),
@@ -99,6 +102,8 @@ class FormPolicy:
         ``spark.sql.extensions``, ``spark.kubernetes.``.
     :param places: Folders or URIs; a home, an output, a checkpoint or a store of backups at or below one may
         be typed. A home means code for users who can write there.
+    :param accept: Codes of findings that a run may accept beside the steps back (``live.*``):
+        ``rollback.replay``, ``rollback.none``.
     :param fields: More fields that a run may give with any value, e.g. ``application_args``. Means code for
         ``application``, ``script``, ``conf``, ``env``, ``py_files``, ``jars``, ``packages``, ``files``,
         ``home`` and for connections.
@@ -109,6 +114,7 @@ class FormPolicy:
     runtimes: Sequence[str] | None = None
     conf: Sequence[str] = ()
     places: Sequence[str] = ()
+    accept: Sequence[str] = ()
     fields: Sequence[str] = ()
 
     def means_code(self, field: str) -> bool:
@@ -118,13 +124,24 @@ class FormPolicy:
 
     def __post_init__(self) -> None:
         check_values(self)
-        given = (*self.applications, *(self.runtimes or ()), *self.conf, *self.places, *self.fields)
-        for text in given:
+        given = (
+            self.applications,
+            self.runtimes or (),
+            self.conf,
+            self.places,
+            self.accept,
+            self.fields,
+        )
+        for text in itertools.chain(*given):
             if is_template(text) or not text.strip():
                 raise SpecError(
                     f"FormPolicy has {text!r:.80}, which is empty or a template. Write the value out: a run "
                     "must not widen its own rights."
                 )
+        if unknown := sorted(set(self.accept) - set(BY_AUTHOR)):
+            raise SpecError(
+                f"FormPolicy.accept has {unknown[0]!r:.80}; give {', '.join(BY_AUTHOR)}."
+            )
         for name in self.fields:
             if name not in RULES:
                 raise SpecError(
@@ -239,6 +256,18 @@ def _conf(policy: FormPolicy, given: RunValue) -> Iterator[Refusal]:
             )
 
 
+def _accept(policy: FormPolicy, given: RunValue) -> Iterator[Refusal]:
+    texts = given.value if isinstance(given.value, Iterable) else str(given.value)
+    for code in sorted(codes_in(texts) & set(BY_AUTHOR) - set(policy.accept)):
+        yield Refusal(
+            name=given.field,
+            value=code,
+            source=given.source,
+            why="only the DAG's author accepts it",
+            option=FieldRule.ACCEPT,
+        )
+
+
 def _authors(policy: FormPolicy, given: RunValue) -> Iterator[Refusal]:
     del policy
     yield _refusal(given, FieldRule.AUTHORS, "only the DAG's author gives it")
@@ -250,6 +279,7 @@ _JUDGES: Final[Mapping[FieldRule, Callable[[FormPolicy, RunValue], Iterator[Refu
     FieldRule.RUNTIME: _runtime,
     FieldRule.CONF: _conf,
     FieldRule.PLACE: _place,
+    FieldRule.ACCEPT: _accept,
     FieldRule.AUTHORS: _authors,
 }
 

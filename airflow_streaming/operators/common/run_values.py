@@ -98,7 +98,7 @@ def refusal_text(task_id: str, refused: Sequence[Refusal]) -> str:
 
 def unrendered(written: Iterable[Any], templates: Templates) -> str:
     """
-    Return a text that looks like a template and is none by the DAG's Jinja settings; empty without one.
+    Return a text with ``{{`` or ``{%`` that the DAG's Jinja settings leave unchanged; empty without one.
 
     The forms of this provider are written with ``{{ }}``. A DAG with other delimiters would use their text.
     """

@@ -1,9 +1,8 @@
 """
-What a template may name, by the Jinja settings of the task's DAG.
+Names that a template may use, by the Jinja settings of the task's DAG.
 
-A DAG chooses its own delimiters, line statements, extensions, macros and filters, and a task its own
-endings of template files. So a text is parsed as Airflow will render it, and nothing is concluded from
-its characters.
+A DAG has its own delimiters, line statements, extensions, macros and filters, and a task its own
+endings of template files. A text is parsed as Airflow will render it. Its characters prove nothing.
 """
 
 from __future__ import annotations
@@ -41,26 +40,31 @@ _UNSEEN: Final = (
     jinja2.nodes.ImportedName,
     jinja2.nodes.InternalName,
 )
+_TEXT: Final = (jinja2.nodes.Template, jinja2.nodes.Output, jinja2.nodes.TemplateData)
+_CALLED_BY_NAME: Final = (jinja2.nodes.Filter, jinja2.nodes.Test)
+_USUAL: Final = jinja2.sandbox.SandboxedEnvironment(autoescape=True)
 
 
 class Templates:
     """
     Reads the templates of a task's fields.
 
-    :param environment: What Airflow renders the fields with.
-    :param endings: The task's ``template_ext``: a text that ends so names a file with a template.
+    :param environment: Airflow renders the fields with it.
+    :param endings: The task's ``template_ext``. A text with such an ending names a file with a template.
     """
 
     def __init__(self, environment: jinja2.Environment, endings: Sequence[str] = ()) -> None:
         self._environment, self._endings = environment, tuple(endings)
 
     def is_constant(self, text: str) -> bool:
-        """Tell whether a text is rendered as it is, in every run."""
+        """Tell whether Jinja leaves a text unchanged in every run; ends of lines may differ."""
         tree = self._parsed(text)
-        return tree is not None and all(
-            isinstance(node, jinja2.nodes.Output | jinja2.nodes.TemplateData)
-            for node in tree.find_all(jinja2.nodes.Node)
-        )
+        if tree is None or any(
+            not isinstance(node, _TEXT) for node in tree.find_all(jinja2.nodes.Node)
+        ):
+            return False
+        kept = "".join(node.data for node in tree.find_all(jinja2.nodes.TemplateData))
+        return kept.splitlines() == text.splitlines()
 
     def is_authors(self, text: str) -> bool:
         """Tell whether a text is rendered from the author's words and trusted names only."""
@@ -89,18 +93,10 @@ class Templates:
 
     def _sees_context(self, node: Any) -> bool:
         """Tell whether the author's own filter or test gets the whole context of the run."""
-        is_filter = isinstance(node, jinja2.nodes.Filter)
-        known, usual = (
-            (self._environment.filters, _USUAL.filters)
-            if is_filter
-            else (self._environment.tests, _USUAL.tests)
-        )
-        found = known.get(node.name)
-        return found is not None and found is not usual.get(node.name) and _gets_context(found)
-
-
-_CALLED_BY_NAME: Final = (jinja2.nodes.Filter, jinja2.nodes.Test)
-_USUAL: Final = jinja2.sandbox.SandboxedEnvironment(autoescape=True)
+        kind = "filters" if isinstance(node, jinja2.nodes.Filter) else "tests"
+        found = getattr(self._environment, kind).get(node.name)
+        usual = getattr(_USUAL, kind).get(node.name)
+        return found is not None and found is not usual and _gets_context(found)
 
 
 def _gets_context(function: Any) -> bool:

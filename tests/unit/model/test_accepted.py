@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from airflow_streaming.model.arguments.accepted import (
     STEPS_BACK,
     accepted_codes,
 )
+from airflow_streaming.model.arguments.form_policy import FormPolicy
 from airflow_streaming.operators.cutover_preflight import CutoverPreflightOperator
 from airflow_streaming.operators.upgrade_preflight import UpgradePreflightOperator
 from airflow_streaming.options import CutoverOptions, RestartOptions, UpgradeOptions
@@ -82,12 +84,17 @@ def test_each_form_offers_the_codes_of_its_change() -> None:
         "cutover": cutover_params(SPEC),
     }
 
-    assert {name: form["accept"].schema["examples"] for name, form in forms.items()} == {
-        "upgrade": list(OF_UPGRADE),
-        "rescale": list(OF_UPGRADE),
-        "cutover": list(STEPS_BACK),
-    }
-    assert all(form["accept"].resolve() == [] for form in forms.values())
+    for form in forms.values():
+        assert form["accept"].schema["examples"] == list(STEPS_BACK)
+        assert form["accept"].resolve() == []
+
+
+def test_a_form_offers_the_codes_of_a_rollback_where_the_author_lets_a_run_accept_them() -> None:
+    policy = FormPolicy(accept=["rollback.replay"])
+    spec = replace(SPEC, form_policy=policy)
+    for form in (upgrade_params(spec), rescale_params(form_policy=policy)):
+        assert form["accept"].schema["examples"] == [*STEPS_BACK, "rollback.replay"]
+    assert cutover_params(spec)["accept"].schema["examples"] == list(STEPS_BACK)
 
 
 @pytest.mark.parametrize("old", ["accept_replay", "needs_rollback"])

@@ -48,6 +48,10 @@ def judged(
         ("files", "/etc/passwd", "fields"),
         ("conn_id", "other", "fields"),
         ("a_field_of_tomorrow", "x", "fields"),
+        ("accept", "rollback.none", "accept"),
+        ("accept", "live.older_spark, rollback.replay", "accept"),
+        ("accept", ["rollback.replay"], "accept"),
+        ("accept", {"rollback.none": True}, "accept"),
     ],
 )
 def test_a_value_that_may_bring_code_is_refused_with_the_option_that_accepts_it(
@@ -65,6 +69,8 @@ def test_a_value_that_may_bring_code_is_refused_with_the_option_that_accepts_it(
         ("conf", {"spark.executor.memory": "4g", "spark.sql.shuffle.partitions": 16}),
         ("conf", {"spark.executor.memory": None}),
         ("runtime", "spark-4.3"),
+        ("accept", "live.older_spark, live.dropped_conf"),
+        ("accept", ["sink_gap"]),
         *((field, empty) for field in RULES for empty in (None, "", " ", "None", "null")),
         *((field, {}) for field in ("conf", "env")),
         *((field, "x") for field, rule in RULES.items() if rule is FieldRule.DATA),
@@ -77,6 +83,7 @@ def test_data_and_fields_that_were_left_empty_are_accepted(field: str, value: An
 @pytest.mark.parametrize(
     ("policy", "field", "value", "other"),
     [
+        ({"accept": ["rollback.replay"]}, "accept", "rollback.replay", "rollback.none"),
         ({"applications": ["s3://b/jobs"]}, "application", "s3://b/jobs/x.py", "s3://b/x.py"),
         ({"places": ["/srv"]}, "home", "/srv/streams", "/etc"),
         ({"runtimes": ["spark-4.3"]}, "runtime", "spark-4.3", "spark-3.5"),
@@ -174,3 +181,9 @@ def test_through_which_fields_a_run_may_bring_code() -> None:
     assert policy.means_code("conf")
     assert not NOTHING_LISTED.means_code("application")
     assert not NOTHING_LISTED.means_code("conf")
+
+
+@pytest.mark.parametrize("code", ["live.older_spark", "rollback", "rollback."])
+def test_the_author_opens_codes_of_a_rollback_only(code: str) -> None:
+    with pytest.raises(SpecError, match=r"FormPolicy\.accept has .*; give rollback\.replay"):
+        FormPolicy(accept=[code])

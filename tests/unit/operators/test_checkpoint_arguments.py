@@ -78,7 +78,7 @@ def restore(**given: Any) -> Callable[[], object]:
         pytest.param(restore(backup_id="../x"), "backup_id is", id="a restore of another folder"),
         pytest.param(restore(to="rel/new"), "is relative", id="a relative target"),
         pytest.param(
-            restore(accept="query_mising"), "accept has query_mising", id="a typing error"
+            restore(accept="query_mising"), "accept has 'query_mising'", id="a typing error"
         ),
         pytest.param(restore(accept=["target_not_empty"]), "accept has", id="never acceptable"),
         pytest.param(

@@ -94,7 +94,9 @@ def test_a_copy_is_restored_to_an_empty_place(stream: World, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        pytest.param({"accept": "driver_alive"}, "accept has driver_alive", id="what is accepted"),
+        pytest.param(
+            {"accept": "driver_alive"}, "accept has 'driver_alive'", id="what is accepted"
+        ),
         pytest.param({"backup_id": "20200101"}, "no backup '20200101'", id="the backup"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from airflow_streaming.gates.rehearsal import Rehearsed
 from airflow_streaming.model.spark.plan import QueryPlan, ScriptPlan, SinkPlan
 from airflow_streaming.operators.common.gate import fail_if_refused
 from airflow_streaming.operators.gate import ChangeGateOperator, SparkVersionGateOperator, by_query
-from airflow_streaming.operators.rehearsal import RehearsalOperator
+from airflow_streaming.operators.rehearsal import RehearsalOperator, bounds_of
 from tests.unit.checkpoints.restoring import run_batches
 from tests.unit.world import World
 
@@ -196,10 +197,8 @@ def test_a_gate_that_could_never_answer_is_refused_when_the_dag_is_parsed(
 @pytest.mark.parametrize(
     ("batches", "replays", "expected"), [(5, False, 5), ("3", False, 3), ("0", True, 1)]
 )
-def test_a_rehearsal_is_bounded_by_batches(
-    batches: Any, replays: bool, expected: int, world: World
-) -> None:
-    bounds = RehearsalOperator(task_id="try", stream=world.spec(), batches=batches).bounds()
+def test_a_rehearsal_is_bounded_by_batches(batches: Any, replays: bool, expected: int) -> None:
+    bounds = bounds_of(batches, timedelta(minutes=10))
 
     assert (bounds.batches, bounds.replay_only) == (expected, replays)
 

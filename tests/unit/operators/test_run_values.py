@@ -19,12 +19,14 @@ from airflow_streaming.model.arguments.form_policy import RULES, FormPolicy
 from airflow_streaming.operators.common.run_values import (
     RunValuesTask,
     run_values,
+    unrendered,
 )
-from airflow_streaming.operators.common.templates import DEFAULT
+from airflow_streaming.operators.common.templates import DEFAULT, Templates
 from airflow_streaming.operators.gate import ChangeGateOperator
 from airflow_streaming.operators.rehearsal import RehearsalOperator
 from airflow_streaming.operators.restore import CheckpointVerifyOperator
 from airflow_streaming.operators.stream import SparkStreamOperator
+from airflow_streaming.options import UpgradeOptions
 from airflow_streaming.orchestration.stream_dags import stream_dags
 from airflow_streaming.spec import StreamSpec
 from tests.unit.fuzz.test_public_arguments import PUBLIC, is_task
@@ -103,6 +105,35 @@ def test_no_form_brings_a_script(
     task.stream = replace(SPEC, home=str(tmp_path / "home"))
     with pytest.raises(AirflowFailException, match=r"FormPolicy\(applications=...\)"):
         render(task, application=application)
+
+
+PREFLIGHTS: Final = tuple(name for name in TASKS if name.endswith("preflight"))
+
+
+@pytest.mark.parametrize("name", PREFLIGHTS)
+@pytest.mark.parametrize("code", ["rollback.replay", "rollback.none"])
+def test_no_form_gives_up_a_rollback(name: str, code: str, dags: dict[str, DAG]) -> None:
+    with pytest.raises(AirflowFailException, match=r"nothing was done") as error:
+        render(task_of(name, dags), accept=["live.older_spark", code])
+    assert f"accept is '{code}'" in str(error.value)
+    assert "FormPolicy(accept=...)" in str(error.value)
+
+
+@pytest.mark.parametrize("name", PREFLIGHTS)
+def test_steps_back_of_a_form_reach_the_preflight(name: str, dags: dict[str, DAG]) -> None:
+    task = render(task_of(name, dags), accept=["live.older_spark", "live.dropped_conf"])
+    assert task.accept == "live.older_spark,live.dropped_conf"
+
+
+def test_the_author_gives_up_a_rollback_in_the_options_or_lets_a_run_do_so() -> None:
+    code = "rollback.replay"
+    preflight = "orders_upgrade:upgrade.preflight"
+    own = stream_dags(SPEC, upgrade=UpgradeOptions(accept=[code, "{{ var.value.root }}"]))
+    assert render(task_of(preflight, own)).accept == [code, "/srv"]
+    opened = stream_dags(replace(SPEC, form_policy=FormPolicy(accept=[code])))
+    assert render(task_of(preflight, opened), accept=[code]).accept == code
+    with pytest.raises(AirflowFailException, match=r"rollback\.none"):
+        render(task_of(preflight, opened), accept=[code, "rollback.none"])
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -444,3 +475,10 @@ def test_conf_and_switches_of_a_form_are_the_same_in_native_form(
     again.render_template_as_native_obj = is_native
     with pytest.raises(AirflowFailException, match="nothing was done"):
         render(again, conf={"spark.plugins": "evil.Plugin"})
+
+
+@pytest.mark.parametrize("ending", ["", "\n", "\r\n", " x"])
+def test_a_text_that_jinja_changes_is_rendered_and_one_that_it_keeps_is_not(ending: str) -> None:
+    angles = Templates(jinja2.Environment(autoescape=True, **ANGLES))
+    assert unrendered(["{{ params.x }}" + ending], angles)
+    assert unrendered(["{% raw %}{{ ds }}{% endraw %}" + ending], DEFAULT) == ""
