@@ -1,9 +1,9 @@
 """
 Comparing the topics of two lanes, with ``confluent-kafka`` in the process that asks.
 
-No Spark is started and no connector is needed: a topic is a log with known ends, so the records between two
-offsets are read once, and a record that the other lane lacks is looked for in what came later. The module reads
-only; it commits no offsets and joins no group of the stream.
+A comparison starts no Spark and needs no connector. It reads the records between two offsets of each topic once,
+and searches newer records for a record that the other lane lacks. It commits no offsets and joins no consumer
+group of the stream.
 """
 
 from __future__ import annotations
@@ -27,34 +27,37 @@ from airflow_streaming.model.records.cutover import CompareTerms
 from airflow_streaming.model.spark.failures import presentable
 
 LOOKS: Final = 6
-"""Looks at the newest records for those that one lane lacks."""
+"""Number of later looks for records that one lane lacks."""
 PAUSE: Final = 5.0
-"""Seconds between them."""
+"""Seconds before each later look."""
 MOST_RECORDS: Final = 2_000_000
 """Records of one topic that are read; each takes some 300 bytes, and librdkafka buffers up to 64 MiB for each topic."""
 _SILENCE: Final = 30.0
 """Seconds without a record, before the end of the range, after which the broker counts as silent."""
 _OVERLAP: Final = timedelta(hours=1)
-"""How far before the range blue is searched for records that green has; their times are those of two producers."""
+"""Each topic is read from this long before the range: two producers give one record two times."""
+_SERVERS: Final = "kafka.bootstrap.servers"
 _PREFIX: Final = "kafka."
 _OF_SPARK: Final = frozenset({"kafka.group.id", "kafka.sasl.jaas.config"})
 
 
 class Unreadable(Exception):
-    """A topic cannot be read; says why."""
+    """A topic cannot be read; the message has the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRange:
     """
-    From when on the records of a topic count.
+    A topic, and the time from which its records are compared.
 
-    :param topic: Its name.
+    :param topic: Name of the topic.
     :param since: Records that were produced from this time on must be in the other lane too; ``None`` for all.
+    :param read_since: The other lane may have records from this time on, e.g. after a replay. Default: ``since``.
     """
 
     topic: str
     since: datetime | None = None
+    read_since: datetime | None = None
 
 
 def compare_topics(
@@ -66,11 +69,11 @@ def compare_topics(
     sleep: Callable[[float], None] = time.sleep,
 ) -> CompareReport:
     """
-    Compare two topics; the ends are taken when it begins.
+    Compare the records that two topics have when the comparison begins.
 
-    :param terms: With the broker in ``options``, as Spark's Kafka source names it.
-    :param timeout: After this the comparison ends and proves nothing.
-    :return: Always a report: a topic that cannot be read is inconclusive, with the reason.
+    :param terms: With the broker in ``options``, by the names of Spark's Kafka source.
+    :param timeout: A longer comparison ends and is inconclusive.
+    :return: A report in every case. It is inconclusive, with the reason, where a topic cannot be read.
     """
     at, begun = datetime.now(UTC), time.monotonic()
     asked = ComparisonRequest(terms=terms, blue=blue.topic, green=green.topic)
@@ -97,19 +100,14 @@ def _compared(
         one.read(required=True)
         other.read(required=True)
         looks = 0
-        lacks_green, lacks_blue = other.side.lacks(one.side), one.side.lacks(other.side)
-        while (lacks_green or lacks_blue) and looks < LOOKS:
+        while looks < LOOKS and (other.side.lacks(one.side) or one.side.lacks(other.side)):
             looks += 1
             sleep(PAUSE)
             one.read(required=False)
             other.read(required=False)
-            lacks_green = {d: key for d, key in lacks_green.items() if d not in other.side.seen}
-            lacks_blue = {d: key for d, key in lacks_blue.items() if d not in one.side.seen}
         return TopicFindings(
             blue=one.side,
             green=other.side,
-            lacks_blue=lacks_blue,
-            lacks_green=lacks_green,
             looks=looks,
             offsets=(one.offsets("Blue"), other.offsets("Green")),
         )
@@ -117,7 +115,7 @@ def _compared(
 
 @dataclass(slots=True)
 class _Partition:
-    """Where a partition is read: the first offset that counts, its end, and the next offset."""
+    """Offsets of a partition: the first compared record, the end, and the next record to read."""
 
     first: int
     end: int
@@ -125,7 +123,7 @@ class _Partition:
 
 
 class _Reader:
-    """Reads one topic from a position on, as far as it goes at each call."""
+    """Reads one topic from its range on, to the present end at each call."""
 
     def __init__(self, terms: CompareTerms, asked: TopicRange, deadline: float) -> None:
         self.side = TopicSide(topic=asked.topic)
@@ -147,7 +145,7 @@ class _Reader:
         self._consumer.close()
 
     def offsets(self, lane: str) -> str:
-        """Return the range that was compared, in a sentence."""
+        """Return the compared range as a sentence."""
         told = ", ".join(
             f"{n}: {first} to {end}" for n, (first, end) in sorted(self._ranges.items())
         )
@@ -155,7 +153,7 @@ class _Reader:
 
     def read(self, *, required: bool) -> None:
         """
-        Read to the end that the topic has now.
+        Read to the present end of the topic.
 
         :param required: The records must be in the other lane too.
         :raises Unreadable: the broker cannot be reached, or the topic has too many records.
@@ -237,31 +235,32 @@ class _Reader:
             low, high = self._consumer.get_watermark_offsets(where, timeout=_SILENCE)
             found[number] = _Partition(first=low, end=high, next=low)
         if asked.since is not None:
-            for first, since in ((True, asked.since), (False, asked.since - _OVERLAP)):
-                for number, offset in self._at(asked.topic, found, since).items():
-                    one = found[number]
-                    at = one.end if offset < 0 else offset
-                    one.first, one.next = (at, one.next) if first else (one.first, at)
+            first = self._at(asked.topic, found, asked.since)
+            begin = (asked.read_since or asked.since) - _OVERLAP
+            overlap = self._at(asked.topic, found, begin)
+            for number, one in found.items():
+                one.first, one.next = first[number], overlap[number]
         return found
 
     def _at(
         self, topic: str, partitions: Mapping[int, _Partition], since: datetime
     ) -> dict[int, int]:
+        """Return the first offset of each partition from a time on; the end where no record is that new."""
         moment = int(since.timestamp() * 1000)
         asked = [self._library.TopicPartition(topic, n, moment) for n in partitions]
         found = self._consumer.offsets_for_times(asked, timeout=_SILENCE)
-        return {one.partition: one.offset for one in found}
+        return {
+            one.partition: partitions[one.partition].end if one.offset < 0 else one.offset
+            for one in found
+        }
 
     def _says(self, err: Exception) -> str:
         servers = self._terms.options.get(_SERVERS, "")
         return f"Topic {self.side.topic!r} on {servers} cannot be read: {presentable(str(err))}"
 
 
-_SERVERS: Final = "kafka.bootstrap.servers"
-
-
 def _settings(options: Mapping[str, str]) -> dict[str, str]:
-    """Return librdkafka's settings of Spark's ``kafka.`` options."""
+    """Return the librdkafka settings for Spark's ``kafka.`` options."""
     own = {
         key.removeprefix(_PREFIX): value
         for key, value in options.items()

@@ -223,6 +223,11 @@ class Plans(StreamFolder):
                     found[query] = plan
         return [found[query] for query in sorted(found)]
 
+    def first_epoch(self, deployment: int) -> Epoch | None:
+        """Return the first epoch of a deployment; ``None`` before its first launch."""
+        numbers = list(self._epochs_of(deployment))
+        return self._numbered(Epoch, numbers[-1]) if numbers else None
+
     def _epochs_of(self, deployment: int) -> Iterator[int]:
         """Yield the numbers of a deployment's epochs, newest first."""
         for number in reversed(self._numbers_of(Epoch)):

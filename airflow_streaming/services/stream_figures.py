@@ -11,7 +11,7 @@ from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.supervision.stream_status import Standing, StreamStatus
 
 UNITS: Final = ("records", "files", "bytes")
-"""Units in which sources report what they hold unread."""
+"""Units in which sources report their backlog."""
 _DOWN: Final = frozenset({*Standing, *(state.value for state in ENDED)})
 """Standings without a driver, of which the last batch's rates tell nothing."""
 
@@ -24,7 +24,7 @@ class StreamFigures:
     :param input_rate: Rows per second that arrive, of all queries; 0 of a stream that waits for data.
     :param processing_rate: Rows per second that the newest batches processed.
     :param batch_ms: Duration of the longest newest batch, in milliseconds.
-    :param backlog: What all sources hold unread, by unit; a source that several queries read counts once.
+    :param backlog: Unread data of all sources, by unit; a source that several queries read counts once.
     :param watermark_delay_s: Of the query that is furthest behind, in seconds.
     """
 
@@ -55,7 +55,7 @@ def figures_of(status: StreamStatus) -> StreamFigures:
 
 
 def backlog_of_sources(latest: Sequence[BatchProgress]) -> dict[str, float | None]:
-    """Return what all sources hold unread; of a source that several queries read, the most."""
+    """Return the backlog of all sources; of a source that several queries read, the largest."""
     return {unit: _unread(latest, f"backlog_{unit}") for unit in UNITS}
 
 

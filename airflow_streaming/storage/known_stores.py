@@ -1,9 +1,9 @@
 """
-The backup stores that a home has used, and the id by which a store is known again.
+The ids of backup stores, and the records of the stores that a home has used.
 
-An unmounted volume looks like an empty place, and a wrong one may hold another store. A task that made a store
-there would write full backups beside the real ones, and no user would notice. So a store has an id, and a home
-remembers the id of each store that its tasks have written to.
+An unmounted volume looks like an empty folder, and a wrong volume may hold another store. A task that created a
+store there would write full backups beside the real backups, and no user would notice. Each store has an id, and
+a home records the id of each store that its tasks have written to.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class StoreMark(Record):
     """
     Mark of a backup store.
 
-    :param id: Random, so that every store has another one.
+    :param id: Random and unique.
     """
 
     KIND: ClassVar[str] = "backup-store"
@@ -42,11 +42,11 @@ class StoreMark(Record):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownStore(Record):
     """
-    A backup store that a home has used.
+    A backup store of a home.
 
-    :param uri: As it was given first.
+    :param uri: URI of the first use, in the spelling of its caller.
     :param id: See ``StoreMark``.
-    :param since: When it was used first.
+    :param since: Time of the first use.
     """
 
     KIND: ClassVar[str] = "known_backup_store"
@@ -71,7 +71,7 @@ def id_in(mark: bytes) -> str | None:
 
 def known_store(home: Store, uri: str) -> KnownStore | None:
     """
-    Return the record of the store in a place; ``None`` when no task of the home wrote there.
+    Return the record of the store under a URI; ``None`` when no task of the home has written there.
 
     :raises RecordError: the record is damaged.
     :raises HomeUnavailable: the home cannot be read.
@@ -111,24 +111,24 @@ def remember(home: Store, uri: str, store_id: str) -> None:
 
 def check_present(home: Store, known: KnownStore, mark: bytes | None) -> None:
     """
-    Do nothing when the store that a home knows is in its place.
+    Do nothing when the known store is under its URI.
 
-    :param mark: The mark that is there now; ``None`` for none.
-    :raises BackupStoreMissing: it is not.
+    :param mark: Present content of the mark; ``None`` for an empty place.
+    :raises BackupStoreMissing: the store is missing, or another store is there.
     """
     if problem := absence(known, mark):
         raise BackupStoreMissing(
-            f"{problem} Its volume is not mounted here, or path, bucket or host are others: bring it "
-            "back, then try again. Nothing was written. Only if its backups are given up: delete "
-            f"{join(home.uri, _path(known.uri))}. The next backup then makes a new store."
+            f"{problem} Its volume is not mounted here, or path, bucket or host have changed. Nothing was "
+            "written. Bring the store back and try again. To abandon its backups, delete "
+            f"{join(home.uri, _path(known.uri))}; the next backup then creates a new store."
         )
 
 
 def absence(known: KnownStore, mark: bytes | None) -> str:
-    """Return that the store which a home knows is not in its place; empty when it is there."""
+    """Return a sentence on a known store that is not under its URI; empty when it is there."""
     used = f"this home has written backups since {known.since:%Y-%m-%d}"
     if mark is None:
-        return f"There is no backup store at {known.uri}, where {used}."
+        return f"The backup store at {known.uri} is missing, where {used}."
     if id_in(mark) not in (known.id, None):
         return f"Another backup store is at {known.uri}, where {used}."
     return ""
@@ -144,6 +144,6 @@ def _parsed(home: Store, path: str, data: bytes) -> KnownStore:
         return KnownStore.from_bytes(data)
     except RecordError as err:
         raise RecordError(
-            f"{join(home.uri, path)} cannot be read: {err} It says which backup store the home uses. "
+            f"{join(home.uri, path)} cannot be read: {err} The file records a backup store of the home. "
             "Delete it if the store is in its place; the next backup writes it again."
         ) from err

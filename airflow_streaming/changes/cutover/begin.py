@@ -14,7 +14,6 @@ import contextlib
 import logging
 import os
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
@@ -70,12 +69,11 @@ from airflow_streaming.model.spark.plan import QueryPlan, ScriptPlan
 from airflow_streaming.model.uris import is_local, join, local_path
 from airflow_streaming.spark_jobs.plan_mode import plan_script
 from airflow_streaming.spark_jobs.shared_spark import SharedSpark
+from airflow_streaming.storage.one_look import look_at_each
 
 log: Final = logging.getLogger(__name__)
 _EARLIER: Final = 5
 """Deployments of green's lane whose plans are read, the newest ones."""
-_READERS: Final = 16
-"""Streams of the home whose plans are read at once; on an object store each takes some five requests."""
 
 
 class Deploying:
@@ -335,8 +333,7 @@ def plans_of_others(home: Home, stream: str) -> dict[str, Sequence[QueryPlan] | 
     :raises HomeUnavailable: the home cannot be read.
     """
     lanes = [name for name in home.streams() if base_of(name) != stream]
-    with ThreadPoolExecutor(_READERS, thread_name_prefix="plans") as pool:
-        return dict(zip(lanes, pool.map(partial(_plans_of, home), lanes), strict=True))
+    return dict(zip(lanes, look_at_each(home.store, partial(_plans_of, home), lanes), strict=True))
 
 
 def _plans_of(home: Home, lane: str) -> Sequence[QueryPlan] | None:

@@ -1,9 +1,9 @@
 """
-How a cutover is to go: plan, preflight, and the commands it accepts where it stands.
+The plan of a cutover: its terms, its preflight and the checkpoint that green begins with.
 
-The gates are asked about blue's checkpoint as for an upgrade, but their answer counts only as far
-as green begins with it. A start with an empty checkpoint asks nothing of the old one: there the
-findings are the reason for the cutover, and not one against it.
+The gates judge blue's checkpoint as for an upgrade. Their findings count only for the parts of the checkpoint
+that green begins with. Where green begins with an empty checkpoint, the findings on blue's are the reason for
+the cutover and do not refuse it.
 """
 
 from __future__ import annotations
@@ -40,14 +40,51 @@ from airflow_streaming.model.records.cutover_table import CutoverState
 from airflow_streaming.model.records.deployment import Override
 from airflow_streaming.model.records.upgrade import SoakTerms
 
+S = CutoverState
+_BEFORE: Final = "The cutover is aborted before the switch: blue stays, or is started again."
+_BACK: Final = "The cutover is rolled back: consumers are pointed back to blue."
+_STAYS: Final = "Green stays: this is the point of no return."
+_OUTCOMES: Final = {
+    S.ABORTING: _BEFORE,
+    S.ABORTED: "The cutover was aborted before the switch: blue is live.",
+    S.ROLLING_BACK: _BACK,
+    S.ROLLED_BACK: "The cutover was rolled back: blue is live again.",
+    S.FINALIZING: _STAYS,
+    S.FINALIZED: _STAYS,
+    S.RETIRED: "Blue is retired; its lane is free.",
+    S.LIVE: "Green is live.",
+    S.SOAKING: "Green is live.",
+    **dict.fromkeys((S.WARMING, S.DRAINING, S.SWITCHING), "Green becomes live."),
+    **dict.fromkeys((S.CATCHING_UP, S.SHADOWING, S.COMPARING), "Green is measured once more."),
+}
+_OF_SCRIPT: Final = ("plan.", "script.", "live.")
+"""Rules on the new script and deployment; they count for every start of green."""
+_OF_POSITION: Final = ("source.", "checkpoint.")
+"""Rules on the position that green carries over."""
+_STARTS: Final = {
+    Pattern.CARRIED_OVER: StartWay.CARRIED,
+    Pattern.BLUE_GREEN: StartWay.FRESH,
+    None: StartWay.FRESH,
+}
+_CHOSEN: Final = "A user has chosen this start."
+_NOTHING_TO_COPY: Final = "Blue has no committed checkpoint of any of these queries, so green starts with empty checkpoints."
+_BY_GATE: Final = {
+    StartWay.CLONED: "The gates let the new version resume from blue's checkpoint, so green gets a copy "
+    "of it.",
+    StartWay.CARRIED: "The new version cannot resume from blue's checkpoint, which holds no state worth "
+    "keeping, so green takes over blue's position in the sources.",
+    StartWay.FRESH: "The gates do not let the new version resume from blue's checkpoint, so green "
+    "rebuilds its state.",
+}
+
 
 @named_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutoverPlan:
     """
-    How a cutover is to go; the fields are those of ``CutoverTerms``.
+    The terms of a cutover as a DAG gives them; ``CutoverTerms`` describes the fields.
 
-    :param pointers: What consumers follow outside the home, by name, and whether it moves as one.
+    :param pointers: Pointers outside the home, by name, and whether each moves atomically.
     """
 
     ready: ReadyTerms = field(default_factory=ReadyTerms)
@@ -67,10 +104,9 @@ class CutoverPlan:
 
     def check(self, streams: tuple[str, ...]) -> None:
         """
-        Do nothing for a course that streams can take.
+        Do nothing for a plan that fits the streams.
 
-        :raises SpecError: a deadline or a comparison is of something that there is not, or a value
-            is none that there can be.
+        :raises SpecError: a deadline names an unknown state, or a comparison or pointer names another stream.
         """
         states = {state.value for state in DEADLINES}
         odd = sorted(set(self.deadlines) - states)
@@ -79,21 +115,21 @@ class CutoverPlan:
         lost = [name for name in self.pointers if "/" in name and name.split("/")[0] not in streams]
         if lost:
             raise SpecError(
-                f"Pointer {lost[0]!r} is of no stream that switches: {', '.join(streams)}."
+                f"Pointer {lost[0]!r} names a stream outside the cutover of {', '.join(streams)}."
             )
         strangers = sorted({terms.stream for terms in self.compare} - set(streams))
         if strangers:
             raise SpecError(
-                f"A comparison is given for stream {strangers[0]!r}, which is not among those that "
-                f"switch: {', '.join(streams)}."
+                f"A comparison names stream {strangers[0]!r}, outside the cutover of "
+                f"{', '.join(streams)}."
             )
 
     def deadline(self, state: CutoverState) -> timedelta | None:
-        """Return how long a state may last; ``None`` for one that may last for ever."""
+        """Return the longest time in a state; ``None`` for a state without a deadline."""
         return self.deadlines.get(state.value, DEADLINES.get(state))
 
     def terms(self, way: SwitchMethod, pairs: tuple[Pair, ...], key: str) -> CutoverTerms:
-        """Return the terms of a cutover that takes this course; its number is given later."""
+        """Return the terms of a cutover by this plan; the record of the change adds its number."""
         return CutoverTerms(
             change=0,
             way=way,
@@ -113,52 +149,22 @@ class CutoverPlan:
         )
 
 
-S = CutoverState
-_BEFORE: Final = "The cutover is aborted before the switch: blue stays, or is started again."
-_BACK: Final = "The cutover is rolled back: consumers are pointed back to blue."
-_STAYS: Final = "Green stays: this is the point of no return."
-_OUTCOMES: Final = {
-    S.ABORTING: _BEFORE,
-    S.ABORTED: "The cutover was aborted before the switch: blue is live.",
-    S.ROLLING_BACK: _BACK,
-    S.ROLLED_BACK: "The cutover was rolled back: blue is live again.",
-    S.FINALIZING: _STAYS,
-    S.FINALIZED: _STAYS,
-    S.RETIRED: "Blue is retired; its lane is free.",
-    S.LIVE: "Green is live.",
-    S.SOAKING: "Green is live.",
-    **dict.fromkeys((S.WARMING, S.DRAINING, S.SWITCHING), "Green becomes live."),
-    **dict.fromkeys((S.CATCHING_UP, S.SHADOWING, S.COMPARING), "Green is measured once more."),
-}
-
-
 def outcome(state: CutoverState) -> str:
-    """Return what has come of a word, by the state that a cutover is in after it."""
+    """Return the effect of a command as a sentence, by the state of the cutover after the command."""
     return _OUTCOMES.get(state, f"It is {words(state)}.")
-
-
-_OF_SCRIPT: Final = ("plan.", "script.", "live.")
-"""Rules on the new script and deployment, which count whatever green begins with."""
-_OF_POSITION: Final = ("source.", "checkpoint.")
-"""Rules on what a carried-over position rests on."""
-_STARTS: Final = {
-    Pattern.CARRIED_OVER: StartWay.CARRIED,
-    Pattern.BLUE_GREEN: StartWay.FRESH,
-    None: StartWay.FRESH,
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairPreflight:
     """
-    What was found of one stream.
+    The preflight of one stream.
 
-    :param pair: What is to be moved.
-    :param differences: What green changes, configuration key by key.
-    :param gates: What the gates say of continuing from blue's checkpoint.
-    :param ways: Which ways of switching are sound, and what each brings.
-    :param why: Why green begins as it does, in a sentence.
-    :param replay: From when a fresh green must read; ``None`` for one that does not begin fresh.
+    :param pair: Blue and green lane of the stream.
+    :param differences: Changes of green, by configuration key.
+    :param gates: Findings on a resume from blue's checkpoint.
+    :param ways: The sound methods of switching, and the consequences of each.
+    :param why: The reason for green's start, as a sentence.
+    :param replay: Time from which a fresh green must read; ``None`` for every other start.
     :param kept: Values that stay live though the DAG names others.
     """
 
@@ -171,7 +177,7 @@ class PairPreflight:
     kept: tuple[Override, ...] = ()
 
     def deciding(self, way: SwitchMethod) -> GateReport:
-        """Return the findings that decide: those on the start, and those on the way."""
+        """Return the findings that decide, on the start and on the method."""
         found = [*counted(self.gates, self.pair.start), *self.ways.of(way).findings]
         return report_of(found, self.gates.pattern)
 
@@ -179,9 +185,9 @@ class PairPreflight:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutoverPreflight:
     """
-    What was found before a cutover.
+    The preflight of a cutover.
 
-    :param way: How green is to become live.
+    :param way: Method by which green becomes live.
     :param pairs: Every stream; the first leads.
     """
 
@@ -190,7 +196,7 @@ class CutoverPreflight:
 
     @property
     def decision(self) -> GateDecision:
-        """Return what decides over all streams together: all of them move, or none."""
+        """Return the decision for all streams together: all of them switch, or none."""
         return worst(one.deciding(self.way).decision for one in self.pairs)
 
     @property
@@ -207,10 +213,9 @@ class CutoverPreflight:
 
     def to_dict(self) -> dict[str, Any]:
         """
-        Return what the tasks after it need, as JSON.
+        Return the JSON for the later tasks.
 
-        The deployments are left out: their arguments may hold secrets, and a fingerprint is all that
-        is needed to know them again.
+        The fingerprint of a deployment takes the place of the deployment, whose arguments may hold secrets.
         """
         return {
             "way": self.way.value,
@@ -222,9 +227,9 @@ class CutoverPreflight:
 
 def start_by_gate(gates: GateReport) -> StartWay:
     """
-    Return what green best begins with, by what the gates say of blue's checkpoint.
+    Return the start of green by the findings on blue's checkpoint.
 
-    What they do not know is no reason against a copy: green runs beside blue, which is the proof.
+    Unknown findings do not prevent a copy: green runs beside blue and proves itself there.
     """
     if gates.pattern in _STARTS:
         return _STARTS[gates.pattern]
@@ -235,11 +240,11 @@ def chosen_start(
     wanted: StartWay | None, gates: GateReport, queries: Collection[str], absent: Collection[str]
 ) -> tuple[StartWay, str]:
     """
-    Return what green begins with, and why.
+    Return the start of green, and the reason.
 
-    :param wanted: What a user asks for; ``None`` to let the gates say.
+    :param wanted: The start that a user has chosen; ``None`` to decide by the gates.
     :param queries: Names of green's queries.
-    :param absent: Those of them for which blue has no checkpoint with a committed batch.
+    :param absent: Green's queries for which blue has no checkpoint with a committed batch.
     """
     if wanted is not None:
         return wanted, _CHOSEN
@@ -249,20 +254,8 @@ def chosen_start(
     return start, _BY_GATE[start]
 
 
-_CHOSEN: Final = "It was asked for."
-_NOTHING_TO_COPY: Final = "Blue has no committed checkpoint of any of these queries, so green starts with empty checkpoints."
-_BY_GATE: Final = {
-    StartWay.CLONED: "The gates let the new version resume from blue's checkpoint, so green gets a copy "
-    "of it.",
-    StartWay.CARRIED: "The new version cannot resume from blue's checkpoint, which holds no state worth "
-    "keeping, so green takes over blue's position in the sources.",
-    StartWay.FRESH: "The gates do not let the new version resume from blue's checkpoint, so green "
-    "rebuilds its state.",
-}
-
-
 def counted(gates: GateReport, start: StartWay) -> Iterator[GateFinding]:
-    """Yield the findings of the gates that count for a start; those unknown will be seen beside."""
+    """Yield the findings that count for a start; unknown findings become consequences."""
     for finding in gates.findings:
         if not _counts(finding, start):
             continue

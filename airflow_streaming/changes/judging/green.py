@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from airflow_streaming.changes.judging.lane_figures import LaneFigures, QueryFigures, Since
-from airflow_streaming.changes.judging.soak import SoakResult, SoakVerdict
+from airflow_streaming.changes.judging.soak import SoakResult, SoakVerdict, rows_text
 from airflow_streaming.model.durations import age_of, duration_text
 from airflow_streaming.model.jobs.comparison import CompareReport, CompareResult
 from airflow_streaming.model.records.cutover import ReadyTerms, Result
@@ -146,22 +146,13 @@ def figures_told(green: LaneFigures, blue: LaneFigures | None) -> dict[str, str]
         theirs = None if blue is None else blue.query(query.name)
         left = _left(query)
         beside = f", of blue {rest}" if theirs is not None and (rest := _left(theirs)) else ""
-        rows = rows_told(query, theirs)
+        rows = rows_text(query.read, query.wrote)
+        if theirs is not None:
+            rows += f" (blue: {rows_text(theirs.read, theirs.wrote)})"
         told[f"query {query.name}"] = (
             f"{query.batches} batches, {rows}{f', backlog {left}{beside}' if left else ''}"
         )
     return told
-
-
-def rows_told(query: QueryFigures, theirs: QueryFigures | None) -> str:
-    """Return the rows that a query of green has read and written, beside blue's."""
-    beside = "" if theirs is None else f" (blue: {_rows(theirs)})"
-    return f"{_rows(query)}{beside}"
-
-
-def _rows(query: QueryFigures) -> str:
-    wrote = "rows written not reported" if query.wrote is None else f"wrote {query.wrote:,} rows"
-    return f"read {query.read:,} rows, {wrote}"
 
 
 def _left(query: QueryFigures) -> str:

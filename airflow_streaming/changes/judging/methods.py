@@ -25,6 +25,7 @@ from airflow_streaming.changes.judging.outputs import (
     judge_outputs,
     judge_used,
 )
+from airflow_streaming.checkpoints.restore.refusal import FOREACH_BATCH
 from airflow_streaming.exceptions import closed
 from airflow_streaming.gates.findings import GateDecision, GateFinding, GateReport, report_of
 from airflow_streaming.gates.rules import rule_named
@@ -209,7 +210,6 @@ class _Unbounded(Exception):
     """State is as old as the stream; says why."""
 
 
-FOREACH_BATCH: Final = "foreachbatch"
 _WITHOUT_IDS: Final = frozenset({SinkReplaySemantics.APPENDS, SinkReplaySemantics.NOTHING})
 _BY_CODE: Final = frozenset({OperatorKind.GROUPS_WITH_STATE, OperatorKind.TRANSFORM_WITH_STATE})
 _TRIGGER_INTERVAL: Final = re.compile(r"interval [^()]*", re.IGNORECASE)

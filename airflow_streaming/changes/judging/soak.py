@@ -216,7 +216,7 @@ def _untried(figures: SoakFigures, baseline: SoakBaseline) -> Iterator[str]:
 
 
 def batches_of(query: QueryStatus, batches: Sequence[BatchProgress]) -> list[BatchProgress]:
-    """Return the known batches of a query, the one that its status tells of included; oldest first."""
+    """Return the known batches of a query, oldest first; the batch of its status is included."""
     rows = [batch for batch in batches if batch.query == query.name]
     newest = query.progress
     if newest is not None and all(batch.batch_id < newest.batch_id for batch in rows):
@@ -264,16 +264,16 @@ def _figures(figures: SoakFigures) -> dict[str, str]:
         rest = None if query.progress is None else backlog_of(query.progress)
         left = "" if rest is None else f", backlog {rest.amount:.0f} {rest.unit}"
         rows = batches_of(query, figures.batches)
-        counts = f", {rows_text(rows)}" if rows else ""
+        read = sum(batch.input_rows for batch in rows)
+        counts = f", {rows_text(read, written_by(rows))}" if rows else ""
         told[query.name] = f"{query.batches} batches{counts}{left}"
     return told
 
 
-def rows_text(batches: Sequence[BatchProgress]) -> str:
-    """Return what batches have read and written, e.g. ``read 200 rows, wrote 180 rows``."""
-    wrote = written_by(batches)
+def rows_text(read: int, wrote: int | None) -> str:
+    """Return two counts of rows as a text, e.g. ``read 200 rows, wrote 180 rows``."""
     written = "rows written not reported" if wrote is None else f"wrote {wrote:,} rows"
-    return f"read {sum(batch.input_rows for batch in batches):,} rows, {written}"
+    return f"read {read:,} rows, {written}"
 
 
 def _verdict(

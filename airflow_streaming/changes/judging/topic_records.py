@@ -1,17 +1,18 @@
 """
 Two topics as sets of records: which records one lane has and the other lacks.
 
-A topic has no order across partitions, and a sink that writes at least once repeats records. So a record is
-what it says: its key, its value and, where asked, its headers; how often it comes does not matter. Both lanes
-write on while they are read. A record counts as missing only when the other lane still lacks it in a later
-look, which begins where the first one ended.
+A topic has no order across partitions, and a sink that writes at least once repeats records. Two records are
+equal when key, value and, with ``CompareTerms.headers``, headers are equal. Order and repeats are ignored. Both
+lanes write during the comparison. A record counts as missing only when the other lane still lacks it in a later
+look, which begins where the first look ended.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
@@ -29,6 +30,8 @@ from airflow_streaming.model.records.cutover import CompareTerms
 SAMPLE: Final = 10
 _MOST_TEXT: Final = 200
 _KEY, _VALUE, _HEADERS = "key", "value", "headers"
+_ROOTS: Final = {"keys": (_KEY, _VALUE, _HEADERS), "ignore": (_VALUE,)}
+_EXPECTED: Final = {"keys": "key, value.FIELD or headers.NAME", "ignore": "value.FIELD"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,9 +46,9 @@ class TopicRecord:
 @dataclass(slots=True)
 class TopicSide:
     """
-    What was read of one lane's topic.
+    The records that a comparison has read from one lane's topic.
 
-    :param topic: Its name.
+    :param topic: Name of the topic.
     :param records: Records that must be in the other lane too, repeats included.
     :param seen: Digests of all records that were read.
     :param required: Digest of each record that must be in the other lane too, with its key.
@@ -57,7 +60,11 @@ class TopicSide:
     required: dict[bytes, str] = field(default_factory=dict)
 
     def take(self, record: TopicRecord, terms: CompareTerms, *, required: bool) -> None:
-        """Take a record in."""
+        """
+        Add a record.
+
+        :param required: The record must be in the other lane too.
+        """
         digest = digest_of(record, terms)
         self.seen.add(digest)
         if required:
@@ -66,12 +73,12 @@ class TopicSide:
                 self.required[digest] = key_of(record, terms.keys)
 
     def lacks(self, other: TopicSide) -> dict[bytes, str]:
-        """Return the records of the other lane that this one does not have, with their keys."""
+        """Return the required records of the other lane that this lane does not have, with their keys."""
         return {digest: key for digest, key in other.required.items() if digest not in self.seen}
 
 
 def digest_of(record: TopicRecord, terms: CompareTerms) -> bytes:
-    """Return 16 bytes that two records share only when they say the same."""
+    """Return 16 bytes that only equal records share."""
     hashed = hashlib.blake2b(digest_size=16)
     parts = [record.key, _without(record.value, terms.ignore)]
     if terms.headers:
@@ -85,21 +92,20 @@ def digest_of(record: TopicRecord, terms: CompareTerms) -> bytes:
 
 
 def key_of(record: TopicRecord, keys: Sequence[str]) -> str:
-    """Return what a record is called by: its key, or what the key expressions find in it."""
+    """Return a record's key, or the values of the key expressions."""
     if not keys:
         return _text(record.key)
     return ", ".join(f"{path}={_found(record, path)}" for path in keys)
 
 
 def check_keys(terms: CompareTerms) -> str:
-    """Return what is wrong with the key expressions of a topic; empty where nothing is."""
+    """Return the reason for which a topic has no such key expressions; empty for valid expressions."""
     for name, paths in (("keys", terms.keys), ("ignore", terms.ignore)):
-        roots = (_KEY, _VALUE, _HEADERS) if name == "keys" else (_VALUE,)
-        odd = [path for path in paths if path.partition(".")[0] not in roots]
+        odd = [path for path in paths if path.partition(".")[0] not in _ROOTS[name]]
         if odd:
             return (
                 f"CompareTerms.{name} has {odd[0]!r:.80}, and a record of a topic has no such part. Give "
-                f"{'key, value.FIELD or headers.NAME' if name == 'keys' else 'value.FIELD'}."
+                f"{_EXPECTED[name]}."
             )
     return ""
 
@@ -145,17 +151,14 @@ def _text(value: bytes | None) -> str:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicFindings:
     """
-    What a comparison of two topics has found.
+    The records of two topics after the last look.
 
-    :param lacks_blue: Records of green that blue lacks, by digest, with their keys; ``lacks_green`` likewise.
-    :param looks: How often the newest records were looked for.
-    :param offsets: The ranges that were compared, a sentence each.
+    :param looks: Number of later looks for records in flight.
+    :param offsets: The compared ranges, a sentence each.
     """
 
     blue: TopicSide
     green: TopicSide
-    lacks_blue: Mapping[bytes, str]
-    lacks_green: Mapping[bytes, str]
     looks: int
     offsets: tuple[str, ...]
 
@@ -164,7 +167,7 @@ def judge_topics(found: TopicFindings, terms: CompareTerms, at: datetime) -> Com
     """Return the report of a comparison of two topics."""
     blue, green = found.blue, found.green
     keys = {*blue.required.values(), *green.required.values()}
-    differing = {*found.lacks_green.values(), *found.lacks_blue.values()}
+    only_blue, only_green = [*green.lacks(blue).values()], [*blue.lacks(green).values()]
     report = CompareReport(
         stream=terms.stream,
         result=CompareResult.INCONCLUSIVE,
@@ -173,10 +176,12 @@ def judge_topics(found: TopicFindings, terms: CompareTerms, at: datetime) -> Com
         blue=_side(blue),
         green=_side(green),
         groups=len(keys),
-        differing=len(differing),
-        differences=tuple(_differences(found)),
+        differing=len({*only_blue, *only_green}),
+        differences=tuple(_differences(only_blue, only_green)),
         full=RowsDiffer(
-            blue=len(found.lacks_green), green=len(found.lacks_blue), sample=tuple(_sample(found))
+            blue=len(only_blue),
+            green=len(only_green),
+            sample=tuple(_sample(only_blue, only_green)),
         ),
         notes=(
             *found.offsets,
@@ -219,26 +224,19 @@ def _side(side: TopicSide) -> SideFound:
     return SideFound(uri=side.topic, rows=side.records, compared=len(side.required))
 
 
-def _differences(found: TopicFindings) -> Iterator[GroupDiffers]:
-    blue, green = _counts(found.lacks_green.values()), _counts(found.lacks_blue.values())
+def _differences(only_blue: Sequence[str], only_green: Sequence[str]) -> Iterator[GroupDiffers]:
+    blue, green = Counter(only_blue), Counter(only_green)
     for key in sorted({*blue, *green})[:MOST_NAMED]:
         yield GroupDiffers(
             bucket="",
             key={"key": key},
             what="records of one lane only",
-            blue=str(blue.get(key, 0)),
-            green=str(green.get(key, 0)),
+            blue=str(blue[key]),
+            green=str(green[key]),
         )
 
 
-def _counts(keys: Iterable[str]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for key in keys:
-        counts[key] = counts.get(key, 0) + 1
-    return counts
-
-
-def _sample(found: TopicFindings) -> Iterator[str]:
-    for lane, missing in (("blue", found.lacks_green), ("green", found.lacks_blue)):
-        for key in sorted(missing.values())[: SAMPLE // 2]:
+def _sample(only_blue: Sequence[str], only_green: Sequence[str]) -> Iterator[str]:
+    for lane, keys in (("blue", only_blue), ("green", only_green)):
+        for key in sorted(keys)[: SAMPLE // 2]:
             yield f"{lane}: {key}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os.path
 import re
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
 from typing import Final
@@ -39,10 +38,9 @@ from airflow_streaming.model.records.epoch import Epoch, Outcome
 from airflow_streaming.model.spark.plan import QueryPlan, SinkPlan, SourcePlan
 from airflow_streaming.model.uris import is_local, join, local_path
 from airflow_streaming.storage.blobs import Blobs
+from airflow_streaming.storage.one_look import look_at_each
 
 _HISTORY: Final = ("progress", "summary")
-_READERS: Final = 16
-"""Streams of the home whose records are read at once; on an object store each takes some five requests."""
 _WILDCARD: Final = re.compile(r"[*?\[{]")
 
 
@@ -101,10 +99,9 @@ def used_by_others(home: Home, stream: str) -> tuple[list[str], list[str]]:
     own = {base_of(stream), other_lane(base_of(stream))}
     names = [name for name in home.streams() if name not in own]
     found, unread = list[str](), list[str]()
-    with ThreadPoolExecutor(_READERS, thread_name_prefix="used") as pool:
-        for places, problem in pool.map(partial(_used, home), names):
-            found += places
-            unread += [problem] if problem else []
+    for places, problem in look_at_each(home.store, partial(_used, home), names):
+        found += places
+        unread += [problem] if problem else []
     return found, unread
 
 

@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
-from airflow_streaming.changes.restore.stream_restore import circumstances
 from airflow_streaming.changes.restore.switch import Switching, now_in_utc
-from airflow_streaming.checkpoints.repair.sink_repairs import Repaired, SinkRepairs
-from airflow_streaming.checkpoints.restore.refusal import of_driver
+from airflow_streaming.checkpoints.repair.batch_move import Repaired
+from airflow_streaming.checkpoints.repair.sink_repairs import SinkRepairs
 from airflow_streaming.exceptions import RestoreRefused
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.port import Launcher
@@ -31,15 +30,14 @@ def repair_by_hand(
     A second call finishes an interrupted repair, or changes nothing.
 
     :return: A finding for each sink ahead of its checkpoint. A refused finding has its reason.
-    :raises RestoreRefused: the stream has never run, is wanted running, or its driver is not proved dead.
-    :raises StreamingError: a repair was begun and could not be finished; ask again.
+    :raises RestoreRefused: the stream has never run, its desired state is "running", its driver is not proved
+        dead, or a change is unfinished.
+    :raises StreamingError: a repair was begun and could not be finished; repeat the call.
     """
     deployment, epoch = home.newest_deployment(), home.newest_epoch()
     if deployment is None or epoch is None:
         raise RestoreRefused(f"Stream {home.name!r} has never run, so no sink is ahead.")
-    switching = Switching(home, launcher, by=by, now=now)
-    if refused := list(of_driver(circumstances(switching, home.unfinished_change()))):
-        raise RestoreRefused(" ".join(refusal.message for refusal in refused))
+    Switching(home, launcher, by=by, now=now).check_stopped(home.unfinished_change())
     repairs = SinkRepairs(home, by=by, options=storage_options, now=now)
     found = repairs.of_stopped(epoch.number, deployment)
     for one in found:

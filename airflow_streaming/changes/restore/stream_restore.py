@@ -23,11 +23,10 @@ from airflow_streaming.changes.restore.switch import (
     location,
     place_of,
     with_claims,
-    words,
 )
 from airflow_streaming.checkpoints.backup.records import Backup
 from airflow_streaming.checkpoints.progress import Progress, no_progress
-from airflow_streaming.checkpoints.restore.refusal import Circumstances, of_driver
+from airflow_streaming.checkpoints.restore.refusal import Circumstances
 from airflow_streaming.checkpoints.restore.replay import Refusal, RefusalCode, RestorePlan
 from airflow_streaming.checkpoints.restore.restore import Prepared, check_allowed, prepare, write
 from airflow_streaming.checkpoints.vault.store import BackupStore
@@ -211,7 +210,7 @@ class StreamRestore:
         pending = self._pending()
         is_in_the_way = pending is None or self._switching.is_overtaken(pending)
         other = self._home.unfinished_change() if is_in_the_way else None
-        known = circumstances(self._switching, other)
+        known = self._switching.circumstances(other)
         return replace(known, rewinds_sinks=self._rewinds(pending))
 
     def _check_not_overtaken(self, change: Change) -> None:
@@ -263,8 +262,7 @@ class StreamRestore:
         moment in which the deployment was made.
         """
         if change.rewinds_sinks:
-            if refused := list(of_driver(self._switching.circumstances())):
-                raise RestoreRefused(" ".join(refusal.message for refusal in refused))
+            self._switching.check_stopped()
             sinks = self._sinks(self._home.deployment(change.replaced))
             for plan in sinks.run(change.number, lambda: self._is_open(change)):
                 log.info("%s", rewound_words(plan))
@@ -292,12 +290,6 @@ class StreamRestore:
     def _ids(self, change: Change) -> dict[str, str | None]:
         known = {query.folder: query.query_id for query in self._backup.queries}
         return {folder: known[name] for name, folder in change.queries.items()}
-
-
-def circumstances(switching: Switching, pending: Change | None) -> Circumstances:
-    """Return what speaks against a change, another unfinished one included."""
-    known = switching.circumstances()
-    return known if pending is None else replace(known, pending=words(pending))
 
 
 def _spelled(uri: str) -> str:

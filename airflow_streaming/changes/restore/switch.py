@@ -104,8 +104,12 @@ class Switching:
             )
         return current
 
-    def circumstances(self) -> Circumstances:
-        """Return what of the stream's wish and driver speaks against a change."""
+    def circumstances(self, unfinished: Change | None = None) -> Circumstances:
+        """
+        Return the desired state, the driver and the sinks, for the decision whether a change may be made.
+
+        :param unfinished: Another change that prevents this change.
+        """
         desired = self._home.desired()
         fate, detail = driver_fate(self._home, self._launcher)
         return Circumstances(
@@ -114,7 +118,19 @@ class Switching:
             driver=fate,
             driver_detail=detail,
             sinks=self._sinks(),
+            pending="" if unfinished is None else words(unfinished),
         )
+
+    def check_stopped(self, unfinished: Change | None = None) -> None:
+        """
+        Do nothing when the stream is stopped and no other change is unfinished.
+
+        :param unfinished: See ``circumstances``.
+        :raises RestoreRefused: with every reason.
+        """
+        refused = [refusal.message for refusal in of_driver(self.circumstances(unfinished))]
+        if refused:
+            raise RestoreRefused(" ".join(refused))
 
     def _sinks(self) -> dict[str, SinkFacts]:
         """Return what each query writes to, as far as drivers have recorded it."""
@@ -187,9 +203,7 @@ class Switching:
         """
         if not self.is_made(change):
             self._check_not_ended(change)
-            refused = list(of_driver(self.circumstances()))
-            if refused:
-                raise RestoreRefused(" ".join(refusal.message for refusal in refused))
+            self.check_stopped()
             self._deploy(change)
         self._claim(change, ids)
         if self._home.change_end(change.number) is None:

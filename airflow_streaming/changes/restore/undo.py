@@ -24,7 +24,6 @@ from airflow_streaming.changes.restore.stream_restore import (
     RestoreRequest,
     StreamRestore,
     Switched,
-    circumstances,
 )
 from airflow_streaming.changes.restore.switch import (
     Switching,
@@ -34,7 +33,6 @@ from airflow_streaming.changes.restore.switch import (
 )
 from airflow_streaming.checkpoints.repair.put_back import PutBack, finish_undo
 from airflow_streaming.checkpoints.repair.sink_position import file_sinks, is_used
-from airflow_streaming.checkpoints.restore.refusal import of_driver
 from airflow_streaming.checkpoints.restore.replay import OF_SINKS, RefusalCode, RestorePlan
 from airflow_streaming.checkpoints.vault.store import BackupStore
 from airflow_streaming.exceptions import RestoreRefused
@@ -134,9 +132,7 @@ def undo(
     switching = Switching(home, launcher, by=by, now=now)
     change = home.unfinished_change()
     if change is None or change.what is not ChangeKind.UNDO:
-        refused = list(of_driver(circumstances(switching, change)))
-        if refused:
-            raise RestoreRefused(" ".join(refusal.message for refusal in refused))
+        switching.check_stopped(change)
         wish = _undoing(home, switching, reason)
         checkpoints_at(wish.checkpoint, storage_options)
         _check_sinks(home, switching.current(), wish.checkpoint, accept, storage_options)
@@ -184,9 +180,7 @@ def undo_repair(
     :raises CheckpointRefused: the batch was written or committed anew since.
     """
     repair = _standing_repair(home)
-    switching = Switching(home, launcher, by=by, now=now)
-    if refused := list(of_driver(circumstances(switching, home.unfinished_change()))):
-        raise RestoreRefused(" ".join(refusal.message for refusal in refused))
+    Switching(home, launcher, by=by, now=now).check_stopped(home.unfinished_change())
     _check_continued(home, repair)
     PutBack(repair, storage_options).check()
     home.undo_repair(SinkRepairUndo(number=repair.number, by=by, reason=reason, at=now()))

@@ -1,4 +1,4 @@
-"""The event that an open upgrade waits for, by its stage. Pure: the records are given."""
+"""The event that ends the present wait of an open upgrade, by its stage. Pure: the caller reads the records."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _WAITS: Final = {
 
 def waits_for(history: Sequence[UpgradeTransition], terms: UpgradeTerms | None) -> str:
     """
-    Return what an open upgrade waits for, as the end of a sentence that begins with "Waits for".
+    Return the awaited event of an open upgrade, as the end of a sentence that begins with "Waits for".
 
     :param history: The steps taken so far, the oldest first.
     :param terms: ``None`` where they cannot be read.

@@ -439,8 +439,12 @@ def _sink_log(replay: QueryReplay, planned: int, *, is_file: bool) -> Iterator[s
     sink, step = replay.sink_batch, replay.sink_step
     if sink is None:
         if replay.again is not None:
-            which = "The log of the file sink" if is_file else "No file sink's log"
-            yield f"{which} was {'not ' if is_file else ''}looked at; a file sink drops ids that it has seen."
+            read = (
+                "The log of the file sink was not read"
+                if is_file
+                else "No log of a file sink was read"
+            )
+            yield f"{read}; a file sink drops ids that it has seen."
     elif step is not None:
         yield _STEPS[step.code].format(first=step.first, last=step.last, sink=sink)
     elif sink == replay.batch:

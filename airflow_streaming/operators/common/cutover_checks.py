@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from airflow_streaming.changes.judging.green import Judgment, judge_reports
 from airflow_streaming.changes.judging.lane_figures import bound_of
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from airflow_streaming.hooks.stream import SparkStreamHook
     from airflow_streaming.operators.common.cutover_lanes import DagLanes
     from airflow_streaming.spark_jobs.runner import Program
+
+_SERVERS: Final = "kafka.bootstrap.servers"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,13 +143,20 @@ class Comparing:
         self, terms: CompareTerms, blue: Deployment, green: Deployment
     ) -> CompareReport:
         """Compare in this process; see ``topic_comparison`` for the reason."""
-        is_whole = not green.replay_from and self._is_fresh(green)
         sinks = [topic_of(terms, one, self._home(one)) for one in (blue, green)]
-        options = {**sinks[0].options, **terms.options}
+        if _SERVERS not in terms.options:
+            _check_one_broker(*sinks)
+        replayed = datetime.fromisoformat(green.replay_from) if green.replay_from else None
+        is_whole = replayed is None and self._is_fresh(green)
+        # Green's checkpoint was copied before its first launch. Blue may have written since the proposal.
+        first = self._home(green).first_epoch(green.number)
+        since = green.created_at if first is None else first.created_at
         return compare_topics(
-            replace(terms, options=options),
-            TopicRange(topic=sinks[0].target, since=None if is_whole else green.created_at),
-            TopicRange(topic=sinks[1].target, since=green.created_at),
+            replace(terms, options={**sinks[0].options, **terms.options}),
+            TopicRange(
+                topic=sinks[0].target, since=None if is_whole else since, read_since=replayed
+            ),
+            TopicRange(topic=sinks[1].target, since=since),
         )
 
     def _bound(self, blue: StreamHome, green: StreamHome, deployment: Deployment) -> Bound:
@@ -194,6 +203,25 @@ def topic_of(terms: CompareTerms, deployment: Deployment, home: StreamHome) -> S
             "needs one. Give CompareTerms a topic, e.g. topic='orders-{deployment}'."
         )
     return topics[0]
+
+
+def _check_one_broker(blue: SinkPlan, green: SinkPlan) -> None:
+    """
+    Do nothing for sinks of one Kafka cluster, or of unknown clusters.
+
+    :raises SpecError: naming both topics with their brokers.
+    """
+    brokers = [{one.strip() for one in _servers(sink).split(",")} for sink in (blue, green)]
+    if all(map(_servers, (blue, green))) and brokers[0].isdisjoint(brokers[1]):
+        raise SpecError(
+            f"Topic {blue.target} on {_servers(blue)} and topic {green.target} on {_servers(green)} have no "
+            "broker in common, and a comparison reads both from one cluster. If the brokers are one cluster, give "
+            f"CompareTerms options={{{_SERVERS!r}: ...}}."
+        )
+
+
+def _servers(sink: SinkPlan) -> str:
+    return sink.options.get(_SERVERS, "")
 
 
 def _batches(home: StreamHome, since: datetime) -> list[BatchProgress]:

@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from airflow_streaming.checkpoints.repair.sink_repairs import Repaired, SinkRepairs
+from airflow_streaming.checkpoints.repair.batch_move import Repaired
+from airflow_streaming.checkpoints.repair.sink_repairs import SinkRepairs
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.spark.plan import (

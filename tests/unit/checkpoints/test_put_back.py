@@ -159,7 +159,7 @@ def test_an_undo_that_comes_too_late_is_given_up_and_told_once(tmp_path: Path) -
     (told,) = stream.launch(3)
 
     assert told.repair is None
-    assert "undo of repair 1 was given up" in told.reason
+    assert "undo of repair 1 is abandoned" in told.reason
     assert "_rolled_back/000001-repair" in told.reason
     assert stream.launch(4) == []
     assert stream.sink.tree() == after

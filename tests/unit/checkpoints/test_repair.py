@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_streaming.checkpoints.repair import sink_repairs as sinks
+from airflow_streaming.checkpoints.repair import batch_move
 from airflow_streaming.checkpoints.repair.put_back import PutBack
 from airflow_streaming.checkpoints.restore.sink_output import open_output
 from airflow_streaming.exceptions import (
@@ -61,7 +61,7 @@ def test_it_is_recorded_before_the_first_file_moves(
         known.append(len(stream.home.unfinished_repairs()))
 
     monkeypatch.setattr(
-        sinks, "open_output", lambda *a: DyingOutput(open_output(*a), Life(), watch)
+        batch_move, "open_output", lambda *a: DyingOutput(open_output(*a), Life(), watch)
     )
     stream.launch()
 
@@ -117,7 +117,7 @@ def test_killed_at_any_step_the_next_launch_finishes_it(
         home = stream.home_on(DyingStore(LocalStore(str(stream.folder / "home")), life))
         with monkeypatch.context() as patch:
             patch.setattr(
-                sinks,
+                batch_move,
                 "open_output",
                 lambda *a, life=life: DyingOutput(open_output(*a), life, lambda: None),
             )
@@ -251,11 +251,11 @@ def test_no_driver_starts_while_a_repair_cannot_be_finished(
         raise HomeUnavailable("The store is away.")
 
     with monkeypatch.context() as patch:
-        patch.setattr(sinks.SinkRepairs, "_end", unreachable)
+        patch.setattr(batch_move.BatchMove, "end", unreachable)
         with pytest.raises(HomeUnavailable):
             stream.launch()
     with monkeypatch.context() as patch:
-        patch.setattr(sinks, "open_output", unreachable)
+        patch.setattr(batch_move, "open_output", unreachable)
         with pytest.raises(HomeUnavailable):
             stream.launch(3)
 
@@ -331,7 +331,7 @@ def test_a_newer_epoch_that_comes_during_a_repair_ends_it(
 def interrupted(stream: DeadStream, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a launch die after it has recorded its repair."""
     with monkeypatch.context() as patch:
-        patch.setattr(sinks.SinkRepairs, "_rewind", lambda *_: Unwritable())
+        patch.setattr(batch_move.BatchMove, "_rewind", lambda *_: Unwritable())
         with pytest.raises(HomeUnavailable):
             stream.launch()
     assert len(stream.home.unfinished_repairs()) == 1
@@ -411,7 +411,7 @@ def test_a_batch_that_an_older_driver_commits_during_the_move_comes_back(
 
         with monkeypatch.context() as patch:
             patch.setattr(
-                sinks,
+                batch_move,
                 "open_output",
                 lambda *a, life=life, watch=watch: DyingOutput(open_output(*a), life, watch),
             )
@@ -446,7 +446,7 @@ def test_a_batch_that_was_committed_before_the_task_died_comes_back(
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(sinks.SinkRepairs, "_end", killed)
+        patch.setattr(batch_move.BatchMove, "end", killed)
         with pytest.raises(Killed):
             stream.launch()
     stream.commit(stream.batch)

@@ -117,7 +117,7 @@ def test_a_source_is_told_in_its_own_terms(
     assert sentence in said(replay)
 
 
-KINDS = ("a Kafka sink", "a foreachBatch function", "a Delta table", "No file sink's log")
+KINDS = ("a Kafka sink", "a foreachBatch function", "a Delta table", "No log of a file sink")
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ KINDS = ("a Kafka sink", "a foreachBatch function", "a Delta table", "No file si
         ),
         ("console", SinkReplaySemantics.NOTHING, "5 to 9 again, and console keeps nothing."),
         ("jdbc", SinkReplaySemantics.UNKNOWN, "The effect on sink 'jdbc' is unknown"),
-        ("file", SinkReplaySemantics.FILE_LOG, "The log of the file sink was not looked at"),
+        ("file", SinkReplaySemantics.FILE_LOG, "The log of the file sink was not read"),
     ],
 )
 def test_a_plan_speaks_of_the_sink_that_the_query_has_and_of_no_other(
@@ -176,7 +176,7 @@ def a_gap(first: int, last: int) -> OutOfStep:
             OutOfStep(code=RefusalCode.SINK_BEHIND, first=3, last=4),
             "the output lacks batches 3 to 4",
         ),
-        (4, None, None, "No file sink's log was looked at"),
+        (4, None, None, "No log of a file sink was read"),
     ],
     ids=[
         "far ahead",

@@ -118,7 +118,7 @@ class TestDoctor:
 
         assert code == 1
         assert "HIGH  backup-store" in out
-        assert f"There is no backup store at {place}" in " ".join(out.split())
+        assert f"The backup store at {place} is missing" in " ".join(out.split())
 
     def test_cores_may_be_given_where_conf_has_them_not(self, run: Run, calm: StreamHome) -> None:
         _, out, _ = run("doctor", "orders", "--cores", "64")

@@ -12,8 +12,8 @@ import pytest
 
 from airflow_streaming.changes.restore.hand_repair import repair_by_hand
 from airflow_streaming.changes.restore.undo import undo_repair
-from airflow_streaming.checkpoints.repair import sink_repairs as sinks
-from airflow_streaming.checkpoints.repair.sink_repairs import Repaired
+from airflow_streaming.checkpoints.repair import batch_move
+from airflow_streaming.checkpoints.repair.batch_move import Repaired
 from airflow_streaming.exceptions import (
     CheckpointRefused,
     HomeUnavailable,
@@ -141,7 +141,7 @@ def test_a_driver_is_not_started_on_a_sink_that_is_half_put_back(
         raise HomeUnavailable("The store is away.")
 
     with monkeypatch.context() as patch:
-        patch.setattr(sinks.SinkRepairs, "_end", unreachable)
+        patch.setattr(batch_move.BatchMove, "end", unreachable)
         with pytest.raises(LaunchError, match="The store is away"):
             stream.begin()
 
@@ -301,7 +301,7 @@ def test_a_start_in_the_middle_of_a_repair_by_hand_finishes_it(
         raise HomeUnavailable("The store is away.")
 
     with monkeypatch.context() as patch:
-        patch.setattr(sinks.SinkRepairs, "_end", unreachable)
+        patch.setattr(batch_move.BatchMove, "end", unreachable)
         with pytest.raises(HomeUnavailable):
             manual.repair_by_hand()
 

@@ -303,7 +303,7 @@ def test_streams_that_cannot_switch_together_are_refused_when_the_dag_is_parsed(
         CutoverPreflightOperator(task_id="preflight", stream=[one, one])
     with pytest.raises(SpecError, match="'napping' has no deadline"):
         CutoverPreflightOperator(**told, deadlines={"napping": timedelta(1)})
-    with pytest.raises(SpecError, match="not among those that switch"):
+    with pytest.raises(SpecError, match="outside the cutover of"):
         CutoverPreflightOperator(**told, compare=[CompareTerms(stream="returns")])
     with pytest.raises(SpecError, match="name of its own"):
         CutoverPreflightOperator(**told, checks=[lambda _: None])

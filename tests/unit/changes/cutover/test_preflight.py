@@ -55,7 +55,7 @@ def test_what_the_gates_do_not_know_is_shown_by_green_beside_blue() -> None:
         (None, (), StartWay.CLONED, "a copy"),
         (None, ("late",), StartWay.CLONED, "a copy"),
         (None, ("late", "revenue"), StartWay.FRESH, "no committed checkpoint"),
-        (StartWay.CARRIED, ("late", "revenue"), StartWay.CARRIED, "asked for"),
+        (StartWay.CARRIED, ("late", "revenue"), StartWay.CARRIED, "has chosen"),
     ],
 )
 def test_where_blue_has_no_checkpoint_of_any_query_green_starts_fresh(

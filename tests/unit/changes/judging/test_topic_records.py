@@ -44,14 +44,7 @@ def judged(blue: list[TopicRecord], green: list[TopicRecord], asked: CompareTerm
     for side, records in zip(sides, (blue, green), strict=True):
         for one in records:
             side.take(one, asked, required=True)
-    found = TopicFindings(
-        blue=sides[0],
-        green=sides[1],
-        lacks_blue=sides[0].lacks(sides[1]),
-        lacks_green=sides[1].lacks(sides[0]),
-        looks=0,
-        offsets=(),
-    )
+    found = TopicFindings(blue=sides[0], green=sides[1], looks=0, offsets=())
     return judge_topics(found, asked, AT)
 
 

@@ -1,0 +1,184 @@
+"""Two topics are read between known offsets; the broker is played by the test."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from airflow_streaming.changes import topic_comparison
+from airflow_streaming.changes.topic_comparison import LOOKS, TopicRange, compare_topics
+from airflow_streaming.model.jobs.comparison import CompareReport, CompareResult
+from airflow_streaming.model.records.cutover import CompareTerms
+
+SAME, DIFFERS, INCONCLUSIVE = CompareResult.SAME, CompareResult.DIFFERS, CompareResult.INCONCLUSIVE
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+Row = tuple[str, datetime]
+
+
+@dataclass
+class TopicPartition:
+    topic: str
+    partition: int
+    offset: int = 0
+
+
+class Broker:
+    """Topics of one partition; a row is a key with the time of its production."""
+
+    KafkaException = RuntimeError
+    KafkaError = SimpleNamespace(_PARTITION_EOF=-191)
+    TopicPartition = TopicPartition
+
+    def __init__(self, **topics: Sequence[Row]) -> None:
+        self.topics = {name: list(rows) for name, rows in topics.items()}
+        self.closed = 0
+
+    def Consumer(self, _: dict[str, str]) -> Consumer:
+        return Consumer(self)
+
+
+class Consumer:
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._place = TopicPartition("", 0)
+
+    def close(self) -> None:
+        self._broker.closed += 1
+
+    def list_topics(self, topic: str, timeout: float) -> Any:
+        known = {topic: SimpleNamespace(error=None, partitions=[0])}
+        return SimpleNamespace(topics=known if topic in self._broker.topics else {})
+
+    def get_watermark_offsets(self, where: TopicPartition, timeout: float) -> tuple[int, int]:
+        return 0, len(self._broker.topics[where.topic])
+
+    def offsets_for_times(
+        self, asked: list[TopicPartition], timeout: float
+    ) -> list[TopicPartition]:
+        return [self._at(one) for one in asked]
+
+    def _at(self, asked: TopicPartition) -> TopicPartition:
+        times = [at.timestamp() * 1000 for _, at in self._broker.topics[asked.topic]]
+        offset = next((n for n, at in enumerate(times) if at >= asked.offset), -1)
+        return TopicPartition(asked.topic, asked.partition, offset)
+
+    def assign(self, places: list[TopicPartition]) -> None:
+        (self._place,) = places
+
+    def consume(self, count: int, timeout: float) -> list[Any]:
+        rows = self._broker.topics[self._place.topic]
+        found = [message(offset, rows[offset]) for offset in range(self._place.offset, len(rows))]
+        self._place.offset = len(rows)
+        return found
+
+
+def message(offset: int, row: Row) -> Any:
+    return SimpleNamespace(
+        partition=lambda: 0,
+        error=lambda: None,
+        offset=lambda: offset,
+        key=row[0].encode,
+        value=lambda: b"{}",
+        headers=lambda: None,
+    )
+
+
+def rows(*keys: str, at: datetime = NOON) -> list[Row]:
+    return [(key, at) for key in keys]
+
+
+def compared(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, *, sleep: Any = None, **blue: Any
+) -> CompareReport:
+    monkeypatch.setattr(topic_comparison, "_library", lambda: broker)
+    since = blue.get("since")
+    return compare_topics(
+        CompareTerms(stream="orders", format="kafka"),
+        TopicRange(topic="blue", **blue),
+        TopicRange(topic="green", since=since),
+        sleep=sleep or (lambda _: None),
+    )
+
+
+def test_a_record_in_flight_is_looked_for_in_newer_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = Broker(blue=rows("a", "b"), green=rows("a"))
+    waits: list[float] = []
+
+    def arrive(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 2:
+            broker.topics["green"] += rows("b", "c")
+
+    report = compared(broker, monkeypatch, sleep=arrive)
+
+    # "c" came after the range, so blue need not have it.
+    assert report.result is SAME
+    assert len(waits) == 2
+    assert broker.closed == 2
+
+
+def test_a_record_that_never_comes_differs_after_the_last_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    waits: list[float] = []
+    broker = Broker(blue=rows("a", "b"), green=rows("a"))
+
+    report = compared(broker, monkeypatch, sleep=waits.append)
+
+    assert report.result is DIFFERS
+    assert [(one.key["key"], one.blue, one.green) for one in report.differences] == [
+        ("b", "1", "0")
+    ]
+    assert len(waits) == LOOKS
+
+
+def test_records_before_the_range_are_not_required(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, after = NOON - timedelta(days=1), NOON + timedelta(minutes=1)
+    broker = Broker(blue=[*rows("a", at=before), *rows("b", at=after)], green=rows("b", at=after))
+
+    assert compared(broker, monkeypatch, since=NOON).result is SAME
+    assert compared(broker, monkeypatch).result is DIFFERS
+
+
+def test_a_replayed_record_is_found_where_blue_wrote_it_long_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before, after = NOON - timedelta(days=1), NOON + timedelta(minutes=1)
+    broker = Broker(
+        blue=[*rows("old", "b", at=before), *rows("c", at=after)], green=rows("b", "c", at=after)
+    )
+
+    without = compared(broker, monkeypatch, since=NOON)
+    replayed = compared(broker, monkeypatch, since=NOON, read_since=before)
+
+    assert without.result is DIFFERS
+    assert replayed.result is SAME, replayed.reason
+
+
+def test_a_topic_without_records_since_the_range_is_read_to_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = NOON - timedelta(days=1)
+    broker = Broker(blue=rows("a", at=before), green=rows("a", at=before))
+
+    report = compared(broker, monkeypatch, since=NOON)
+
+    assert report.result is INCONCLUSIVE
+    assert "0: 1 to 1" in report.notes[0]
+
+
+def test_a_missing_topic_is_inconclusive_and_closes_both_consumers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broker = Broker(blue=rows("a"))
+
+    report = compared(broker, monkeypatch)
+
+    assert report.result is INCONCLUSIVE
+    assert "Topic 'green' is not on" in report.reason
+    assert broker.closed == 2
