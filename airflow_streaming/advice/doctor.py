@@ -1,8 +1,8 @@
 """
-What is risky about how a stream runs, before it hurts.
+Find the risks in the setup of a stream.
 
-Health rules speak of now; the doctor speaks of how a stream is set up. Every rule answers for what it
-could examine and says where it could not.
+Health rules judge the present state; the doctor judges the setup. Every rule reports risks, facts without risk, and
+facts that it could not examine.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ _ORDER: Final = {Outcome.RISK: 0, Outcome.UNKNOWN: 1, Outcome.FINE: 2}
 
 
 def examine(facts: Facts) -> tuple[Advice, ...]:
-    """Return what every rule says: risks first, the gravest first, then what was not examined."""
+    """Return the advice of every rule: risks, the gravest first; then unknown facts; then facts without risk."""
     said = [unknown("reading", sentence) for sentence in facts.unread]
     said += [advice for rule in RULES for advice in rule(facts)]
     return tuple(sorted(said, key=lambda one: (_ORDER[one.outcome], _GRAVITY[one.level])))
 
 
 def risks(said: Iterable[Advice]) -> tuple[Advice, ...]:
-    """Return the advice that speaks of a risk."""
+    """Return the advice that reports a risk."""
     return tuple(one for one in said if one.outcome is Outcome.RISK)

@@ -1,9 +1,8 @@
 """
-What the doctor examines, and what a rule answers.
+Facts that the doctor examines, and the answers of its rules.
 
-The facts are values that were read elsewhere (``advice.gathering``): the deployment, the driver's last
-status, the progress history, the confs pinned in the checkpoints. A rule reads the facts and answers
-risk, fine, or could not be examined; "could not be examined" is never "nothing risky".
+``advice.gathering`` reads the facts: the deployment, the driver's last status, the progress history, the confs
+pinned in the checkpoints. A rule reads the facts and answers risk, fine or unknown. Unknown is never fine.
 """
 
 from __future__ import annotations
@@ -23,16 +22,16 @@ from airflow_streaming.model.wire import MAX_RECORD_BYTES, parse_json
 
 
 class Outcome(StrEnum):
-    """What became of one examination."""
+    """Result of one examination."""
 
     RISK = "risk"
     UNKNOWN = "unknown"
-    """It could not be examined; what is missing is said."""
+    """A fact is missing, and the answer names it."""
     FINE = "fine"
 
 
 class RiskLevel(StrEnum):
-    """How bad it can get."""
+    """Gravity of a risk."""
 
     HIGH = "high"
     """Rows or state may be lost or doubled, or the stream dies."""
@@ -45,13 +44,13 @@ class RiskLevel(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
     """
-    What one rule says about a stream or about one of its queries.
+    Answer of one rule about a stream or about one of its queries.
 
-    :param level: How bad a risk is; ``None`` when it is none.
-    :param query: The query it speaks of; ``None`` for the whole stream.
+    :param level: Gravity; ``None`` without a risk.
+    :param query: The query; ``None`` for the whole stream.
     :param what: One sentence.
-    :param evidence: The figures or values it rests on.
-    :param remedy: What to do.
+    :param evidence: The figures or values that show it.
+    :param remedy: The next step.
     """
 
     rule: str
@@ -66,7 +65,7 @@ class Advice:
 def risk(
     rule: str, level: RiskLevel, what: str, *, evidence: str, remedy: str, query: str | None = None
 ) -> Advice:
-    """Say that something is risky."""
+    """Return a risk."""
     return Advice(
         rule=rule,
         outcome=Outcome.RISK,
@@ -79,22 +78,22 @@ def risk(
 
 
 def unknown(rule: str, what: str, *, query: str | None = None, remedy: str = "") -> Advice:
-    """Say that something could not be examined, and what is missing for it."""
+    """Return that a rule could not examine something, with the missing fact."""
     return Advice(rule=rule, outcome=Outcome.UNKNOWN, what=what, query=query, remedy=remedy)
 
 
 def fine(rule: str, what: str, *, query: str | None = None) -> Advice:
-    """Say that something was examined and is not risky."""
+    """Return that a rule found no risk."""
     return Advice(rule=rule, outcome=Outcome.FINE, what=what, query=query)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherStream:
     """
-    Where another stream of the home keeps its checkpoints.
+    The checkpoints of another stream of the home.
 
-    :param folder: Its deployment's folder for them.
-    :param checkpoints: Those of its queries, as far as a driver has told them.
+    :param folder: The folder of its deployment's checkpoints.
+    :param checkpoints: Checkpoints of its queries that a driver has recorded.
     """
 
     name: str
@@ -107,7 +106,7 @@ class BackupPlace:
     """
     A backup store that the home has used.
 
-    :param absence: That it is not in its place; empty when it is there.
+    :param absence: Why the store is not in its place; empty when it is.
     """
 
     uri: str
@@ -117,9 +116,9 @@ class BackupPlace:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """
-    What is known of a stream.
+    Known facts of a stream.
 
-    :param status: The last word of its newest driver; ``None`` when no driver has told anything.
+    :param status: The last status of its newest driver; ``None`` before the first.
     :param history: Batches, the oldest first.
     :param pinned: Confs written in each query's checkpoint, by query name.
     :param others: The other streams of the home.
@@ -127,7 +126,7 @@ class Facts:
     :param plans: The newest plan of each query, as drivers recorded it.
     :param script: The deployed script; ``None`` when it could not be read.
     :param cores: Cores of all executors together, where the user gives them.
-    :param unread: What should have been read and could not be, one sentence each.
+    :param unread: Records and files that could not be read, one sentence each.
     """
 
     deployment: Deployment
@@ -143,12 +142,12 @@ class Facts:
 
     @property
     def queries(self) -> tuple[QueryStatus, ...]:
-        """Return the queries that the driver has told of."""
+        """Return the queries in the driver's status."""
         return self.status.queries if self.status is not None else ()
 
     @property
     def conf(self) -> Mapping[str, str]:
-        """Return the deployment's configuration; what else Spark was given is not recorded."""
+        """Return the deployment's configuration; other settings of Spark are not recorded."""
         return self.deployment.conf
 
     def batches(self, query: str) -> list[BatchProgress]:
@@ -164,7 +163,7 @@ class Facts:
         return known[-1] if known else None
 
     def setting(self, query: str, key: str) -> str | None:
-        """Return what counts for a query: the value in its checkpoint before the deployment's."""
+        """Return a query's setting: the value in its checkpoint, else the deployment's."""
         return self.pinned.get(query, {}).get(key) or self.conf.get(key)
 
 
@@ -183,5 +182,5 @@ def pinned_conf(offsets: bytes) -> dict[str, str]:
         raise RecordError("It does not begin as a file of Spark's offset log.")
     conf: Any = parse_json(lines[1]).get("conf", {})
     if not isinstance(conf, dict):
-        raise RecordError(f"Its conf is no object but {json.dumps(conf)[:80]}.")
+        raise RecordError(f"Its conf is not an object: {json.dumps(conf)[:80]}.")
     return {str(key): value for key, value in conf.items() if isinstance(value, str)}

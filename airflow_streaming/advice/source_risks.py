@@ -1,4 +1,4 @@
-"""Risks of sources: rows that a restart cannot read again, columns that it may find otherwise."""
+"""Risks of sources: rows that a restart cannot read again, inferred columns that change."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from airflow_streaming.model.spark.failure_signs import FailureKind
 from airflow_streaming.model.spark.plan import SourceReplay, replay_of
 
 SCHEMA_INFERENCE: Final = "spark.sql.streaming.schemaInference"
-_ASK: Final = "Read the source's documentation: after a kill it must return the same rows for the same offsets."
+_REMEDY_IF_UNKNOWN: Final = "Read the source's documentation: after a kill it must return the same rows for the same offsets."
 
 
 def replay(facts: Facts) -> Iterator[Advice]:
@@ -29,7 +29,7 @@ def replay(facts: Facts) -> Iterator[Advice]:
     for plan in facts.plans:
         found = {source.source: replay_of(source) for source in plan.sources}
         cannot = [name for name, value in found.items() if value is SourceReplay.CANNOT]
-        open_ = [name for name, value in found.items() if value is SourceReplay.UNKNOWN]
+        unclear = [name for name, value in found.items() if value is SourceReplay.UNKNOWN]
         if cannot:
             yield risk(
                 rule,
@@ -40,10 +40,10 @@ def replay(facts: Facts) -> Iterator[Advice]:
                 evidence=f"source {', '.join(cannot)}",
                 remedy=FailureKind.SOURCE_NOT_REPLAYABLE.remedy,
             )
-        elif open_ or not found:
-            names = f" ({', '.join(open_)})" if open_ else ""
+        elif unclear or not found:
+            names = f" ({', '.join(unclear)})" if unclear else ""
             what = f"Whether its source{names} can send a batch again is not recorded."
-            yield unknown(rule, what, query=plan.query, remedy=_ASK)
+            yield unknown(rule, what, query=plan.query, remedy=_REMEDY_IF_UNKNOWN)
         else:
             yield fine(rule, f"Its sources can be replayed: {', '.join(found)}.", query=plan.query)
 

@@ -32,6 +32,14 @@ MATTERS: Final = 10_000
 """Rows of state below which growth costs nothing."""
 GROWTH: Final = 1.2
 """From the first quarter of the history to the last."""
+_PUT_BACK: Final = (
+    "No change is needed while the sink can be reached from the host of the Airflow task: the launch puts it "
+    "back. Begin the next new checkpoint with format 1, as the production profile has it."
+)
+_TAKE_AGAIN: Final = (
+    "Let the function of foreachBatch write every batch again, also after it has written the batch. Begin a new "
+    "checkpoint with format 1 for a table that remembers batches."
+)
 
 
 def watermark(facts: Facts) -> Iterator[Advice]:
@@ -144,16 +152,6 @@ def skipped_state(facts: Facts) -> Iterator[Advice]:
                 f"({plan.sink.sink})",
                 remedy=_PUT_BACK if is_file else _TAKE_AGAIN,
             )
-
-
-_PUT_BACK: Final = (
-    "No change is needed while the sink can be reached from the host of the Airflow task: the launch puts it "
-    "back. Begin the next new checkpoint with format 1, as the production profile has it."
-)
-_TAKE_AGAIN: Final = (
-    "Let a function of foreachBatch take every batch again, also one that it has written. Begin a new "
-    "checkpoint with format 1 for a table that remembers batches."
-)
 
 
 def growth(facts: Facts) -> Iterator[Advice]:

@@ -39,6 +39,7 @@ class LaneFolder:
     :param newest: The number of the newest epoch; 0 before the first.
     :param names: Names in the folder.
     :param epochs: Files and folders of its epochs.
+    :param links: Symbolic links among ``names`` and ``epochs``, as paths below the folder.
     """
 
     name: str
@@ -47,6 +48,7 @@ class LaneFolder:
     newest: int = 0
     names: tuple[str, ...] = ()
     epochs: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +62,7 @@ class RemovalFacts:
     :param has_released: The DAG no longer keeps the stream, by the word of the user or by Airflow.
     :param places: URIs that would be deleted.
     :param used: Checkpoints and outputs of other streams, and the store of the backup.
+    :param links: Symbolic links among the paths that would be deleted.
     :param unread: Why it is not known what other streams use, a sentence each.
     """
 
@@ -71,6 +74,7 @@ class RemovalFacts:
     has_released: bool = False
     places: tuple[str, ...] = ()
     used: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
 
 
@@ -103,6 +107,11 @@ def refusals(facts: RemovalFacts) -> Iterator[str]:
         for used in facts.used:
             if overlap(place, used):
                 yield f"{used} is in use elsewhere and would go with {place}. Move it, or keep the output."
+    for link in facts.links:
+        yield (
+            f"{link} is a symbolic link, and a removal follows no link. Move the folder to its place, or delete "
+            "the link to keep the folder."
+        )
     yield from facts.unread
 
 

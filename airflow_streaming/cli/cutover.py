@@ -1,14 +1,13 @@
 """
-``airflow-streaming cutover``: a cutover in progress, and commands to it.
+``airflow-streaming cutover``: the status of a cutover, and commands to it.
 
-A word given here is a record in the home. What follows from it is the task's of the cutover; when
-its run has failed, clear the failed task and it continues.
+A command is a record in the home, and the task of the cutover acts on it. If its run has failed, clear the failed
+task; it continues.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from airflow_streaming.changes.cutover.plan import outcome
 from airflow_streaming.cli.asked_clusters import listed_launcher
 from airflow_streaming.cli.common import OK, PROBLEM, Person, add_commands, place
+from airflow_streaming.cli.output import ConsoleProgress, show_json, show_lines
 from airflow_streaming.exceptions import CutoverRefused, RecordError
 from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.home.live_lane import live_lane, stream_of
@@ -33,7 +33,7 @@ from airflow_streaming.model.records.cutover_table import (
     CutoverState,
     CutoverTransition,
 )
-from airflow_streaming.reports.terminal import clock, printable
+from airflow_streaming.reports.terminal import clock
 from airflow_streaming.services.changes import command_cutover, final_backup
 from airflow_streaming.services.status_reader import failing
 
@@ -42,6 +42,13 @@ if TYPE_CHECKING:
     from airflow_streaming.changes.cutover.lanes import Retire
     from airflow_streaming.model.records.cutover import Pair
     from airflow_streaming.model.records.deployment import Deployment
+
+T = TypeVar("T")
+_WAITS_FOR_COMMAND: Final = frozenset({CutoverState.READY, CutoverState.HELD})
+_STATUS: Final = "show its state and the commands it accepts; exit code 1 without a cutover"
+_NEXT: Final = (
+    "The task of the cutover continues from here. If its run has failed, clear the failed task."
+)
 
 
 def led_by(home: StreamHome) -> Change | None:
@@ -59,7 +66,7 @@ def led_by(home: StreamHome) -> Change | None:
         return led[-1]
     leader, _, number = newest.leader.rpartition("/")
     raise CutoverRefused(
-        f"Stream {home.name!r} is moved by cutover {number} of {leader!r}: ask that."
+        f"Stream {home.name!r} moves with cutover {number} of {leader!r}. Use the command on {leader!r}."
     )
 
 
@@ -73,18 +80,18 @@ def is_open_in(lane: StreamHome) -> tuple[int, str, CutoverState] | None:
 
 
 def what_a_stop_does(lane: StreamHome) -> str:
-    """Return what a wish to stop means for the cutover that is open; empty when nothing."""
+    """Return the effect of a stop on the open cutover; empty without one."""
     found = is_open_in(lane)
     if found is None or not CUTOVER.allows(found[2], CutoverEvent.STOP_WANTED):
         return ""
     return (
-        f"{CUTOVER.standing(*found)}: this gives it up. Its task leads everything back to blue, and then "
-        "stops blue too."
+        f"{CUTOVER.standing(*found)}: the stop gives it up. Its task moves consumers back to blue and then "
+        "stops blue."
     )
 
 
 def why_there_is_none(lane: StreamHome) -> str:
-    """Return why a green lane has no deployment; empty when its stream is not there either."""
+    """Return why a green lane has no deployment; empty when the stream does not exist."""
     if color_of(lane.name) is not Color.GREEN:
         return ""
     base = lane.beside(other_lane(lane.name))
@@ -95,18 +102,14 @@ def why_there_is_none(lane: StreamHome) -> str:
     return f"The green lane of stream {base.name!r} has no deployment yet. {why}"
 
 
-T = TypeVar("T")
-_FOR_A_WORD: Final = frozenset({CutoverState.READY, CutoverState.HELD})
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutoverPage:
     """
-    What a home tells of one cutover.
+    The records of one cutover, as they are shown.
 
     :param terms: ``None`` when they cannot be read.
-    :param live: Name of the lane that is live; empty when it is not known.
-    :param problems: What is wrong with the records, a sentence each.
+    :param live: Name of the live lane; empty when it is unknown.
+    :param problems: Problems of the records, a sentence each.
     :param failing: Failures of green lanes, a text each.
     """
 
@@ -120,17 +123,17 @@ class CutoverPage:
 
     @property
     def state(self) -> CutoverState:
-        """Return where it stands."""
+        """Return the newest state."""
         return CUTOVER.state_of(self.history)
 
     @property
     def since(self) -> datetime:
-        """Return since when."""
+        """Return the time of the newest state."""
         return self.history[-1].at if self.history else self.change.at
 
     @property
     def deadline_at(self) -> datetime | None:
-        """Return when it is given up if nothing comes of it; ``None`` for never."""
+        """Return the time at which the cutover gives up unless it moves on; ``None`` for never."""
         if self.end is not None or self.terms is None:
             return None
         deadline = self.terms.deadline(self.state)
@@ -138,11 +141,11 @@ class CutoverPage:
 
     @property
     def verbs(self) -> tuple[str, ...]:
-        """Return what a user can say of it."""
+        """Return the commands that the state accepts."""
         return CUTOVER.commands_in(self.state)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all of it for ``--json``."""
+        """Return the page for ``--json``."""
         leader, until = None if self.terms is None else self.terms.leader, self.deadline_at
         return {
             "stream": self.change.stream,
@@ -162,24 +165,24 @@ class CutoverPage:
         }
 
     def lines(self) -> Iterator[str]:
-        """Yield the lines for a terminal: where it stands, what is wrong, and every step."""
-        yield printable(self._first())
-        yield from (printable(f"  PROBLEM: {problem}") for problem in self.problems)
-        yield from (printable(f"  FAILING: {text}") for text in self.failing)
+        """Yield the lines for a terminal: the state, the problems and every step."""
+        yield self._first()
+        yield from (f"  PROBLEM: {problem}" for problem in self.problems)
+        yield from (f"  FAILING: {text}" for text in self.failing)
         begun, by = self.change, self.change.by
-        yield printable(f"  {clock(begun.at)}  planned       {begun.reason} ({by})")
+        yield f"  {clock(begun.at)}  planned       {begun.reason} ({by})"
         for step in self.history:
             # The same task takes many steps in a row, and its name is long.
             who, by = "" if step.by == by else f" ({step.by})", step.by
             told = f"{step.after.value:13} {step.event.value}: {step.reason}{who}"
-            yield printable(f"  {clock(step.at)}  {told}")
+            yield f"  {clock(step.at)}  {told}"
 
     def _first(self) -> str:
         parts = [f"{words(self.state)} since {clock(self.since)}"]
         if self.end is not None:
             parts.append("it has come to its end")
         elif self.deadline_at is not None:
-            waits = "waits for a word" if self.state in _FOR_A_WORD else "may last"
+            waits = "waits for a command" if self.state in _WAITS_FOR_COMMAND else "may last"
             parts.append(f"{waits} until {clock(self.deadline_at)}")
         if self.verbs:
             parts.append(f"you can: {', '.join(self.verbs)}")
@@ -195,7 +198,7 @@ class CutoverPage:
 
 def page_of(home: StreamHome, change: Change) -> CutoverPage:
     """
-    Return what a home tells of a cutover.
+    Read the page of a cutover.
 
     :raises RecordError: its steps or its end cannot be read.
     """
@@ -227,7 +230,7 @@ def _tried(read: Callable[[], T], problems: list[str]) -> T | None:
 
 
 def _guests(home: StreamHome, change: Change, terms: CutoverTerms) -> Iterator[str]:
-    """Tell of every lane that should know of the cutover and does not."""
+    """Yield a problem for each lane that lacks its record of the cutover."""
     name = f"{change.stream}/{change.number}"
     lanes = {lane for pair in terms.pairs for lane in (pair.blue, pair.green)} - {home.name}
     for lane in sorted(lanes):
@@ -235,7 +238,7 @@ def _guests(home: StreamHome, change: Change, terms: CutoverTerms) -> Iterator[s
             if not any(one.leader == name for one in home.beside(lane).changes()):
                 yield (
                     f"Lane {lane!r} has no record of this cutover among its changes, so others may "
-                    "change it meanwhile. Put back what was there."
+                    "change it meanwhile. Restore the record."
                 )
         except RecordError as err:
             yield str(err)
@@ -254,12 +257,6 @@ def _step(step: CutoverTransition) -> dict[str, Any]:
     }
 
 
-_STATUS: Final = "show its state and the commands it accepts; exit code 1 when there is none"
-_NEXT: Final = (
-    "The task of the cutover continues from here. If its run has failed, clear the failed task."
-)
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the verbs and their arguments."""
     verbs = add_commands(parser, CUTOVER, status=_STATUS, whose="name of the stream that leads")
@@ -272,21 +269,21 @@ def _add_backup(verb: argparse.ArgumentParser) -> None:
         "--store", type=place, metavar="STORE", help="backup store (default: HOME/_backups)"
     )
     where.add_argument(
-        "--no-backup", action="store_true", help="let blue go without a final backup"
+        "--no-backup", action="store_true", help="retire blue without a final backup"
     )
 
 
 def home_of(home: Home, name: str) -> StreamHome:
     """
-    Return the records of the stream whose cutover is meant.
+    Return the records of the stream of a cutover.
 
-    :param name: Of the stream, or of either lane; the green one need not be there yet.
+    :param name: Of the stream or of either lane; the green lane may be missing.
     """
     return home.stream(stream_of(name))
 
 
 def run(stream: StreamHome, arguments: argparse.Namespace, person: Person) -> int:
-    """Do what was asked; return the exit code, 1 when there is no cutover to do it to."""
+    """Run the verb and return the exit code."""
     change = led_by(stream)
     if arguments.verb == "status":
         return _show(stream, change, as_json=arguments.json)
@@ -301,9 +298,9 @@ def run(stream: StreamHome, arguments: argparse.Namespace, person: Person) -> in
         retire=retire,
     )
     if arguments.json:
-        print(json.dumps(page_of(stream, change).to_dict(), indent=2))
+        show_json(page_of(stream, change).to_dict())
     else:
-        print(_told(progress))
+        show_lines([_told(progress)])
     return OK
 
 
@@ -315,7 +312,7 @@ def _told(progress: Progress) -> str:
 
 
 def _backups(facts: Mapping[str, str]) -> list[str]:
-    """Tell which final backups were taken."""
+    """Return a sentence for each final backup."""
     told = {
         name.removesuffix(".backup"): i for name, i in facts.items() if name.endswith(".backup")
     }
@@ -328,12 +325,11 @@ def _backups(facts: Mapping[str, str]) -> list[str]:
 
 
 def _final_backup(home: StreamHome, arguments: argparse.Namespace, person: Person) -> Retire | None:
-    """Return who takes the backup with which blue is let go; ``None`` to go without."""
+    """Return the function that takes the final backup of blue; ``None`` with ``--no-backup``."""
     if arguments.no_backup:
         return None
     from airflow_streaming.checkpoints.backup.stream_backup import default_store
     from airflow_streaming.checkpoints.vault.store import open_backup_store
-    from airflow_streaming.cli.output import ConsoleProgress
 
     uri = arguments.store or default_store(home.store.uri)
 
@@ -352,5 +348,8 @@ def _show(home: StreamHome, change: Change | None, *, as_json: bool) -> int:
     if change is None:
         raise CutoverRefused(f"Stream {home.name!r} has led no cutover.")
     page: CutoverPage = page_of(home, change)
-    print(json.dumps(page.to_dict(), indent=2) if as_json else "\n".join(page.lines()))
+    if as_json:
+        show_json(page.to_dict())
+    else:
+        show_lines(page.lines())
     return PROBLEM if page.problems else OK

@@ -1,14 +1,13 @@
 """
-What a stream did: the commands ``events``, its timeline with filters, and ``log``, its driver's output.
+The commands ``events``, the timeline of a stream with filters, and ``log``, the output of its driver.
 
-The timeline shows what the provider did and which commands it was given, with who did it, the newest last, as a
-log does. The end of a driver's output is shown also after its pod or host is gone.
+The timeline lists the acts of the provider and the commands of users, the newest last, as a log does. ``log`` shows
+the end of a driver's output also after its pod or host is gone.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import sys
 import textwrap
@@ -18,13 +17,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, NoReturn
 
 from airflow_streaming.cli.common import OK, PROBLEM, hours, positive
-from airflow_streaming.cli.output import complain, is_terminal, notice
+from airflow_streaming.cli.output import complain, is_terminal, notice, show_json
 from airflow_streaming.exceptions import HomeUnavailable, closed
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.port import DriverLog, Launcher
 from airflow_streaming.model.records.control import Event, EventKind
-from airflow_streaming.reports.terminal import clock, printable
-from airflow_streaming.supervision.driver_logs import added, end_of_log, masked, shown_log
+from airflow_streaming.reports.terminal import clock, masked, printable
+from airflow_streaming.supervision import driver_logs
+from airflow_streaming.supervision.driver_logs import added, end_of_log, shown_log
 
 _MESSAGE_AT: Final = 43
 """Column at which the message of a line begins."""
@@ -41,7 +41,9 @@ def add_events(parser: argparse.ArgumentParser) -> None:
         metavar="KIND",
         help=f"only these kinds; may be repeated: {', '.join(kind.value for kind in EventKind)}",
     )
-    parser.add_argument("--by", metavar="TEXT", help="only what was done by a name with this text")
+    parser.add_argument(
+        "--by", metavar="TEXT", help="only acts of users and tasks whose name has this text"
+    )
     parser.add_argument("--contains", metavar="TEXT", help="only lines with this text")
     parser.add_argument("--since", type=hours, metavar="HOURS", help="only the last hours")
     parser.add_argument(
@@ -51,15 +53,15 @@ def add_events(parser: argparse.ArgumentParser) -> None:
 
 
 def show_events(stream: StreamHome, arguments: argparse.Namespace) -> int:
-    """Print the events that are asked for."""
+    """Print the events that pass the filters."""
     found = [*selected(stream.events(10_000), arguments, datetime.now(UTC))][-arguments.last :]
     if arguments.json:
         told = {"stream": stream.name, "events": [event.to_dict() for event in found]}
-        print(json.dumps(told, indent=2))
+        show_json(told)
         return OK
     width = shutil.get_terminal_size().columns if is_terminal(sys.stdout) else None
     for event in found:
-        print(wrapped(printable(line(event)), width))
+        print(wrapped(masked(line(event)), width))
     if not found:
         print(f"Nothing on the timeline of {stream.name} matches.")
     return OK
@@ -102,12 +104,12 @@ def add_log(parser: argparse.ArgumentParser) -> None:
         "-f",
         "--follow",
         action="store_true",
-        help="print new lines until Ctrl-C, also those of the epochs to come",
+        help="print new lines until Ctrl-C, also of later epochs",
     )
 
 
 def show_log(stream: StreamHome, arguments: argparse.Namespace, launcher: Launcher) -> int:
-    """Print the end of the log; what a driver wrote is shown without control characters."""
+    """Print the end of the log without control characters."""
     number = arguments.epoch or _newest_launched(stream)
     if arguments.follow:
         follow_log(stream, launcher, number or 1, _pause)
@@ -130,7 +132,7 @@ def show_log(stream: StreamHome, arguments: argparse.Namespace, launcher: Launch
 
 
 def _newest_launched(stream: StreamHome) -> int:
-    """Return the newest epoch with a driver, else the newest epoch; 0 when there is none."""
+    """Return the newest epoch with a driver, else the newest epoch; 0 before the first."""
     newest = stream.newest_epoch()
     if newest is None:
         return 0
@@ -147,7 +149,7 @@ def follow_log(
     stream: StreamHome, launcher: Launcher, number: int, pause: Callable[[], None]
 ) -> NoReturn:
     """
-    Print what the drivers of a stream write, from an epoch on.
+    Print the output of a stream's drivers from an epoch on.
 
     :param pause: Waits between two looks.
     """
@@ -169,7 +171,7 @@ def _print_lines(text: str) -> None:
 
 class FollowedLog:
     """
-    Shows what the drivers of a stream write, from one epoch on.
+    Follows the output of a stream's drivers from an epoch on.
 
     :param number: The first epoch.
     """
@@ -181,7 +183,7 @@ class FollowedLog:
         self._said = ""
 
     def look(self) -> Iterator[str]:
-        """Yield what was written since the last look, in whole lines."""
+        """Yield the whole lines since the last look."""
         # The newest epoch first: its driver starts when the one before it has written its last line.
         newest = self._stream.newest_epoch()
         if newest is None:
@@ -207,7 +209,7 @@ class FollowedLog:
         whole = len(text) if is_last else text.rfind(b"\n") + 1
         self._seen, self._rest = log, text[whole:]
         if whole:
-            yield masked(text[:whole])
+            yield driver_logs.masked(text[:whole])
 
     def _kept(self, log: DriverLog) -> Iterator[str]:
         kept = self._stream.driver_log(self._number) if self._seen is None else None

@@ -11,15 +11,16 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TextIO
 
 from airflow_streaming.checkpoints.progress import Phase, ProgressNow
 from airflow_streaming.exceptions import closed
+from airflow_streaming.model.spark.failures import mask_secrets
 from airflow_streaming.reports.report import Report, byte_text
-from airflow_streaming.reports.terminal import plain, printable, rendered
+from airflow_streaming.reports.terminal import masked, plain, printable, rendered
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -50,8 +51,16 @@ def is_terminal(stream: TextIO) -> bool:
 
 
 def show_json(value: Any, *, sort_keys: bool = False) -> None:
-    """Print one JSON object."""
-    print(json.dumps(value, indent=2, sort_keys=sort_keys))
+    """Print one JSON object with the secrets in its texts marked."""
+    print(json.dumps(_masked(value), indent=2, sort_keys=sort_keys))
+
+
+def _masked(value: Any) -> Any:
+    if isinstance(value, str):
+        return mask_secrets(value)
+    if isinstance(value, Mapping):
+        return {key: _masked(one) for key, one in value.items()}
+    return [_masked(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def answer(report: Report, value: Any, *, as_json: bool, sort_keys: bool = False) -> None:
@@ -62,15 +71,15 @@ def answer(report: Report, value: Any, *, as_json: bool, sort_keys: bool = False
         show(report)
 
 
-def show_lines(lines: Sequence[str]) -> None:
-    """Print sentences, with nothing in them that would steer the terminal."""
-    print("\n".join(map(printable, lines)))
+def show_lines(lines: Iterable[str]) -> None:
+    """Print sentences, with no secret in them and nothing that would steer the terminal."""
+    print("\n".join(map(masked, lines)))
 
 
 def complain(message: str) -> None:
     """Print an error in the one form that all errors have."""
     first, *rest = message.splitlines() or [""]
-    print("\n".join([f"{NAME}: {printable(first)}", *map(printable, rest)]), file=sys.stderr)
+    print("\n".join([f"{NAME}: {masked(first)}", *map(masked, rest)]), file=sys.stderr)
 
 
 notice = complain

@@ -53,7 +53,7 @@ def add_reuse_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(home: Home, arguments: argparse.Namespace, person: Person, launcher: Launcher) -> int:
     """
-    Remove a stream, or show what would go.
+    Remove a stream, or show the paths that a removal would delete.
 
     :raises SpecError: no reason was given.
     :raises RemovalRefused: the stream cannot be removed now.

@@ -8,7 +8,6 @@ keeps the stream alive follows.
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from collections.abc import Callable
 from datetime import timedelta
@@ -36,7 +35,7 @@ from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.observation import Observation, ProcessState
 from airflow_streaming.model.records.control import Desired
-from airflow_streaming.reports.terminal import clock, printable
+from airflow_streaming.reports.terminal import clock
 from airflow_streaming.services import streams
 from airflow_streaming.services.streams import Probe
 from airflow_streaming.storage.probe import damage, ensure_exclusive
@@ -266,7 +265,7 @@ def _show_change(
     code = _COMMANDS[arguments.command](stream, arguments, probe)
     why = damage(home.store)
     if why:
-        print(f"airflow-streaming: {printable(why)}", file=sys.stderr)
+        complain(why)
     return PROBLEM if why else code
 
 

@@ -22,7 +22,7 @@ from airflow_streaming.home.live_lane import live_lane
 from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.history import Series, downsample
 from airflow_streaming.model.names import color_of
-from airflow_streaming.reports.terminal import printable
+from airflow_streaming.reports.terminal import masked
 from airflow_streaming.services.stream_figures import figures_of
 from airflow_streaming.services.streams import Probe
 from airflow_streaming.storage.one_look import Listing, OneLook, look_at_each
@@ -128,7 +128,7 @@ def fleet(home: Home, probe: Probe, *, expand: bool = True) -> Table:
     for name, justify in _COLUMNS:
         table.add_column(name, justify=justify, no_wrap=name != "reason")  # type: ignore[arg-type]
     for level, cells in sorted(_rows(home, probe), key=lambda row: row[0].rank):
-        table.add_row(*(Text(printable(cell)) for cell in cells), style=_STYLES[level])
+        table.add_row(*(Text(masked(cell)) for cell in cells), style=_STYLES[level])
     return table
 
 
@@ -205,7 +205,7 @@ def figures(
     begin = now - hours * 3600
     found = HistoryReader(stream, cache).read(begin, now)
     standing = _status(home, name, probe).standing
-    title = printable(f"{name}  {standing.words}: {standing.reason}")
+    title = masked(f"{name}  {standing.words}: {standing.reason}")
     table = Table(title=title, title_justify="left", box=None, expand=expand)
     for head in ("query", "figure", f"last {hours:g} h", "least", "now", "greatest"):
         table.add_column(head, no_wrap=True)
@@ -218,7 +218,7 @@ def figures(
             highs = [value for value in series.highs[key] if value is not None]
             cells = (min(lows), values[-1], max(highs))
             table.add_row(
-                Text(printable(series.query)),
+                Text(masked(series.query)),
                 label,
                 sparkline(values),
                 *map(number, cells),

@@ -10,20 +10,19 @@ starting a driver, which the task that keeps the stream alive does.
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 import time
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_streaming.changes.upgrade.decide import way_out
 from airflow_streaming.changes.upgrade.waits import waits_for
 from airflow_streaming.cli.common import OK, PROBLEM, Person, add_commands, place
+from airflow_streaming.cli.output import notice, show_json, show_lines
 from airflow_streaming.exceptions import RecordError, SpecError, StreamingError, UpgradeRefused
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.codec import format_time
 from airflow_streaming.model.records.control import Change, ChangeKind
 from airflow_streaming.model.records.upgrade_table import UPGRADE, Stage, UpgradeCommand
-from airflow_streaming.reports.terminal import clock, printable
+from airflow_streaming.reports.terminal import clock
 from airflow_streaming.services.changes import command_upgrade
 
 if TYPE_CHECKING:
@@ -85,10 +84,10 @@ def run(stream: StreamHome, arguments: argparse.Namespace, person: Person) -> in
     if rest and through is not None:
         rest = _carry(through, quietly=arguments.json)
     if arguments.json:
-        print(json.dumps(_facts(stream, change), indent=2))
+        show_json(_facts(stream, change))
     else:
         more = _NEXT if through is None else _AGAIN
-        print(f"{told} {f'{rest} {more}' if rest else _CLOSED}")
+        show_lines([f"{told} {f'{rest} {more}' if rest else _CLOSED}"])
     return PROBLEM if rest and through is not None else OK
 
 
@@ -130,7 +129,7 @@ def _carry(through: CarryingThrough, *, quietly: bool) -> str:
         if progress.needs_person or time.monotonic() >= until:
             return progress.waiting
         if progress.waiting != said and not quietly:
-            print(f"Waiting: {progress.waiting}", file=sys.stderr, flush=True)
+            notice(f"Waiting: {progress.waiting}")
         said = progress.waiting
         time.sleep(_LOOK_S)
 
@@ -167,11 +166,10 @@ def _newest(stream: StreamHome) -> Change | None:
 def _show(stream: StreamHome, change: Change | None, *, as_json: bool) -> int:
     if change is None:
         raise UpgradeRefused(f"Stream {stream.name!r} was never upgraded in place.")
-    print(
-        json.dumps(_facts(stream, change), indent=2)
-        if as_json
-        else "\n".join(_lines(stream, change))
-    )
+    if as_json:
+        show_json(_facts(stream, change))
+    else:
+        show_lines(_lines(stream, change))
     return OK
 
 
@@ -226,4 +224,4 @@ def _lines(stream: StreamHome, change: Change) -> list[str]:
         )
     if end is None and UPGRADE.state_of(history) is Stage.ROLLING_BACK:
         lines.append(f"  Checkpoint and sinks are not put back yet. {way_out(stream.name)}")
-    return [printable(line) for line in lines]
+    return lines

@@ -1,10 +1,9 @@
 """
-The streams of all homes, as they were last seen: what the fleet is answered from.
+The last rows of the streams of all homes, for the fleet page.
 
-A look at hundreds of streams takes longer than a page should wait, so a page is answered at once with
-what was last seen and how old that is, and a new look is begun beside it. Looks are cut into slices
-that end before the deadline, the streams that were seen longest ago first, and they take a bounded
-share of the server's time however many pages are open.
+A look at hundreds of streams takes longer than a page should wait. So a page gets the last rows at once, with their
+age, and a new look begins. A look ends before the deadline; the streams with the oldest rows come first. However many
+pages are open, looks take a bounded share of the server's time.
 """
 
 from __future__ import annotations
@@ -43,9 +42,14 @@ from airflow_streaming.settings import read_settings
 from airflow_streaming.supervision.stream_status import Level
 
 FRESH: Final = 4.0
-"""Seconds for which what was seen is good enough for the fleet."""
+"""Seconds for which a row is fresh enough for the fleet."""
 SHARE: Final = 40
-"""A home rests this many times as long as a look at it took: no more than 2.5 % of a core."""
+"""
+A home rests this many times as long as a look at all its streams took: at most 2.5 % of a core. A home that is
+too large for one look rests as long as each look took: at most half a core.
+"""
+LEAST_REST: Final = 0.2
+"""Seconds between two looks at a home that is too large for one look."""
 SLICE: Final = 0.4
 """Share of the deadline that one look may take before it leaves the rest to the next."""
 FIRST_WAIT: Final = 1.0
@@ -254,7 +258,8 @@ class Boards:
         try:
             is_whole = await self.looks.look(ones[0].place, partial(self._slice, board, ones))
             board.problem = ""
-            rest = max(FRESH, SHARE * (self._clock() - begun)) if is_whole else 0.2
+            took = self._clock() - begun
+            rest = max(FRESH, SHARE * took) if is_whole else max(LEAST_REST, took)
         except LookRefused as err:
             board.problem, rest = str(err), float(err.retry_after)
         except (StreamingError, OSError) as err:

@@ -19,7 +19,7 @@ from airflow_streaming.model.records.cutover import SwitchMethod
 from airflow_streaming.model.records.cutover_table import CUTOVER, CutoverState, CutoverTransition
 from airflow_streaming.model.records.upgrade_table import UPGRADE, Stage, UpgradeCommand
 from airflow_streaming.plugins.act_weight import asks_name, is_red
-from airflow_streaming.plugins.page_values import cut, told, tried
+from airflow_streaming.plugins.page_values import cut, quoted, told, tried
 from airflow_streaming.services.streams import stop_grace
 from airflow_streaming.supervision.open_change import upgrade_in_progress
 from airflow_streaming.supervision.restart import remedy_of
@@ -50,14 +50,14 @@ def _change(home: StreamHome, change: Change) -> dict[str, Any]:
         "number": change.number,
         "kind": change.what.value,
         "by": cut(change.by, 200),
-        "reason": cut(change.reason, 600),
+        "reason": quoted(change.reason, 600),
         "at": told(change.at),
         "from": change.replaced,
         "to": change.deployment,
         "backup": cut(change.backup, 100),
         "outcome": end.outcome.value if end else None,
         "ended": told(end.at) if end else None,
-        "end_reason": cut(end.reason, 600) if end else "",
+        "end_reason": quoted(end.reason, 600) if end else "",
     }
     try:
         if change.what is ChangeKind.UPGRADE:
@@ -65,7 +65,7 @@ def _change(home: StreamHome, change: Change) -> dict[str, Any]:
         if change.what is ChangeKind.CUTOVER:
             return {**shared, **_cutover(home, change, end)}
     except RecordError as err:
-        return {**shared, "problem": cut(str(err), 600), "steps": [], "table": []}
+        return {**shared, "problem": quoted(str(err), 600), "steps": [], "table": []}
     return {**shared, "steps": [], "table": []}
 
 
@@ -99,14 +99,14 @@ def _upgrade(home: StreamHome, change: Change, end: ChangeEnd | None) -> dict[st
                 "state": step.after.value,
                 "at": told(step.at),
                 "by": cut(step.by, 200),
-                "reason": cut(step.reason, 600),
+                "reason": quoted(step.reason, 600),
                 "facts": _facts(step.facts),
             }
             for step in history
         ],
         "next": [],
         "verbs": [] if end is not None else list(UPGRADE.commands_in(now)),
-        "rollback": cut(terms.rollback.reason, 600) if terms else "",
+        "rollback": quoted(terms.rollback.reason, 600) if terms else "",
         "replay": cut(terms.rollback.replay, 600) if terms else "",
     }
 
@@ -163,7 +163,7 @@ def _step(step: CutoverTransition) -> dict[str, Any]:
         "event": step.event.value,
         "at": told(step.at),
         "by": cut(step.by, 200),
-        "reason": cut(step.reason, 600),
+        "reason": quoted(step.reason, 600),
         "facts": _facts(step.facts),
     }
 
@@ -177,7 +177,7 @@ def _checks(
         {
             "name": cut(check.name, 100),
             "result": check.result.value,
-            "reason": cut(check.reason, 1_000),
+            "reason": quoted(check.reason, 1_000),
             "at": told(check.at),
             "figures": _facts(check.figures, most=60),
         }
@@ -186,7 +186,7 @@ def _checks(
 
 
 def _facts(facts: Mapping[str, str], most: int = 30) -> dict[str, str]:
-    return {cut(key, 100): cut(value, 500) for key, value in [*facts.items()][:most]}
+    return {cut(key, 100): quoted(value, 500) for key, value in [*facts.items()][:most]}
 
 
 def open_upgrade_waits_for(home: StreamHome, change: Change) -> str:

@@ -18,7 +18,7 @@ from airflow_streaming.hooks.home import StreamHomeHook
 from airflow_streaming.model.uris import is_local
 from airflow_streaming.plugins.access.kept import Kept, external_title
 from airflow_streaming.plugins.access.trust import check_home
-from airflow_streaming.plugins.page_values import cut, told
+from airflow_streaming.plugins.page_values import cut, quoted, told
 from airflow_streaming.settings import read_settings
 from airflow_streaming.supervision.external.endpoint import ask
 from airflow_streaming.supervision.external.observer import ExternalObserver
@@ -102,7 +102,7 @@ class ExternalWatch:
             "state": verdict.state.value,
             "level": level.value,
             "rank": level.rank,
-            "reason": cut(verdict.reason, 600),
+            "reason": quoted(verdict.reason, 600),
             "remedy": "",
             "since": told(since),
             "launcher": "external",

@@ -1,7 +1,7 @@
 """
-What the page lists of a stream: its deployments, its backups and its timeline.
+Lists of a stream for its page: its deployments, its backups and its timeline.
 
-Every text goes out as it is in the home, cut to a length.
+Every text is cut to a length. Secrets in quoted texts are marked.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from airflow_streaming.exceptions import StreamingError
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.names import other_lane
 from airflow_streaming.model.records.deployment import Deployment
-from airflow_streaming.plugins.page_values import cut, told
+from airflow_streaming.plugins.page_values import cut, quoted, told
 
 
 def deployments_view(home: StreamHome, most: int = 12) -> list[dict[str, Any]]:
@@ -32,10 +32,10 @@ def deployments_view(home: StreamHome, most: int = 12) -> list[dict[str, Any]]:
                 "by": cut(one.created_by, 200),
                 "spark": one.spark_version,
                 "runtime": cut(one.runtime, 100),
-                "application": cut(one.application, 400),
+                "application": quoted(one.application, 400),
                 "sha256": one.application_sha256[:12],
-                "checkpoint": cut(one.checkpoint, 400),
-                "output": cut(one.output, 400),
+                "checkpoint": quoted(one.checkpoint, 400),
+                "output": quoted(one.output, 400),
                 "changes": [] if before is None else [*_differences(before, one)],
             }
         )
@@ -50,12 +50,12 @@ def _differences(before: Deployment, after: Deployment) -> Iterator[dict[str, An
                 if old.get(key) != new.get(key):
                     yield {
                         "what": cut(f"{name} {key}", 200),
-                        "from": cut(old.get(key), 300),
-                        "to": cut(new.get(key), 300),
+                        "from": quoted(old.get(key), 300),
+                        "to": quoted(new.get(key), 300),
                     }
             continue
         texts = [" ".join(v) if isinstance(v, tuple) else str(v) for v in (old, new)]
-        yield {"what": name, "from": cut(texts[0], 300), "to": cut(texts[1], 300)}
+        yield {"what": name, "from": quoted(texts[0], 300), "to": quoted(texts[1], 300)}
 
 
 def backup_view(store: BackupStore, stream: str, backup_id: str) -> dict[str, Any]:
@@ -64,13 +64,13 @@ def backup_view(store: BackupStore, stream: str, backup_id: str) -> dict[str, An
         backup = store.backup(backup_id, stream)
         checks = store.verifications(backup_id, stream)
     except StreamingError as err:
-        return {"id": backup_id, "problem": cut(str(err), 400), "verified": False}
+        return {"id": backup_id, "problem": quoted(str(err), 400), "verified": False}
     return {
         "id": backup_id,
         "at": told(backup.finished_at),
         "origin": backup.origin.value,
         "by": cut(backup.by, 200),
-        "note": cut(backup.note, 300),
+        "note": quoted(backup.note, 300),
         "files": backup.files,
         "size": backup.size,
         "added": backup.added_size,
@@ -87,7 +87,7 @@ def _verification(checked: Said | None) -> dict[str, Any]:
                 "verified": checked.holds,
                 "level": checked.level.value,
                 "verified_at": told(checked.verified_at),
-                "problem": cut(" ".join(checked.problems), 400),
+                "problem": quoted(" ".join(checked.problems), 400),
             }
         case UnreadableVerification():
             problem = cut(checked.problem, 400)
@@ -104,10 +104,10 @@ def timeline_view(
         {
             "at": told(event.at),
             "kind": event.event.value,
-            "text": cut(event.message, 1_000),
+            "text": quoted(event.message, 1_000),
             "by": cut(event.by, 200),
             "epoch": event.epoch,
-            "facts": {cut(k, 60): cut(v, 300) for k, v in [*event.facts.items()][:20]},
+            "facts": {cut(k, 60): quoted(v, 300) for k, v in [*event.facts.items()][:20]},
         }
         for event in home.events(most, since)
     ]
@@ -115,10 +115,10 @@ def timeline_view(
         {
             "at": told(alert.at),
             "kind": f"alert_{alert.alert.value}",
-            "text": cut(alert.reason, 1_000),
+            "text": quoted(alert.reason, 1_000),
             "by": cut(alert.by, 200),
             "epoch": alert.epoch,
-            "remedy": cut(alert.remedy, 600),
+            "remedy": quoted(alert.remedy, 600),
             "facts": {"rule": cut(alert.rule, 100), "query": cut(alert.query, 100)},
         }
         for alert in home.alerts(min(most, 100))

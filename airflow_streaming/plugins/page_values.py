@@ -8,6 +8,7 @@ from typing import Final, TypeVar
 
 from airflow_streaming.exceptions import RecordError
 from airflow_streaming.model.codec import format_time
+from airflow_streaming.model.spark.failures import mask_secrets
 
 T = TypeVar("T")
 MAX_TEXT: Final = 4_000
@@ -18,6 +19,15 @@ def cut(text: str | None, most: int = MAX_TEXT) -> str:
     """Return a text of a record, no longer than a page can take."""
     found = text or ""
     return found if len(found) <= most else f"{found[:most]} ... ({len(found)} characters)"
+
+
+def quoted(text: str | None, most: int = MAX_TEXT) -> str:
+    """Return a text that quotes errors, scripts or users: its secrets marked, then cut."""
+    whole = text or ""
+    # Half a secret is not recognized, so the cut comes last; what is masked has a bound too.
+    found = mask_secrets(whole[: 2 * most])
+    is_whole = len(found) <= most and len(whole) <= 2 * most
+    return found if is_whole else f"{found[:most]} ... ({len(whole)} characters)"
 
 
 def told(moment: datetime | None) -> str | None:

@@ -1,9 +1,9 @@
 """
 The removal of a stream from its page: the command ``remove``, for users who administer Airflow.
 
-A removal takes as long as its backup, longer than a look at a home may. So it runs in a thread of its own,
-and the request waits for it. A request that is cut off leaves the thread at work; a server that ends leaves a
-removal that the same act finishes.
+A removal takes as long as its backup, which is longer than the deadline of a page's look. So it runs in a thread of
+its own, and the request waits for it. If the browser disconnects, the thread continues. If the server ends, the same
+act finishes the removal.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ SHOWN: Final = 200
 
 class RemovalBody(BaseModel):
     """
-    What a removal is given.
+    Parameters of a removal.
 
     :param dry_run: Look only; nothing is written.
-    :param reason: Why, for the record; needed unless it is a dry run.
+    :param reason: For the record; required unless it is a dry run.
     :param confirm: The stream's name, unless it is a dry run.
     :param keep_output: Leave the outputs in the home where they are.
     """
@@ -116,9 +116,9 @@ async def remove_from_page(
     request: Request, kept: Kept, body: RemovalBody, user: Any
 ) -> dict[str, Any]:
     """
-    Remove a stream, or say what would go.
+    Remove a stream, or list the paths that a removal would delete.
 
-    :raises HTTPException: 403 without the rights, 409 where a reason speaks against it, 503 where home or backup
+    :raises HTTPException: 403 without the rights, 409 when the removal is refused, 503 when the home or the backup
         store cannot be used.
     """
     if not may_remove(kept, user):
@@ -142,7 +142,7 @@ async def remove_from_page(
 
 
 def may_remove(kept: Kept, user: Any) -> bool:
-    """Tell whether a user may delete the DAG, and is one who may delete connections of Airflow."""
+    """Tell whether a user may delete the DAG and Airflow's connections."""
     manager = get_auth_manager()
     details = DagDetails(id=kept.dag.dag_id, team_name=kept.dag.team or None)
     return manager.is_authorized_dag(
@@ -154,7 +154,7 @@ def removed(kept: Kept, body: RemovalBody, *, by: str) -> RemovedStream:
     """
     Remove a stream by the service that the command calls.
 
-    :raises RemovalRefused: it was not confirmed, a reason speaks against it, or nothing says why.
+    :raises RemovalRefused: the confirmation or the reason is missing, or the service refuses.
     :raises StreamingError: home or backup store cannot be used.
     """
     if not body.dry_run and body.confirm != kept.stream:

@@ -34,7 +34,7 @@ from airflow_streaming.model.status import QueryStatus, Status
 from airflow_streaming.plugins.access.drivers import in_time
 from airflow_streaming.plugins.changes import acts_of, open_upgrade_waits_for
 from airflow_streaming.plugins.lists import backup_view
-from airflow_streaming.plugins.page_values import cut, told, tried
+from airflow_streaming.plugins.page_values import cut, quoted, told, tried
 from airflow_streaming.services.status_reader import failing, read_status
 from airflow_streaming.services.stream_figures import figures_of
 from airflow_streaming.services.streams import Probe, look_once
@@ -120,7 +120,7 @@ class StreamWatch:
         if shown is None or not isinstance(change, CutoverStanding) or not change.green:
             return shown
         lane = self.home.beside(change.green)
-        return {**shown, "failing": cut(tried(lambda: failing(lane)), 800)}
+        return {**shown, "failing": quoted(tried(lambda: failing(lane)), 800)}
 
     def _look(self, now: datetime, *, is_close: bool) -> StreamStatus:
         def look(epoch: Epoch, rules: HealthRules) -> Observation:
@@ -161,8 +161,8 @@ class StreamWatch:
             "state": stands.word,
             "level": stands.level.value,
             "rank": stands.level.rank,
-            "reason": cut(stands.reason, 600),
-            "remedy": cut(stands.remedy, 600),
+            "reason": quoted(stands.reason, 600),
+            "remedy": quoted(stands.remedy, 600),
             "since": told(stands.since),
             "deployment": deployment.number if deployment else None,
             "spark": cut(
@@ -234,7 +234,7 @@ class StreamWatch:
         if not events:
             return None
         event = events[-1]
-        return {"at": told(event.at), "kind": event.event.value, "text": cut(event.message, 200)}
+        return {"at": told(event.at), "kind": event.event.value, "text": quoted(event.message, 200)}
 
 
 def _not_probed(*_: object) -> Process:
@@ -250,14 +250,14 @@ def query_view(query: QueryStatus) -> dict[str, Any]:
         "active": query.active,
         "processing": query.processing,
         "data_available": query.data_available,
-        "message": cut(query.message, 400),
+        "message": quoted(query.message, 400),
         "batches": query.batches,
         "batch": query.planned_batch if query.processing else (latest.batch_id if latest else None),
         "batch_for_s": query.batch_for_s,
         "quiet_for_s": query.quiet_for_s,
         "active_tasks": query.active_tasks,
         "interval_s": query.processing_interval_s,
-        "error": cut(query.error),
+        "error": quoted(query.error),
         "watermark": cut(latest.watermark, 60) if latest else None,
         "input_rate": latest.input_rows_per_second if latest else None,
         "processing_rate": latest.processed_rows_per_second if latest else None,
@@ -290,7 +290,7 @@ def _rules(look: StreamStatus) -> list[dict[str, Any]]:
                 "source": cut(one.source, 200),
                 "state": one.state.value,
                 "figure": one.figure,
-                "reason": cut(one.reason, 400),
+                "reason": quoted(one.reason, 400),
                 "since": told(one.since),
             }
             for one in mine
@@ -316,8 +316,8 @@ def _failure(home: StreamHome, look: StreamStatus) -> dict[str, Any] | None:
             "conditions": [cut(one, 100) for one in found.conditions[:10]],
             "query": cut(found.query, 100),
             "batch": found.batch_id,
-            "text": cut(found.reason),
-            "decision": cut(decision.reason, 600) if decision else "",
+            "text": quoted(found.reason),
+            "decision": quoted(decision.reason, 600) if decision else "",
             "remedy": (decision.remedy if decision else "")
             or (found.failure_kind.remedy if found.failure_kind else ""),
         }
@@ -331,7 +331,7 @@ def _driver(look: StreamStatus) -> dict[str, Any] | None:
     return {
         "epoch": seen.epoch.number,
         "cause": seen.epoch.cause.value,
-        "reason": cut(seen.epoch.reason, 400),
+        "reason": quoted(seen.epoch.reason, 400),
         "by": cut(seen.epoch.by, 200),
         "began": told(seen.epoch.created_at),
         "host": cut(seen.epoch.host.name, 200),
@@ -363,7 +363,7 @@ def change_view(change: ChangeInProgress | None, now: datetime) -> dict[str, Any
     return {
         "kind": _CHANGES.get(type(change), "cutover"),
         "state": at.value if at is not None else "",
-        "text": cut(str(change), 300),
+        "text": quoted(str(change), 300),
         "since": told(change.since),
         "until": told(change.since + lasts) if lasts else None,
         "waits": at in _WAITS_FOR_PERSON,
@@ -375,7 +375,7 @@ def _record(record: Any) -> dict[str, Any] | None:
     if record is None:
         return None
     found: dict[str, Any] = encode(record)
-    return {k: cut(v, 1_000) if isinstance(v, str) else v for k, v in found.items()}
+    return {k: quoted(v, 1_000) if isinstance(v, str) else v for k, v in found.items()}
 
 
 def _short(value: float | None) -> float | None:
@@ -390,7 +390,7 @@ def unreadable(kept_stream: str, reason: str, *, level: str = "bad") -> dict[str
         "state": "unreadable",
         "level": level,
         "rank": 1,
-        "reason": cut(reason, 600),
+        "reason": quoted(reason, 600),
         "remedy": "",
         "since": None,
     }

@@ -14,6 +14,7 @@ from datetime import datetime
 from functools import singledispatch
 from typing import TYPE_CHECKING, Final
 
+from airflow_streaming.model.spark.failures import mask_secrets
 from airflow_streaming.reports.report import (
     Block,
     Code,
@@ -53,6 +54,11 @@ def printable(text: str) -> str:
     )
 
 
+def masked(text: str) -> str:
+    """Return text of a record, a store or a user as ``printable`` does, with its secrets marked."""
+    return printable(mask_secrets(text))
+
+
 def clock(moment: datetime | None) -> str:
     """Return a time as users read it, in UTC."""
     return f"{moment:%Y-%m-%d %H:%M:%S} UTC" if moment else NOTHING
@@ -81,8 +87,9 @@ def _indents(report: Report) -> Iterator[tuple[Block, int]]:
 
 def words(told: Words) -> str:
     """Return words as plain text of a line."""
-    parts = (part.text if isinstance(part, Span) else part for part in spans(told))
-    return printable("".join(parts))
+    return "".join(
+        masked(part.text) if isinstance(part, Span) else printable(part) for part in spans(told)
+    )
 
 
 def aligned(rows: Iterable[Sequence[str]], gap: int, right: Sequence[bool] = ()) -> list[str]:
@@ -188,7 +195,7 @@ def _text(told: Words, style: str = "") -> Text:
     shown = Text(style=style)
     for part in spans(told):
         if isinstance(part, Span):
-            shown.append(printable(part.text), style=_MARKS[part.mark] or None)
+            shown.append(masked(part.text), style=_MARKS[part.mark] or None)
             continue
         for at, piece in enumerate(_QUOTED.split(printable(part))):
             shown.append(piece, style=_MARKS[Mark.CODE] if at % 2 else None)

@@ -11,7 +11,7 @@ continues.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
@@ -50,7 +50,7 @@ from airflow_streaming.model.records.control import (
 from airflow_streaming.model.records.epoch import LaunchCause
 from airflow_streaming.model.uris import join, overlap
 from airflow_streaming.services.streams import recorded, start
-from airflow_streaming.storage.blobs import Blobs
+from airflow_streaming.storage.blobs import SYMBOLIC_LINK, Blobs, Stored
 from airflow_streaming.storage.folders import open_folders
 from airflow_streaming.supervision.actions import StreamActions
 
@@ -186,19 +186,22 @@ class _Work:
         owner = self.base.owner()
         wish = self._home.stream(live_lane(self._home, self.base.name)).desired()
         used, unread = used_by_others(self._home, self.base.name)
+        folders, going = tuple(self._folders()), self.going()
+        linked = {f"{folder.name}/{link}" for folder in folders for link in folder.links}
         changes = (lane.unfinished_change() for lane in self.lanes())
         return RemovalFacts(
             stream=self.base.name,
-            folders=tuple(self._folders()),
+            folders=folders,
             is_stopped=wish is not None and wish.state is DesiredState.STOPPED,
             change=next((one for one in changes if one is not None), None),
             dag=owner.dag_id if owner is not None else "",
             has_released=owner is not None and owner.dag_id == self._request.released_by,
             places=tuple(
                 real(join(self._home.store.uri, path))
-                for path in self.going()
+                for path in going
                 if not path.partition("/")[2].startswith(EPOCHS)
             ),
+            links=tuple(path for path in going if path in linked),
             used=tuple(filter(None, (*used, store))),
             unread=tuple(unread),
         )
@@ -368,14 +371,15 @@ class _Work:
         for name in self._names():
             folder = self._home.stream(name)
             fate, evidence = self._fate(folder)
-            names = self._blobs.entries(name)
+            names, epochs = self._blobs.entries(name), self._blobs.entries(f"{name}/{EPOCHS}")
             yield LaneFolder(
                 name=name,
                 fate=fate,
                 evidence=evidence,
                 newest=max(folder.epoch_numbers(), default=0),
                 names=tuple(one.name for one in names),
-                epochs=tuple(one.name for one in self._blobs.entries(f"{name}/{EPOCHS}")),
+                epochs=tuple(one.name for one in epochs),
+                links=(*_links(names), *(f"{EPOCHS}/{one}" for one in _links(epochs))),
             )
 
     def _fate(self, folder: StreamHome) -> tuple[DriverLiveness, str]:
@@ -393,6 +397,10 @@ class _Work:
 
     def _names(self) -> list[str]:
         return [one for one in folders_of(self.base.name) if self._home.store.names(one)]
+
+
+def _links(entries: Sequence[Stored]) -> list[str]:
+    return [one.name for one in entries if one.strange == SYMBOLIC_LINK]
 
 
 def _tell(home: StreamHome, by: str, message: str, **facts: str) -> None:

@@ -143,6 +143,8 @@ class Blobs(Protocol):
         Delete a folder with all that is in it; no error when it is missing.
 
         A link in it is deleted and not followed. Killed half-way, it leaves a part of the folder.
+
+        :raises RecordError: the folder itself is a link.
         """
 
     def server_copy(self, source: Elsewhere) -> ServerCopy | None:
@@ -154,8 +156,9 @@ def is_unfinished(name: str) -> bool:
     return _TEMPORARY.fullmatch(name) is not None
 
 
+SYMBOLIC_LINK: Final = "symbolic link"
 _STRANGE: Final = {
-    stat.S_IFLNK: "symbolic link",
+    stat.S_IFLNK: SYMBOLIC_LINK,
     stat.S_IFIFO: "pipe",
     stat.S_IFSOCK: "socket",
     stat.S_IFCHR: "device",
@@ -257,7 +260,12 @@ class LocalBlobs:
             contextlib.suppress(FileNotFoundError, NotADirectoryError),
             self._files.folder(above) as handle,
         ):
-            # By handles and without following links; one in the folder's own place is refused.
+            if stat.S_ISLNK(os.lstat(name, dir_fd=handle).st_mode):
+                raise RecordError(
+                    f"{self.uri}/{folder} is a symbolic link, and a deletion follows no link. Delete the link, or "
+                    "move the folder to its place, and try again."
+                )
+            # By handles and without following links.
             shutil.rmtree(name, dir_fd=handle)
             os.fsync(handle)
 

@@ -103,6 +103,8 @@ def test_nothing_is_written_or_deleted_through_a_link(root: Path) -> None:
     with pytest.raises(HomeUnavailable, match="cannot be used"):
         blobs.put("s/packs/new", b"1")
     blobs.delete("s/packs/secret")
+    with pytest.raises(RecordError, match=r"s/packs is a symbolic link.*Delete the link"):
+        blobs.delete_tree("s/packs")
 
     assert [path.name for path in (root / "outside").iterdir()] == ["secret"]
 

@@ -62,7 +62,7 @@ def test_the_first_line_says_where_it_stands_and_what_can_be_said(
         "Cutover 1 of orders (parallel, blue orders -> green orders.green, blue shop -> green "
         "shop.green): ready since 2026-"
     )
-    assert "; waits for a word until 2053-" in first
+    assert "; waits for a command until 2053-" in first
     assert first.endswith("; you can: promote, look-again, abort.")
     assert any("green_well: " in step for step in steps)
 
@@ -186,7 +186,10 @@ def test_a_stream_that_does_not_lead_names_the_one_that_does(
     at: At, capsys: pytest.CaptureFixture[str], verb: str
 ) -> None:
     assert call(at(S.READY), verb, "shop") == 1
-    assert "Stream 'shop' is moved by cutover 1 of 'orders': ask that." in capsys.readouterr().err
+    assert (
+        "Stream 'shop' moves with cutover 1 of 'orders'. Use the command on 'orders'."
+        in capsys.readouterr().err
+    )
 
 
 def test_a_blue_is_let_go_with_a_final_backup_of_every_stream(
@@ -277,7 +280,7 @@ def test_a_stop_says_that_it_gives_an_open_cutover_up(
 
     for stream in ("orders", "shop"):
         main(["--home", home, "stop", stream])
-        told = "Cutover 1 of 'orders' is soaking: this gives it up."
+        told = "Cutover 1 of 'orders' is soaking: the stop gives it up."
         assert told in capsys.readouterr().out
 
 

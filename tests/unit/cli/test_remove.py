@@ -280,3 +280,38 @@ def test_a_name_is_not_freed_before_the_removal_is_finished(
     code, _, errors = run("reuse", "orders", "--reason", "back")
 
     assert (code, "is not finished" in errors) == (1, True)
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)], ids=["text", "json"])
+def test_a_password_in_a_place_of_a_forged_deployment_is_not_printed(
+    run: Run, orders: StreamHome, form: tuple[str, ...]
+) -> None:
+    forged = {**orders.deployment(1).to_dict(), "output": "s3://key:hunter2secret@host/out"}
+    orders.store.replace("orders/deployments/000001.json", json.dumps(forged).encode())
+
+    _, out, errors = run("remove", "orders", "--dry-run", *form)
+
+    assert "hunter2secret" not in out + errors
+    assert "s3://key:(redacted)@host/out" in out
+
+
+@pytest.mark.parametrize("path", ["checkpoints", "output", "epochs/000002"])
+def test_a_link_is_named_before_anything_is_removed(
+    run: Run, home: Home, orders: StreamHome, tmp_path: Path, path: str
+) -> None:
+    place, elsewhere = Path(home.store.uri) / "orders" / path, tmp_path / "elsewhere"
+    if place.exists():
+        place.rename(elsewhere)
+    else:
+        elsewhere.mkdir()
+    place.symlink_to(elsewhere)
+
+    code, _, errors = run(*DONE)
+
+    assert code == 1
+    assert f"orders/{path} is a symbolic link" in errors
+    assert "delete the link" in errors
+    assert orders.removal() is None
+    place.unlink()
+    assert run(*DONE)[0] == 0
+    assert elsewhere.is_dir()

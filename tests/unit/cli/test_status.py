@@ -27,11 +27,49 @@ from tests.unit.home.make import (
     make_decision,
     make_deployment,
     make_epoch,
+    make_exit,
     make_launch,
     make_progress,
     make_query,
     make_status,
 )
+
+FORGED = "login failed: password=hunter2secret"
+FORGED_PLACE = "s3://bucket:hunter2secret@host/out"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("list",),
+        ("list", "--json"),
+        ("status", "orders"),
+        ("status", "orders", "--json"),
+        ("top", "--once"),
+        ("top", "orders", "--once"),
+        ("events", "orders"),
+        ("events", "orders", "--json"),
+    ],
+    ids=" ".join,
+)
+def test_a_secret_in_a_record_that_no_driver_masked_is_not_printed(
+    run: Run, stream: StreamHome, host: FakeHost, command: tuple[str, ...]
+) -> None:
+    begin(stream)
+    ended = {**make_exit(1).to_dict(), "reason": FORGED, "remedy": FORGED}
+    stream.store.create("orders/epochs/000001/exit.json", json.dumps(ended).encode())
+    deployment = {**make_deployment(1).to_dict(), "output": FORGED_PLACE}
+    stream.store.replace("orders/deployments/000001.json", json.dumps(deployment).encode())
+    event = Event(event=EventKind.LAUNCHED, at=NOON, by="kim", message=FORGED)
+    stream.add_event(event)
+    [name] = stream.store.names("orders/events")
+    stream.store.replace(f"orders/events/{name}", json.dumps(event.to_dict()).encode())
+    host.process = GONE
+
+    _, out, errors = run(*command)
+
+    assert "hunter2secret" not in out + errors
+    assert "(redacted)" in out
 
 
 class TestStatus:

@@ -23,6 +23,7 @@ class Watched:
         self.now, self.state, self.error = 1_000.0, "healthy", ""
         self.may_look = threading.Event()
         self.may_look.set()
+        self.takes, self.looks = 0.0, 0
         self.kept = [keeps("", stream=name) for name in names]
         self.boards = Boards(Looks(), clock=lambda: self.now)
         self.boards._look_at = self.look  # type: ignore[method-assign]
@@ -31,6 +32,8 @@ class Watched:
         self.may_look.wait(60)
         if self.error:
             raise OSError(self.error)
+        self.now += self.takes
+        self.looks += 1
         return {"state": self.state, "level": "well", "rank": 4}
 
     async def rows(self) -> list[tuple[str, float | None]]:
@@ -101,3 +104,24 @@ async def test_a_home_that_does_not_answer_after_a_pause_leaves_what_is_known_wi
     [row] = await watched.boards.rows(watched.kept)
 
     assert (row["state"], row["age"], row["away"]) == ("healthy", PAUSE, "gone")
+
+
+async def test_a_home_that_no_look_sees_whole_rests_as_long_as_the_look_took() -> None:
+    watched = Watched(*(f"orders_{number}" for number in range(12)))
+    watched.takes = (
+        0.6  # three streams in a slice of 1.6 s; the first are due again after the fourth
+    )
+    for _ in range(4):
+        await watched.rows()
+        await watched.looked()
+    assert watched.looks == 12
+
+    watched.now += 1.7
+    await watched.rows()
+    await watched.looked()
+    assert watched.looks == 12
+
+    watched.now += 0.2
+    await watched.rows()
+    await watched.looked()
+    assert watched.looks == 15

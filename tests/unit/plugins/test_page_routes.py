@@ -574,3 +574,34 @@ def test_an_upgrade_lists_the_stages_that_it_has(client: TestClient, home: Path)
 def test_a_stage_without_a_deadline_shows_none(client: TestClient, home: Path) -> None:
     write_upgrade(stream(home), E.BACKUP_HOLDS)
     assert client.get(STREAM).json()["change"]["until"] is None
+
+
+def test_a_page_shows_no_secret_of_a_record_that_no_driver_masked(
+    client: TestClient, home: Path
+) -> None:
+    stream = open_home(str(home)).stream("orders_eu")
+    secret = "password=hunter2secret"
+    for path in [
+        *(home / "orders_eu/events").glob("*.json"),
+        *(home / "orders_eu/desired").glob("*.json"),
+        *(home / "orders_eu/alerts").glob("*.json"),
+    ]:
+        found = json.loads(path.read_text())
+        path.write_text(
+            json.dumps(
+                {**found, **{name: secret for name in ("reason", "message") if name in found}}
+            )
+        )
+    path = home / f"orders_eu/deployments/{max(stream.deployment_numbers()):06d}.json"
+    path.write_text(
+        json.dumps({**json.loads(path.read_text()), "output": "s3://key:hunter2secret@host/out"})
+    )
+
+    shown = [
+        client.get(path, headers=as_user("viewer")).text
+        for path in ("/api/fleet", STREAM, f"{STREAM}/timeline", f"{STREAM}/deployments")
+    ]
+
+    assert not any("hunter2secret" in text for text in shown)
+    assert "password=(redacted)" in shown[2]
+    assert "s3://key:(redacted)@host/out" in shown[3]
