@@ -274,17 +274,14 @@ def _of_sink(
         return
     shown = f"Query {query.query!r}" if query.query else "The query"
     new = QueryPlan(query=query.query, spark=spark, output_mode=event.output_mode, sink=event.sink)
-    # What a running query has, Spark accepts.
-    accepted = [one for plan in plans if plan.query == query.query for one in sink_refusals(plan)]
-    for refusal in sink_refusals(new):
-        if refusal not in accepted:
-            yield _finding(
-                "rehearsal.sink_refused",
-                GateDecision.NOT_ALLOWED,
-                query,
-                f"{shown} would fail at its sink. {refusal.check.says} It has: {refusal.found}.",
-                f"Change the sink: {refusal.check.says}",
-            )
+    for refusal in sink_refusals(new, [plan for plan in plans if plan.query == query.query]):
+        yield _finding(
+            "rehearsal.sink_refused",
+            GateDecision.NOT_ALLOWED,
+            query,
+            f"{shown} would fail at its sink. {refusal.check.says} It has: {refusal.found}.",
+            f"Change the sink: {refusal.check.says}",
+        )
     if event.subject:
         yield _finding(
             "rehearsal.topic_missing",

@@ -292,10 +292,9 @@ def _refusals(new: QueryPlan, running: QueryPlan | None) -> Iterator[GateFinding
     """
     Yield why Spark refuses to start a query.
 
-    :param running: The plan of a query that has run batches: whatever it has, Spark accepts.
+    :param running: The plan of a query that has run batches; Spark accepts all that it has.
     """
-    accepted = [] if running is None else refusals_of(running)
-    checked = [refusal for refusal in refusals_of(new) if refusal not in accepted]
+    checked = refusals_of(new, () if running is None else (running,))
     yield from map(_refused, checked)
     if new.refusal and not any(refusal.at == "sink" for refusal in checked):
         sentence = f"{REFUSES.sentence} {new.refusal.rstrip('.')}."

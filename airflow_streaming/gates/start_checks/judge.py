@@ -7,7 +7,7 @@ A value that a plan hides as a secret is not judged. A format without rows passe
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -73,18 +73,38 @@ class _Subject:
         return name in self.cased(self.partitioned_by)
 
 
-def refusals_of(plan: QueryPlan) -> list[StartRefusal]:
-    """Return the checks that a query does not pass, sources first."""
-    found: list[StartRefusal] = []
+def refusals_of(plan: QueryPlan, running: Sequence[QueryPlan] = ()) -> list[StartRefusal]:
+    """
+    Return the checks that a query does not pass, sources first.
+
+    :param running: Plans with which the query has run batches: Spark accepts all that they have.
+    """
+    return _beyond(_all_refusals, plan, running)
+
+
+def sink_refusals(plan: QueryPlan, running: Sequence[QueryPlan] = ()) -> list[StartRefusal]:
+    """Return the checks that the sink of a query does not pass; see ``refusals_of``."""
+    return _beyond(_sink_refusals, plan, running)
+
+
+def _beyond(
+    refusals: Callable[[QueryPlan], Iterator[StartRefusal]],
+    plan: QueryPlan,
+    running: Sequence[QueryPlan],
+) -> list[StartRefusal]:
+    accepted = [refusal for one in running for refusal in refusals(one)]
+    return [refusal for refusal in refusals(plan) if refusal not in accepted]
+
+
+def _all_refusals(plan: QueryPlan) -> Iterator[StartRefusal]:
     for number, source in enumerate(plan.sources):
         at = f"sources[{source.name or number}]"
-        found += _judged(_of_source(source, plan.spark, at, trigger=plan.processing_trigger))
-    return [*found, *sink_refusals(plan)]
+        yield from _judged(_of_source(source, plan.spark, at, trigger=plan.processing_trigger))
+    yield from _sink_refusals(plan)
 
 
-def sink_refusals(plan: QueryPlan) -> list[StartRefusal]:
-    """Return the checks that the sink of a query does not pass."""
-    return list(_judged(_of_sink(plan)))
+def _sink_refusals(plan: QueryPlan) -> Iterator[StartRefusal]:
+    return _judged(_of_sink(plan))
 
 
 def source_refusals(source: SourcePlan, spark: str) -> list[StartRefusal]:
