@@ -259,11 +259,7 @@ def _rehearsed(
     at = checkpoints_at(arguments.checkpoint) if home is None else checkpoints_of(home)
     if arguments.query is not None and list(at.checkpoints) == [""]:
         at = replace(at, checkpoints={arguments.query: at.checkpoints[""]})
-    program = (
-        script_of(arguments, arguments.script)
-        if home is None
-        else program_as_deployed(arguments, arguments.script, home, is_scratch=True)
-    )
+    program = program_as_deployed(arguments, arguments.script, home, is_scratch=True)
     with progress() as told:
         return rehearse(
             *(at, program, runtime_named(arguments.runtime)),
@@ -343,10 +339,7 @@ def planned_script(
     """
     if arguments.runtime is None:
         raise SpecError("Which Spark plans the script? Give --runtime, or --plan with a plan.")
-    if home is None:
-        program = script_of(arguments, script)
-    else:
-        program = program_as_deployed(arguments, script, home)
+    program = program_as_deployed(arguments, script, home)
     with progress() as told:
         return plan_script(program, runtime_named(arguments.runtime), progress=told, spark=spark)
 
