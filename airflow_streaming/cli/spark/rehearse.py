@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command; those of the script stand last, after ``--``."""
+    """Add the arguments of the command; the script's arguments stand last, after ``--``."""
     parser.set_defaults(run=run)
     # argparse breaks no line inside a choice.
     parser.usage = (
@@ -172,7 +172,7 @@ def _old_program(arguments: argparse.Namespace, home: StreamHome | None) -> Prog
 
 def run(arguments: argparse.Namespace) -> int:
     """
-    Rehearse, show what was found, and return the exit code.
+    Rehearse, show the findings, and return the exit code.
 
     :raises SpecError: an argument that cannot be.
     :raises StreamingError: a store is not available, or Spark could not be started.
