@@ -30,10 +30,9 @@ from airflow_streaming.driver.hadoop_store import HadoopStore
 from airflow_streaming.driver.monitoring.queries import Queries
 from airflow_streaming.driver.monitoring.spark_query import SparkQuery
 from airflow_streaming.driver.output_places.batch_writes import BatchWrites
-from airflow_streaming.driver.output_places.sink_target import default_fs, resolved
 from airflow_streaming.driver.patching import call_original, patch_method
 from airflow_streaming.driver.plan.keeping import PlanKeeper
-from airflow_streaming.driver.plan.reading import default_format, sink_of
+from airflow_streaming.driver.plan.reading import sink_of_writer
 from airflow_streaming.driver.plan.writer_settings import (
     listen,
     location_of,
@@ -45,7 +44,7 @@ from airflow_streaming.driver.script import CONNECT_REFUSAL, is_connect
 from airflow_streaming.driver.standby.starts import DeferredStart, PlannedBatch, WarmUp, apart
 from airflow_streaming.driver.start_guard import Started, StartGuard, StartRequest
 from airflow_streaming.exceptions import DriverRefusal, StopRequested
-from airflow_streaming.model.spark.sink_place import SinkPlace, place_of
+from airflow_streaming.model.spark.sink_place import place_of
 
 
 class Gate:
@@ -122,14 +121,6 @@ def _classic_frame() -> type:
         from pyspark.sql import DataFrame as Classic
     found: type = Classic
     return found
-
-
-def _place_of(writer: Any, given: Mapping[str, Any]) -> SinkPlace | None:
-    sink = sink_of(said_on(writer).begun(given), default_format(writer._spark))
-    # A place that cannot be resolved is compared as it is spelled.
-    with contextlib.suppress(Exception):
-        sink = resolved(sink, writer._df._jdf, default_fs(writer._spark.sparkContext))
-    return place_of(sink)
 
 
 _POOL: Final = "spark.scheduler.pool"
@@ -247,7 +238,7 @@ class StartHook:
             name=notes.name,
             location=location_of(writer, given, notes.name),
             gated=notes.gated,
-            place=_place_of(writer, given),
+            place=place_of(sink_of_writer(writer, said_on(writer).begun(given))),
         )
         results: list[Any] = []
 

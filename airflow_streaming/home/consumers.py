@@ -1,10 +1,9 @@
 """
-What consumers of a stream read, now and before, from the records of a home.
+The live output of streams, now and before, from the records of a home.
 
-A look costs two listings and one read more than that of the lane alone. Readers need no lock. A
-look during which the pointer moved is taken again, so what comes back was true as a whole at one
-moment: never the lane of before with the output of after, and for several streams never one of
-before beside one of after.
+``live`` costs three listings and one read more than ``live_lane``. Readers need no lock. A look during which the
+pointer moved is repeated. A result is therefore consistent: it never combines a lane before a move with an output
+after it, and never combines streams before and after a move.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ class LivePeriod:
     """
     A time during which one lane was live.
 
-    :param deployment: Number of the deployment with which it began; for the time before the first
-        cutover that with which it ended.
-    :param output: What that deployment wrote.
+    :param deployment: Number of the lane's deployment at the beginning of the period; before the first cutover,
+        at its end.
+    :param output: Output of the deployment.
     :param since: ``None`` for the time before the first cutover.
     """
 
@@ -53,17 +52,17 @@ class LivePeriod:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveOutput:
     """
-    What consumers of a stream read.
+    The live output of a stream, for its consumers.
 
     :param stream: The stream, which keeps its name whichever lane is live.
     :param lane: Name of the lane.
     :param deployment: Number of the lane's deployment.
-    :param output: What it writes.
+    :param output: Output of the deployment.
     :param number: Number of the record that makes the lane live, which rises with every move of the
-        stream; 0 while it was never moved.
-    :param since: When it became live; ``None`` while the stream was never moved, or it is not yet.
-    :param history: What was live before, oldest first; empty unless it was asked for.
-    :param places: What the lane's queries write by their newest plans, e.g. ``kafka orders-2 on a:9092``;
+        stream; 0 before the first move.
+    :param since: Time of the move; ``None`` before the first move, or while the move does not count yet.
+    :param history: Earlier periods, oldest first; only with ``history=True``.
+    :param places: Places that the lane's queries write by their newest plans, e.g. ``kafka orders-2 on a:9092``;
         empty where no plan names a place. ``live_together`` leaves them out.
     """
 
@@ -83,7 +82,7 @@ class LiveOutput:
 
     @classmethod
     def of(cls, record: LiveRecord, since: datetime | None = None) -> Self:
-        """Return what a record makes live, also before it counts; what pointers are moved to."""
+        """Return the output that a record makes live, also before the record counts; pointers move to it."""
         return cls(
             stream=record.stream,
             lane=record.lane,
@@ -96,13 +95,13 @@ class LiveOutput:
 
 def live(home: Home, stream: str, *, history: bool = False) -> LiveOutput:
     """
-    Return what consumers of a stream read now.
+    Return the present live output of a stream.
 
     :param stream: Name of the stream, or of either lane.
-    :param history: Also what was live before, which reads every record of the pointer.
-    :raises SpecError: there is no such stream in the home.
+    :param history: Also return the earlier periods, which reads every record of the pointer.
+    :raises SpecError: the home does not have the stream.
     :raises RecordError: it was moved, and the records of that are lost or damaged.
-    :raises HomeUnavailable: the home cannot be read, or moves faster than it can be looked at.
+    :raises HomeUnavailable: the home cannot be read, or its pointers move during every look.
     """
     base = stream_of(stream)
     found = live_together(home, [base])[base]
@@ -111,7 +110,7 @@ def live(home: Home, stream: str, *, history: bool = False) -> LiveOutput:
 
 
 def _places(home: Home, found: LiveOutput) -> tuple[str, ...]:
-    """Return what the queries of the live lane write; nothing where a plan is damaged."""
+    """Return the places that the queries of the live lane write; empty where a plan is damaged."""
     try:
         plans = home.stream(found.lane).newest_plans(found.deployment)
     except RecordError:
@@ -128,11 +127,11 @@ def _text(place: SinkPlace) -> str:
 
 def live_together(home: Home, streams: Sequence[str]) -> Mapping[str, LiveOutput]:
     """
-    Return what is live of several streams at one and the same moment.
+    Return the live outputs of several streams at one moment.
 
-    :returns: By the names as they were given.
-    :raises SpecError: one of them is not in the home.
-    :raises HomeUnavailable: the home cannot be read, or moves faster than it can be looked at.
+    :returns: By the names of the call.
+    :raises SpecError: the home does not have one of the streams.
+    :raises HomeUnavailable: the home cannot be read, or its pointers move during every look.
     """
     for _ in range(LOOKS):
         found = {stream: _look(home, stream_of(stream)) for stream in streams}

@@ -1,10 +1,9 @@
 """
-What is proved of green, in three values.
+Judgments on green: passed, failed or inconclusive.
 
-Passed and failed are both proved; everything else is inconclusive. A judgment names the event that
-follows from it, if one does: an inconclusive judgment without an event only means that it is too
-early to tell, and the deadline of the state ends the waiting. Errors of measuring are counted apart
-from failures, and no number of them makes one.
+Passed and failed need proof; every other judgment is inconclusive. A judgment names the event that follows
+from it. An inconclusive judgment without an event waits for more evidence, until the deadline of the state.
+Measuring errors are counted separately and never become a failure.
 """
 
 from __future__ import annotations
@@ -22,15 +21,15 @@ from airflow_streaming.model.records.cutover import ReadyTerms, Result
 from airflow_streaming.model.records.cutover_table import CutoverEvent
 
 _LEAST: Final = {"files": 10.0, "bytes": 64.0 * 1024 * 1024}
-"""What one batch may leave unread in these units; of records, the largest batch that was seen."""
+"""Backlog that one batch may leave, by unit; for records the bound is the largest batch."""
 
 
 def trouble(green: LaneFigures, blue: LaneFigures | None) -> Iterator[str]:
-    """Tell what is wrong with green and not with blue."""
+    """Yield the problems that green has and blue has not."""
     if green.trouble:
         yield green.trouble
     for name, reason in green.findings.items():
-        # What fires for both is the stream's, and no reason to stay with the old version.
+        # A rule that fires for both lanes is no reason to stay with the old version.
         if blue is None or name not in blue.findings:
             yield reason
     for query in green.queries:
@@ -54,7 +53,7 @@ def uncaught(
     """
     Tell why a query of green has not caught up with blue's.
 
-    :param covers: Whether its position covers the one of blue; ``None`` where it cannot be told.
+    :param covers: Whether its position covers blue's position; ``None`` where that is unknown.
     """
     if covers is False and not _reads_on_with(query, theirs):
         yield f"Query {query.name!r} has not yet read what blue had read when green started."
@@ -62,7 +61,7 @@ def uncaught(
         yield excess
     if covers is not None or query.backlog is not None or query.idle:
         return
-    # Nothing tells where it is; what is left is that its batches are no larger than blue's.
+    # The position is unknown. The remaining evidence is the size of its batches beside blue's.
     usual = theirs.largest if theirs is not None else 0
     if query.newest is None or query.batches < terms.batches:
         yield f"Query {query.name!r} has committed {query.batches} of {terms.batches} batches."
@@ -115,7 +114,7 @@ def _too_much(query: QueryFigures, theirs: QueryFigures | None, terms: ReadyTerm
 
 
 def unproved(green: LaneFigures, blue: LaneFigures, terms: ReadyTerms) -> Iterator[str]:
-    """Tell which queries of green have not committed what the terms ask."""
+    """Yield the queries of green with fewer committed batches than the terms ask."""
     for query in green.queries:
         theirs = blue.query(query.name)
         blue_idles = theirs is None or theirs.idle
@@ -140,7 +139,7 @@ def unwritten(green: LaneFigures, blue: LaneFigures) -> Iterator[str]:
 
 
 def figures_told(green: LaneFigures, blue: LaneFigures | None) -> dict[str, str]:
-    """Return the figures of green beside those of blue, a line each query."""
+    """Return the figures of green beside blue's, a line for each query."""
     told = {}
     for query in green.queries:
         theirs = None if blue is None else blue.query(query.name)
@@ -166,12 +165,12 @@ PATIENCE: Final = 3
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgment:
     """
-    What was proved, and why.
+    A result, and the reason.
 
-    :param figures: What was looked at; becomes part of the facts of the step that follows.
-    :param event: What follows from it; ``None`` to look again later.
-    :param errors: Errors of measuring in a row, to be handed to the next look.
-    :param unwritten: What green has not written where blue has, in a sentence; empty when nothing is known.
+    :param figures: The judged figures; they become facts of the next step.
+    :param event: The event that follows; ``None`` to look again later.
+    :param errors: Measuring errors in a row, for the next look.
+    :param unwritten: A sentence on queries of green without written rows where blue has written; otherwise empty.
     :param asks: A user must decide; waiting alone proves no more.
     """
 
@@ -195,8 +194,8 @@ def judge_catching_up(
     """
     Say whether green has read what blue has read.
 
-    :param covers: By query, whether green's position covers the one that blue had when green began
-        to catch up; ``None`` where it cannot be told, and then the backlog must suffice.
+    :param covers: By query, whether green's position covers blue's position at the start of catching up;
+        ``None`` where that is unknown, and then the backlog decides.
     :return: With ``GREEN_CAUGHT_UP`` and the facts of ``Since``, or without an event: a driver that
         does not work is tended by the task that started it, and the state has its deadline.
     """
@@ -233,7 +232,7 @@ def judge_ready(
         row, which may have let all of them go, is for the comparison to judge.
     :param errors: ``Judgment.errors`` of the look before; 0 for the first.
     :return: With ``GREEN_WELL``, ``GREEN_FELL_BEHIND``, ``GREEN_CHANGED`` or ``INCONCLUSIVE``, or
-        without an event. A break is told as an event too, so that time before it never counts.
+        without an event. An interruption is an event too, so that time before it never counts.
     """
     if green is None:
         return fold_errors(errors, terms, "Green's driver cannot be seen.")
@@ -261,7 +260,7 @@ def judge_ready(
 
 
 def judge_after(soak: SoakVerdict) -> Judgment:
-    """Say what the soak after the switch has shown: ``SOAK_PASSED``, ``SOAK_FAILED`` or nothing."""
+    """Return the judgment by the soak after the switch: ``SOAK_PASSED``, ``SOAK_FAILED`` or no event."""
     result, event = {
         SoakResult.GOOD: (Result.PASS, CutoverEvent.SOAK_PASSED),
         SoakResult.BAD: (Result.FAIL, CutoverEvent.SOAK_FAILED),

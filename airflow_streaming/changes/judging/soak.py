@@ -1,11 +1,11 @@
 """
-Soak: is a new deployment as good as the one it replaces, by what it does and not by having started.
+Soak: compares the work of a new deployment with the work of the replaced deployment.
 
-It is bad at once when its driver ends, hangs, or a query of it fails, because nothing restarts it
-meanwhile. It is good when every query has committed its batches or has nothing more to read, nothing
-fires that did not fire before, and no backlog has outgrown what it was at the launch. What has not
-shown itself by the end counts against it, but for a source without data: the soak waits to the end
-for rows to be read and written. A query without any proves neither good nor bad, and a user decides.
+The new deployment is bad at once when its driver ends or hangs, or a query fails, because no task restarts it
+during a soak. It is good when every query has committed its batches or has no more input, no new rule
+fires, and no backlog is larger than at the launch. At the end of the soak, missing evidence counts against it.
+The exception is a source without data: the soak waits to its end for rows. A query without rows proves neither
+good nor bad, and a user decides.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from airflow_streaming.supervision.health import judge
 
 _BAD: Final = frozenset({VerdictState.HUNG})
 _LEAST: Final = {"files": 10.0, "bytes": 64.0 * 1024 * 1024}
-"""A backlog below this is none; for records it is the largest batch that was seen."""
+"""A smaller backlog counts as empty; for records the bound is the largest batch."""
 _QUIET_S: Final = 20.0
 """Seconds without a commit after which a query that has nothing to read counts as idle."""
 
 
 class SoakResult(StrEnum):
-    """What the soak says."""
+    """Result of a soak."""
 
     GOOD = "good"
     BAD = "bad"
@@ -44,9 +44,9 @@ class SoakResult(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SoakVerdict:
     """
-    What the soak says, and why.
+    The result of a soak, and the reason.
 
-    :param figures: What was looked at, by query.
+    :param figures: The judged figures, by query.
     """
 
     result: SoakResult
@@ -57,10 +57,10 @@ class SoakVerdict:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SoakBaseline:
     """
-    What is held against the new deployment.
+    The launch of the new deployment, and the figures of the old deployment.
 
-    :param launched_at: When its driver was started.
-    :param epoch: Number of its epoch.
+    :param launched_at: Start of the new driver.
+    :param epoch: Number of the new driver's epoch.
     :param firing: Rules that fired before the upgrade, each as ``rule/query``.
     :param wrote: Rows that each query of the old deployment has written lately; unknown ones are missing.
     """
@@ -74,10 +74,10 @@ class SoakBaseline:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SoakFigures:
     """
-    What was seen of the new driver.
+    The figures of the new driver.
 
     :param batches: Progress of its newest batches, over all queries, oldest first.
-    :param first: Each query's first batch that told of a backlog: how it was at the launch.
+    :param first: Each query's first batch with a known backlog, for the backlog at the launch.
     """
 
     seen: Observation | None
@@ -88,7 +88,7 @@ class SoakFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backlog:
-    """What a query has not read yet, in one unit: ``records``, ``files`` or ``bytes``."""
+    """Unread input of a query, in one unit: ``records``, ``files`` or ``bytes``."""
 
     unit: str
     amount: float
@@ -97,7 +97,7 @@ class Backlog:
 def judge_soak(
     baseline: SoakBaseline, figures: SoakFigures, terms: SoakTerms, now: datetime
 ) -> SoakVerdict:
-    """Say what the new deployment has shown so far."""
+    """Judge a new deployment by its figures so far."""
     seen = figures.seen
     if seen is None or seen.epoch.number != baseline.epoch:
         return _verdict(SoakResult.BAD, f"Epoch {baseline.epoch} is not the newest any more.")
@@ -106,9 +106,9 @@ def judge_soak(
     if (bad := _bad(seen, verdict)) is not None:
         return _verdict(SoakResult.BAD, bad, told)
     waits = next(_lacking(baseline, figures, verdict, terms), "")
-    # The host that recorded the launch may have another clock than the one that looks now. What is kept has
-    # run long enough by the driver's own clock too. The end of the soak may come as much earlier as
-    # the two differ: then what has shown nothing yet is rolled back too soon, which loses nothing.
+    # The host of the launch and this host may have different clocks. A deployment is kept only if it has run
+    # long enough by the driver's own clock too. The end of the soak may come earlier by the difference of the
+    # clocks: an early rollback of a deployment without evidence loses nothing.
     age = age_of(baseline.launched_at, now)
     worked = min(age, _worked_for(seen))
     untried = " ".join(_untried(figures, baseline))
@@ -139,7 +139,7 @@ def firing(verdict: Verdict) -> frozenset[str]:
 
 
 def backlog_of(batch: BatchProgress) -> Backlog | None:
-    """Return what was left unread after a batch, ``None`` where no source tells it."""
+    """Return the backlog after a batch, ``None`` where no source tells it."""
     for unit in ("records", "files", "bytes"):
         told = [getattr(source, f"backlog_{unit}") for source in batch.sources]
         known = [amount for amount in told if amount is not None]
@@ -160,7 +160,7 @@ def _bad(seen: Observation, verdict: Verdict) -> str | None:
 def _lacking(
     baseline: SoakBaseline, figures: SoakFigures, verdict: Verdict, terms: SoakTerms
 ) -> Iterator[str]:
-    """Tell what has not been shown yet, a sentence each."""
+    """Yield the missing evidence, a sentence each."""
     seen = figures.seen
     status = None if seen is None else seen.status
     if seen is None or status is None:

@@ -1,11 +1,11 @@
 """
-What an upgrade observes and backs up around its boundary.
+Observations and backups of an upgrade around its boundary.
 
-A driver tells of its batches some seconds later, and one that is killed never does. Where there is
-no way back once a batch is committed, only the checkpoint is believed.
+A driver reports its batches some seconds later, and a killed driver never reports them. Where a committed batch
+rules a rollback out, only the checkpoint counts.
 
-The stages are read before and after the stream is looked at, until both readings agree. So no act
-is decided from a stage and a snapshot of the stream that never were at the same time.
+The stages are read before and after the look at the stream, until both readings agree. A decision therefore
+never combines a stage with a snapshot of another time.
 """
 
 from __future__ import annotations
@@ -49,7 +49,11 @@ from airflow_streaming.supervision.decide import ReconcileInput
 from airflow_streaming.supervision.observer import Observer
 
 FACT: Final = "committed"
-"""The fact of stage ``stopped`` that says what the old deployment had committed."""
+"""Fact of stage ``stopped``: the newest committed batches of the old deployment."""
+_BATCHES: Final = 500
+"""Newest batches of an epoch that a soak reads."""
+_CHUNKS: Final = 3
+"""Oldest chunks of its history in which every query's first batch is looked for."""
 
 
 class Committed:
@@ -64,7 +68,7 @@ class Committed:
 
     def told(self) -> str:
         """
-        Return the newest committed batch by each checkpoint's URI, as a fact keeps it.
+        Return the newest committed batch by each checkpoint's URI, in the format of a fact.
 
         :raises HomeUnavailable: a store cannot be reached.
         """
@@ -72,12 +76,12 @@ class Committed:
 
     def since(self, reached: Mapping[Stage, UpgradeTransition]) -> bool:
         """
-        Tell whether anything was committed after the old driver was stopped.
+        Tell whether any batch was committed after the stop of the old driver.
 
-        A checkpoint that is gone counts as one that has changed.
+        A missing checkpoint counts as changed.
 
-        :raises RecordError: the record names a checkpoint that is none of the stream's.
-        :raises HomeUnavailable: a store cannot be reached; this says nothing of the checkpoint.
+        :raises RecordError: the record names a checkpoint outside the stream.
+        :raises HomeUnavailable: a store cannot be reached; the answer is unknown.
         """
         stopped = reached.get(Stage.STOPPED)
         if stopped is None:
@@ -89,7 +93,7 @@ class Committed:
         return seen_before != before or not now.keys() <= before.keys()
 
     def _check_ours(self, uris: Iterable[str], step: UpgradeTransition) -> None:
-        """Open nothing that a record names and the stream's deployments and claims do not."""
+        """Refuse a checkpoint in a record that no deployment and no claim of the stream names."""
         newest = self._home.newest_deployment()
         numbers = range(1, newest.number + 1 if newest else 1)
         deployments = (self._home.deployment(number) for number in numbers)
@@ -102,7 +106,8 @@ class Committed:
             if ".." in uri.split("/") or not (is_below or place.rstrip("/") in claimed):
                 raise RecordError(
                     f"Step {step.number} of change {step.change} of stream {self._home.name!r} names "
-                    f"the checkpoint {uri}, which is none of the stream's. Put back what was there."
+                    f"the checkpoint {uri}, and no deployment or claim of the stream names it. Put the "
+                    "original record back."
                 )
 
     def _batches(self) -> dict[str, int]:
@@ -184,12 +189,6 @@ class BackingUp:
         return backup
 
 
-_BATCHES: Final = 500
-"""The newest batches of the new deployment that are looked at."""
-_CHUNKS: Final = 3
-"""Oldest chunks of its history in which every query's first batch is looked for."""
-
-
 def look(
     home: StreamHome,
     observer: Observer,
@@ -202,8 +201,8 @@ def look(
     Look once.
 
     :param terms: Of the change.
-    :param committed: Looks what the stream has committed; by default without credentials.
-    :param repartitioned: Tells whether all state has the number of partitions that it is given.
+    :param committed: Reads the committed batches; by default without credentials.
+    :param repartitioned: Tells whether all state has the new number of partitions.
     :raises HomeUnavailable: the home could not be read.
     """
 
@@ -288,7 +287,7 @@ def _wrote(fact: str) -> dict[str, int]:
 def first_batches(
     home: StreamHome, epoch: int, batches: Sequence[BatchProgress]
 ) -> dict[str, BatchProgress]:
-    """Return each query's first batch of the epoch, as far as its source tells of a backlog."""
+    """Return each query's first batch of the epoch with a known backlog."""
     wanted = {batch.query for batch in batches if backlog_of(batch) is not None}
     found: dict[str, BatchProgress] = {}
     for chunk in home.progress_chunks(epoch)[:_CHUNKS]:

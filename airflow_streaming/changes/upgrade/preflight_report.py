@@ -1,9 +1,8 @@
 """
-Preflight: everything that is known of an upgrade before anything is done, and what follows from it.
+Preflight: the findings on an upgrade before its first act, and the decision by them.
 
-The gates' findings and the way back are one report, so that one decision stands over it and one
-page shows it to the person who approves. What a gate does not know asks for a rehearsal, whose own
-page stands below this one.
+The gates' findings and the rollback plan are one report, with one decision and one page for the approver. An
+unknown finding needs a rehearsal, whose page follows this page.
 """
 
 from __future__ import annotations
@@ -38,10 +37,10 @@ _IN_PLACE: Final = frozenset(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
     """
-    One value in which the proposed deployment differs from the one that runs.
+    One value that differs between the running and the proposed deployment.
 
     :param what: Field of the deployment, or a key of its configuration.
-    :param origin: Where the new value comes from: ``form`` or ``DAG``.
+    :param origin: Origin of the new value: ``form`` or ``DAG``.
     """
 
     what: str
@@ -53,18 +52,17 @@ class Difference:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preflight:
     """
-    What was found before an upgrade.
+    The report on an upgrade before its first act.
 
-    :param replaced: Number of the deployment that runs.
-    :param proposed: The deployment to come.
-    :param gates: Findings of all gates and of the way back.
-    :param rollback: The way back; ``sinks`` are what it must put in step.
-    :param advice: What the figures say about the stream's size, in words.
-    :param sizes: Where each size comes from that the stream is given; empty where none was asked for.
-    :param queries: Names of the queries that the proposed deployment starts, as plan mode saw them;
-        empty when they are not known.
-    :param partitions: State partitions that the checkpoints are given; 0 leaves them.
-    :param prewarm: The new driver is warmed up before the old one is stopped.
+    :param replaced: Number of the running deployment.
+    :param proposed: The new deployment.
+    :param gates: Findings of all gates and on the rollback.
+    :param rollback: The rollback plan; ``sinks`` are the sinks that it rewinds.
+    :param advice: Advice on the stream's size by its figures, as sentences.
+    :param sizes: Origin of each size; empty for an upgrade without sizes.
+    :param queries: Names of the proposed deployment's queries by plan mode; empty when they are unknown.
+    :param partitions: New number of state partitions; 0 leaves them.
+    :param prewarm: The new driver starts before the old driver stops.
     :param kept: Values that stay live though the DAG names others.
     """
 
@@ -84,20 +82,19 @@ class Preflight:
 
     @property
     def decision(self) -> GateDecision:
-        """Return what the gates and the way back decide together."""
+        """Return the decision of the gates and the rollback plan together."""
         return self.gates.decision
 
     @property
     def has_to_be_rehearsed(self) -> bool:
-        """Tell whether only a rehearsal can say whether it may continue."""
+        """Tell whether the decision needs a rehearsal."""
         return self.decision is GateDecision.UNKNOWN
 
     def to_dict(self) -> dict[str, Any]:
         """
-        Return what the tasks after it need, as JSON.
+        Return the JSON for the later tasks.
 
-        The deployment itself is left out: its arguments may hold secrets, and a fingerprint is all
-        that is needed to know it again.
+        The fingerprint of the deployment takes its place: the arguments may hold secrets.
         """
         shown: dict[str, Any] = encode(self)
         del shown["proposed"]
@@ -111,7 +108,7 @@ class Preflight:
 
 
 def differences(current: Deployment, proposed: Deployment) -> tuple[Difference, ...]:
-    """Return what a proposed deployment changes, configuration key by key, with the origins."""
+    """Return the changes of a proposed deployment, by configuration key, with the origins."""
     typed = {one.what.removeprefix("conf.") for one in proposed.overrides}
     return tuple(
         replace(one, origin="form" if _SET_BY.get(one.what, one.what) in typed else "DAG")
@@ -163,13 +160,13 @@ def joined(
     reports: Sequence[GateReport], rollback: RollbackPlan, *, accepted: Collection[str] = ()
 ) -> GateReport:
     """
-    Return the gates' reports and the way back as one.
+    Return one report of the gates' reports and the rollback plan.
 
     :param accepted: Codes of findings that a user accepts.
     """
     found = [finding for report in reports for finding in report.findings]
     pattern = next((report.pattern for report in reports if report.pattern is not None), None)
-    # What the gates refuse is not asked about its way back: that would quote them once more.
+    # The rollback plan of a refused upgrade would repeat the findings of the gates.
     if not _is_refused(found):
         found.extend(_on_the_way_back(rollback, is_accepted=NO_ROLLBACK in accepted))
     if pattern not in _IN_PLACE and not _is_refused(found):

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from airflow_streaming.driver.errors import logger
 from airflow_streaming.driver.plan.checks import refusal_of
-from airflow_streaming.driver.plan.reading import default_format, sink_of
+from airflow_streaming.driver.plan.reading import sink_of_writer
 from airflow_streaming.driver.plan.writer_settings import WriterSettings
 from airflow_streaming.model.spark.plan import SinkPlan, columns_of
 
@@ -53,11 +53,10 @@ def chosen_sink(writer: Any, said: WriterSettings) -> ChosenSink | None:
 
 
 def _checked(writer: Any, said: WriterSettings) -> ChosenSink:
-    session = writer._spark
-    gateway = session.sparkContext._gateway
+    gateway = writer._spark.sparkContext._gateway
     mode = said.output_mode.lower() or "append"
     schema = columns_of(writer._df.schema.jsonValue())
-    sink = replace(sink_of(said, default_format(session)), schema=schema)
+    sink = replace(sink_of_writer(writer, said), schema=schema)
     refusal = refusal_of(
         writer._df._jdf,
         gateway,
@@ -69,39 +68,37 @@ def _checked(writer: Any, said: WriterSettings) -> ChosenSink:
         options=said.options,
         notes=[],
     )
-    missing = ""
-    if sink.sink == "kafka" and not refusal:
-        missing = missing_topic(gateway.jvm, said.options)
-    return ChosenSink(sink=sink, output_mode=mode, refusal=refusal, missing_topic=missing)
+    topic = sink.target.strip() if sink.sink == "kafka" and not refusal else ""
+    missing = bool(topic) and _is_missing(gateway.jvm, topic, said.options)
+    return ChosenSink(
+        sink=sink, output_mode=mode, refusal=refusal, missing_topic=topic if missing else ""
+    )
 
 
-def missing_topic(jvm: Any, options: Mapping[str, str]) -> str:
+def _is_missing(jvm: Any, topic: str, options: Mapping[str, str]) -> bool:
     """
-    Return the topic of a Kafka sink that its brokers do not have; empty where they have it or do not answer.
+    Tell whether the brokers of a Kafka sink do not have its topic; false if they do not answer.
 
     :param options: Of the writer, with keys in small letters.
     """
-    topic = options.get("topic", "").strip()
-    if not topic:
-        return ""
-    told = jvm.java.util.Properties()
-    for key, value in options.items():
-        if key.startswith(_OF_CLIENT):
-            told.put(key.removeprefix(_OF_CLIENT), value)
-    for key, value in _PATIENCE.items():
-        told.put(key, value)
-    admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(told)
+    of_client = {
+        k.removeprefix(_OF_CLIENT): v for k, v in options.items() if k.startswith(_OF_CLIENT)
+    }
+    properties = jvm.java.util.Properties()
+    for key, value in {**of_client, **_PATIENCE}.items():
+        properties.put(key, value)
+    admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(properties)
     try:
         names = jvm.java.util.ArrayList()
         names.add(topic)
         admin.describeTopics(names).allTopicNames().get()
     except Exception as err:  # noqa: BLE001 - py4j's, whose class is known where pyspark is
         if _cause_of(err).endswith(_UNKNOWN_TOPIC):
-            return topic
+            return True
         logger.warning("The brokers did not answer about topic %s: %s", topic, err)
     finally:
         admin.close(jvm.java.time.Duration.ofSeconds(_CLOSING))
-    return ""
+    return False
 
 
 def _cause_of(err: Exception) -> str:

@@ -20,9 +20,8 @@ from typing import Any, Final
 from airflow_streaming.driver.errors import ErrorBoundary
 from airflow_streaming.driver.exit_status import ShutdownState
 from airflow_streaming.driver.output_places.live_outputs import LiveOutputs
-from airflow_streaming.driver.output_places.sink_target import default_fs, resolved
 from airflow_streaming.driver.patching import call_original, patch_method
-from airflow_streaming.driver.plan.reading import default_format, sink_of
+from airflow_streaming.driver.plan.reading import sink_of_writer
 from airflow_streaming.driver.plan.writer_settings import WriterSettings, listen, said_on
 from airflow_streaming.exceptions import DriverRefusal
 from airflow_streaming.model.spark.plan import SinkPlan
@@ -114,12 +113,7 @@ class BatchWrites:
 
 
 def _sink_of(writer: Any, method: str, given: Mapping[str, Any]) -> SinkPlan:
-    session = writer._spark
-    sink = sink_of(_said(said_on(writer), method, given), default_format(session))
-    plain = replace(sink, schema=(), code="")
-    with contextlib.suppress(Exception):
-        return resolved(plain, writer._df._jdf, default_fs(session.sparkContext))
-    return plain
+    return sink_of_writer(writer, _said(said_on(writer), method, given))
 
 
 def _said(said: WriterSettings, method: str, given: Mapping[str, Any]) -> WriterSettings:

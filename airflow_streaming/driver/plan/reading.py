@@ -330,6 +330,19 @@ def sink_of(said: WriterSettings, usual_format: str) -> SinkPlan:
     )
 
 
+def sink_of_writer(writer: Any, said: WriterSettings) -> SinkPlan:
+    """
+    Return where a writer writes, without the columns that arrive there.
+
+    A place that cannot be resolved stays as the script spells it.
+    """
+    session = writer._spark
+    sink = sink_of(said, default_format(session))
+    with contextlib.suppress(Exception):
+        return resolved(sink, writer._df._jdf, default_fs(session.sparkContext))
+    return sink
+
+
 def _sink(taken: Taken, notes: list[str]) -> SinkPlan:
     schema: tuple[Column, ...] = ()
     try:

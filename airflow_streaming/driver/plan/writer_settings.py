@@ -133,7 +133,7 @@ class WriterSettings:
 
 
 def said_on(writer: Any) -> WriterSettings:
-    """Return what the script has said on this writer so far."""
+    """Return the settings of a writer so far."""
     said = writer.__dict__.get(_SAID)
     return said if isinstance(said, WriterSettings) else WriterSettings()
 

@@ -61,7 +61,7 @@ _LIMITS: Final = {
     "minpartitions": _COUNT,
     "numpartitions": _COUNT,
 }
-"""Rate limits with the values that any Spark takes; what it makes of others no rule explains."""
+"""Rate limits with the values that every Spark accepts; no rule explains other values."""
 _ANY: Final = dict.fromkeys((key for key in _LIMITS if key != "numpartitions"), RATE_LIMIT)
 _OF_FILES: Final = {
     **dict.fromkeys(("pathglobfilter", "recursivefilelookup", "filenameonly", "basepath"), CHOICE),
@@ -160,12 +160,12 @@ def _rule(source: str, key: str) -> Rule:
         return _ANY[key]
     if source == "kafka" and key.startswith("kafka."):
         return CONNECTION
-    # What is left of a file source are the options of its format.
+    # The other options of a file source belong to its format.
     return READING if source == "file" else OPTION
 
 
 def _guards(key: str, value: str | None) -> bool:
-    # Not failing is what must be asked for, with either spelling.
+    # Spark fails by default: failOnDataLoss=false or an ignore option with the value true changes that.
     asked = (value or "").lower()
     return asked != "false" if key == "failondataloss" else asked != "true"
 

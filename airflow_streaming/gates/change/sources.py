@@ -1,10 +1,10 @@
 """
 Sources: number, type, order and schema.
 
-What an operator or the sink makes of it is judged there; here it is about what the source reads.
+The effect on operators and the sink is judged in their modules.
 
-Remarks on the sources of the new plan stand against no change. They name what the comparison of two plans
-cannot show: that a restart may read other rows or columns than the gate has judged.
+Remarks on the sources of the new plan refuse no change. A comparison of two plans cannot show that a restart
+may read other rows or columns than the gate has judged.
 
 An offset log without names knows its sources by their place in the plan alone. With names (Spark
 4.2 and newer, where the checkpoint was begun with them) sources may come, go and change places.
@@ -183,12 +183,12 @@ def judge_sources(pair: Pair) -> Iterator[GateFinding]:
 
 
 def identity(source: SourcePlan) -> tuple[str, str, tuple[str, ...]]:
-    """Return what makes a source this one: type, format and what it reads."""
+    """Return the identity of a source: type, format and places."""
     return source.source, source.format, reads(source)
 
 
 def reads(source: SourcePlan) -> tuple[str, ...]:
-    """Return what a source reads, in one spelling and order."""
+    """Return the places of a source in one spelling and order."""
     if source.source != KAFKA:
         return tuple(sorted(map(place, source.paths)))
     found = []

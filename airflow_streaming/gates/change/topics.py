@@ -108,8 +108,8 @@ def topics_against(held: Partitions, new: SourcePlan) -> list[Rule]:
     now = subscription_of(new)
     if now is None:
         return [UNSEEN]
-    rules = _rules(None, now, held, new) - {SAME, FIXED}
-    return sorted(rules, key=lambda one: one.name)
+    was = Subscription(way=_ASSIGN, topics=frozenset(held), partitions=held)
+    return sorted(_rules(was, now, held, new) - {SAME}, key=lambda one: one.name)
 
 
 def partitions_of(position: SourcePosition) -> Partitions | None:
@@ -120,10 +120,10 @@ def partitions_of(position: SourcePosition) -> Partitions | None:
 
 
 def _rules(
-    was: Subscription | None, now: Subscription, held: Partitions | None, new: SourcePlan
+    was: Subscription, now: Subscription, held: Partitions | None, new: SourcePlan
 ) -> set[Rule]:
-    before = held if held is not None or was is None else was.partitions
-    topics = frozenset(before) if before is not None else was.topics if was is not None else None
+    before = was.partitions if held is None else held
+    topics = was.topics if before is None else frozenset(before)
     if topics is None:
         return {UNSEEN}
     taken = {topic: now.takes(topic) for topic in topics}
@@ -137,7 +137,7 @@ def _rules(
         return {UNSEEN}
     if any(not numbers <= now.partitions[topic] for topic, numbers in before.items()):
         return {TOPICS}
-    found = {FIXED} if was is None or was.partitions is None else set()
+    found = {FIXED} if was.partitions is None else set()
     if any(numbers - before.get(topic, _NONE) for topic, numbers in now.partitions.items()):
         found |= _added(new)
     return found or {SAME}

@@ -41,9 +41,9 @@ _SERVERS: Final = "kafka.bootstrap.servers"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """
-    What one check has shown of all streams together.
+    The result of a check over all streams of a cutover.
 
-    :param passed: ``None`` when it came to no end.
+    :param passed: ``None`` when the check raised an error.
     """
 
     passed: bool | None
@@ -51,7 +51,7 @@ class Answer:
 
 
 def answer_of(check: CutoverCheck, pairs: Iterable[SideBySide]) -> Answer:
-    """Return what a check says; of several streams the first that is not well decides."""
+    """Return the result of a check; the first stream that fails it decides."""
     name = name_of(check)
     for pair in pairs:
         try:
@@ -122,13 +122,13 @@ class Comparing:
         self._progress, self._heard = progress, heard
 
     def __call__(self, terms: CompareTerms, blue: Deployment, green: Deployment) -> Judgment:
-        """Compare, and say what that shows."""
+        """Compare both outputs and judge the report."""
         if terms.format.lower() == KAFKA:
             report = self._compare_topics(terms, blue, green)
             self._heard(report)
             return judge_reports([report])
         hook = self._lanes.hook(green.stream)
-        # The batches are read first: what they have written is there when the outputs are opened.
+        # The batches are read first, so that their rows are there when the outputs are opened.
         bound = self._bound(self._home(blue), self._home(green), green)
         report = compare(
             *(terms, blue, green, hook.runtime(green.runtime)),
@@ -248,7 +248,7 @@ def _program(hook: SparkStreamHook, green: Deployment) -> Program | None:
 
 def lay(pointers: Mapping[str, Pointer], base: StreamHome) -> list[str]:
     """
-    Lead consumers to what is live, by pointers that are new, or were taken away.
+    Lead consumers to the live lane, by pointers that are new, or were taken away.
 
     So there is something to follow, and to go back to, before the first switch; and a pointer that
     cannot be moved is found before anything is begun. One that shows it already stays as it is.
@@ -263,7 +263,7 @@ def lay(pointers: Mapping[str, Pointer], base: StreamHome) -> list[str]:
     for name, pointer in pointers.items():
         stream = name.rpartition("/")[0] or base.name
         now, records = live(home, stream), home.stream(stream).live_records()
-        # Of a switch that was given up there is a later record, and the pointer tells of it.
+        # A switch that was given up has a later record, and the pointer shows that lane.
         if records and records[-1].number != now.number:
             continue
         pointer.move(now, now)

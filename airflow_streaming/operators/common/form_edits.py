@@ -35,11 +35,28 @@ ENDED_XCOM_KEY: Final = "ended"
 """XCom of a task after which nothing is begun, with the reason: a dry run, or a user's no."""
 _MINUTES_AN_HOUR: Final = 60.0
 WRONG_XCOM_KEY: Final = "wrong"
-"""XCom of a task that came to no good end, with what was wrong, in a sentence."""
+"""XCom of a failed task, with the reason as a sentence."""
+SIZES: Final = {
+    "executors": "spark.executor.instances",
+    "executor_cores": "spark.executor.cores",
+    "executor_memory": "spark.executor.memory",
+    "shuffle_partitions": "spark.sql.shuffle.partitions",
+}
+"""Names of sizes, and the Spark configuration that each one is."""
+ADVISED: Final = "advised"
+"""Value in place of the number of executors: the number that the figures advise."""
+_MOST_EXECUTORS: Final = "spark.dynamicAllocation.maxExecutors"
+_NUMBER: Final = re.compile(r"[1-9][0-9]{0,5}")
+_MEMORY: Final = re.compile(r"[1-9][0-9]{0,8}[kmgt]b?", re.IGNORECASE)
+_SIZE: Final = {name: _MEMORY if name == "executor_memory" else _NUMBER for name in SIZES}
+_EXAMPLES: Final = {
+    name: "memory such as 4g" if name == "executor_memory" else "a whole number above zero"
+    for name in SIZES
+}
 
 
 def pulled(context: Context, task_id: str, key: str) -> Any:
-    """Return an XCom of a task of this run, ``None`` when there is none."""
+    """Return an XCom of a task of this run, ``None`` without one."""
     found = context["ti"].xcom_pull(task_ids=task_id, key=key)
     # Airflow gives a list of nothing for an XCom that was never pushed.
     return None if found == [] else found
@@ -55,7 +72,7 @@ def found_change(home: StreamHome, report: Mapping[str, Any] | None) -> Change |
     """
     Return the upgrade that a run has begun, or continues with, ended or not; ``None`` before that.
 
-    :param report: What the run's preflight has left.
+    :param report: Report of the run's preflight.
     """
     if not report:
         return None
@@ -66,28 +83,9 @@ def found_change(home: StreamHome, report: Mapping[str, Any] | None) -> Change |
 
 
 def first_told(context: Context, task_ids: Iterable[str | None], key: str) -> str:
-    """Return the first text that one of some tasks has left; empty when there is none."""
+    """Return the first text that one of some tasks has left; empty without one."""
     told = (pulled(context, task_id, key) for task_id in task_ids if task_id)
     return next((str(text) for text in told if text), "")
-
-
-SIZES: Final = {
-    "executors": "spark.executor.instances",
-    "executor_cores": "spark.executor.cores",
-    "executor_memory": "spark.executor.memory",
-    "shuffle_partitions": "spark.sql.shuffle.partitions",
-}
-"""Names of sizes, and the Spark configuration that each one is."""
-ADVISED: Final = "advised"
-"""What stands in the place of the number of executors when that is what the figures advise."""
-_MOST_EXECUTORS: Final = "spark.dynamicAllocation.maxExecutors"
-_NUMBER: Final = re.compile(r"[1-9][0-9]{0,5}")
-_MEMORY: Final = re.compile(r"[1-9][0-9]{0,8}[kmgt]b?", re.IGNORECASE)
-_SIZE: Final = {name: _MEMORY if name == "executor_memory" else _NUMBER for name in SIZES}
-_EXAMPLES: Final = {
-    name: "memory such as 4g" if name == "executor_memory" else "a whole number above zero"
-    for name in SIZES
-}
 
 
 def edited(
@@ -107,7 +105,7 @@ def edited(
     :param runtime: Name of another Spark installation.
     :param application: Path or URI of another version of the script.
     :param conf: Changes of the configuration, as a mapping or as JSON; ``null`` takes a key out.
-    :param size: What it runs with, by the names in ``SIZES``; an empty value leaves what is.
+    :param size: Sizes by the names in ``SIZES``; an empty value keeps the live size.
     :raises SpecError: a key is not Spark's, or a value is a secret.
     """
     spec = with_live(spec, live)
@@ -200,7 +198,7 @@ def positive_minutes(value: float | str | None, name: str) -> timedelta | None:
 
 def hours(value: float | str | None, name: str, usual: timedelta) -> timedelta:
     """
-    Return hours of a form as a duration, what is usual for an empty field.
+    Return hours of a form as a duration, the usual one for an empty field.
 
     :raises SpecError: no number above zero.
     """
@@ -212,7 +210,7 @@ def choice_of(text: str, name: str, choices: type[_C]) -> _C:
     """
     Return a choice of a form.
 
-    :raises SpecError: it is none of them.
+    :raises SpecError: the text is not one of the choices.
     """
     if text not in {one.value for one in choices}:
         raise SpecError(f"{name} is {text!r}; give {', '.join(choices)}.")
@@ -234,7 +232,7 @@ def bounded(soak: SoakTerms, minutes: float | str | None) -> SoakTerms:
 
 def is_asked(approval: Mapping[str, Any] | str | None, step: str, usual: Approval) -> bool:
     """
-    Return whether a user is asked before a step.
+    Return whether a step needs an approval.
 
     :param approval: ``ask`` or ``auto``, by step, as a mapping or as JSON.
     :param usual: Used for a step without a value.

@@ -1,4 +1,4 @@
-"""What gate operators share: the subject, and how a report ends a task."""
+"""Shared parts of gate operators: the subject of a gate, and the end of a task by a report."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def check_fail_on(fail_on: GateDecision | str | None) -> None:
     """
     Do nothing for a decision from which a gate may fail.
 
-    :raises SpecError: it is none.
+    :raises SpecError: it is not such a decision.
     """
     if fail_on not in FAIL_ON:
         raise SpecError(
@@ -73,7 +73,7 @@ def fail_if_refused(report: GateReport, fail_on: str | None, *, what: str) -> No
     """
     Do nothing for a report that is better than ``fail_on``.
 
-    :param what: What was asked, e.g. ``The new code of stream 'orders'``.
+    :param what: Subject of the report, e.g. ``The new code of stream 'orders'``.
     :raises AirflowFailException: with the worst findings and their ways out.
     """
     if fail_on is None or report.decision.weight < GateDecision(fail_on).weight:
@@ -97,7 +97,7 @@ def _by_sentence(findings: Iterable[GateFinding]) -> list[list[GateFinding]]:
 
 
 def _item(findings: Sequence[GateFinding]) -> str:
-    """Return what is found of some queries: the rule, what is wrong, and what to do on a line."""
+    """Return a finding of some queries as lines: the rule, the message, and the remedy."""
     first = findings[0]
     queries = list(dict.fromkeys(repr(one.query) for one in findings if one.query))
     of = (
@@ -124,7 +124,7 @@ def asked(gate: Callable[[], Value]) -> Value:
     """
     Return a gate's answer.
 
-    :raises AirflowFailException: it cannot be asked like this, and trying again does not help.
+    :raises AirflowFailException: the question is wrong, and a retry does not help.
     """
     try:
         return gate()
@@ -187,7 +187,7 @@ class GateTask(SpecTask):
 
     @property
     def subject(self) -> str:
-        """Return what is asked about, for sentences."""
+        """Return the subject of the gate, for sentences."""
         return (
             f"checkpoint {self.checkpoint}" if self.checkpoint else f"stream {self.stream.name!r}"
         )

@@ -1,4 +1,4 @@
-"""What the task that keeps a stream running does besides: deploy, wait, back up, apply."""
+"""Steps of the keep-alive task: deploy, wait, back up, apply."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def undone_by_a_person(streams: Home, home: StreamHome, proposed: Deployment) ->
     Return why a proposal is not applied though the gates allow it: a change has ended otherwise.
 
     After a good upgrade or cutover a dag continues proposing the old deployment until a user writes
-    the new one into it; after one that was taken back, the bad one. Empty when it is neither.
+    the new one into it; after a rollback it proposes the rejected one. Empty in other cases.
 
     :param streams: The home, for the records of the other lane.
     :param home: The records of the lane to which it is proposed.
@@ -94,7 +94,7 @@ def undone_by_a_person(streams: Home, home: StreamHome, proposed: Deployment) ->
 
 
 def _left_in_the_other_lane(streams: Home, home: StreamHome, proposed: Deployment) -> str:
-    # What the newest cutover has replaced, or has tried and taken back: either lies there.
+    # The other lane holds the deployment that the newest cutover has replaced or has rolled back.
     left = streams.stream(other_lane(home.name)).newest_deployment()
     if left is None:
         return ""
@@ -137,10 +137,10 @@ def _undone_upgrade(home: StreamHome, proposed: Deployment) -> str:
 
 def gates_on(hook: SparkStreamHook, current: Deployment) -> GateReport:
     """
-    Return what the change gate and the version gate say of the dag's proposal.
+    Return the report of the change gate and the version gate on the dag's proposal.
 
     It never raises: a running stream must be watched whether or not its successor can be judged.
-    What could not be asked is unknown.
+    A gate that cannot be asked answers *unknown*.
     """
     try:
         return _ask(hook, current)
@@ -193,13 +193,13 @@ class TriggerFactory:
         """
         Return the trigger.
 
-        :param situation: As it was seen last; of another epoch the task is told.
+        :param situation: The last look. Another epoch resumes the task.
         :param lane: The lane that is kept alive.
         :param unable_to: The step that could not be done, so that it alone is no reason to wake.
         :param has_undelivered: Alerts wait for their delivery.
         """
         seen, rollover = situation.seen, self.rollover_after
-        # What was watched stays watched while the home shows less than there was.
+        # The task keeps the watched epoch while the home shows fewer epochs than before.
         is_here = seen is not None and not situation.is_other_home
         watched = max(seen.epoch.number if seen and is_here else 0, situation.watched or 0)
         is_newest = seen is not None and is_here and seen.epoch.number == watched
@@ -233,7 +233,7 @@ def _due_in(situation: ReconcileInput) -> float | None:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deploying:
     """
-    Applies what the dag proposes, or tells why not.
+    Applies the proposal of the dag, or logs the reason against it.
 
     :param apply_allowed: Apply without being asked what the gates allow.
     :param backs_up: Back the checkpoints up before the running deployment is replaced; when that
@@ -249,9 +249,9 @@ class Deploying:
 
     def deploy(self, *, restart_asked: bool, run_started_at: datetime | None = None) -> None:
         """
-        Look at the proposal and do what becomes of it.
+        Apply the proposal if a user or the gates allow it, and log it otherwise.
 
-        :param restart_asked: A user asked for it to be applied.
+        :param restart_asked: A user has started a run that applies it.
         :param run_started_at: When the DAG run of that user began; a deployment that is newer stays.
         :raises AirflowFailException: it cannot run, and nothing else runs or it was asked for.
         """

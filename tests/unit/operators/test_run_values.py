@@ -119,12 +119,6 @@ def test_no_form_gives_up_a_rollback(name: str, code: str, dags: dict[str, DAG])
     assert "FormPolicy(accept=...)" in str(error.value)
 
 
-@pytest.mark.parametrize("name", PREFLIGHTS)
-def test_steps_back_of_a_form_reach_the_preflight(name: str, dags: dict[str, DAG]) -> None:
-    task = render(task_of(name, dags), accept=["live.older_spark", "live.dropped_conf"])
-    assert task.accept == "live.older_spark,live.dropped_conf"
-
-
 def test_the_author_gives_up_a_rollback_in_the_options_or_lets_a_run_do_so() -> None:
     code = "rollback.replay"
     preflight = "orders_upgrade:upgrade.preflight"

@@ -350,7 +350,7 @@ def test_a_checkpoint_that_is_not_the_streams_is_not_opened_whatever_a_step_name
     uri = named.format(first=stream.first)
     committed = Committed(stream.home, lambda uri: opened.append(uri) or open_folders(uri))
 
-    with pytest.raises(RecordError, match="none of the stream's"):
+    with pytest.raises(RecordError, match="no deployment or claim of the stream"):
         committed.since({Stage.STOPPED: replace(step, facts={FACT: json.dumps({uri: 1})})})
     assert opened == []
 
