@@ -1,13 +1,12 @@
 """
-What a drill or rehearsal changes in pyspark so that the script runs on scratch copies only.
+The patches of a drill or rehearsal on pyspark, with which a script runs on scratch copies only.
 
-Sources may not clean up what they have read. A consumer group that the script has chosen belongs to
-the running stream; a drill reads under one of its own. Batches may be made smaller than the script
-makes them, never larger.
+Sources do not clean up files. A consumer group of the script belongs to the running stream, so a drill has its
+own group. Batches may become smaller than the script makes them, never larger.
 
-A query starts on its scratch copy, whatever location the script chose; its output goes to the
-``noop`` sink or to a function of ours, and it has ended before ``start`` returns. What the script
-registers to be called (``foreachBatch``, ``foreach``, listeners) is left out.
+A query starts on its scratch copy instead of the location in the script. Its output goes to the ``noop`` sink or
+to a function of the job, and the query ends before ``start`` returns. Functions and listeners that the script
+registers (``foreachBatch``, ``foreach``) are not called.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ def commits_of(copy: str) -> set[int]:
 
 
 def sentence_of(error: QueryError) -> str:
-    """Return what an error says, in one line; py4j's own words around it are left out."""
+    """Return the message of an error in one line, without the words of py4j around it."""
     core = error.core
     if core and error.exception_class == "Py4JJavaError":
         return core
@@ -54,10 +53,9 @@ def sentence_of(error: QueryError) -> str:
 
 class Absent:
     """
-    What the script gets for a query that is not in the backup.
+    The result of ``start`` for a query that is not in the backup.
 
-    It answers what scripts ask of a query; whatever else they ask is missing, and the script fails
-    with the name of it.
+    It has the members of a query that scripts use. The script fails with the name of any other member.
     """
 
     isActive = False
@@ -112,7 +110,7 @@ _READING: Final = ("load", "table", "csv", "json", "orc", "parquet", "text", "xm
 
 class SourceRules:
     """
-    What becomes of the options of sources.
+    Changes the options of sources.
 
     :param limits: Most records or files of one batch, by option; none by default.
     """
@@ -131,7 +129,7 @@ class SourceRules:
                 patch_method(reader, name, self._read)
 
     def kept(self, key: str, value: Any) -> Any:
-        """Return what an option is set to, whatever the script set it to."""
+        """Return the value of an option that replaces the value of the script."""
         name = key.lower()
         if name == _CLEANER:
             return "off"
@@ -159,7 +157,7 @@ class SourceRules:
         _note(reader, *given.get("options", {}))
         if not reader.__dict__.get(_NOTES):
             for key, limit in self._limits.items():
-                # Past the patches: this is not what the script chose.
+                # Set on the JVM's reader: the patches would record it as an option of the script.
                 reader._jreader = reader._jreader.option(key, str(limit))
         return call_original(original, reader, given)
 
@@ -180,9 +178,9 @@ class Starter:
     """
     A writer that starts its query harmlessly.
 
-    :param start: The method that starts it; ``foreach_batch`` the one that sets a function, both
-        as they were before they were patched.
-    :param said: What the script has said of the sink and its options.
+    :param start: The method that starts it, unpatched; ``foreach_batch`` the method that sets a function,
+        unpatched.
+    :param said: The sink of the script with its options.
     """
 
     def __init__(
@@ -210,19 +208,19 @@ class Starter:
         return tuple(self._writer.__dict__.get(_LEFT_OUT, ()))
 
     def sink(self) -> ChosenSink | None:
-        """Return the sink that the script chose, with what Spark says of it."""
+        """Return the sink that the script chose, with the results of Spark's checks."""
         return chosen_sink(self._writer, self._said)
 
     def begin(self, copy: str, *, once: bool, checks_schema: bool, take: Take | None = None) -> Any:
         """
         Start the query on a copy of its checkpoint, its output discarded.
 
-        :param once: Run the one batch that is uncommitted; else what there is of new input.
+        :param once: Run only the uncommitted batch; else all new input.
         :param checks_schema: Have Spark compare the plan's state schema with the checkpoint's.
         :param take: Gets every batch, and must run it by one action.
         """
         writer = self._writer
-        # Past the patches: this is not what the script chose.
+        # Set on the JVM's writer: the patches would record it as an option of the script.
         jwrite = writer._jwrite.format("noop").option("checkpointLocation", copy)
         # Plans and commits off the batch's path, which no drill could wait for.
         writer._jwrite = jwrite.option("asyncProgressTrackingEnabled", "false")
@@ -249,8 +247,8 @@ class Patches:
     """
     The patches on pyspark.
 
-    :param rehearse: Called instead of starting a query; returns what the script gets.
-    :param sources: What becomes of the options of sources.
+    :param rehearse: Called instead of starting a query; returns the result of ``start``.
+    :param sources: Changes the options of sources.
     """
 
     def __init__(
@@ -316,7 +314,7 @@ def _setting(session: Any, key: str, value: str) -> Iterator[None]:
 
 
 def patch_manager(manager: type) -> None:
-    """Patch what is common to all queries of a session."""
+    """Patch the class that holds all queries of a session."""
     patch_method(manager, "addListener", lambda *_: None)
     patch_method(manager, "awaitAnyTermination", _end_script)
 

@@ -40,7 +40,7 @@ _MARGIN: Final = 10.0
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Do what the order says and end the process."""
+    """Plan the script of the order."""
     log_to_stderr()
     order = PlanOrder.from_bytes(Path(arguments[0]).read_bytes())
     leave_with_caller(order.held, order.scratch)
@@ -106,7 +106,7 @@ class Planning:
         location = location_of(writer, given, name) or ""
         called = name or location.rstrip("/").rpartition("/")[2] or f"query_{len(self._queries)}"
         if any(plan.query == called for plan in self._queries):
-            # The script starts its queries over and over; it has shown what it does.
+            # The script starts its queries over and over, so no new query will come.
             raise SystemExit(0)
         taken = take(writer, given, query=called, checkpoint=location)
         self._queries.append(read_plan(taken, self._variables.found))

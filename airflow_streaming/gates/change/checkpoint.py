@@ -1,5 +1,5 @@
 """
-A plan compared with what the checkpoint itself holds.
+A plan compared with the state and offsets of the checkpoint itself.
 
 Spark compares types alone. The names tell a sum from a maximum, and one key from another.
 """
@@ -50,7 +50,7 @@ from airflow_streaming.model.spark.plan import (
 )
 
 _ANY_NAME: Final = "_groupingexpression"
-"""What Spark calls a grouping key that is computed."""
+"""Spark's name for a computed grouping key."""
 _SESSION: Final = frozenset({"session_window", "sessionStartTime"})
 _ROWS: Final = "-keyWithIndexToValue"
 _MATCHED: Final = "matched"
@@ -96,7 +96,7 @@ def _held_values(
         return
     names = without_optional([column.name for column in stored])
     if kept is None:
-        # Which of them are kept could not be followed: all that is stored must be among them.
+        # The kept columns are unknown: each stored column must be among the expected ones.
         fits = all(names.count(name) <= expected.count(name) for name in names)
     else:
         fits = names == expected
@@ -124,7 +124,7 @@ def _held_types(
 
 
 def _is_other_type(value: str, type_: str, own: Sequence[Column]) -> bool:
-    # Only where the result is what is kept does its type tell that of the state.
+    # The type of the result is the type of the state only where the state holds the result.
     if not own or own[0].name not in _TYPED or value.split("(")[0] != own[0].name:
         return False
     is_told = bool(type_) and not type_.startswith("of ")
@@ -244,7 +244,7 @@ _SORTS: Final = {
 def held_operators(
     plan: QueryPlan, checkpoint: Checkpoint, schemas: Sequence[StoreSchema]
 ) -> Iterator[GateFinding]:
-    """Yield what of a plan's stateful operators cannot be those of the checkpoint."""
+    """Yield the stateful operators of a plan that cannot continue those of the checkpoint."""
     if not checkpoint.operators and (checkpoint.is_stateful is None or not plan.operators):
         return
     stored = [sort_of(operator, schemas) for operator in checkpoint.operators]
@@ -267,9 +267,9 @@ def held_operators(
 
 def sort_of(operator: Operator, schemas: Sequence[StoreSchema]) -> OperatorKind | None:
     """
-    Return what an operator of a checkpoint does.
+    Return the kind of an operator of a checkpoint.
 
-    Spark 3.5 and older write down no names; there the columns of the state tell.
+    Spark 3.5 and older record no names, so the columns of the state decide.
     """
     if operator.name is not None:
         return _SORTS.get(operator.name)
@@ -310,7 +310,7 @@ _FORMS: Final = {
 
 
 def held_sources(plan: QueryPlan, checkpoint: Checkpoint) -> Iterator[GateFinding]:
-    """Yield what of a plan's sources cannot be those of the checkpoint."""
+    """Yield the sources of a plan that cannot continue those of the checkpoint."""
     positions, file = checkpoint.sources, offsets_file(checkpoint)
     if not positions:
         return
@@ -386,7 +386,7 @@ def held_watermarks(
 
 
 def held_output_mode(plan: QueryPlan, checkpoint: Checkpoint) -> Iterator[GateFinding]:
-    """Yield an output mode that is not the one that an operator wrote down."""
+    """Yield an output mode that differs from the mode in the metadata of an operator."""
     for operator in checkpoint.operators:
         told = str(operator.state.get(_MODE, "")).lower()
         if told and told != plan.output_mode:

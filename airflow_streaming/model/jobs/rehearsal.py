@@ -72,7 +72,7 @@ QUICK = Bounds(batches=1, replay_only=True, seconds=180.0)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RehearsalOrder(Record):
     """
-    What the driver of a rehearsal must do.
+    The order to the driver of a rehearsal.
 
     :param events: File to which it appends its events.
     :param seconds: After this the process ends by its own clock.
@@ -97,7 +97,7 @@ class RehearsalOrder(Record):
 
 
 class Seen(StrEnum):
-    """What an event of a rehearsal is about."""
+    """The kind of an event of a rehearsal."""
 
     SPARK = "spark"
     """The session is there; the text is Spark's version."""
@@ -106,13 +106,13 @@ class Seen(StrEnum):
     SINK = "sink"
     """The sink that the script chose; the subject is a topic of it that the brokers do not have."""
     STARTED = "started"
-    """Spark has taken the query; the columns are those of its output."""
+    """Spark has started the query; the columns are of its output."""
     BATCH = "batch"
-    """A batch was committed in the copy; the figures are those of its progress."""
+    """A batch was committed in the copy; the figures are from its progress."""
     ROWS = "rows"
-    """What a batch would have written, as a bag; only where two versions are compared."""
+    """The output of a batch, as a bag; only where two versions are compared."""
     STATE = "state"
-    """What a store holds at the end, as a bag; the subject names the store."""
+    """The state in a store at the end, as a bag; the subject names the store."""
     STATE_UNREAD = "state_unread"
     SAMPLE = "sample"
     ENDED = "ended"
@@ -139,7 +139,7 @@ class Ending(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RehearsalEvent(Record):
     """
-    One thing that the driver of a rehearsal tells, a line of its file.
+    An event of a rehearsal, one line of the driver's file.
 
     :param query: The query's name, or the folder of its checkpoint.
     :param text: An error in one line, or what else there is to say.
@@ -148,7 +148,7 @@ class RehearsalEvent(Record):
     :param sample: Rows of output, values as text, secrets masked.
     :param remedy: What to do about an error.
     :param digest: Of the rows, whatever their order.
-    :param sink: What the script writes to; ``output_mode`` in which mode.
+    :param sink: The sink that the script chose; ``output_mode`` its mode.
     """
 
     KIND: ClassVar[str] = "rehearsal-event"
