@@ -59,7 +59,7 @@ def add_list_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def list_streams(home: Home, probe: Probe, arguments: argparse.Namespace) -> int:
-    """Print the streams of a page; one that cannot be read is a problem."""
+    """Print the streams of a page; an unreadable stream is a problem."""
     folders, as_json = Listing(home.store.names("")), arguments.json
     names = [name for name in home.streams(folders.names) if name > arguments.after]
     page = names[: arguments.limit]
@@ -137,7 +137,7 @@ def _standby(home: StreamHome, probe: Probe, seen: Observation | None) -> str:
     try:
         return summary(view_standby(home.standbys(), probe, live, silence), now)
     except RecordError as err:
-        # What is wrong with the standby does not hide the stream.
+        # A problem of the standby does not hide the stream.
         return f"unreadable: {err}"
 
 
@@ -185,7 +185,7 @@ def observe(
 
 
 def _awaited(home: StreamHome, seen: Observation, patience: float) -> str:
-    """Return what a look waits for, so that no user takes the command for stuck."""
+    """Return the reason of a wait, so that the command does not seem stuck."""
     unseen = seen.process.state is ProcessState.UNSEEN
     driver = f"its driver cannot be seen from here ({seen.process.detail})" if unseen else ""
     age = duration_text(round(seen.silent_for.total_seconds()))
@@ -212,15 +212,15 @@ def add_live_arguments(parser: argparse.ArgumentParser) -> None:
     form.add_argument(
         "--output",
         action="store_true",
-        help="print only what is written: the output's URI, or topics and tables",
+        help="print only the output's URI, or its topics and tables",
     )
 
 
 def show_live(home: Home, arguments: argparse.Namespace) -> int:
     """
-    Print what is live.
+    Print the live lane.
 
-    :raises SpecError: there is no such stream in the home.
+    :raises SpecError: the home has no such stream.
     """
     if arguments.output:
         found = live(home, arguments.stream)
@@ -238,7 +238,7 @@ def lies_in_output(found: LiveOutput, place: str) -> bool:
 
 
 def to_dict(found: LiveOutput) -> dict[str, Any]:
-    """Return what is live for ``--json``; what was live before is in it, oldest first."""
+    """Return the live lane for ``--json``, with earlier live periods, the oldest first."""
     told: dict[str, Any] = encode(found)
     history = [{**encode(reign), "color": reign.color.value} for reign in found.history]
     return {**told, "color": found.color.value, "history": history}

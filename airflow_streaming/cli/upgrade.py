@@ -34,17 +34,17 @@ _LOOK_S: Final = 1.0
 _SAID: Final = {
     UpgradeCommand.KEEP: "{deployment} stays: this is the point of no return.",
     UpgradeCommand.ROLL_BACK: "{deployment} is taken back, and the deployment before it returns.",
-    UpgradeCommand.ABORT: "It is given up; the stream stays as it was.",
-    UpgradeCommand.LEAVE: "Nothing is put back, and the stream is wanted stopped. Put checkpoint and sinks in order "
-    "before you start it.",
+    UpgradeCommand.ABORT: "The upgrade is given up; the stream stays as it was.",
+    UpgradeCommand.LEAVE: "Nothing is put back, and the desired state is stopped. Repair checkpoint and sinks before "
+    "you start the stream.",
 }
 _CARRIED: Final = (UpgradeCommand.ROLL_BACK, UpgradeCommand.ABORT)
-"""What can be carried through from here with ``--here``."""
+"""Commands that ``--here`` finishes from this host."""
 _NEXT: Final = (
     "The task of the upgrade continues from here. If its run has failed, clear the failed task; the "
     "next upgrade of the stream finishes it too. If no run is left: the same command with --here."
 )
-_STATUS: Final = "show how far it has come, and why; exit code 1 when there is none"
+_STATUS: Final = "show its state and the reasons; exit code 1 without an upgrade"
 _AGAIN: Final = "Give the same command again to continue."
 _CLOSED: Final = "The upgrade is closed."
 
@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         verbs[name].add_argument(
             "--here",
             action="store_true",
-            help="carry it through from this host, when no run of the upgrade dag is left to",
+            help="finish the upgrade from this host if its DAG run is gone",
         )
         verbs[name].add_argument(
             "--store",
@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(stream: StreamHome, arguments: argparse.Namespace, person: Person) -> int:
-    """Do what was asked; return the exit code, 1 when there is no upgrade to do it to."""
+    """Run the verb and return the exit code."""
     change = _newest(stream)
     if arguments.verb == "status":
         return _show(stream, change, as_json=arguments.json)
@@ -95,7 +95,7 @@ def _through(
     stream: StreamHome, change: Change, arguments: argparse.Namespace, person: Person
 ) -> CarryingThrough:
     """
-    Return who carries an upgrade through from this host.
+    Return the object that finishes an upgrade from this host.
 
     :raises UpgradeRefused: only the dag can; nothing was recorded or done.
     """
@@ -120,7 +120,7 @@ def _through(
 
 
 def _carry(through: CarryingThrough, *, quietly: bool) -> str:
-    """Continue until it is closed; return what is still waited for, empty for nothing."""
+    """Continue until the upgrade is closed; return the wait that is left, empty without one."""
     until, said = time.monotonic() + MOST_WAITING_S, ""
     while True:
         progress = through.go_on()

@@ -1,8 +1,8 @@
 """
-What a user does to a stream on its page: each act is one call of a service, nothing more.
+Acts of a user on the page of a stream; each act is one call of a service.
 
-What may lose or replay something is done only with the stream's name as a second word, and on the
-epoch or change that the page showed, so that a page that is an hour old does nothing by mistake.
+An act that may lose or replay data needs the stream's name as confirmation, and the epoch or change that the page
+showed. So an old page changes nothing by mistake.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from airflow_streaming.services import changes, streams
 
 def act_on(kept: Kept, act: str, *, by: str, reason: str, number: int | None, confirm: str) -> str:
     """
-    Do one act and return what came of it.
+    Run one act and return a sentence about its result.
 
     :param act: ``start``, ``start-again``, ``stop``, ``declare-dead``, ``upgrade.<command>`` or
         ``cutover.<command>``.
-    :param number: The epoch or change that is meant.
+    :param number: The epoch or change.
     :param confirm: The stream's name, for every act that asks for it.
-    :raises SameCopyRefused: a start would launch the copy that was given up.
-    :raises UpgradeRefused: there is no such act, it was not confirmed, or it cannot be done.
-    :raises CutoverRefused: it cannot be done where the cutover stands.
+    :raises SameCopyRefused: a start would launch the copy that failed.
+    :raises UpgradeRefused: the act is unknown or not confirmed, or the upgrade refuses it.
+    :raises CutoverRefused: the state of the cutover refuses it.
     :raises DeclarationRefused: the driver lives as far as can be seen.
     :raises NotTheOwner: the cutover is led by a stream of another dag.
     :raises StreamingError: the home cannot be written.
@@ -105,7 +105,7 @@ def _command(
         return f"Recorded {command!r} for upgrade {change.number}; its task follows."
     change = _change(home, ChangeKind.CUTOVER, None)
     led, led_number = home.leader_of(change)
-    # The right to act was asked for this dag; the cutover may be led by the stream of another.
+    # The user's right was checked for this DAG; the stream of another DAG may lead the cutover.
     check_owner(led, kept)
     if command not in [*CutoverCommand] or (number is not None and number != led_number):
         raise UpgradeRefused(

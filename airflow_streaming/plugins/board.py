@@ -95,7 +95,7 @@ def backups_of(kept: Kept) -> Callable[[], BackupStore] | None:
 
 @dataclass(slots=True)
 class Lane:
-    """One stream of a home, and the views of its lanes."""
+    """A stream of a home, with the views of its lanes."""
 
     live: LiveLaneCache
     kept: Kept
@@ -109,8 +109,8 @@ class Lane:
         Return the view of a lane; of the live one when no name is given.
 
         :raises NotTheOwner: the stream belongs to another dag, or to none yet.
-        :raises HomeUnavailable: the home lacks what was there before.
-        :raises StreamingError: it cannot be looked at.
+        :raises HomeUnavailable: records of the stream have disappeared.
+        :raises StreamingError: the stream cannot be read.
         """
         lane = name or self.live()
         if lane not in self.views:
@@ -143,7 +143,7 @@ class _Seen:
 
 @dataclass(slots=True)
 class HomeBoard:
-    """What was last seen of the streams of one home."""
+    """The last rows of the streams of one home."""
 
     seen: dict[tuple[str, str], _Seen] = field(default_factory=dict)
     lanes: dict[tuple[str, str], Lane] = field(default_factory=dict)
@@ -159,7 +159,7 @@ class HomeBoard:
 
 class Boards:
     """
-    What was last seen of all homes.
+    The last rows of all homes.
 
     :param looks: Where homes are read.
     :param open_home: Opens a home that the API server may look at.
@@ -178,7 +178,7 @@ class Boards:
         self._boards: dict[tuple[str, str | None], HomeBoard] = {}
 
     async def rows(self, kept: Sequence[Kept]) -> list[dict[str, Any]]:
-        """Return a row for each stream, from what was last seen; a new look is begun if it is due."""
+        """Return the last row of each stream; begin a new look if it is due."""
         by_home: dict[tuple[str, str | None], list[Kept]] = {}
         for one in kept:
             by_home.setdefault((one.home, one.home_conn_id), []).append(one)
@@ -189,7 +189,7 @@ class Boards:
         return [self._row(one) for ones in by_home.values() for one in ones]
 
     def seen_at(self, kept: Sequence[Kept]) -> str:
-        """Return a text that is another one when a look has seen any of the streams since."""
+        """Return a text that changes with every look at any of the streams."""
         told = []
         for one in kept:
             board = self._boards.get((one.home, one.home_conn_id)) or HomeBoard()
@@ -213,7 +213,7 @@ class Boards:
         return lane
 
     def forget(self, kept: Kept) -> None:
-        """Look anew at what may have changed, because something was just done to a stream."""
+        """Forget the listings of a home, because an act has just changed a stream."""
         board = self._boards.get((kept.home, kept.home_conn_id))
         if board is not None and board.store is not None:
             board.store.forget()
@@ -267,7 +267,7 @@ class Boards:
         board.next_at = self._clock() + min(rest, 60.0)
 
     def _slice(self, board: HomeBoard, ones: Sequence[Kept]) -> bool:
-        """Look at streams until the time is up; tell whether all were looked at."""
+        """Look at streams until the time is up; tell whether it was enough for all."""
         begun, until = self._clock(), self._clock() + SLICE * self.looks.deadline
         due = [one for one in ones if begun - self._at(board, one) >= FRESH]
         for one in sorted(due, key=lambda one: self._at(board, one)):
@@ -288,7 +288,7 @@ class Boards:
             return {**row, "state": REMOVED, "rank": Level.OFF.rank}
         except HomeUnavailable as err:
             if not kept.is_external and self._is_away(kept):
-                raise  # what was last seen of all its streams stays, and says how old it is
+                raise  # the last rows of all its streams stay, with their age
             return unreadable(kept.stream, str(err))
         except StreamingError as err:
             return unreadable(kept.stream, str(err))
@@ -304,7 +304,7 @@ class Boards:
     def _row(self, kept: Kept) -> dict[str, Any]:
         board = self._boards[kept.home, kept.home_conn_id]
         seen = board.seen.get(_key(kept)) or _Seen()
-        # A home that does not answer leaves what is known of it, with its age.
+        # The rows of a home that does not answer stay, with their age.
         is_shown = seen.row is not None and (seen.at >= board.since or bool(board.problem))
         age = self._clock() - seen.at if is_shown else None
         row = seen.row if seen.row and is_shown else self._unseen(kept, board, seen)

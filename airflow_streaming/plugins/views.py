@@ -82,7 +82,7 @@ class StreamWatch:
         return HistoryReader(self.home, self.parts)
 
     def row(self, now: datetime) -> dict[str, Any]:
-        """Return what the fleet shows of it."""
+        """Return the row of the fleet."""
         look = self._look(now, is_close=False)
         return {**self._head(look), **self._rarely(look)}
 
@@ -112,7 +112,7 @@ class StreamWatch:
         }
 
     def _change(self, look: StreamStatus) -> dict[str, Any] | None:
-        """Return the open change: what an upgrade waits for, and the failures of a green lane."""
+        """Return the open change, with the wait of an upgrade and the failures of a green lane."""
         shown, change = change_view(look.change, look.now), look.change
         if shown is not None and isinstance(change, OpenUpgrade):
             record = self.home.change(change.change)
@@ -384,7 +384,7 @@ def _short(value: float | None) -> float | None:
 
 
 def unreadable(kept_stream: str, reason: str, *, level: str = "bad") -> dict[str, Any]:
-    """Return the row of a stream that cannot be looked at."""
+    """Return the row of an unreadable stream."""
     return {
         "lane": kept_stream,
         "state": "unreadable",

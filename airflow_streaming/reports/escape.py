@@ -13,10 +13,10 @@ from typing import Final
 
 _SPECIAL: Final = str.maketrans({char: f"\\{char}" for char in "\\`*_~[]<>|#&"})
 _BLOCK: Final = re.compile(r"\A(?:(?=[-+=])|\d{1,9}(?=[.)]))")
-"""What begins a list, a heading or a rule where it begins a line."""
+"""Signs that begin a list, a heading or a rule at the start of a line."""
 _TICKS: Final = re.compile(r"`+")
 _INDEX: Final = re.compile(r"(?<=\w)\\\[(\d{1,9})\\\](?!\(|:|\\\[)")
-"""An index such as that of ``sources[0]``: no link, as neither address nor label follows."""
+"""An index, as in ``sources[0]``. It is not a link, because neither address nor label follows."""
 _INNER: Final = re.compile(r"(?<=[^\W_])\\_(?=[^\W_])")
 """An underscore between two letters or digits, which never begins or ends emphasis."""
 _LONGEST: Final = 300

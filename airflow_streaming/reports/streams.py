@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamView:
     """
-    The status of a stream, and what a report shows beside it.
+    The status of a stream, with its events and open change for a report.
 
     :param has_lanes: The stream has a second lane.
     :param change: How far an open upgrade or cutover is, or what an unfinished restore or undo does;
         empty when none is open.
-    :param standby: How the hot standby stands; empty where there was none.
+    :param standby: How the hot standby stands; empty without a standby.
     """
 
     status: StreamStatus
@@ -290,7 +290,7 @@ _QUERY = (
 
 
 def _errors(verdict: Verdict | None, queries: Sequence[QueryStatus]) -> Iterator[Block]:
-    """Yield the errors of queries, but for the one that the verdict above gives already."""
+    """Yield the errors of queries, except the error in the verdict."""
     above = verdict.query if verdict is not None and verdict.rule == QUERY_FAILED else ""
     for query in queries:
         if query.error and query.name != above:
@@ -345,8 +345,8 @@ def streams_report(
     """
     Return one row for every stream of a home.
 
-    :param home: Where it lies.
-    :param unread: Why a stream cannot be shown, by its name.
+    :param home: Its URI.
+    :param unread: Errors of unreadable streams, by name.
     """
     return report_of(_streams(rows, home, unread or {}))
 
@@ -377,7 +377,7 @@ def _row(row: StreamRow, *, with_lane: bool) -> tuple[Words, ...]:
 
 
 def live_report(found: LiveOutput) -> Report:
-    """Return which lane of a stream is live, and what was live before."""
+    """Return the live lane of a stream and the earlier live periods."""
     return report_of(_live(found))
 
 

@@ -1,4 +1,4 @@
-"""``airflow-streaming plan`` and ``gate``: what a script starts, and whether it may continue."""
+"""``airflow-streaming plan`` and ``gate``: the queries of a script, and whether they may continue."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ _EPILOGS: Final = {
 
 
 def add_plan(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``plan``; those of the script stand last, after ``--``."""
+    """Add the arguments of ``plan``; the script's arguments stand last, after ``--``."""
     parser.set_defaults(run=run_plan)
     parser.add_argument("script", metavar="SCRIPT", help="path or URI of the script")
     add_runtime(parser, "plans the script (required)")
@@ -259,11 +259,7 @@ def _rehearsed(
     at = checkpoints_at(arguments.checkpoint) if home is None else checkpoints_of(home)
     if arguments.query is not None and list(at.checkpoints) == [""]:
         at = replace(at, checkpoints={arguments.query: at.checkpoints[""]})
-    program = (
-        script_of(arguments, arguments.script)
-        if home is None
-        else program_as_deployed(arguments, arguments.script, home, is_scratch=True)
-    )
+    program = program_as_deployed(arguments, arguments.script, home, is_scratch=True)
     with progress() as told:
         return rehearse(
             *(at, program, runtime_named(arguments.runtime)),
@@ -275,10 +271,10 @@ def _rehearsed(
 
 def home_of(arguments: argparse.Namespace) -> StreamHome | None:
     """
-    Return the stream that is asked about, ``None`` for a checkpoint.
+    Return the stream of the arguments, ``None`` for a checkpoint.
 
-    :raises SpecError: no home was named, or there is none.
-    :raises CheckpointError: there is no such stream.
+    :raises SpecError: no home was named, or it does not exist.
+    :raises CheckpointError: the home has no such stream.
     """
     if arguments.stream is None:
         return None
@@ -292,7 +288,7 @@ def only(name: str, plans: Sequence[QueryPlan]) -> tuple[QueryPlan, ...]:
     """
     Return the plan of one query.
 
-    :raises SpecError: there is none.
+    :raises SpecError: the plan has no such query.
     """
     found = tuple(plan for plan in plans if plan.query == name)
     if not found:
@@ -305,10 +301,10 @@ def checkpoints(
     arguments: argparse.Namespace, home: StreamHome | None, plans: Sequence[QueryPlan]
 ) -> Mapping[str, str]:
     """
-    Return the URIs of the checkpoints that are asked about, by query.
+    Return the URIs of the checkpoints of the arguments, by query.
 
     :raises SpecError: no checkpoint is named, or ``--query`` has none.
-    :raises CheckpointError: there is none.
+    :raises CheckpointError: the checkpoint does not exist.
     """
     named: str | None = arguments.query
     at = checkpoints_at(arguments.checkpoint) if home is None else checkpoints_of(home)
@@ -336,17 +332,14 @@ def planned_script(
     spark: SharedSpark | None = None,
 ) -> ScriptPlan:
     """
-    Return the plan of a script, which runs as the deployment of a stream where one is given.
+    Return the plan of a script, which runs as a stream's deployment where a stream is given.
 
     :param spark: As of ``plan_script``.
     :raises SpecError: no runtime was named, or a file of the deployment is not here.
     """
     if arguments.runtime is None:
         raise SpecError("Which Spark plans the script? Give --runtime, or --plan with a plan.")
-    if home is None:
-        program = script_of(arguments, script)
-    else:
-        program = program_as_deployed(arguments, script, home)
+    program = program_as_deployed(arguments, script, home)
     with progress() as told:
         return plan_script(program, runtime_named(arguments.runtime), progress=told, spark=spark)
 
@@ -414,7 +407,7 @@ def _gate_change(
     )
     old, old_problem = _old(arguments, home, spark)
     if arguments.query is not None:
-        # One query of several was asked about; the others are neither new nor gone.
+        # The gate judges one query of several; the others are neither new nor gone.
         new = replace(new, queries=only(arguments.query, new.queries))
         old = tuple(plan for plan in old if plan.query == arguments.query)
     versions = Versions(

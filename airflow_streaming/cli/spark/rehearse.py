@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command; those of the script stand last, after ``--``."""
+    """Add the arguments of the command; the script's arguments stand last, after ``--``."""
     parser.set_defaults(run=run)
     # argparse breaks no line inside a choice.
     parser.usage = (
@@ -124,14 +124,14 @@ def _add_comparison(group: argparse._ArgumentGroup) -> None:
 
 
 def _compared(arguments: argparse.Namespace, home: StreamHome | None) -> int:
-    from airflow_streaming.cli.spark.runtime import runtime_named
+    from airflow_streaming.cli.spark.runtime import program_as_deployed, runtime_named
     from airflow_streaming.gates.rehearsal_compare import findings_after
     from airflow_streaming.reports.gate import gate_report
     from airflow_streaming.reports.markdown import markdown
     from airflow_streaming.spark_jobs.rehearsal_compare import Version, compare_versions
 
     new = Version(
-        program=_program(arguments, arguments.script, home),
+        program=program_as_deployed(arguments, arguments.script, home, is_scratch=True),
         runtime=runtime_named(arguments.runtime),
     )
     old = Version(
@@ -155,20 +155,13 @@ def _compared(arguments: argparse.Namespace, home: StreamHome | None) -> int:
     return CODES[report.decision]
 
 
-def _program(arguments: argparse.Namespace, script: str, home: StreamHome | None) -> Program:
-    from airflow_streaming.cli.spark.runtime import program_as_deployed, script_of
-
-    if home is None:
-        return script_of(arguments, script)
-    return program_as_deployed(arguments, script, home, is_scratch=True)
-
-
 def _old_program(arguments: argparse.Namespace, home: StreamHome | None) -> Program:
     from airflow_streaming.cli.known_home import open_known
+    from airflow_streaming.cli.spark.runtime import program_as_deployed
     from airflow_streaming.spark_jobs.runner import deployed_program
 
     if arguments.old_script is not None:
-        return _program(arguments, arguments.old_script, home)
+        return program_as_deployed(arguments, arguments.old_script, home, is_scratch=True)
     if home is None:
         raise SpecError("What is the new version compared with? Give --old-script.")
     known, deployment = open_known(arguments.home), home.newest_deployment()
@@ -179,13 +172,13 @@ def _old_program(arguments: argparse.Namespace, home: StreamHome | None) -> Prog
 
 def run(arguments: argparse.Namespace) -> int:
     """
-    Rehearse, show what was found, and return the exit code.
+    Rehearse, show the findings, and return the exit code.
 
     :raises SpecError: an argument that cannot be.
     :raises StreamingError: a store is not available, or Spark could not be started.
     """
     # Not at the top: help and wrong use do without all that reads and runs checkpoints.
-    from airflow_streaming.cli.spark.runtime import runtime_named
+    from airflow_streaming.cli.spark.runtime import program_as_deployed, runtime_named
     from airflow_streaming.reports.markdown import markdown
     from airflow_streaming.reports.rehearsal import rehearsal_report
     from airflow_streaming.spark_jobs.rehearsal import rehearse
@@ -198,7 +191,7 @@ def run(arguments: argparse.Namespace) -> int:
     with progress() as told:
         found = rehearse(
             _subject(arguments, home),
-            _program(arguments, arguments.script, home),
+            program_as_deployed(arguments, arguments.script, home, is_scratch=True),
             runtime_named(arguments.runtime),
             bounds=_bounds(arguments),
             compare_with=home,

@@ -43,20 +43,24 @@ def script_of(arguments: argparse.Namespace, script: str) -> Program:
 
 
 def program_as_deployed(
-    arguments: argparse.Namespace, script: str, home: StreamHome, *, is_scratch: bool = False
+    arguments: argparse.Namespace,
+    script: str,
+    home: StreamHome | None,
+    *,
+    is_scratch: bool = False,
 ) -> Program:
     """
     Return a script as the newest deployment of a stream runs: its files, configuration and arguments.
 
     ``--conf`` replaces single settings, and arguments after ``--`` replace all of the deployment's. Without
-    a deployment the script has only these. Values that the record hides as secrets are left out.
+    a stream or a deployment the script has only these. Values that the record hides as secrets are left out.
 
     :param is_scratch: ``{output}`` is a folder of the scratch, for a job that runs batches.
     :raises SpecError: the deployment ships a file that this host does not have.
     :raises ApplicationNotFound: as of ``script_of``.
     """
     given = script_of(arguments, script)
-    deployment = home.newest_deployment()
+    deployment = None if home is None else home.newest_deployment()
     if deployment is None:
         return given
     _check_shipped(deployment)

@@ -113,13 +113,14 @@ def _kept(instance: TaskInstance, rendered: dict[str, Any], session: Session) ->
     home, stream = _text(rendered.get("stream_home")), _text(rendered.get("stream_name"))
     if home is None or stream is None:
         return None
+    dag = session.get(DagModel, instance.dag_id)
     return Kept(
         home=home,
         home_conn_id=_text(rendered.get("home_conn_id")),
         stream=stream,
         written=_written(instance, "stream_home", session),
-        dag=_actor(instance.dag_id, session),
-        is_gone=_is_gone(instance.dag_id, session),
+        dag=_actor(instance.dag_id, dag, session),
+        is_gone=_is_gone(dag),
         conn_id=_text(rendered.get("conn_id")) or "",
         conn_written=_written(instance, "conn_id", session),
         backup_store=_text(rendered.get("backup_store")),
@@ -139,7 +140,7 @@ def _external(instance: TaskInstance, rendered: dict[str, Any], session: Session
         home_conn_id=_text(rendered.get("conn_id")),
         stream=external_name(checkpoint),
         written=_written(instance, "checkpoint", session),
-        dag=_actor(instance.dag_id, session),
+        dag=_actor(instance.dag_id, session.get(DagModel, instance.dag_id), session),
         run_id=instance.run_id,
         task_id=instance.task_id,
         map_index=instance.map_index,
@@ -264,8 +265,7 @@ def _read_written(instance: TaskInstance, field: str, session: Session) -> str |
     return None if is_template else written
 
 
-def _is_gone(dag_id: str, session: Session) -> bool:
-    row = session.get(DagModel, dag_id)
+def _is_gone(row: DagModel | None) -> bool:
     return row is None or bool(row.is_stale)
 
 
@@ -276,7 +276,7 @@ def keeps_still(kept: Kept) -> bool:
     A task whose stream is named by a template or a mapping may keep every stream.
     """
     with create_session() as session:
-        if _is_gone(kept.dag.dag_id, session):
+        if _is_gone(session.get(DagModel, kept.dag.dag_id)):
             return False
         stored = SerializedDagModel.get(kept.dag.dag_id, session=session)
         return stored is None or any(_may_keep(task, kept.stream) for task in stored.dag.tasks)
@@ -289,8 +289,7 @@ def _may_keep(task: Any, stream: str) -> bool:
     return written is None or "{" in written or written == stream
 
 
-def _actor(dag_id: str, session: Session) -> Actor:
-    row = session.get(DagModel, dag_id)
+def _actor(dag_id: str, row: DagModel | None, session: Session) -> Actor:
     return Actor(
         dag_id=dag_id,
         bundle=(row.bundle_name or "") if row else "",
