@@ -233,7 +233,6 @@ def show_live(home: Home, arguments: argparse.Namespace) -> int:
 
 
 def lies_in_output(found: LiveOutput, place: str) -> bool:
-    """Tell whether a place is a folder in the output of the live lane."""
     return "/" in place and " " not in place and lies_in(place, found.output)
 
 

@@ -1,10 +1,10 @@
 """
 How the run ended, as shutdown state, exit record and exit code.
 
-A stop and a failure bring the queries down the same way. What differs is the time they are given
-and what is written about it afterwards.
+A stop and a failure end the queries in the same way. Only the time limit and the exit record
+differ.
 
-Pure: what the script did, what the queries did and who asked for what are values.
+Pure: the events of the script, the queries and the stop requests are values.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class ShutdownState:
             return True
 
     def refuse(self, error: StreamingError) -> None:
-        """Begin the end because the script asked for what is not allowed, even if it carries on."""
+        """Begin the end because the script broke a rule, even if it catches the error."""
         with self._lock:
             if self.refusal is None and self.stop is None:
                 self.refusal = error
@@ -142,7 +142,7 @@ class ScriptState(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptEnd:
     """
-    What the script did.
+    How the script ended.
 
     :param error: Why it failed.
     :param retryable: False for a script that cannot even be compiled.
@@ -271,7 +271,6 @@ def refused(epoch: int, at: datetime, error: StreamingError) -> Exit:
 
 
 def code_of(exit: Exit) -> int:
-    """Return the exit code of the process."""
     if exit.outcome is not Outcome.FAILED:
         return COMPLETED_CODE
     return REFUSED_CODE if exit.exception_class == _REFUSED else FAILED_CODE
@@ -310,7 +309,7 @@ def _script_failed(end: RunEnd) -> Exit:
         return _failed(end, "The script failed.", kind=FailureKind.USER_CODE)
     found = _diagnosis(error)
     if found.kind is FailureKind.UNKNOWN:
-        # What a script raises and no sign recognizes is its own failure.
+        # An exception of the script that matches no known sign is the script's own failure.
         found = replace(found, kind=FailureKind.USER_CODE)
     exit = _diagnosed(end, error, f"The script failed: {error.message}", found, query=None)
     return replace(exit, retryable=end.script.retryable)

@@ -32,9 +32,10 @@ def ensure_gateway() -> Any:
 
 def die_with_jvm() -> bool:
     """
-    Have the kernel kill this process when its JVM ends, and tell whether it will.
+    Have the kernel kill this process when its JVM ends, and tell whether that worked.
 
-    For clusters that watch the JVM only: what they report as ended must not write any more.
+    For clusters that watch the JVM only: an application that the cluster reports as ended must not
+    write any more.
     """
     jvm = os.getppid()
     try:
@@ -42,7 +43,7 @@ def die_with_jvm() -> bool:
     except (OSError, AttributeError):  # no Linux
         return False
     if os.getppid() != jvm:
-        os.kill(os.getpid(), signal.SIGKILL)  # it ended before the kernel was asked
+        os.kill(os.getpid(), signal.SIGKILL)  # the parent ended before prctl took effect
     return asked
 
 
@@ -57,9 +58,9 @@ def is_under_jvm() -> bool:
 
 def set_properties(conf: Mapping[str, str]) -> None:
     """
-    Set Spark configuration as system properties of the JVM, from which every SparkConf takes it.
+    Set Spark configuration as system properties of the JVM, the defaults of every SparkConf.
 
-    It comes too late for what the JVM itself was started with, such as its memory.
+    Settings of the JVM's start, such as its memory, have no effect here.
     """
     system = ensure_gateway().jvm.java.lang.System
     for key, value in conf.items():
@@ -67,7 +68,6 @@ def set_properties(conf: Mapping[str, str]) -> None:
 
 
 def connected_gateway() -> Any | None:
-    """Return the gateway if the script has connected to the JVM already."""
     context = _context_class()
     return None if context is None else context._gateway
 
@@ -150,7 +150,7 @@ def stop_spark() -> None:
 
 class JvmView:
     """
-    What the heartbeat asks of the JVM.
+    The heartbeat's view of the JVM.
 
     :param process: Learns the JVM's pid at the first contact.
     """
@@ -193,11 +193,11 @@ def shown_ui(
     own: str | None, application: str, setting: Callable[[str, str], str | None]
 ) -> str | None:
     """
-    Return where browsers find an application's UI; ``None`` where it has none.
+    Return the URL of an application's UI for browsers; ``None`` where it has no UI.
 
     :param own: Its own address, on the driver's host.
-    :param setting: Returns a setting of Spark, or the default that it is given. Masters, workers and
-        applications share those of a reverse proxy.
+    :param setting: Returns a Spark setting, or the default passed to it. Masters, workers and
+        applications share the settings of a reverse proxy.
     """
     proxy = setting("spark.ui.reverseProxyUrl", "") or ""
     is_proxied = (setting("spark.ui.reverseProxy", "") or "").lower() == "true"
@@ -252,7 +252,7 @@ class CpuMeter:
         for pid in self._pids:
             found = _stat(self._proc, pid)
             if found is not None and pid != own:
-                # With its start time, because a number is given to another process later.
+                # With its start time, because pids are reused.
                 yield (pid, int(found[19])), (int(found[11]) + int(found[12])) / ticks
 
     def _family(self, own: int) -> tuple[int, ...]:

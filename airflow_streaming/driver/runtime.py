@@ -1,10 +1,10 @@
 """
-The life of a driver: run the script, keep watch, and end in order.
+The life of a driver: run the script, watch it, and end in order.
 
-Three threads of our own stand beside the script's main thread: the heartbeat (asks the JVM, writes
-the status), the watch (looks for reasons to end, never asks the JVM), and the one that brings the
-queries down once the end has begun. None of them ends the process while the script can still do it
-itself within its time; after that, the process is ended whatever hangs.
+Three threads run beside the script's main thread: the heartbeat (calls the JVM, writes the status),
+the watch (checks for reasons to end, never calls the JVM), and the shutdown thread, which stops the
+queries once the end has begun. The script may end the process itself within its time limit; after
+that, the process is ended even if threads hang.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ from airflow_streaming.model.storage import LocalStore, Store
 SCRIPT_GRACE: Final = 10.0
 """Seconds that the script gets to end once its queries have ended."""
 WANTED_SECONDS: Final = 5.0
-"""How often a hot standby looks whether it is wanted still."""
+"""Interval at which a hot standby checks that it is still needed."""
 WANTED_SECONDS_AWAY: Final = 30.0
 """The same where the home is on an object store."""
 _LOOK_SECONDS: Final = 0.2

@@ -237,5 +237,4 @@ class Cutovers(Histories):
         return (self.beside(leader), int(number)) if is_guest else (self, change.number)
 
     def leads(self, change: Change) -> bool:
-        """Tell whether a change of this home is a cutover that this home leads."""
         return change.what is ChangeKind.CUTOVER and not change.leader

@@ -141,7 +141,6 @@ class SparkStreamHook(BaseHook):
 
     @cached_property
     def streams(self) -> Home:
-        """The records of all streams of the home."""
         return StreamHomeHook(
             self.asked.home, self.home_conn_id, has_seen_home=self._has_seen_home
         ).get_conn()

@@ -201,7 +201,6 @@ _NAMED: Final = {"query": "Query name", "name": "Check name"}
 
 @cache
 def place_fields(kind: str) -> tuple[str, ...]:
-    """Return the fields in the place of a kind of record."""
     return tuple(name for _, name, _, _ in Formatter().parse(PLACES[kind]) if name)
 
 
@@ -346,7 +345,6 @@ def base_of(lane: str) -> str:
 
 
 def color_of(lane: str) -> Color:
-    """Return the color of a lane."""
     return Color.GREEN if lane.endswith(GREEN_SUFFIX) else Color.BLUE
 
 

@@ -118,7 +118,6 @@ def is_local(uri: str) -> bool:
 
 
 def local_path(uri: str) -> str:
-    """Return the path of a local URI."""
     uri = in_full(uri)
     return uri.split("://", 1)[1] if "://" in uri else uri
 
@@ -141,7 +140,6 @@ def to_fsspec(uri: str) -> str:
 
 
 def join(base: str, *parts: str) -> str:
-    """Join checked path parts to a URI."""
     return "/".join([base.rstrip("/"), *parts])
 
 

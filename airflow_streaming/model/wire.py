@@ -191,7 +191,6 @@ class JsonValue:
     WHAT: ClassVar[str]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the value as JSON."""
         encoded: dict[str, Any] = encode(self)
         return encoded
 

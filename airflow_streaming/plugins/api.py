@@ -450,7 +450,6 @@ def packed(data: Any) -> tuple[bytes, str]:
 
 
 def tag_of(content: bytes) -> str:
-    """Return the tag of some content."""
     return f'W/"{hashlib.sha256(content).hexdigest()[:20]}"'
 
 

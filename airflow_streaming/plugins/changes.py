@@ -190,7 +190,6 @@ def _facts(facts: Mapping[str, str], most: int = 30) -> dict[str, str]:
 
 
 def open_upgrade_waits_for(home: StreamHome, change: Change) -> str:
-    """Return the wait of a stream's open upgrade."""
     terms = tried(lambda: home.terms(change))
     return cut(waits_for(home.upgrade_steps(change.number), terms), 400)
 

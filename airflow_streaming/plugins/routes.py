@@ -120,7 +120,6 @@ async def spark_ui(request: Request, kept: KeptByTask, workers: Workers) -> Resp
 
 
 async def stream_page(request: Request, kept: KeptByTask) -> Response:
-    """Lead to the page of the stream that a task keeps."""
     root = request.scope.get("root_path", "")
     query = urlencode({"dag": kept.dag.dag_id, "stream": kept.stream})
     return RedirectResponse(f"{root}/app/?{query}")

@@ -119,7 +119,6 @@ def _listed(one: Listed, verified: str) -> tuple[Words, ...]:
 
 
 def verification_report(found: Verification) -> Report:
-    """Return what a verification found."""
     return report_of(_verification(found))
 
 

@@ -150,7 +150,6 @@ def _theme(rule: Rule) -> str:
 
 
 def plan_report(planned: ScriptPlan) -> Report:
-    """Return the plan of a script."""
     return report_of(_blocks(planned))
 
 

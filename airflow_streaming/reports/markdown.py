@@ -61,12 +61,10 @@ def _is_empty(block: Block) -> bool:
 
 
 def line(words: Words) -> str:
-    """Return words as text of a line."""
     return _joined(words, escape.text, escape.code, escape.prose)
 
 
 def cell(words: Words) -> str:
-    """Return words as text of a cell."""
     shown = _joined(words, escape.cell, escape.code_cell, escape.prose_cell)
     return shown or NOTHING
 

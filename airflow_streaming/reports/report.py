@@ -49,7 +49,6 @@ def strong(text: str) -> Span:
 
 
 def value(text: str) -> Span:
-    """Return a value that is shown as text."""
     return Span(text, Mark.VALUE)
 
 
@@ -205,12 +204,10 @@ class Report:
 
 
 def report_of(blocks: Iterable[Block]) -> Report:
-    """Return a report of some blocks."""
     return Report(tuple(blocks))
 
 
 def facts(rows: Iterable[tuple[Words, Words]]) -> Facts:
-    """Return facts."""
     return Facts(tuple(rows))
 
 

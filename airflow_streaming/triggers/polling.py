@@ -60,7 +60,6 @@ class HomeThreads:
         self._looks: set[Future[Any]] = set()
 
     def submit(self, look: Callable[[], Result]) -> Future[Result]:
-        """Make a look in one of the threads."""
         future = self._threads.submit(look)
         self._looks.add(future)
         future.add_done_callback(self._looks.discard)

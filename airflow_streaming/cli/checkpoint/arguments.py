@@ -371,7 +371,6 @@ _ON_A_STREAM: Final = {
 
 
 def run_on_stream(stream: StreamHome, arguments: Namespace, person: Person) -> int:
-    """Run one verb on a stream of a home."""
     module, act = _ON_A_STREAM[arguments.verb]
     found = import_module(f"airflow_streaming.cli.checkpoint.{module}")
     return int(getattr(found, act)(stream, arguments, person))

@@ -116,7 +116,6 @@ def runtime_named(name: str) -> Runtime:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
     parser.set_defaults(run=run)
     add_runtime(parser, "is prepared (required)")
     add_json(parser)

@@ -44,9 +44,9 @@ from airflow_streaming.model.storage import Store
 _MAX_MESSAGE: Final = 200
 """Characters of Spark's status message; a failed query's would repeat its whole error."""
 _DURATIONS: Final = 20
-"""Batches whose durations are told."""
+"""Number of batch durations in the status."""
 _QUIET: Final = 5.0
-"""Seconds without a sign of work after which the running tasks are looked at more closely."""
+"""Seconds without a sign of work before the running tasks are read in more detail."""
 _ASKING: Final = 5.0
 """Seconds that the brokers of a failed query get to answer."""
 
@@ -66,7 +66,7 @@ class NewBatch:
 
 class TrackedQuery:
     """
-    A query started by the script and what is known of it.
+    A query started by the script, with its state.
 
     :param files: The checkpoint as a store.
     :param gated: It runs the script's ``foreachBatch`` function, behind our gate.
@@ -131,7 +131,7 @@ class TrackedQuery:
         with self._faults.contained(f"Reading the progress of query {self.name!r}"):
             fresh = self._fresh_progress()
         if not self.active:
-            # One that is stopped counts as inactive before its last batch is finished and reported.
+            # A stopped query counts as inactive before its last batch is finished and reported.
             return fresh
         with self._faults.contained(f"Reading the status of query {self.name!r}"):
             self._told = self.query.status()
@@ -296,7 +296,6 @@ class Queries:
 
     @property
     def first_failed(self) -> TrackedQuery | NotStarted | None:
-        """Return the query that was first seen to have failed."""
         return self._failed[0] if self._failed else None
 
     def note_not_started(self, name: str, error: QueryError) -> None:
@@ -304,7 +303,7 @@ class Queries:
         self._failed.append(NotStarted(name=name, error=error))
 
     def shift_batches(self, name: str, shift: int) -> None:
-        """Say what is added to Spark's batch ids of a query that is about to start."""
+        """Set the shift of Spark's batch ids for a query that is about to start."""
         with self._lock:
             self._shifts[name] = shift
 
@@ -315,7 +314,7 @@ class Queries:
             tracked.places = places
 
     def batch_shift(self, name: str) -> int:
-        """Return what is added to Spark's batch ids of a query before its function sees them."""
+        """Return the shift of Spark's batch ids for a query's function."""
         return self._shifts.get(name, 0)
 
     def poll(self) -> list[NewBatch]:

@@ -38,7 +38,7 @@ def take_notes(writer: type) -> None:
 
 
 def notes_of(writer: Any) -> WriterOptions:
-    """Return what the script has said on this writer so far."""
+    """Return the options that the script has set on this writer so far."""
     notes: WriterOptions = writer.__dict__.setdefault(NOTES, WriterOptions())
     return notes
 

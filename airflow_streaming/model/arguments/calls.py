@@ -94,7 +94,6 @@ def run(function: Callable[..., Any], *given: Any) -> Any:
 
 
 def name_of(function: Callable[..., object]) -> str:
-    """Return what a function is called."""
     return getattr(function, "__name__", None) or type(function).__name__
 
 

@@ -94,7 +94,6 @@ class ChangeTable(Generic[S, E]):
         return history[-1].after if history else self.start
 
     def commands_in(self, state: S) -> tuple[str, ...]:
-        """Return the commands that apply in a state."""
         told = self.commands.items()
         return tuple(
             name for name, one in told if any(self.allows(state, event) for event in one.events)

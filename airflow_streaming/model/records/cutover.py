@@ -274,7 +274,6 @@ class CutoverTerms(Record):
 
     @property
     def leader(self) -> Pair:
-        """Return the pair in whose stream the cutover is recorded."""
         return self.pairs[0]
 
     @property

@@ -539,7 +539,6 @@ _HINTS: Final[Mapping[Hint, re.Pattern[str]]] = MappingProxyType(
 
 
 def hints(text: str, hint: Hint) -> bool:
-    """Tell whether a text of Spark gives a hint."""
     return _HINTS[hint].search(text) is not None
 
 

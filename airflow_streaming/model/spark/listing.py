@@ -74,7 +74,6 @@ class Listing:
         return None if files is None else files.get(name)
 
     def paths(self) -> Iterator[tuple[str, FileStat]]:
-        """Return every file with its path."""
         for folder, files in self.folders.items():
             prefix = f"{folder}/" if folder else ""
             for name, stat in files.items():

@@ -65,7 +65,6 @@ class OwnPlaces:
 
 
 def places_of(deployment: Deployment) -> OwnPlaces:
-    """Return the places of a deployment."""
     return OwnPlaces(output=deployment.output, checkpoint=deployment.checkpoint)
 
 

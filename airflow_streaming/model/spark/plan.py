@@ -331,7 +331,6 @@ class ScriptPlan(Record):
     refused: tuple[RefusedSource, ...] = ()
 
     def query(self, name: str) -> QueryPlan | None:
-        """Return a query by its name."""
         return next((plan for plan in self.queries if plan.query == name), None)
 
 

@@ -101,7 +101,6 @@ class SparkRelease:
         return ".".join(map(str, self.version))
 
     def runs_on_java(self, feature: int) -> bool:
-        """Tell whether it runs on a Java of this feature version."""
         return feature in self.java or (self.newer_java and feature > max(self.java))
 
     @property

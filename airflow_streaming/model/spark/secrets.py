@@ -486,7 +486,6 @@ def _masked_query(found: re.Match[str]) -> str:
 
 
 def shaped_secrets(text: str) -> Iterator[str]:
-    """Yield every part of a text that is a secret by its shape."""
     for shape in _SHAPES:
         for found in shape.finditer(text):
             front = next((group for group in found.groups() if group is not None), "")
