@@ -82,8 +82,8 @@ class Control(Shared):
         """
         Open the circuit because of an epoch's failure; return the newest record.
 
-        Nothing is recorded when it is open for that epoch already, or when a user has closed it
-        since: a task that was slow to act must not undo what the user decided.
+        No record is written when it is open for that epoch already, or when a user has closed it
+        since: a slow task must not undo the user's decision.
         """
 
         def change(newest: Circuit | None, number: int) -> Circuit | None:
@@ -116,10 +116,10 @@ class Control(Shared):
 
     def supervision(self) -> Supervision:
         """
-        Return what the stream is watched by, the defaults before a task has recorded anything.
+        Return the stream's supervision settings, the defaults before a task has recorded any.
 
-        Every reader judges by this answer. A newest record that cannot be read, of a newer release
-        perhaps, is passed over.
+        Every reader uses this answer. An unreadable newest record, perhaps of a newer release, is
+        skipped.
         """
         shared = self._base()
         for number in reversed(shared._numbers_of(Supervision)):
@@ -131,10 +131,10 @@ class Control(Shared):
 
     def supervise(self, asked: Supervision) -> tuple[str, ...] | None:
         """
-        Record what the stream is watched by, unless the newest record says the same.
+        Record the stream's supervision settings, unless the newest record has the same.
 
-        :param asked: Its number is given here.
-        :returns: What it changes; ``None`` where nothing was recorded.
+        :param asked: Its number is set here.
+        :returns: The changed settings; ``None`` without a new record.
         """
         shared, newest = self._base(), self.supervision()
         number = max(shared._numbers_of(Supervision), default=0)
@@ -145,7 +145,7 @@ class Control(Shared):
         return changes if shared._create(replace(asked, number=number + 1)) else None
 
     def deviation(self) -> Deviation | None:
-        """Return the newest record of what the DAG names beside the live deployment, if any."""
+        """Return the newest record of the DAG's difference from the live deployment, if any."""
         return self._newest(Deviation)
 
     def record_deviation(
@@ -170,7 +170,7 @@ class Control(Shared):
         """
         Return one change of the stream's size.
 
-        :raises RecordError: there is none of that number, or it cannot be read.
+        :raises RecordError: this number does not exist, or its record is unreadable.
         """
         return self._numbered(SizeChange, number)
 
@@ -208,10 +208,10 @@ class Timeline(StreamFolder):
         """
         Return the last events, the newest last.
 
-        Those of a date to come, by more than a day, stand first: a clock that was wrong once must not
-        hide what happened since.
+        Events dated more than a day in the future come first: a clock that was wrong once must not
+        hide later events.
 
-        :param since: Only those recorded from then on; what is older is not read at all.
+        :param since: Only events recorded from then on; older ones are not read at all.
         """
         folder = self._layout.folder(Event)
         first = "" if since is None else f"{since.astimezone(UTC):{_EVENT_TIME}}"
@@ -281,14 +281,14 @@ class AlertLog(StreamFolder):
     """Read and add to the alerts of one stream."""
 
     def alerts(self, limit: int = LOG_LENGTH) -> tuple[Alert, ...]:
-        """Return the last alerts, oldest first; one that cannot be read is logged and left out."""
+        """Return the last alerts, oldest first; an unreadable alert is logged and left out."""
         return self._told(self._numbers_of(Alert)[-max(limit, 1) :])
 
     def newest_alerts(self) -> tuple[Alert, ...]:
         """
-        Return the last alert of each key, oldest first: what a look needs of the open incidents.
+        Return the last alert of each key, oldest first, for a look at the open incidents.
 
-        Only these are decoded. One that cannot be read is logged, and the one before it counts.
+        Only these are decoded. An unreadable alert is logged, and the one before it counts.
         """
         newest: dict[str, Alert] = {}
         for number in reversed(self._numbers_of(Alert)[-LOG_LENGTH:]):

@@ -21,8 +21,10 @@ from airflow_streaming.model.wire import Record
 log: Final = logging.getLogger(__name__)
 R = TypeVar("R", bound=Record)
 _KEPT: Final = frozenset({"cutover_terms", "cutover_transition", "live", "upgrade_transition"})
-"""Records that are never written a second time: what follows on them is right only with what was
-there."""
+"""
+Records that are never written a second time: later records are right only with the original
+content.
+"""
 APPEND_TRIES: Final = 100
 """Every lost try means that another writer got one record in; a hundred in a row is a fault."""
 _SMALL: Final = 8 * 1024
@@ -71,9 +73,9 @@ class StreamFolder:
 
     def _get(self, cls: type[R], **fields: int | str) -> R | None:
         """
-        Return the record at a place of the catalog, ``None`` when nothing is there.
+        Return the record at a place of the catalog, if it exists.
 
-        :param fields: Those in its place.
+        :param fields: The fields of its place.
         :raises RecordError: it is malformed, or of another stream, number or name.
         """
         return self._read(cls, self._layout.place(cls, **fields), **fields)
@@ -91,7 +93,7 @@ class StreamFolder:
         return True
 
     def _put(self, record: R, **beside: int | str) -> R:
-        """Create the record; return it, or the one that was created first."""
+        """Create the record; return it, or the record that was created first."""
         if self._create(record, **beside):
             return record
         fields = self._fields(record, **beside)
@@ -127,7 +129,7 @@ class StreamFolder:
         """
         Return one numbered record.
 
-        :raises RecordError: there is none of that number.
+        :raises RecordError: this number does not exist.
         """
         record = self._get(cls, number=number)
         if record is None:
@@ -170,7 +172,7 @@ class StreamFolder:
     def _what_to_do(self, cls: type[Record]) -> str:
         if cls.KIND not in _KEPT:
             return ""
-        return f" Stream {self.name!r} cannot continue without it: put back what was there."
+        return f" Stream {self.name!r} cannot continue without it: restore the original file."
 
 
 def _record(cls: type[R], data: bytes) -> R:
@@ -179,8 +181,8 @@ def _record(cls: type[R], data: bytes) -> R:
     return cast("R", _decoded(cls.from_bytes, data))
 
 
-# A change reads the same records at every step, to act on what the home says and not on what was
-# remembered. The bytes are read each time; what they mean is worked out once.
+# A change reads the same records at every step, to act on the home's state and not on its memory.
+# The bytes are read each time but parsed once.
 @lru_cache(maxsize=512)
 def _decoded(read: Callable[[bytes], Record], data: bytes) -> Record:
     return read(data)

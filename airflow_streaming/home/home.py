@@ -53,9 +53,9 @@ class StreamHome(
     Every record of one stream.
 
     Methods raise ``HomeUnavailable`` when the store cannot be reached, and ``RecordError``, naming
-    the file, for a record that is not what it should be.
+    the file, for a malformed record.
 
-    What would bring a removed stream back raises ``StreamRemoved``.
+    A write that would revive a removed stream raises ``StreamRemoved``.
 
     :param store: The home's store.
     :param name: The stream's name.
@@ -68,7 +68,7 @@ class StreamHome(
         return found if found is not None and found.what is ChangeKind.REMOVE else None
 
     def next_deployment(self) -> int:
-        """Return the number of the next deployment; no number of a removed stream is given again."""
+        """Return the next deployment's number; a removed stream's numbers are never reused."""
         numbers = self.deployment_numbers()
         if numbers:
             return numbers[-1] + 1
@@ -137,9 +137,9 @@ class Home:
         """
         Return the names of the streams that have a deployment, sorted.
 
-        A folder with a name that no stream can have belongs to none and is passed over.
+        Folders whose name cannot be a stream's are skipped.
 
-        :param folders: What the home's root holds, where that was listed just now.
+        :param folders: The listing of the home's root, if known.
         """
         names = filter(is_lane, self.store.names("") if folders is None else folders)
         return [name for name in names if self._is_stream(name)]
@@ -156,7 +156,7 @@ class Home:
                 "first one. If it has run before, check that the home is mounted whole."
             )
         return (
-            f"There is no stream {name!r} in {self.store.uri}. Its streams are: "
+            f"Stream {name!r} does not exist in {self.store.uri}. Existing streams: "
             f"{', '.join(known) or 'none'}."
         )
 

@@ -1,9 +1,9 @@
 """
-What the page asks for: the fleet, a stream, its figures, timeline, changes, backups and reports.
+The page's data: the fleet, a stream, its figures, timeline, changes, backups and reports.
 
-Every route asks for a right: a list shows the dags that the user may see, and a stream is found by
-its dag, whose right is checked. No ``GET`` changes anything. An act needs the right to edit the dag,
-a header that no other site can send, and an address of this server as its origin.
+Every route requires a permission: a list has the dags that the user may see, and a stream is found
+by its dag, whose permission is checked. ``GET`` never changes state. An action needs the permission
+to edit the dag, a header that no other site can send, and an address of this server as its origin.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _REFUSED: Final = (UpgradeRefused, CutoverRefused, DeclarationRefused, SameCopyR
 
 
 def add_api(app: FastAPI) -> None:
-    """Add the routes of the data, and of what may be done."""
+    """Add the routes of the data and of the actions."""
     app.state.keepers = Keepers()
     app.state.boards = Boards(app.state.looks)
     app.state.answers = {}
@@ -99,8 +99,8 @@ def from_this_page(
     """
     Refuse a request that another site could have made a browser send.
 
-    A form cannot send the header, and a script of another origin may not without being allowed. What
-    a browser says of where the request comes from must agree.
+    A form cannot send the header, and a script of another origin needs permission to send it. The
+    browser's origin headers must agree.
     """
     site = request.headers.get("sec-fetch-site", "same-origin")
     origin = request.headers.get("origin")
@@ -170,7 +170,7 @@ async def fleet(request: Request, seen: Annotated[list[Kept], Depends(seen_by)])
 
 
 async def whole(request: Request, kept: KeptByName, user: GetUserDep) -> Response:
-    """Return one stream as it is now, and what the user may do to it."""
+    """Return a stream's present state, and the user's possible actions."""
 
     def show(lane: Lane) -> dict[str, Any]:
         view = lane.view()
@@ -238,12 +238,12 @@ async def series(
     lane: Annotated[str | None, Query(max_length=110)] = None,
 ) -> Response:
     """
-    Return the figures of a range, as charts draw them.
+    Return the figures of a range for charts.
 
     :param seconds: Length of the range.
-    :param end: Its end in Unix time; now when not given.
+    :param end: Its end in Unix time; now by default.
     :param part: ``main`` without RocksDB's figures and observed metrics, or only one of these.
-    :param lane: One lane; the live one when not given.
+    :param lane: One lane; the live one by default.
     """
     until = time.time() if end is None else end
     begin = until - seconds
@@ -289,9 +289,9 @@ async def timeline(
     lane: Annotated[str | None, Query(max_length=110)] = None,
 ) -> Response:
     """
-    Return what happened to a stream, the newest first.
+    Return the events of a stream, the newest first.
 
-    :param since: Unix time; what is older is not read.
+    :param since: Unix time; older events are not read.
     """
     first = None if since is None else datetime.fromtimestamp(since, UTC)
 
@@ -311,7 +311,7 @@ async def changes(request: Request, kept: KeptByName) -> Response:
 
 
 async def deployments(request: Request, kept: KeptByName) -> Response:
-    """Return the newest deployments of a stream, each with what it changed."""
+    """Return the newest deployments of a stream, each with its differences."""
     return answer(
         request,
         await look(request, kept, lambda one: {"deployments": deployments_view(one.view().home)}),
@@ -319,7 +319,7 @@ async def deployments(request: Request, kept: KeptByName) -> Response:
 
 
 async def backups(request: Request, kept: KeptByName) -> Response:
-    """Return the newest backups of a stream, or why there are none to be seen."""
+    """Return the newest backups of a stream, or the reason for their absence."""
 
     def show(lane: Lane) -> dict[str, Any]:
         view = lane.view()
@@ -355,17 +355,19 @@ async def report(request: Request, dag_id: str, run_id: str, task_id: str) -> Re
     """Return one report as Markdown."""
     found = await _in_thread(lambda: one_report(dag_id, run_id, task_id))
     if found is None:
-        raise HTTPException(404, "There is no such report; Airflow may have removed it.", _HEADERS)
+        raise HTTPException(
+            404, "The report does not exist; Airflow may have removed it.", _HEADERS
+        )
     return answer(request, found)
 
 
 class ActBody(BaseModel):
     """
-    What an act is given.
+    The body of an action.
 
     :param reason: Why, for the record.
-    :param confirm: The stream's name, typed or confirmed twice, where something may be lost.
-    :param number: The epoch or the change that is meant, as the page showed it.
+    :param confirm: The stream's name, typed or confirmed twice, for actions that may lose data.
+    :param number: The epoch or the change on the user's page.
     """
 
     reason: str = Field(min_length=1, max_length=500)
@@ -408,13 +410,13 @@ async def remove(
 
 
 async def look(request: Request, kept: Kept, show: Callable[[Lane], Any]) -> Any:
-    """Return what a look at one stream shows, or refuse it in time."""
+    """Return the result of a look at one stream, or refuse it in time."""
     boards: Boards = request.app.state.boards
     return await look_at(request, kept, lambda: show(boards.lane(kept)))
 
 
 async def look_at(request: Request, kept: Kept, show: Callable[[], Any]) -> Any:
-    """Return what a look at one home or checkpoint shows, or refuse it in time."""
+    """Return the result of a look at one home or checkpoint, or refuse it in time."""
     looks: Looks = request.app.state.looks
     try:
         return await looks.look(kept.place, show)

@@ -106,7 +106,7 @@ class Lane:
 
     def view(self, name: str | None = None) -> StreamWatch:
         """
-        Return the view of a lane; of the live one when no name is given.
+        Return the view of a lane; of the live one by default.
 
         :raises NotTheOwner: the stream belongs to another dag, or to none yet.
         :raises HomeUnavailable: records of the stream have disappeared.
@@ -153,7 +153,7 @@ class HomeBoard:
     next_at: float = float("-inf")
     asked_at: float = float("-inf")
     since: float = float("-inf")
-    """End of the latest pause. Rows that were seen before it are read anew before they are shown."""
+    """End of the latest pause. Rows from before it are read again before they are served."""
     task: asyncio.Task[None] | None = None
 
 

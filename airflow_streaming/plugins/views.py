@@ -1,7 +1,7 @@
 """
-One stream as the page shows it, read from its records: the row of the fleet and the whole of it.
+One stream for the page, read from its records: the row of the fleet and the full view.
 
-Every text goes out as it is in the home, cut to a length; the page writes it as text and never as
+Every text is sent as it is in the home, cut to a length; the page inserts it as text and never as
 HTML.
 """
 
@@ -56,10 +56,10 @@ _WAITS_FOR_PERSON: Final = frozenset(
 @dataclass(slots=True)
 class StreamWatch:
     """
-    Looks at one lane of a stream again and again.
+    Looks at one lane of a stream repeatedly.
 
-    :param home: Its records, which keep what they have read.
-    :param parts: What was read of histories, shared by all streams.
+    :param home: Its records, with a cache.
+    :param parts: Cached parts of histories, shared by all streams.
     :param probe: Looks at the processes of its drivers and standbys.
     :param open_backups: Opens the store of its backups; ``None`` when the page may not open it.
     :param live: Returns the live lane of the stream; default: it has one lane.
@@ -220,7 +220,7 @@ class StreamWatch:
         """
         Return the newest backups, the newest first.
 
-        :raises CheckpointError: there is no store, or one of another release.
+        :raises CheckpointError: the store is missing, or of another release.
         :raises StreamingError: the store cannot be read.
         """
         if self.open_backups is None:

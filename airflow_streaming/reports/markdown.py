@@ -26,10 +26,10 @@ from airflow_streaming.reports.report import (
 )
 
 NOTHING: Final = "—"
-"""What a cell shows of an empty value."""
+"""The text of an empty value's cell."""
 _Marks: TypeAlias = tuple[tuple[str, str], ...]
 _MARKS: Final[_Marks] = (("-", "."), ("*", ")"))
-"""What begins an item, and what follows its number."""
+"""Markers of list items, and separators after numbers."""
 
 
 def markdown(report: Report) -> str:

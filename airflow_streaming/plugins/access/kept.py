@@ -47,21 +47,21 @@ SENSORS: Final = (
 )
 """Operators that may name a checkpoint."""
 _MOST = 2048
-"""Characters of a home or a name; what is longer was cut off, or is none."""
+"""Maximum characters of a home or a name; longer values were cut off or are invalid."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
     """
-    The stream that a task keeps, as far as Airflow knows it without looking into its home.
+    The stream of a keep-alive task, as far as Airflow knows it without a read of its home.
 
-    :param written: The home as the dag file has it, when it is no template there.
+    :param written: The home in the dag file, unless it is a template there.
     :param dag: The dag of the task, for the stream's owner.
-    :param conn_id: Spark connection, rendered; empty where none is known. ``conn_written`` as the dag
-        file has it.
-    :param backup_store: Where its backups lie, rendered; ``backup_written`` as the dag file has it.
-    :param is_external: It is a stream that this provider did not launch; ``home`` is its checkpoint
-        then, and ``home_conn_id`` the connection for that.
+    :param conn_id: Spark connection, rendered; empty if not known. ``conn_written`` is the dag
+        file's value.
+    :param backup_store: Its backup store, rendered; ``backup_written`` is the dag file's value.
+    :param is_external: This provider did not launch the stream; ``home`` is its checkpoint then,
+        and ``home_conn_id`` the connection for that.
     :param endpoint: Web page of an external stream's driver.
     :param is_gone: No file has the DAG any more.
     """
@@ -84,7 +84,7 @@ class Kept:
 
     @property
     def place(self) -> str:
-        """What hangs together: a home, as it is reached by one connection."""
+        """The unit of access: a home, with the connection that reaches it."""
         return self.home if self.home_conn_id is None else f"{self.home} ({self.home_conn_id})"
 
 
@@ -93,7 +93,7 @@ KEEPS: Final = ("SparkStreamOperator",)
 
 
 def kept_by(dag_id: str, run_id: str, task_id: str, map_index: int) -> Kept | None:
-    """Return what a task keeps; ``None`` when it has not started, or keeps no stream."""
+    """Return the stream of a task; ``None`` before its start, or if it keeps no stream."""
     with create_session() as session:
         instance = session.scalar(
             select(TaskInstance).where(
@@ -151,9 +151,9 @@ def _external(instance: TaskInstance, rendered: dict[str, Any], session: Session
 
 def all_kept(session: Session) -> list[Kept]:
     """
-    Return what every keep-alive task names, by its newest start, and every sensor of a dag that is there.
+    Return the streams of all keep-alive tasks, by newest start, and of present dags' sensors.
 
-    A stream outlives the file of its dag, so those of dags that are gone are among them.
+    A stream outlives the file of its dag, so streams of removed dags are among them.
     """
     newest = (
         select(
@@ -198,7 +198,7 @@ def all_kept(session: Session) -> list[Kept]:
 
 class Keepers:
     """
-    What all keep-alive tasks keep, asked of Airflow's database every few seconds at most.
+    The streams of all keep-alive tasks, read from Airflow's database every few seconds at most.
 
     :param every: Seconds for which an answer is good enough.
     """
@@ -210,7 +210,7 @@ class Keepers:
         self._asked = float("-inf")
 
     def of(self, dag_ids: Collection[str]) -> list[Kept]:
-        """Return what the tasks of some dags keep."""
+        """Return the streams of some dags' tasks."""
         return [one for one in self.all() if one.dag.dag_id in dag_ids]
 
     def all(self) -> list[Kept]:
@@ -224,7 +224,7 @@ class Keepers:
 
 
 def dags_of(stream: str, dag_ids: Collection[str]) -> dict[str, str]:
-    """Return the dags that change a stream, by what they do, as far as they are among some ids."""
+    """Return the dags that change a stream, by their purpose, limited to some ids."""
     wanted = {
         f"{stream}_{act}": act for act in ("upgrade", "blue_green", "rescale", "backup", "restore")
     }
@@ -238,7 +238,7 @@ def dags_of(stream: str, dag_ids: Collection[str]) -> dict[str, str]:
 
 
 _known_written: Final[dict[tuple[str, str, str], str | None]] = {}
-"""What dag versions have, by version, task and field; a version never changes."""
+"""Values in dag versions, by version, task and field; a version never changes."""
 _MOST_KNOWN: Final = 20_000
 
 
@@ -352,7 +352,7 @@ def open_stream(kept: Kept) -> StreamHome:
 
     :raises HomeNotAllowed: it would be opened with a connection of another type.
     :raises NotTheOwner: the stream belongs to another dag, or to none yet.
-    :raises StreamingError: it cannot be looked at now.
+    :raises StreamingError: it cannot be read now.
     """
     hook = StreamHomeHook(kept.home, kept.home_conn_id, looks_only=True, own_type_only=True)
     home = hook.get_conn()

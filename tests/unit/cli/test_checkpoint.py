@@ -301,7 +301,7 @@ class TestBackups:
         ):
             code, told, errors = command(*arguments)
             assert (code, told) == (1, "")
-            assert f"no stream 'nosuch' in {backed_up[0]}. Its streams are: {stream}." in errors
+            assert f"Stream 'nosuch' does not exist in {backed_up[0]}. Existing streams: {stream}." in errors
 
     @pytest.mark.parametrize(
         "arguments",

@@ -115,7 +115,7 @@ def test_a_stream_that_is_not_there_is_a_problem_as_for_every_command(
     for command in ("live", "status"):
         code, _, error = run(command, "order")
         assert code == 1
-        assert "There is no stream 'order'" in error
+        assert "Stream 'order' does not exist" in error
 
 
 def test_a_lane_of_a_lane_is_wrong_use(run: Run, home: Home, stream: StreamHome) -> None:
@@ -123,4 +123,4 @@ def test_a_lane_of_a_lane_is_wrong_use(run: Run, home: Home, stream: StreamHome)
     for command in ("live", "status"):
         code, _, error = run(command, "orders.green.green")
         assert code == 2
-        assert "There is no lane 'orders.green.green'" in error
+        assert "Lane 'orders.green.green' does not exist" in error

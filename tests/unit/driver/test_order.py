@@ -57,8 +57,8 @@ def test_a_complete_assignment_is_read(store: LocalStore) -> None:
 @pytest.mark.parametrize(
     ("order", "sentence"),
     [
-        pytest.param({"token": "another"}, "not that of epoch 1", id="foreign token"),
-        pytest.param({"token": "token"}, "not that of epoch 1", id="the token itself"),
+        pytest.param({"token": "another"}, "does not match epoch 1", id="foreign token"),
+        pytest.param({"token": "token"}, "does not match epoch 1", id="the token itself"),
         pytest.param({"epoch": 9}, r"epochs/000009\.json does not exist", id="no such epoch"),
     ],
 )

@@ -198,7 +198,7 @@ def test_nothing_to_do_is_skipped_with_the_reason(world: World, gates: SimpleNam
     world.run()
     xcoms: dict[tuple[str, str], Any] = {}
 
-    with pytest.raises(AirflowSkipException, match="already runs what is asked for"):
+    with pytest.raises(AirflowSkipException, match="already runs the requested deployment"):
         preflight(world, conf="{}").execute(context(xcoms))
 
     assert "already runs" in xcoms["preflight", "ended"]
