@@ -37,7 +37,7 @@ setup: java $(INSTALLED) $(SPARK_4) $(STATEFUL) $(SPARK_3) $(CLASSES_4) $(CLASSE
 demo: java $(INSTALLED) $(SPARK_4) $(if $(PIPELINE),$(STATEFUL)) $(if $(filter lake,$(PIPELINE)),$(SPARK_3) $(ICEBERG)) $(CLASSES_4) ## Run a stream in a real Airflow; PIPELINE=fraud runs an example, ARGS=--once a whole story.
 	@exec $(BIN)/python -m demo.run $(if $(PIPELINE),--pipeline $(PIPELINE)) $(ARGS)
 
-deployment: setup $(S3A) $(DEPLOYED) ## Run a real deployment with PostgreSQL and Celery; PROFILE=mariadb runs another, ARGS="--acts all" its acts.
+deployment: setup $(S3A) $(DEPLOYED) ## Run a real deployment with PostgreSQL and Celery; PROFILE=mariadb runs another, ARGS="--cells all:all" its acts.
 	@exec .runtimes/deployment/bin/python -m tests.deployment.run $(if $(PROFILE),--profile $(PROFILE)) $(ARGS)
 
 LINT := $(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/lint-imports

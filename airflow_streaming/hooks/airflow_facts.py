@@ -1,5 +1,5 @@
 """
-What Airflow says of this package, as one line of JSON: ``python -m airflow_streaming.hooks.airflow_facts``.
+Print facts of Airflow and this package as a line of JSON: ``python -m airflow_streaming.hooks.airflow_facts``.
 
 ``airflow-streaming check`` runs it in a process of its own.
 """
@@ -11,7 +11,7 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import Any, Final
 
-from airflow_streaming.advice.installation_probes import MARK
+from airflow_streaming.advice.installation.installation_probes import MARK
 from airflow_streaming.settings import read_settings
 
 TRIGGERS: Final = ("stream", "change", "gate", "question", "asset")
@@ -66,7 +66,7 @@ def _triggers() -> str:
     for name in TRIGGERS:
         try:
             import_module(f"airflow_streaming.triggers.{name}")
-        except Exception as err:  # noqa: BLE001 - whatever an import raises
+        except Exception as err:  # noqa: BLE001 - an import raises anything
             return f"airflow_streaming.triggers.{name}: {type(err).__name__}: {err}"
     return ""
 

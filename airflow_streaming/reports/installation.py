@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from airflow_streaming.advice.installation import CheckOutcome, Line, worst
+from airflow_streaming.advice.installation.installation_checks import CheckOutcome, Line, worst
 from airflow_streaming.reports.report import (
     Block,
     Finding,

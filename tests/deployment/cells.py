@@ -26,7 +26,7 @@ from tests.system.victims import worker as busy_worker
 
 DOWN_SECONDS: Final = 5.0
 """How long a part is away before it is started again."""
-CELL_SECONDS: Final = 420.0
+CELL_SECONDS: Final = 600.0
 LOOK_EVERY: Final = 0.3
 BUSY: Final = ("running", "queued", "scheduled", "restarting")
 OVER: Final = (
@@ -40,7 +40,7 @@ OVER: Final = (
 @dataclass
 class World:
     """
-    What acts and kills work on.
+    Deployment on which acts and kills work.
 
     :param edits: Counts upgrades and cutovers, so that each has something to change.
     """
@@ -108,7 +108,7 @@ class World:
 
 
 def looked(condition: Callable[[], Any]) -> Any:
-    """Return what a look finds; ``None`` where a part of the deployment does not answer."""
+    """Look, and return ``None`` where a part of the deployment does not answer."""
     try:
         return condition()
     except OSError:
@@ -118,7 +118,7 @@ def looked(condition: Callable[[], Any]) -> Any:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Act:
     """
-    One act.
+    Act on the stream.
 
     :param begin: Begins it.
     :param midway: Tells that it has begun and is not over.
@@ -316,17 +316,22 @@ PARTS: Final[Mapping[str, Callable[[World], str]]] = {
 Cell = tuple[str, str]
 
 
-def chosen(acts: str, parts: str) -> list[Cell]:
+def chosen(text: str) -> list[Cell]:
     """
-    Return the cells of a command line: ``ACT,ACT`` and ``PART,PART``, each also ``all``.
+    Return the cells of a command line: ``ACT:PART,ACT:PART``; ``all`` stands for every act or part.
 
     :raises RuntimeError: an act or a part is unknown.
     """
-    rows = [*ACTS] if acts == "all" else [one for one in acts.split(",") if one]
-    columns = ["none", *PARTS] if parts == "all" else parts.split(",")
-    if unknown := [*(set(rows) - set(ACTS)), *(set(columns) - {"none", *PARTS})]:
-        raise RuntimeError(f"Unknown: {', '.join(sorted(unknown))}.")
-    return [(act, part) for act in rows for part in columns]
+    cells: list[Cell] = []
+    for one in filter(None, text.split(",")):
+        act, _, part = one.partition(":")
+        rows = [*ACTS] if act == "all" else [act]
+        columns = ["none", *PARTS] if part == "all" else [part or "none"]
+        cells += [(row, column) for row in rows for column in columns]
+    names = {name for cell in cells for name in cell}
+    if unknown := names - {*ACTS, *PARTS, "none"}:
+        raise RuntimeError(f"Unknown act or part: {', '.join(sorted(unknown))}.")
+    return cells
 
 
 def run_cells(

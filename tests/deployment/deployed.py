@@ -49,10 +49,13 @@ MOST_STARTS: Final = 20
 EVERY: Final = 2.0
 """Seconds between two files."""
 
+AHEAD: Final = 20
+"""Files that may lie there unread: a crowded machine takes a quarter of a minute for a batch."""
+
 
 class DeployedAirflow(Airflow):
     """
-    Airflow's processes of a profile.
+    The processes of Airflow in a profile.
 
     :param profile: What runs, and how often.
     :param ports: Where it listens.
@@ -119,7 +122,7 @@ class DeployedAirflow(Airflow):
         """
         Send an act of the Streams page; return the status and the answer.
 
-        :param user: One of FAB's users; without roles everybody is an administrator.
+        :param user: Name of a FAB user; ignored in a profile without roles.
         """
         token = self.token_of(user) if self.profile.has_roles else self.log_in()
         request = urllib.request.Request(  # noqa: S310 - our own loopback address
@@ -207,6 +210,7 @@ def deployment(name: str, folder: Path, machine: Machine, say: Say) -> Iterator[
             say=say,
             files=synthetic_files(FILES, Shop()),
             every=EVERY,
+            ahead=AHEAD,
             dags=DAGS,
             stream=STREAM,
             home=home,

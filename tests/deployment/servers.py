@@ -10,6 +10,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,8 +30,9 @@ STOP_SECONDS: Final = 20.0
 
 
 def find_program(name: str) -> str | None:
-    """Return the path of a program; Debian's PostgreSQL lies beside the path."""
-    places = [os.environ["PATH"], "/usr/sbin", *sorted(glob.glob(POSTGRESQL_PROGRAMS))]  # noqa: PTH207
+    """Return the path of a program; wheels lay theirs beside Python, Debian its PostgreSQL beside the path."""
+    own = str(Path(sys.executable).parent)
+    places = [own, os.environ["PATH"], "/usr/sbin", *sorted(glob.glob(POSTGRESQL_PROGRAMS))]  # noqa: PTH207
     return shutil.which(name, path=os.pathsep.join(places))
 
 
@@ -49,7 +51,7 @@ def program(name: str) -> str:
 @dataclass
 class Server:
     """
-    One server.
+    Server of a deployment.
 
     :param command: Stays in the foreground.
     :param is_ready: Tells whether it answers.

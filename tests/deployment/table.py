@@ -9,7 +9,7 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """
-    One cell: an act in whose middle a part was killed.
+    Cell of the table: an act in whose middle a part was killed.
 
     :param part: ``none`` where nothing was killed.
     :param seconds: From the begin of the act to its end.

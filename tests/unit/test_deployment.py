@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from tests.deployment.cells import ACTS, PARTS, chosen
 from tests.deployment.profiles import (
     PROFILES,
     Ports,
@@ -100,6 +101,14 @@ def test_a_team_has_rights_on_its_own_dags_only() -> None:
     dags = {name for _, name in team_rights(["orders"]) if name.startswith("DAG:")}
     assert dags == {"DAG:orders"}
     assert ("can_edit", "DAGs") not in team_rights(["orders"])
+
+
+def test_cells_are_named_by_act_and_part() -> None:
+    assert chosen("") == []
+    assert chosen("backup,upgrade:redis") == [("backup", "none"), ("upgrade", "redis")]
+    assert len(chosen("all:all")) == len(ACTS) * (len(PARTS) + 1)
+    with pytest.raises(RuntimeError, match="reddis"):
+        chosen("backup:reddis")
 
 
 def outcome(**given: object) -> Outcome:

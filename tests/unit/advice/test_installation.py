@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.advice.airflow_issues import ISSUES
-from airflow_streaming.advice.installation import (
+from airflow_streaming.advice.installation.airflow_issues import ISSUES
+from airflow_streaming.advice.installation.installation_checks import (
     CHECKS,
     CheckOutcome,
     Installation,
@@ -23,7 +23,7 @@ from airflow_streaming.advice.installation import (
     judge,
     worst,
 )
-from airflow_streaming.advice.installation_probes import ask_server, gather
+from airflow_streaming.advice.installation.installation_probes import ask_server, gather
 from airflow_streaming.home.home import Home
 from airflow_streaming.model.storage import LocalStore
 from airflow_streaming.storage.probe import ensure_exclusive

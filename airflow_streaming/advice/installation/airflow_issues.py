@@ -18,12 +18,12 @@ NEWEST_TRIED: Final = (3, 3, 2)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AirflowIssue:
     """
-    One issue.
+    Issue of Airflow.
 
     :param numbers: Of issues and pull requests of apache/airflow.
     :param since: First release that has it.
-    :param effect: What it does to a stream.
-    :param answer: What this package does, or what a user must do.
+    :param effect: Consequence for a stream.
+    :param answer: Countermeasure of this package or of the user.
     """
 
     numbers: tuple[int, ...]
@@ -60,7 +60,7 @@ ISSUES: Final = (
 
 
 def version_of(text: str) -> tuple[int, int, int] | None:
-    """Return a version as numbers; ``None`` where the text is no version."""
+    """Parse a version; return ``None`` for another text."""
     found = re.match(r"(\d+)\.(\d+)\.(\d+)", text)
     return (int(found[1]), int(found[2]), int(found[3])) if found else None
 

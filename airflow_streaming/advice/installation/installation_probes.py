@@ -27,7 +27,7 @@ from typing import Any, Final
 
 import psutil
 
-from airflow_streaming.advice.installation import (
+from airflow_streaming.advice.installation.installation_checks import (
     PAGE,
     UI_PORTS,
     Installation,
@@ -67,7 +67,7 @@ def gather(
 
     :param homes: Homes to try beside those of [streaming] homes.
     :param open_: Opens a home.
-    :param ask: Returns the facts of Airflow, and why there are none.
+    :param ask: Returns the facts of Airflow and the reason where they are missing.
     :param get: Returns status and content of an address; raises ``OSError``.
     """
     told, problem = (ask or ask_airflow)()
@@ -89,7 +89,7 @@ def gather(
 
 
 def ask_airflow() -> tuple[dict[str, Any], str]:
-    """Return the facts of Airflow; without them why there are none."""
+    """Return the facts of Airflow and the reason where they are missing."""
     try:
         done = subprocess.run(
             [sys.executable, "-m", FACTS],

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from airflow_streaming.advice.airflow_issues import NEWEST_TRIED, issues_of, version_of
+from airflow_streaming.advice.installation.airflow_issues import NEWEST_TRIED, issues_of, version_of
 
 OLDEST_AIRFLOW: Final = (3, 3, 0)
 SLOW_HOME_MS: Final = 1000.0
@@ -48,7 +48,7 @@ class CheckOutcome(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
     """
-    Answer of one check.
+    Answer of a check.
 
     :param check: Name of what was checked, such as ``home`` or ``runtime spark-4.3``.
     :param next: The next step; empty where there is nothing to do.
@@ -99,7 +99,7 @@ class SeenHome:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenAirflow:
     """
-    What Airflow itself says, in a process of its own.
+    Airflow's own settings and registrations.
 
     :param plugin: Why the plugin is not loaded; empty when it is. ``provider`` and ``triggers`` likewise.
     """
@@ -117,9 +117,9 @@ class SeenAirflow:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenServer:
     """
-    What the API server answers.
+    Answers of the API server.
 
-    :param problem: Why it could not be asked.
+    :param problem: The reason for no answer.
     :param health: State of each component, by its name, such as ``triggerer``.
     :param page: HTTP status of the Streams page; 0 when not asked.
     """
@@ -414,7 +414,7 @@ def _issues(found: Installation) -> Iterator[Line]:
 
 
 _PARTS: Final = ("metadatabase", "scheduler", "dag_processor", "triggerer")
-_UNWATCHED: Final = "Start it: without a triggerer nobody watches the streams."
+_UNWATCHED: Final = "Start it: without a triggerer the streams are not watched."
 
 
 def _server(found: Installation) -> Iterator[Line]:
@@ -477,7 +477,7 @@ _BOUNDS: Final = (
         lambda host: host.memory_free,
         LITTLE_MEMORY,
         _gigabytes,
-        "Free memory, or lower spark.driver.memory: the kernel kills what does not fit.",
+        "Free memory, or lower spark.driver.memory: the kernel kills a process that does not fit.",
     ),
     _Bound(
         "open files",
