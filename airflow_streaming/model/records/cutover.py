@@ -38,6 +38,7 @@ from airflow_streaming.model.records.cutover_table import (
 )
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.upgrade import SinkFacts, SoakTerms
+from airflow_streaming.model.spark.plan import KAFKA
 from airflow_streaming.model.wire import Record
 
 
@@ -129,8 +130,6 @@ FORMATS: Final = (
     "kafka",
 )
 """Names of formats that many have."""
-KAFKA: Final = "kafka"
-"""The format of two topics."""
 
 
 @named_fields

@@ -19,11 +19,11 @@ from airflow_streaming.model.arguments.calls import name_of, run
 from airflow_streaming.model.jobs.comparison import Bound, CompareReport
 from airflow_streaming.model.names import base_of, is_path_part
 from airflow_streaming.model.progress import BatchProgress
-from airflow_streaming.model.records.cutover import KAFKA, CompareTerms, StartWay
+from airflow_streaming.model.records.cutover import CompareTerms, StartWay
 from airflow_streaming.model.records.cutover_table import CUTOVER, CutoverState
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.spark.failures import presentable
-from airflow_streaming.model.spark.plan import SinkPlan
+from airflow_streaming.model.spark.plan import KAFKA, SinkPlan
 from airflow_streaming.model.spark.secrets import REDACTED
 from airflow_streaming.options import CutoverCheck, SideBySide
 from airflow_streaming.spark_jobs.compare import compare
