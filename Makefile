@@ -15,6 +15,7 @@ SPARK_3 := .runtimes/spark-3.5/.installed
 S3A := .runtimes/s3a/.installed
 ICEBERG := .runtimes/iceberg/.installed
 STATEFUL := .runtimes/spark-4.3/.stateful
+DEPLOYED := .runtimes/deployment/.installed
 CLASSES_4 := .runtimes/spark-4.3/.classes
 CLASSES_3 := .runtimes/spark-3.5/.classes
 
@@ -26,7 +27,7 @@ IN_MEMORY := $(shell [ "$$(df -k --output=avail /dev/shm 2>/dev/null | tail -n 1
 MAKEFLAGS += --jobs=4
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lint check test bench chaos faults fuzz judge page java audit clean
+.PHONY: help setup demo deployment lint check test bench chaos faults fuzz judge page java audit clean
 
 help: ## Show this list.
 	@sed -nE 's/^([a-z]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 10
@@ -35,6 +36,9 @@ setup: java $(INSTALLED) $(SPARK_4) $(STATEFUL) $(SPARK_3) $(CLASSES_4) $(CLASSE
 
 demo: java $(INSTALLED) $(SPARK_4) $(if $(PIPELINE),$(STATEFUL)) $(if $(filter lake,$(PIPELINE)),$(SPARK_3) $(ICEBERG)) $(CLASSES_4) ## Run a stream in a real Airflow; PIPELINE=fraud runs an example, ARGS=--once a whole story.
 	@exec $(BIN)/python -m demo.run $(if $(PIPELINE),--pipeline $(PIPELINE)) $(ARGS)
+
+deployment: setup $(S3A) $(DEPLOYED) ## Run a real deployment with PostgreSQL and Celery; PROFILE=mariadb runs another, ARGS="--cells all:all" its acts.
+	@exec .runtimes/deployment/bin/python -m tests.deployment.run $(if $(PROFILE),--profile $(PROFILE)) $(ARGS)
 
 LINT := $(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/lint-imports
 
@@ -136,6 +140,15 @@ $(S3A): scripts/install.sh | $(INSTALLED)
 	@scripts/install.sh .runtimes/s3a --no-deps bodo-iceberg-connector==2026.10 && touch $@ || \
 	  echo "hadoop-aws cannot be had here; the tests of streams on S3 are skipped."
 
+# A second environment with Airflow: executors, auth managers and database clients that a contributor rarely needs.
+# Airflow's processes of a deployment start at once, so its modules are compiled once, before.
+$(DEPLOYED): scripts/install.sh tests/deployment/requirements.txt | $(INSTALLED)
+	@echo "Installing Airflow with Celery, FAB, S3 and database clients into .runtimes/deployment ..."
+	@scripts/install.sh .runtimes/deployment --constraint constraints.txt \
+	  --requirement tests/deployment/requirements.txt --editable '.[dev]'
+	@.runtimes/deployment/bin/python -m compileall -q .runtimes/deployment/lib || true
+	@touch $@
+
 # Iceberg's connector for Spark 3.5, likewise; what its package leaves out is added.
 $(ICEBERG): scripts/install.sh scripts/iceberg_jar.py | $(INSTALLED)
 	@echo "Installing Iceberg's jar into .runtimes/iceberg ..."
@@ -147,4 +160,4 @@ audit: $(INSTALLED) ## Look for known vulnerabilities of what constraints.txt an
 	$(BIN)/uv tool run pip-audit@2.10.1 --strict --requirement constraints.txt --requirement scripts/seed.txt --no-deps --disable-pip
 
 clean: ## Remove everything that make made.
-	rm -rf .venv .runtimes .demo .mypy_cache .ruff_cache .pytest_cache .test-*.log .nightly $(QUEUE)
+	rm -rf .venv .runtimes .demo .deployment .mypy_cache .ruff_cache .pytest_cache .test-*.log .nightly $(QUEUE)
