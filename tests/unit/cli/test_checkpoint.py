@@ -301,7 +301,10 @@ class TestBackups:
         ):
             code, told, errors = command(*arguments)
             assert (code, told) == (1, "")
-            assert f"Stream 'nosuch' does not exist in {backed_up[0]}. Existing streams: {stream}." in errors
+            assert (
+                f"Stream 'nosuch' does not exist in {backed_up[0]}. Existing streams: {stream}."
+                in errors
+            )
 
     @pytest.mark.parametrize(
         "arguments",
