@@ -1,9 +1,9 @@
 """
 How records travel: versioned, size-capped JSON to frozen dataclasses and back.
 
-Everything read is untrusted. A reader ignores fields it does not know (a newer minor wrote them),
-refuses a major version or kind it does not know, and names the field that is wrong. The codec goes
-by the type hints of a dataclass, so that a record is declared once and never parsed by hand.
+All input is untrusted. A reader ignores unknown fields (a newer minor wrote them), refuses an
+unknown major version or kind, and names a malformed field. The codec uses the type hints of a
+dataclass, so that a record is declared once and never parsed by hand.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Record:
         return data
 
     def fitted(self) -> Self:
-        """Return the record with its texts cut until it is no larger than a reader takes."""
+        """Return the record with its texts cut until it is no larger than a reader accepts."""
         most, room = self.LARGEST, self.LARGEST - self.LARGEST // 8  # masks may lengthen a text
         record = self
         while most > _SHORT and len(json.dumps(record.to_dict(), allow_nan=False)) > room:
@@ -102,7 +102,7 @@ _SHORT: Final = 64
 
 
 def _cut(record: Record, most: int) -> dict[str, Any]:
-    """Return the texts of a record, and those of its mappings, cut to a number of characters."""
+    """Return the texts of a record, and of its mappings, cut to a number of characters."""
     found: dict[str, Any] = {}
     for field in fields(record):
         value = getattr(record, field.name)
@@ -171,7 +171,7 @@ Value = TypeVar("Value")
 
 def decode(cls: type[Value], data: Mapping[str, Any], where: str) -> Value:
     """
-    Build a dataclass that is no record of its own, e.g. one line of a progress history.
+    Build a dataclass that is not a record itself, e.g. one line of a progress history.
 
     :param where: Names the value in messages.
     :raises RecordError: a field is missing or of the wrong type.
