@@ -88,7 +88,9 @@ def test_an_older_record_does_not_count_where_the_newest_is_lost(
     clock[0] += FORGET_AFTER
 
     for ask in (live_lane, live):
-        with pytest.raises(RecordError, match=rf"'{leader}' has moved it \(undone\).* Put back"):
+        with pytest.raises(
+            RecordError, match=rf"'{leader}' has moved it \(undone\).* Restore the original"
+        ):
             ask(home, "orders")
     with pytest.raises(HomeUnavailable, match="no longer has the records"):
         following()

@@ -179,8 +179,8 @@ def test_the_last_of_several_blackouts_counts() -> None:
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"start": "24:00"}, "'24:00' is no time of day"),
-        ({"end": "6 am"}, "'6 am' is no time of day"),
+        ({"start": "24:00"}, "'24:00' is not a time of day"),
+        ({"end": "6 am"}, "'6 am' is not a time of day"),
         ({"days": (7,)}, "from 0 .Monday. to 6"),
         ({"timezone": "Europe/Nowhere"}, "no time zone 'Europe/Nowhere'"),
         ({"timezone": "../etc"}, "no time zone"),
