@@ -51,7 +51,10 @@ class Topics:
 
     def record(self, home: StreamHome, sink: SinkPlan, query: str = "paid") -> None:
         plan = QueryPlan(query=query, spark="4.3.0", output_mode="append", sink=sink)
-        home.store.create(Layout(home.name).place(QueryPlan, epoch=1, query=query), plan.to_bytes())
+        home.store.create(
+            Layout(home.name).place(QueryPlan, epoch=1, query=query),
+            Layout(home.name).bytes_of(plan),
+        )
 
     def hook(self, _: str) -> Any:
         return SimpleNamespace(lane=lambda lane: SimpleNamespace(home=self.homes[lane]))
