@@ -125,3 +125,22 @@ async def test_a_home_that_no_look_sees_whole_rests_as_long_as_the_look_took() -
     await watched.rows()
     await watched.looked()
     assert watched.looks == 15
+
+
+async def test_a_look_begins_with_the_streams_that_a_page_shows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    watched = Watched(*(f"s{number:03d}" for number in range(100)))
+    watched.takes = 0.2  # a look ends after a few streams
+    order: list[str] = []
+    look = watched.look
+    monkeypatch.setattr(
+        watched.boards, "_look_at", lambda kept: order.append(kept.stream) or look(kept)
+    )
+    watched.boards.show(watched.kept[97:99])
+
+    await watched.rows()
+    await watched.looked()
+
+    assert order[:3] == ["s097", "s098", "s000"]
+    assert len(order) < 100
