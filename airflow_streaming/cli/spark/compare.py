@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from datetime import timedelta
 from typing import Final
 
@@ -69,7 +70,7 @@ def _add_terms(group: argparse._ArgumentGroup) -> None:
         help="of both outputs; kafka compares topics without a Spark (default: %(default)s)",
     )
     group.add_argument("--headers", action="store_true", help="compare the headers of records too")
-    read = "option of the reader; repeatable; `schema` gives the columns"
+    read = "option of the reader; repeatable; `schema` gives the columns; of topics {env.NAME} for a secret"
     add_repeated(group, "--option", "KEY=VALUE", read, pair)
     for name, what in (
         ("key", "by which rows belong together"),
@@ -77,7 +78,13 @@ def _add_terms(group: argparse._ArgumentGroup) -> None:
         ("ignore", "that may differ, or be in one output only"),
     ):
         add_repeated(group, f"--{name}", "COLUMN", f"column {what}; repeatable")
-    group.add_argument("--time", default="", metavar="COLUMN", help="column with the event time")
+    group.add_argument(
+        "--time",
+        default="",
+        metavar="COLUMN",
+        help="column with the event time; of topics value.FIELD, key or headers.NAME (default of topics: "
+        "value.window.start)",
+    )
     group.add_argument(
         "--bucket",
         type=number(0.001, _MOST_SECONDS, "seconds"),
@@ -112,6 +119,12 @@ def _add_bound(group: argparse._ArgumentGroup) -> None:
             "the outputs)",
         )
     group.add_argument(
+        "--complete-from",
+        type=moment,
+        metavar="TIME",
+        help="of topics: leave out records whose --time is earlier, e.g. windows that began before a replay",
+    )
+    group.add_argument(
         "--settled",
         type=number(0, _MOST_SECONDS, "seconds"),
         default=0.0,
@@ -143,8 +156,14 @@ def _topics(terms: CompareTerms, arguments: argparse.Namespace) -> CompareReport
     :raises SpecError: no broker is given, or an end of the time.
     """
     from airflow_streaming.changes.topic_comparison import TopicRange, compare_topics
+    from airflow_streaming.changes.topic_connection import (
+        SERVERS,
+        Launched,
+        NoConnection,
+        connection_of,
+    )
 
-    if "kafka.bootstrap.servers" not in terms.options:
+    if SERVERS not in terms.options:
         raise SpecError("Topics need --option kafka.bootstrap.servers=HOST:PORT.")
     if arguments.until is not None:
         raise SpecError("Topics are compared up to their ends. Leave --until out.")
@@ -152,7 +171,17 @@ def _topics(terms: CompareTerms, arguments: argparse.Namespace) -> CompareReport
         TopicRange(topic=topic, since=arguments.since)
         for topic in (arguments.blue, arguments.green)
     ]
-    return compare_topics(terms, *ranges, timeout=arguments.seconds)
+    try:
+        options = connection_of({}, terms.options, Launched(env=os.environ))
+    except NoConnection as err:
+        raise SpecError(str(err)) from None
+    return compare_topics(
+        terms,
+        *ranges,
+        options=options,
+        complete_from=arguments.complete_from,
+        timeout=arguments.seconds,
+    )
 
 
 def _outputs(terms: CompareTerms, arguments: argparse.Namespace) -> CompareReport:
