@@ -319,7 +319,7 @@ def _library() -> Any:
         import confluent_kafka
     except ImportError as err:
         raise Unreadable(
-            "Topics are compared with the package confluent-kafka, which is not installed here. Install it "
-            "beside Airflow."
+            "A comparison of topics needs the package confluent-kafka, which is not installed here. Install it "
+            "beside Airflow: pip install 'airflow-streaming[kafka]'."
         ) from err
     return confluent_kafka
