@@ -267,7 +267,7 @@ class Layout:
         :param fields: As for ``place``.
         :raises RecordError: naming the field.
         """
-        found = {"stream": (stream, self.root)}
+        found: dict[str, tuple[object, object]] = {"stream": (stream, self.root)}
         found |= {name: (getattr(record, name, value), value) for name, value in fields.items()}
         for name, (seen, value) in found.items():
             if seen != value:

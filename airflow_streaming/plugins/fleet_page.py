@@ -168,7 +168,7 @@ def _moment(text: Any) -> float:
 def _figure(name: str) -> Callable[[Row], float]:
     def order(row: Row) -> float:
         value = row.get(name)
-        return 1.0 if value is None else -value
+        return 1.0 if value is None else -float(value)
 
     return order
 
@@ -179,13 +179,13 @@ def _of(name: str, part: str, row: Row) -> Any:
 
 def _backlog(row: Row) -> float:
     records = _of("backlog", "records", row)
-    return 1.0 if records is None else -records
+    return 1.0 if records is None else -float(records)
 
 
 def _place(row: Row) -> float:
     change = row.get("change") or {}
-    is_due = change.get("waits") or change.get("overdue")
-    return min(row["rank"], _WAITS) if is_due else row["rank"]
+    is_due, rank = change.get("waits") or change.get("overdue"), float(row["rank"])
+    return min(rank, _WAITS) if is_due else rank
 
 
 _ORDERS: Final[Mapping[Column, Callable[[Row], Any]]] = {
