@@ -35,9 +35,9 @@ import psutil
 from airflow_streaming.home.history import PartCache
 from airflow_streaming.home.live_lane import LiveLaneCache
 from airflow_streaming.model.storage import LocalStore
+from airflow_streaming.plugins.access.page_store import PageStore
 from airflow_streaming.plugins.board import Lane
 from airflow_streaming.plugins.lists import timeline_view
-from airflow_streaming.plugins.page_store import PageStore
 from airflow_streaming.plugins.views import now_utc
 from demo.airflow import free_port
 from demo.waiting import PATIENCE

@@ -34,10 +34,10 @@ from airflow_streaming.model.uris import is_local
 from airflow_streaming.plugins.access.drivers import PageDrivers
 from airflow_streaming.plugins.access.kept import Kept, check_owner
 from airflow_streaming.plugins.access.looks import Looks
+from airflow_streaming.plugins.access.page_store import PageStore
 from airflow_streaming.plugins.access.trust import check_home
 from airflow_streaming.plugins.external import ExternalWatch, open_observer
 from airflow_streaming.plugins.fleet_page import READING
-from airflow_streaming.plugins.page_store import PageStore
 from airflow_streaming.plugins.views import StreamWatch, now_utc, unreadable
 from airflow_streaming.settings import read_settings
 from airflow_streaming.supervision.stream_status import Level
