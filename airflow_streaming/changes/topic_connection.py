@@ -39,7 +39,7 @@ _JAVA_ONLY: Final = frozenset(
         ),
     }
 )
-"""Settings of Java clients without an equal in librdkafka, and those that this module translates."""
+"""Settings of Java clients without an equal in librdkafka, and settings that this module translates."""
 _PEM: Final = {
     "ssl.truststore.certificates": "ssl.ca.pem",
     "ssl.keystore.certificate.chain": "ssl.certificate.pem",
@@ -77,7 +77,7 @@ def connection_of(
 
     :param writer: Options of the sink in a recorded plan, secrets redacted.
     :param terms: Options of ``CompareTerms``, which take precedence.
-    :raises NoConnection: the value of an option is a secret that is nowhere to be had.
+    :raises NoConnection: an option is a secret without a value in any of these places.
     """
     of_conf = {
         f"{PREFIX}{key.removeprefix(_CONF)}": value
