@@ -57,6 +57,8 @@ POINTS: Final = 240
 LONGEST: Final = 9 * 86_400
 SHARED: Final = 2.0
 """Seconds for which pages that show the same streams share one list of them."""
+MANY: Final = 1_000
+"""Rows that are shared even while some of them are still to be read, which takes many looks."""
 MOST_SHARED: Final = 16
 Part = Literal["main", "state", "observed", "all"]
 _HEADERS: Final = {
@@ -209,7 +211,7 @@ async def rows_of(request: Request, seen: list[Kept]) -> list[dict[str, Any]]:
     if known is not None and now - known.at < SHARED:
         return known.rows
     rows = [row for row in await boards.rows(seen) if not (row["gone"] and row["state"] == REMOVED)]
-    if all(row["state"] != READING for row in rows):
+    if len(rows) > MANY or all(row["state"] != READING for row in rows):
         if len(answers) >= MOST_SHARED:
             answers.clear()
         answers[key] = SharedRows(now, rows, seen)

@@ -158,6 +158,8 @@ class HomeBoard:
     since: float = float("-inf")
     """End of the latest pause. Rows that were seen before it are read anew before they are shown."""
     task: asyncio.Task[None] | None = None
+    is_large: bool = False
+    """One look is not enough for all its streams."""
 
 
 class Boards:
@@ -271,14 +273,17 @@ class Boards:
         is_idle = board.task is None or board.task.done()
         if is_idle and (is_new or now >= board.next_at):
             board.task = asyncio.create_task(self._look(board, list(ones)))
-        lacks = any(self._at(board, one) < board.since for one in ones)
-        return board.task if is_new or lacks else None
+        lacking = sum(self._at(board, one) < board.since for one in ones)
+        # Many looks are needed for all streams of a large home; a page waits for the first of them.
+        is_first = lacking == len(ones) or all(_key(one) not in board.seen for one in ones)
+        waits = is_first if board.is_large else is_new or lacking > 0
+        return board.task if waits else None
 
     async def _look(self, board: HomeBoard, ones: Sequence[Kept]) -> None:
         begun = self._clock()
         try:
             is_whole = await self.looks.look(ones[0].place, partial(self._slice, board, ones))
-            board.problem = ""
+            board.problem, board.is_large = "", not is_whole
             took = self._clock() - begun
             rest = max(FRESH, SHARE * took) if is_whole else max(LEAST_REST, took)
         except LookRefused as err:

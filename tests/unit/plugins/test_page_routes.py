@@ -644,7 +644,7 @@ def test_a_view_of_the_fleet_is_checked_and_a_refusal_repeats_nothing_of_it(
 
 
 def test_the_server_searches_filters_and_turns_pages(client: TestClient) -> None:
-    until(lambda: client.get("/api/fleet").json()["reading"] == 0)
+    until(lambda: client.get("/api/fleet").json()["reading"] == 0, "every stream to be read")
     whole = client.get("/api/fleet").json()
     name = whole["streams"][-1]["stream"]
 
