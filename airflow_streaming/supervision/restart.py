@@ -140,9 +140,10 @@ def _obstacle(
 def _poison_text(failure: Failure, policy: RestartPolicy) -> str:
     named = bad_input(failure.reason)
     offsets = f" It reads {'; '.join(failure.offsets)}." if failure.offsets else ""
+    rows = f" Rows with that value: {', '.join(failure.rows)}." if failure.rows else ""
     return (
         f"Batch {failure.batch_id} of query {failure.query!r} has failed {policy.poison_after} "
-        f"times in the same way.{offsets}{f' {named}' if named else ''}"
+        f"times in the same way.{offsets}{f' {named}' if named else ''}{rows}"
     )
 
 
@@ -235,6 +236,7 @@ def _told_by(exit: Exit, failure: Failure) -> Failure:
         query=exit.query,
         batch_id=exit.batch_id,
         offsets=exit.offsets,
+        rows=exit.rows,
         remedy=exit.remedy,
         retryable=exit.retryable,
     )
