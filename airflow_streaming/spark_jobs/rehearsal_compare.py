@@ -80,9 +80,9 @@ def compare_versions(
         pinned = place.copies(own.folder / "pinned", progress)
         first = _run(sides, "old", old, sides.copied(pinned, "old"))
         planned = {query.folder: _planned(first, query) for query in pinned}
-        second = _run(sides, "new", new, _stepped(sides, pinned, "new", planned), spark)
+        second = _run(sides, "new", new, _stepped(sides, pinned, "new", planned), spark=spark)
         past, why_not = _past(place, pinned, planned, most_past)
-        third = _run(sides, "fresh", new, _stepped(sides, past, "fresh", planned), spark)
+        third = _run(sides, "fresh", new, _stepped(sides, past, "fresh", planned), spark=spark)
         found = tuple(
             compare_runs(
                 query.folder,
@@ -203,6 +203,7 @@ def _run(
     name: str,
     version: Version,
     copies: Sequence[DrilledQuery],
+    *,
     spark: SharedSpark | None = None,
 ) -> _Ran:
     by_name = {copy.folder: copy for copy in copies}

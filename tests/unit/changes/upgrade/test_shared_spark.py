@@ -318,22 +318,24 @@ def test_both_runs_of_the_new_version_of_a_comparison_share_a_spark(
     runs: list[tuple[str, SharedSpark | None]] = []
 
     def run(
-        sides: object, name: str, *_: object, spark: SharedSpark | None = None
+        _: object, name: str, *given: object, spark: SharedSpark | None = None
     ) -> rehearsal_compare._Ran:
         runs.append((name, spark))
         return rehearsal_compare._Ran({}, ())
 
-    monkeypatch.setattr(
-        rehearsal_compare, "_run", lambda *given: run(*given[:4], spark=[*given[4:], None][0])
+    monkeypatch.setattr(rehearsal_compare, "_run", run)
+    version = rehearsal_compare.Version(
+        program=Program(application="a.py", source=b""), runtime=runtime
     )
-    version = rehearsal_compare.Version(program=Program("a.py", b""), runtime=runtime)
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
 
     rehearsal_compare.compare_versions(
-        cast("OfCheckpoints", NoCheckpoints()), version, version, scratch=tmp_path
+        cast("OfCheckpoints", NoCheckpoints()), version, version, scratch=scratch
     )
 
     [old, new, fresh] = runs
     assert [name for name, _ in runs] == ["old", "new", "fresh"]
     assert old[1] is None, "two versions side by side would need the memory twice"
     assert new[1] is fresh[1] is not None
-    assert [*tmp_path.iterdir()] == []
+    assert [*scratch.iterdir()] == []
