@@ -170,11 +170,27 @@ COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
                 ("doctor orders --cores 16",),
             ),
             Command(
+                "check",
+                "Check that this host and its Airflow have what streams need",
+                _of("advice", "add_check_arguments"),
+                "A line for each thing: the value seen, the value expected, the next step. It creates and "
+                "deletes a few files in the home, and changes nothing else. Exit codes: 0 in order, warnings "
+                "included; 1 a problem; 2 wrong use; 3 something could not be looked at.",
+                ("check --home /data/streams", "check --json"),
+            ),
+            Command(
                 "conf",
                 "Show the Spark configuration of the production profile",
                 _of("advice", "add_conf_arguments"),
                 "It says why for each value, and needs neither Spark nor a home, unless a stream is named.",
                 ("conf --spark 4.3 --cores 16", "conf --spark 4.3 --cores 16 orders"),
+            ),
+            Command(
+                "monitoring",
+                "Write the Grafana dashboards and Prometheus rules",
+                _of("monitoring", "add_arguments"),
+                "It needs neither Spark nor a home. Without --write it lists the files.",
+                ("monitoring --write /etc/monitoring",),
             ),
         ),
     ),

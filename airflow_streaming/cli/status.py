@@ -61,17 +61,18 @@ def add_list_arguments(parser: argparse.ArgumentParser) -> None:
 def list_streams(home: Home, probe: Probe, arguments: argparse.Namespace) -> int:
     """Print the streams of a page; an unreadable stream is a problem."""
     folders, as_json = Listing(home.store.names("")), arguments.json
-    names = [name for name in home.streams(folders.names) if name > arguments.after]
+    looks = {name: OneLook(home.store, folders) for name in folders.names if name > arguments.after}
+    names = home.streams([*looks], looks)
     page = names[: arguments.limit]
 
     def look(name: str) -> StreamRow | str:
-        stream = StreamHome(OneLook(home.store, folders), name)
+        stream = StreamHome(looks.pop(name), name)
         try:
             return StreamRow.of(view_stream(stream, probe, patience=0, events=0))
         except (RecordError, SpecError, AccessDenied) as err:
             return str(err)
 
-    found = dict(zip(page, look_at_each(home.store, look, page), strict=True))
+    found = dict(zip(page, look_at_each(home.store, look, page, may_fork=True), strict=True))
     rows = [one for one in found.values() if isinstance(one, StreamRow)]
     unread = {name: why for name, why in found.items() if isinstance(why, str)}
     following = page[-1] if len(page) < len(names) else None

@@ -156,7 +156,7 @@ def _rows(home: Home, probe: Probe) -> list[tuple[Level, list[str]]]:
         return found.standing.level, _cells(name, found)
 
     names = [name for name in home.streams(folders.names) if color_of(name) == "blue"]
-    return look_at_each(home.store, look, names)
+    return look_at_each(home.store, look, names, may_fork=True)
 
 
 def _status(home: Home, name: str, probe: Probe) -> StreamStatus:

@@ -56,14 +56,15 @@ def test_a_secret_in_a_record_that_no_driver_masked_is_not_printed(
     run: Run, stream: StreamHome, host: FakeHost, command: tuple[str, ...]
 ) -> None:
     begin(stream)
-    ended = {**make_exit(1).to_dict(), "reason": FORGED, "remedy": FORGED}
+    ended = {"stream": "orders", **make_exit(1).to_dict(), "reason": FORGED, "remedy": FORGED}
     stream.store.create("orders/epochs/000001/exit.json", json.dumps(ended).encode())
     deployment = {**make_deployment(1).to_dict(), "output": FORGED_PLACE}
     stream.store.replace("orders/deployments/000001.json", json.dumps(deployment).encode())
     event = Event(event=EventKind.LAUNCHED, at=NOON, by="kim", message=FORGED)
     stream.add_event(event)
     [name] = stream.store.names("orders/events")
-    stream.store.replace(f"orders/events/{name}", json.dumps(event.to_dict()).encode())
+    unmasked = json.dumps({"stream": "orders", **event.to_dict()})
+    stream.store.replace(f"orders/events/{name}", unmasked.encode())
     host.process = GONE
 
     _, out, errors = run(*command)

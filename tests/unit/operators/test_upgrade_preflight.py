@@ -46,7 +46,8 @@ def gates(world: World, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """Play Spark and the gates; hold what they answer and what they were asked."""
     # What the first driver records of its query.
     world.home.store.create(
-        Layout("orders").place(QueryPlan, epoch=1, query=PLAN.query), PLAN.to_bytes()
+        Layout("orders").place(QueryPlan, epoch=1, query=PLAN.query),
+        Layout("orders").bytes_of(PLAN),
     )
     told = SimpleNamespace(
         plan=ScriptPlan(application="orders.py", spark="4.3.0", queries=(PLAN,)),
