@@ -68,9 +68,7 @@ def list_streams(home: Home, probe: Probe, arguments: argparse.Namespace) -> int
     def look(name: str) -> StreamRow | str:
         stream = StreamHome(looks.pop(name), name)
         try:
-            return StreamRow.of(
-                view_stream(stream, probe, patience=0, events=0, with_history=False)
-            )
+            return StreamRow.of(view_stream(stream, probe, patience=0, events=0))
         except (RecordError, SpecError, AccessDenied) as err:
             return str(err)
 
@@ -101,14 +99,12 @@ def view_stream(
     *,
     patience: float,
     events: int = 5,
-    with_history: bool = True,
 ) -> StreamView:
     """
     Look at a stream.
 
     :param patience: Seconds to watch for a sign of life from a driver that seems silent.
     :param events: Number of events to read; 0 reads none.
-    :param with_history: Count the restarts and failures of earlier epochs, too.
     """
     streams = Home(home.store)
 
@@ -116,9 +112,7 @@ def view_stream(
         return observe(home, epoch, probe, patience=patience, rules=rules)
 
     is_live = live_lane(streams, home.name) == home.name
-    status = read_status(
-        home, watch, now=lambda: datetime.now(UTC), is_live=is_live, with_history=with_history
-    )
+    status = read_status(home, watch, now=lambda: datetime.now(UTC), is_live=is_live)
     return StreamView(
         status=status,
         events=tuple(home.events(events)) if events else (),

@@ -139,7 +139,7 @@ _COLUMNS: Final = (
     ("out/s", "right"),
     ("backlog", "right"),
     ("batch", "right"),
-    ("restarts", "right"),
+    ("restarts 24 h", "right"),
     ("spark", "left"),
     ("reason", "left"),
 )
@@ -173,7 +173,7 @@ def _cells(name: str, found: StreamStatus) -> list[str]:
         _number(figures.processing_rate),
         backlog_text(figures.backlog),
         "" if figures.batch_ms is None else duration_text(figures.batch_ms / 1000),
-        str(found.restarts),
+        "" if found.restarts_24h is None else str(found.restarts_24h),
         status.spark_version if status else "",
         found.standing.reason,
     ]

@@ -350,6 +350,7 @@ def _diagnosed(
             text=error.core or error.message,
         ),
         offsets=error.offsets,
+        rows=error.rows,
         remedy=found.remedy,
     )
 
