@@ -138,8 +138,17 @@ def workers_for(items: int, processors: int) -> int:
 
 def in_processes(act: Callable[[One], Other], items: Sequence[One], workers: int) -> list[Other]:
     """Return the result of an act for each item, in order; forked processes call it."""
-    with _forked(act), multiprocessing.get_context("fork").Pool(workers, _obey_pool) as pool:
-        return pool.map(_act, items, chunksize=_CHUNK)
+    with _forked(act):
+        pool = multiprocessing.get_context("fork").Pool(workers, _obey_pool)
+        try:
+            return pool.map(_act, items, chunksize=_CHUNK)
+        except KeyboardInterrupt:
+            pool.terminate()
+            raise
+        finally:
+            # They end by themselves: SIGTERM may reach one that has the command's handler still.
+            pool.close()
+            pool.join()
 
 
 @contextmanager
