@@ -21,7 +21,7 @@ PREFIX: Final = "kafka."
 SERVERS: Final = f"{PREFIX}bootstrap.servers"
 _CONF: Final = "spark.kafka."
 _CARRIED: Final = ("bootstrap.servers", "client.dns.lookup", "sasl.", "security.", "ssl.")
-"""Beginnings of the options of a writer that say how to connect; all others are about writing."""
+"""Beginnings of the names of connection options; the other options of a writer are about writing."""
 _JAVA_ONLY: Final = frozenset(
     {
         *("sasl.jaas.config", "sasl.client.callback.handler.class", "sasl.login.class"),
@@ -39,7 +39,7 @@ _JAVA_ONLY: Final = frozenset(
         ),
     }
 )
-"""Settings of Java clients without an equal in librdkafka, and those that this module translates."""
+"""Settings of Java clients without an equal in librdkafka, and settings that this module translates."""
 _PEM: Final = {
     "ssl.truststore.certificates": "ssl.ca.pem",
     "ssl.keystore.certificate.chain": "ssl.certificate.pem",
@@ -77,7 +77,7 @@ def connection_of(
 
     :param writer: Options of the sink in a recorded plan, secrets redacted.
     :param terms: Options of ``CompareTerms``, which take precedence.
-    :raises NoConnection: the value of an option is a secret that is nowhere to be had.
+    :raises NoConnection: an option is a secret without a value in any of these places.
     """
     of_conf = {
         f"{PREFIX}{key.removeprefix(_CONF)}": value

@@ -25,6 +25,7 @@ from airflow_streaming.exceptions import SpecError
 from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.spark.conf import check_conf_key, parse_spark_version
+from airflow_streaming.model.uris import check_uri
 from airflow_streaming.reports.advice import doctor_report, profile_report
 
 
@@ -58,12 +59,17 @@ def add_check_arguments(parser: ArgumentParser) -> None:
 
 
 def check_installation(arguments: Namespace) -> int:
-    """Check what streams need of this host and its Airflow, and print a line for each."""
+    """
+    Check what streams need of this host and its Airflow, and print a line for each.
+
+    :raises SpecError: the URI cannot be a home.
+    """
     from airflow_streaming.advice.installation.installation_checks import CheckOutcome, judge, worst
     from airflow_streaming.advice.installation.installation_probes import gather as gather_facts
     from airflow_streaming.reports.installation import installation_report
 
-    lines = judge(gather_facts([place_of(arguments.home)] if arguments.home else []))
+    homes = [check_uri(place_of(arguments.home), "home")] if arguments.home else []
+    lines = judge(gather_facts(homes))
     host = socket.gethostname()
     answer(
         installation_report(host, lines),

@@ -274,7 +274,7 @@ def _home(one: SeenHome) -> Iterator[Line]:
             f"{name}: clock",
             CheckOutcome.WARNING,
             abs(one.skew_s) > SKEW_SECONDS,
-            seen=f"{one.skew_s:+.0f} s against this host",
+            seen=f"{abs(one.skew_s):.1f} s {'behind' if one.skew_s < 0 else 'ahead of'} this host",
             expected=f"at most {SKEW_SECONDS:.0f} s apart",
             step="Let NTP set the clocks. No decision compares them, but times in records mislead.",
         )

@@ -51,6 +51,7 @@ MARK: Final = "AIRFLOW_FACTS "
 """Begins the line with the facts; Airflow may log beside it."""
 AIRFLOW_SECONDS: Final = 180.0
 SERVER_SECONDS: Final = 10.0
+HEALTH: Final = "/api/v2/monitor/health"
 Opener = Callable[[str], Home]
 
 
@@ -173,9 +174,10 @@ def ask_server(base_url: str, get: Callable[[str], tuple[int, bytes]]) -> SeenSe
     """Ask the API server for the health of all components, and for the Streams page."""
     url = base_url.rstrip("/")
     try:
-        status, body = get(f"{url}/api/v2/monitor/health")
-        health = _states(body) if status == HTTPStatus.OK else {}
-        return SeenServer(health=health, page=get(f"{url}{PAGE}")[0])
+        status, body = get(f"{url}{HEALTH}")
+        if status != HTTPStatus.OK:
+            return SeenServer(problem=f"{url}{HEALTH} answers HTTP {status}")
+        return SeenServer(health=_states(body), page=get(f"{url}{PAGE}")[0])
     except (OSError, ValueError) as err:
         return SeenServer(problem=f"{url} does not answer: {err}")
 

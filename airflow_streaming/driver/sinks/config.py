@@ -136,7 +136,7 @@ def wanted_sinks(conf: Mapping[str, str]) -> SinkSelection:
     names = dict.fromkeys(name for name in listed if name and name != _HOME)
     keys = _keys_by_sink(conf)
     problems = [
-        SinkStatus(sink=name, trouble=_unknown(name, f"{CONF_PREFIX}.{name}."))
+        SinkStatus(sink=name, trouble=_unknown(name, f"{CONF_PREFIX}.{name}.*"))
         for name in keys
         if name not in _KNOWN and name not in names
     ]

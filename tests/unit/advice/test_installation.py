@@ -301,3 +301,9 @@ def test_an_api_server_that_does_not_answer_is_unknown() -> None:
         raise ConnectionRefusedError(111, "Connection refused")
 
     assert "refused" in ask_server("http://127.0.0.1:1/airflow/", get).problem
+
+
+def test_another_server_at_the_address_is_no_airflow() -> None:
+    found = ask_server("http://127.0.0.1:1/prefix", lambda url: (404, b""))
+    assert found.problem == "http://127.0.0.1:1/prefix/api/v2/monitor/health answers HTTP 404"
+    assert found.page == 0

@@ -95,7 +95,7 @@ def test_a_sink_is_read_from_its_keys(name: str, keys: dict[str, str], config: S
         pytest.param(
             conf(promethius__port="1"),
             "promethius",
-            "Unknown sink 'promethius' in spark.airflowStreaming.sink.promethius. "
+            "Unknown sink 'promethius' in spark.airflowStreaming.sink.promethius.*. "
             "Known sinks: 'kafka', 'prometheus', 'pushgateway', 'statsd', 'otel', 'jsonlines'.",
             id="keys of an unknown sink",
         ),
