@@ -10,7 +10,7 @@ Proof by an application's state (``RMAppImpl``, ``RMAppAttemptImpl``):
 - A terminal state: the ResourceManager has finished with it, but its process may run. It writes
   ``FAILED`` for a lost node and for an application master without a sign of life, and ``KILLED``
   before the node has killed any process. So the NodeManager of the container is asked as well; only
-  an exit code that a NodeManager has reported is a proof by itself.
+  an exit code that a NodeManager has reported is a proof alone.
 - No such application: it was never submitted, if the ResourceManager has kept all applications
   since. After a restart without a state store it may have forgotten it.
 
