@@ -159,7 +159,7 @@ class HomeBoard:
     """End of the latest pause. Rows from before it are read again before they are served."""
     task: asyncio.Task[None] | None = None
     is_large: bool = False
-    """One look is not enough for all its streams."""
+    """The home needs several looks for all its streams."""
 
 
 class Boards:
@@ -209,7 +209,7 @@ class Boards:
         return "\n".join(told)
 
     def oldest_at(self, kept: Sequence[Kept]) -> float:
-        """Return when the stream that was not looked at for longest was seen, on the clock of the boards."""
+        """Return when the stream with the oldest look was seen, on the clock of the boards."""
         nothing = HomeBoard()
         return min(
             (

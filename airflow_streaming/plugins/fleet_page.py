@@ -1,7 +1,8 @@
 """
 One page of the fleet: search, filter and order of the rows of all streams that a user may see.
 
-The server chooses, so that a browser gets 50 rows of a home with thousands of streams. Nothing is read here.
+The server selects the rows, so that a browser gets 50 rows of a home with thousands of streams.
+This module does no I/O.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ LEVEL_NAMES: Final[Mapping[Level, str]] = {
 }
 """Levels as the page shows them, and as a search finds them."""
 _WAITS: Final = 2.5
-"""Rank of a change that waits for a user: behind what needs attention, before what is in transition."""
+"""Rank of a change that waits for a user: behind bad streams, before transitions."""
 Row = Mapping[str, Any]
 Column = Literal[
     "state",
@@ -47,11 +48,11 @@ Column = Literal[
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetView:
     """
-    What one page shows.
+    The selection of one page.
 
     :param text: Words that a row must have, in any of its texts.
-    :param level: The one level to show; empty for all.
-    :param dag: The one DAG to show; empty for all.
+    :param level: The only level to include; empty for all.
+    :param dag: The only DAG to include; empty for all.
     :param column: Column of the order.
     :param is_reversed: The last row comes first.
     :param page: Number of the page, from 1. A number beyond the last page means the last page.
@@ -71,10 +72,10 @@ class FleetPage:
     The rows of one page, and the figures of all rows.
 
     :param total: Rows that the user may see.
-    :param found: Rows that the search and the filters leave.
+    :param found: Rows that match the search and the filters.
     :param counts: Rows of all streams, by level.
-    :param reading: Streams of which nothing fresh was seen yet.
-    :param oldest: Seconds since the stream that was not looked at for longest was seen.
+    :param reading: Streams without a recent look.
+    :param oldest: Seconds since the oldest look at a stream.
     :param away: Why homes do not answer.
     """
 

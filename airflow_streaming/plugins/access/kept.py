@@ -178,7 +178,7 @@ def all_kept(session: Session) -> list[Kept]:
         .subquery()
     )
     fields = RenderedTaskInstanceFields
-    # One query, and not one for each stream.
+    # A single query, instead of a query per stream.
     found_dags = session.scalars(
         select(DagModel).where(DagModel.dag_id.in_(select(newest.c.dag_id)))
     )
