@@ -27,7 +27,7 @@ IN_MEMORY := $(shell [ "$$(df -k --output=avail /dev/shm 2>/dev/null | tail -n 1
 MAKEFLAGS += --jobs=4
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo deployment lint check test bench chaos faults fuzz judge page java audit clean
+.PHONY: help setup demo deployment lint check test costs bench chaos faults fuzz judge page java audit dist clean
 
 help: ## Show this list.
 	@sed -nE 's/^([a-z]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 10
@@ -45,14 +45,13 @@ LINT := $(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && $(
 lint: $(INSTALLED) ## Format, lint, types, rooms.
 	$(LINT)
 
-# What is thrown at every parser, every failing write, and courses by the hundred are left to `make test`: they take
-# a third of the time and seldom find what the rest does not. mypy uses one core, and so does the collection of
-# the tests; three processes on two cores, because many tests wait.
-THOROUGH := tests/unit/fuzz tests/unit/faults $(wildcard tests/unit/*simulated*.py tests/unit/*/*/*simulated*.py tests/unit/*/*/test_killed.py)
+# Files that take more than this many seconds by tests/costs.txt are left to `make test`. mypy uses one core, and so does
+# the collection of the tests; three processes on two cores, because many tests wait.
+AT_MOST := 0.5
 
-check: $(INSTALLED) ## The same, and the unit tests but for the longest.
+check: $(INSTALLED) ## The same, and the unit tests but for the slow files.
 	@{ $(LINT); } > .test-lint.log 2>&1 & lint=$$!; \
-	FORKS=3 $(IN_MEMORY) $(BIN)/python -m pytest -p tests.forks tests/unit $(patsubst %,--ignore=%,$(THOROUGH)) -q \
+	FORKS=3 $(IN_MEMORY) $(BIN)/python -m pytest -p tests.forks -p tests.costs --at-most $(AT_MOST) tests/unit -q \
 	-o tmp_path_retention_policy=failed $(ARGS); \
 	unit=$$?; wait $$lint; lint=$$?; cat .test-lint.log; exit $$((unit | lint))
 
@@ -61,17 +60,20 @@ check: $(INSTALLED) ## The same, and the unit tests but for the longest.
 # own. One JVM or a stream's few at a time in each.
 AIRFLOWS := $(wildcard tests/system/test_*.py)
 QUEUE := .test-queue
-REST := env TEST_QUEUE=$(QUEUE) nice -n 5 $(BIN)/python -m pytest -p tests.shared_queue \
+REST := env TEST_QUEUE=$(QUEUE) nice -n 5 $(BIN)/python -m pytest -p tests.shared_queue -p tests.costs \
   tests/integration -q --durations=20
 
 test: setup $(S3A) $(ICEBERG) lint ## Everything, with real Spark, real stores and a real Airflow; .test-*.log grow meanwhile.
-	@rm -rf $(QUEUE); mkdir $(QUEUE); \
-	(scripts/leg.sh airflow $(BIN)/pytest $(AIRFLOWS) -q --durations=20; own=$$?; \
+	@rm -rf $(QUEUE) .test-costs.txt; mkdir $(QUEUE); \
+	(scripts/leg.sh airflow $(BIN)/python -m pytest -p tests.costs $(AIRFLOWS) -q --durations=20; own=$$?; \
 	scripts/leg.sh rest-1 $(REST); exit $$((own | $$?))) & legs=$$!; \
-	(scripts/leg.sh unit env $(IN_MEMORY) nice -n 5 $(BIN)/pytest tests/unit -q -o tmp_path_retention_policy=failed; own=$$?; \
+	(scripts/leg.sh unit env $(IN_MEMORY) nice -n 5 $(BIN)/python -m pytest -p tests.costs tests/unit -q -o tmp_path_retention_policy=failed; own=$$?; \
 	scripts/leg.sh rest-2 $(REST); exit $$((own | $$?))) & legs="$$legs $$!"; \
 	for leg in rest-3 rest-4; do scripts/leg.sh $$leg $(REST) & legs="$$legs $$!"; done; \
 	failed=0; for leg in $$legs; do wait $$leg; failed=$$((failed | $$?)); done; rm -r $(QUEUE); exit $$failed
+
+costs: ## Renew tests/costs.txt from the last `make test`.
+	@$(BIN)/python -m tests.costs
 
 bench: setup ## Measure; the figures go to the screen and say what they were measured on.
 	@for program in launch listener restart triggers rules detection inspecting backup backup_batches gates cutover; do $(BIN)/python -m benchmarks.$$program || exit 1; done
@@ -156,8 +158,11 @@ $(ICEBERG): scripts/install.sh scripts/iceberg_jar.py | $(INSTALLED)
 	  $(BIN)/python scripts/iceberg_jar.py .runtimes/iceberg .runtimes/iceberg/iceberg-spark-runtime.jar && touch $@ || \
 	  echo "Iceberg's jar cannot be had here; the tests of a lake are skipped."
 
+dist: $(INSTALLED) ## Build wheel, sdist and bill of materials into dist/.
+	@scripts/dist.sh
+
 audit: $(INSTALLED) ## Look for known vulnerabilities of what constraints.txt and scripts/seed.txt name.
 	$(BIN)/uv tool run pip-audit@2.10.1 --strict --requirement constraints.txt --requirement scripts/seed.txt --no-deps --disable-pip
 
 clean: ## Remove everything that make made.
-	rm -rf .venv .runtimes .demo .deployment .mypy_cache .ruff_cache .pytest_cache .test-*.log .nightly $(QUEUE)
+	rm -rf dist .venv .runtimes .demo .deployment .mypy_cache .ruff_cache .pytest_cache .test-*.log .test-costs.txt .nightly $(QUEUE)

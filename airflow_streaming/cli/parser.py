@@ -185,6 +185,13 @@ COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
                 "It says why for each value, and needs neither Spark nor a home, unless a stream is named.",
                 ("conf --spark 4.3 --cores 16", "conf --spark 4.3 --cores 16 orders"),
             ),
+            Command(
+                "monitoring",
+                "Write the Grafana dashboards and Prometheus rules",
+                _of("monitoring", "add_arguments"),
+                "It needs neither Spark nor a home. Without --write it lists the files.",
+                ("monitoring --write /etc/monitoring",),
+            ),
         ),
     ),
     (

@@ -195,10 +195,10 @@ class Claims:
     def _write(self, query: str, claim: QueryClaim) -> None:
         path = self._layout.place(QueryClaim, deployment=self._deployment, query=query)
         try:
-            self._store.create(path, claim.to_bytes())
+            self._store.create(path, self._layout.bytes_of(claim))
         except AlreadyExists:
             # The script uses this query's name on several checkpoints of its own choice.
-            self._store.replace(path, claim.to_bytes())
+            self._store.replace(path, self._layout.bytes_of(claim))
 
 
 def judge_claim(claim: QueryClaim, found_id: str | None, path: str) -> None:

@@ -21,6 +21,7 @@ from airflow_streaming.driver.errors import logger
 from airflow_streaming.driver.monitoring.spark_query import QueryError
 from airflow_streaming.exceptions import AlreadyExists, CheckpointMismatch, StreamingError
 from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.epoch import Epoch, Exit, Outcome
 from airflow_streaming.model.spark.failure_signs import Diagnosis, FailureKind
 from airflow_streaming.model.spark.failures import MAX_TEXT, diagnose, presentable, signature
@@ -87,18 +88,18 @@ class ExitRecordWriter:
     """
     Writes the exit record of one epoch.
 
-    :param path: The record's path in the home.
+    :param layout: Its stream's.
     """
 
-    def __init__(self, store: Store, path: str) -> None:
-        self._store, self._path = store, path
+    def __init__(self, store: Store, layout: Layout, epoch: int) -> None:
+        self._store, self._layout, self._epoch = store, layout, epoch
         self._lock = threading.Lock()
         self.said: Exit | None = None
 
-    def move(self, path: str) -> None:
+    def move(self, layout: Layout, epoch: int) -> None:
         """Write the record there from now on: the driver has become another epoch's."""
         with self._lock:
-            self._path = path
+            self._layout, self._epoch = layout, epoch
 
     def say(self, exit: Exit) -> None:
         """Write the record unless another thread has written it already."""
@@ -110,9 +111,10 @@ class ExitRecordWriter:
             self._write(exit)
 
     def _write(self, exit: Exit) -> None:
+        path = self._layout.place(Exit, epoch=self._epoch)
         for left in reversed(range(_TRIES)):
             try:
-                self._store.create(self._path, exit.to_bytes())
+                self._store.create(path, self._layout.bytes_of(exit))
             except AlreadyExists:
                 return
             except StreamingError as err:
@@ -348,6 +350,7 @@ def _diagnosed(
             text=error.core or error.message,
         ),
         offsets=error.offsets,
+        rows=error.rows,
         remedy=found.remedy,
     )
 

@@ -15,6 +15,7 @@ import contextlib
 import ctypes
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -85,6 +86,41 @@ def _context_class() -> Any | None:
     return getattr(pyspark, "SparkContext", None)
 
 
+FROZEN_SECONDS: Final = 120.0
+"""A frozen JVM is killed after this time at the latest; folders of a short job are removed in seconds."""
+_WATCHDOG: Final = """\
+import select, signal, sys
+process, seconds = int(sys.argv[1]), float(sys.argv[2])
+waiting = select.poll()
+waiting.register(process, select.POLLIN)
+if not waiting.poll(1000 * seconds):
+    signal.pidfd_send_signal(process, signal.SIGKILL)
+"""
+"""Ends with the process that it watches, or kills it. It names that process by a descriptor: a number could be another's by then."""
+
+
+def _killer(pid: int, seconds: float) -> subprocess.Popen[bytes] | None:
+    """Start a process of its own session that kills a process after some time; ``None`` outside of Linux."""
+    try:
+        watched = os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return None
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-ISc", _WATCHDOG, str(watched), str(seconds)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            pass_fds=[watched],
+            start_new_session=True,
+        )
+    except OSError:
+        return None
+    finally:
+        os.close(watched)
+
+
 class JvmProcess:
     """The JVM's process: by default the parent, because spark-submit starts Python itself."""
 
@@ -92,6 +128,7 @@ class JvmProcess:
         self._parent = os.getppid()
         self._pid = self._parent if is_under_jvm() else 0
         self._confirmed = False
+        self._watchdog: subprocess.Popen[bytes] | None = None
 
     def confirm(self, gateway: Any) -> None:
         """Ask the JVM for its own pid, once: a wrapper script may stand between it and Python."""
@@ -127,9 +164,15 @@ class JvmProcess:
             time.sleep(0.05)
         return self.is_gone()
 
-    def freeze(self) -> None:
-        """Stop the JVM from running on, if it is known and there."""
+    def freeze(self, *, seconds: float = FROZEN_SECONDS) -> None:
+        """
+        Stop the JVM from running on, if it is known and there.
+
+        :param seconds: A watchdog kills the JVM after this time, where this process has been killed and
+            cannot.
+        """
         if self._pid and not self.is_gone():
+            self._watchdog = _killer(self._pid, seconds)
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._pid, signal.SIGSTOP)
 

@@ -118,7 +118,7 @@ class Driver:
         self._script = RUNNING
         self._queries, self._ending = Queries(), ShutdownState()
         self._jvm = JvmProcess()
-        self._last_word = ExitRecordWriter(store, layout.place(Exit, epoch=epoch.number))
+        self._last_word = ExitRecordWriter(store, layout, epoch.number)
         # Of a hot standby, queries are the lane's, and are claimed once it is promoted.
         lane = Layout(epoch.serves) if epoch.serves else layout
         claims = self._claims = Claims(
@@ -243,7 +243,7 @@ class Driver:
         self._fence.move(layout, epoch.number)
         self._epoch = epoch.number
         _record(self._store, Layout(standby.stream), promoted(standby, epoch, datetime.now(UTC)))
-        self._last_word.move(layout.place(Exit, epoch=epoch.number))
+        self._last_word.move(layout, epoch.number)
         self._watch.move(layout, epoch.number)
         self._claims.move(epoch.number)
         self._plans.move(epoch.number)
@@ -412,7 +412,7 @@ def _run(order: DriverArgs, began: Instant) -> int:
 
 
 def _record(store: Store, layout: Layout, exit: Exit) -> None:
-    ExitRecordWriter(store, layout.place(Exit, epoch=exit.epoch)).say(exit)
+    ExitRecordWriter(store, layout, exit.epoch).say(exit)
 
 
 def _leave(sentence: str, code: int) -> int:

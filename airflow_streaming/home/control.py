@@ -32,6 +32,7 @@ from airflow_streaming.model.records.control import (
 from airflow_streaming.model.records.deployment import Deviation, Override
 from airflow_streaming.model.records.owner import Actor, Owner, claimed, refusal
 from airflow_streaming.model.records.supervision import DEFAULTS, Supervision
+from airflow_streaming.model.records.upgrade import RehearsedRun
 from airflow_streaming.model.wire import decode, parse_json
 
 log: Final = logging.getLogger(__name__)
@@ -162,6 +163,18 @@ class Control(Shared):
 
         self._append(Deviation, change)
 
+    def rehearsed_run(self, key: str) -> RehearsedRun | None:
+        """Return the newest rehearsal that the preflight of a run has recorded."""
+        found = (self._numbered(RehearsedRun, one) for one in self._numbers_of(RehearsedRun)[::-1])
+        return next((one for one in found if one.key == key), None)
+
+    def record_rehearsed_run(self, key: str, digest: str, *, by: str, now: datetime) -> None:
+        """Record which rehearsal the preflight of a run has made."""
+        self._append(
+            RehearsedRun,
+            lambda _, number: RehearsedRun(number=number, key=key, digest=digest, by=by, at=now),
+        )
+
     def size_numbers(self) -> list[int]:
         """Return the numbers of the changes of the stream's size, the newest last."""
         return self._numbers_of(SizeChange)
@@ -288,25 +301,22 @@ class AlertLog(StreamFolder):
         """
         Return the last alert of each key, oldest first: what a look needs of the open incidents.
 
-        Only these are decoded. One that cannot be read is logged, and the one before it counts.
+        Only these are decoded, and every file is read once. One that cannot be read is logged, and the one before
+        it counts.
         """
         newest: dict[str, Alert] = {}
         for number in reversed(self._numbers_of(Alert)[-LOG_LENGTH:]):
-            if self._key_of(number) in newest:
+            path = self._layout.place(Alert, number=number)
+            data = self.store.read(path)
+            if data is None or _key_in(data) in newest:
                 continue
-            alert = self._alert(number)
-            if alert is not None:
-                newest.setdefault(alert.key, alert)
+            try:
+                alert = self._parsed(Alert, path, data, number=number)
+            except RecordError as err:
+                log.warning("Left out of the alerts: %s", err)
+                continue
+            newest[alert.key] = alert
         return tuple(newest.values())[::-1]
-
-    def _key_of(self, number: int) -> str | None:
-        """Return the key that an alert's file states; ``None`` where only decoding tells why not."""
-        try:
-            data = self.store.read(self._layout.place(Alert, number=number)) or b""
-            key = parse_json(data, limit=Alert.LARGEST).get("key")
-        except RecordError:
-            return None
-        return key if isinstance(key, str) else None
 
     def add_alert(self, alert: Alert) -> Alert | None:
         """
@@ -372,6 +382,15 @@ class AlertLog(StreamFolder):
         except RecordError as err:
             log.warning("Left out of the alerts: %s", err)
             return None
+
+
+def _key_in(data: bytes) -> str | None:
+    """Return the key that an alert's file states; ``None`` where only decoding tells why not."""
+    try:
+        key = parse_json(data, limit=Alert.LARGEST).get("key")
+    except RecordError:
+        return None
+    return key if isinstance(key, str) else None
 
 
 class Owners(Shared):

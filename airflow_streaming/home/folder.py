@@ -58,13 +58,13 @@ class StreamFolder:
 
     def _parsed(self, cls: type[R], path: str, data: bytes, **fields: int | str) -> R:
         try:
-            record = _record(cls, data)
+            record, stream = _record(cls, data)
         except RecordError as err:
             raise RecordError(
                 f"{self._shown(path)} cannot be read: {err}{self._what_to_do(cls)}"
             ) from err
         try:
-            self._layout.check(record, **fields)
+            self._layout.check(record, stream, **fields)
         except RecordError as err:
             raise RecordError(f"{self._shown(path)} is not what its name says: {err}") from None
         return record
@@ -85,7 +85,7 @@ class StreamFolder:
         :param beside: Fields of the place that the record does not have.
         """
         try:
-            self.store.create(self._place(record, **beside), record.to_bytes())
+            self.store.create(self._place(record, **beside), self._layout.bytes_of(record))
         except AlreadyExists:
             return False
         return True
@@ -110,14 +110,18 @@ class StreamFolder:
         return {name: beside[name] if name in beside else getattr(record, name) for name in names}
 
     def _numbers(self, folder: str) -> list[int]:
-        names = self.store.names(folder)
-        for name in filter(is_absurd, names):
-            log.warning(
-                "%s was not written by this provider, whose numbers are smaller; it is not read. Find "
-                "out who wrote it, and move it out of the home.",
-                self._shown(f"{folder}/{name}"),
-            )
-        return sorted(number for name in names if (number := number_of(name)) is not None)
+        numbers = []
+        for name in self.store.names(folder):
+            number = number_of(name)
+            if number is not None:
+                numbers.append(number)
+            elif is_absurd(name):
+                log.warning(
+                    "%s was not written by this provider, whose numbers are smaller; it is not read. "
+                    "Find out who wrote it, and move it out of the home.",
+                    self._shown(f"{folder}/{name}"),
+                )
+        return sorted(numbers)
 
     def _numbers_of(self, cls: type[Record], **fields: int) -> list[int]:
         """Return the numbers of all records of a kind, in order."""
@@ -173,14 +177,14 @@ class StreamFolder:
         return f" Stream {self.name!r} cannot continue without it: put back what was there."
 
 
-def _record(cls: type[R], data: bytes) -> R:
+def _record(cls: type[R], data: bytes) -> tuple[R, object]:
     if len(data) > _SMALL:
-        return cls.from_bytes(data)
-    return cast("R", _decoded(cls.from_bytes, data))
+        return cls.stored(data)
+    return cast("tuple[R, object]", _decoded(cls.stored, data))
 
 
 # A change reads the same records at every step, to act on what the home says and not on what was
 # remembered. The bytes are read each time; what they mean is worked out once.
 @lru_cache(maxsize=512)
-def _decoded(read: Callable[[bytes], Record], data: bytes) -> Record:
+def _decoded(read: Callable[[bytes], tuple[Record, object]], data: bytes) -> tuple[Record, object]:
     return read(data)

@@ -18,9 +18,10 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from functools import cache
 from string import Formatter
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from airflow_streaming.exceptions import RecordError, SpecError
+from airflow_streaming.model.codec import shown
 
 if TYPE_CHECKING:
     from airflow_streaming.model.wire import Record
@@ -47,6 +48,8 @@ STREAM_RULE: Final = (
 MAX_NUMBER: Final = 999_999_999
 """Of a record. One a second would take thirty years to get there: what is larger was not given by us."""
 _NAME: Final = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{_MOST - 1}}}")
+_DIGITS_OF_NUMBER: Final = 6
+"""Digits to which a number is padded."""
 _NUMBERED: Final = re.compile(r"([0-9]{6,12})\.json")
 _DIGITS: Final = re.compile(r"([0-9]{1,200})\.json")
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
@@ -140,8 +143,9 @@ def number_of(file_name: str) -> int | None:
     if match is None:
         return None
     # The path is rebuilt from the number, so only the one spelling that leads back to it counts.
-    number = int(match[1])
-    return number if 0 < number <= MAX_NUMBER and match[1] == numbered(number) else None
+    number, digits = int(match[1]), match[1]
+    is_padded = len(digits) == _DIGITS_OF_NUMBER or digits[0] != "0"
+    return number if 0 < number <= MAX_NUMBER and is_padded else None
 
 
 def is_absurd(file_name: str) -> bool:
@@ -174,6 +178,7 @@ PLACES: Final[Mapping[str, str]] = {
     "owner": "owners/{number}.json",
     "query_claim": "queries/{deployment}/{query}.json",
     "query_plan": "epochs/{epoch}/plans/{query}.json",
+    "rehearsed_run": "rehearsals/{number}.json",
     "removal": "removals/{number}.json",
     "removal_end": "removals/{number}.end.json",
     "restart_decision": "epochs/{epoch}/restart.json",
@@ -241,25 +246,34 @@ class Layout:
         :param fields: As for ``place``.
         :raises RecordError: malformed, or of another stream, number or name.
         """
-        found = record.from_bytes(data)
-        self.check(found, **fields)
+        found, stream = record.stored(data)
+        self.check(found, stream, **fields)
         return found
 
-    def check(self, record: Record, **fields: int | str) -> None:
+    def bytes_of(self, record: Record) -> bytes:
+        """
+        Return a record as it is stored in this stream's folder.
+
+        :raises RecordError: no reader would take it.
+        """
+        return record.to_bytes(self.root)
+
+    def check(self, record: Record, stream: object, **fields: int | str) -> None:
         """
         Check that a record belongs to this stream and to the place it was read from.
 
         A record is created once, so a copied, renamed or forged file is the only reason to differ.
 
+        :param stream: The stream that its bytes name.
         :param fields: As for ``place``.
         :raises RecordError: naming the field.
         """
-        expected: dict[str, Any] = {"stream": self.root, **fields}
-        for name, value in expected.items():
-            seen = getattr(record, name, value)
+        found: dict[str, tuple[object, object]] = {"stream": (stream, self.root)}
+        found |= {name: (getattr(record, name, value), value) for name, value in fields.items()}
+        for name, (seen, value) in found.items():
             if seen != value:
                 raise RecordError(
-                    f"its {name} is {seen!r:.80}, not {value!r:.80}. Move the file out of the home."
+                    f"its {name} is {shown(seen)}, not {shown(value)}. Move the file out of the home."
                 )
 
     def folder(self, kind: str | type[Record], **fields: int) -> str:

@@ -41,10 +41,13 @@ class QueryStatus:
 
     :param processing: A batch is being worked on (``isTriggerActive``).
     :param data_available: The source has something to read.
-    :param batches: Batches committed in this epoch, as far as seen.
+    :param batches: Batches committed in this epoch, as far as seen; of a continuous query the epochs that
+        Spark has committed.
     :param progress: The latest batch's figures; ``None`` before the first.
     :param error: Message of the exception that ended it.
     :param processing_interval_s: Interval of its processing trigger, where it has one.
+    :param epoch_interval_s: Seconds between the commits of a continuous query. Spark reports no batch and no
+        figure of such a query. ``None`` for a query in batches.
     :param recent_durations_ms: Durations of its last 20 batches, the newest last.
     :param planned_batch: The batch in work.
     :param batch_for_s: How long that batch has been in work.
@@ -85,6 +88,12 @@ class QueryStatus:
     refusal: str = ""
     refused_for_s: float | None = None
     batch_shift: int = 0
+    epoch_interval_s: float | None = None
+
+    @property
+    def is_continuous(self) -> bool:
+        """Tell whether it runs without batches."""
+        return self.epoch_interval_s is not None
 
     @property
     def waits_for_trigger(self) -> bool:

@@ -22,6 +22,8 @@ MAX_RECORD_BYTES = 1024 * 1024
 """No record is near this size; a status of 200 queries is about 200 kB."""
 MAX_NOTE_BYTES = 64 * 1024
 """Of an alert or an event: hundreds of them are read at once."""
+STREAM: Final = "stream"
+"""Key in the bytes of each record of a stream, whether or not its class has such a field."""
 _TEXTS: Final = ("reason", "message")
 """Fields that quote users, scripts and errors: no secret is written, and nothing unprintable is read."""
 
@@ -60,14 +62,16 @@ class Record:
         decoded: Self = reader_of(cls)(_with_texts(data, printable), cls.KIND)
         return decoded
 
-    def to_bytes(self) -> bytes:
+    def to_bytes(self, stream: str | None = None) -> bytes:
         """
         Return the record as it is stored.
 
+        :param stream: The stream or lane in whose folder it is stored; ``None`` outside of a stream.
         :raises RecordError: no reader would take it: too large, a naive time, or NaN.
         """
+        place = {} if stream is None else {STREAM: stream}
         try:
-            told = _with_texts(self.to_dict(), _masked)
+            told = _with_texts({**place, **self.to_dict()}, _masked)
             data = (json.dumps(told, sort_keys=True, allow_nan=False) + "\n").encode()
         except ValueError as err:
             raise RecordError(f"A {self.KIND!r} record cannot be written: {err}") from err
@@ -94,7 +98,17 @@ class Record:
 
         :raises RecordError: not JSON, too large, or not this kind of record.
         """
-        return cls.from_dict(parse_json(data, limit=cls.LARGEST))
+        return cls.stored(data)[0]
+
+    @classmethod
+    def stored(cls, data: bytes) -> tuple[Self, Any]:
+        """
+        Read a stored record; return it with the stream that its bytes name.
+
+        :raises RecordError: as ``from_bytes``.
+        """
+        told = parse_json(data, limit=cls.LARGEST)
+        return cls.from_dict(told), told.get(STREAM)
 
 
 _SHORT: Final = 64

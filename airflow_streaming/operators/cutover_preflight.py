@@ -18,6 +18,7 @@ from airflow_streaming.model.arguments.accepted import (
     check_accepted,
 )
 from airflow_streaming.model.arguments.fields import checked
+from airflow_streaming.model.arguments.form_policy import Refusal, RunValue
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.records.control import Change
 from airflow_streaming.model.records.cutover import CompareTerms, ReadyTerms, StartWay, SwitchMethod
@@ -287,6 +288,10 @@ class CutoverPreflightOperator(CutoverTask):
                 for one in candidates
             ]
         return CutoverPreflight(way=wish.way, pairs=tuple(pairs))
+
+    def _refused(self, given: Sequence[RunValue]) -> list[Refusal]:
+        # A cutover has none of the codes that only an author accepts. It names its own codes itself.
+        return super()._refused([one for one in given if one.field != "accept"])
 
     def _wish(self) -> PlanRequest:
         from airflow_streaming.changes.cutover.begin import PlanRequest  # not at dag parse

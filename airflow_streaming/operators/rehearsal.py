@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from airflow_streaming.exceptions import SpecError
+from airflow_streaming.exceptions import RecordError, SpecError
 from airflow_streaming.gates.rehearsal_due import Due, rehearsal_due
 from airflow_streaming.model.arguments.fields import Positive, checked
 from airflow_streaming.model.arguments.literals import mapping_of, texts_of, texts_or_template
 from airflow_streaming.model.jobs.rehearsal import QUICK, Bounds
 from airflow_streaming.operators.common.base import Log, ProgressLogger
 from airflow_streaming.operators.common.checkpoint import Terminated
-from airflow_streaming.operators.common.form_edits import choice_of, pulled
+from airflow_streaming.operators.common.form_edits import choice_of, key_of, pulled
 from airflow_streaming.operators.common.gate import (
     MARKDOWN_XCOM_KEY,
     REPORT_XCOM_KEY,
@@ -375,15 +375,13 @@ class UpgradeRehearsalOperator(RehearsalOperator):
         A cleared task rehearses again, because its source may have new data by then.
         """
         from airflow_streaming.gates.findings import report_from  # not at dag parse
-        from airflow_streaming.gates.rehearsal import Rehearsed
         from airflow_streaming.spark_jobs.shared_spark import SharedSpark
 
-        seen = pulled(context, self.preflight_task_id, REHEARSED_XCOM_KEY)
-        if seen and context["ti"].try_number == 1:
-            self.log.info("The preflight has rehearsed the upgrade in its Spark.")
-            return Rehearsed.from_dict(seen)
-        report = pulled(context, self.preflight_task_id, REPORT_XCOM_KEY) or {}
         proposed = self.proposed(context)
+        if context["ti"].try_number == 1 and (found := self._of_preflight(context, proposed.home)):
+            self.log.info("The preflight has rehearsed the upgrade in its Spark.")
+            return found
+        report = pulled(context, self.preflight_task_id, REPORT_XCOM_KEY) or {}
         rehearsal = UpgradeRehearsal(
             place=self._place(proposed.home),
             bounds=bounds_of(self.batches, self.time_limit),
@@ -393,6 +391,27 @@ class UpgradeRehearsalOperator(RehearsalOperator):
         )
         with SharedSpark() as spark:
             return rehearsal.run(proposed, spark, self.log)
+
+    def _of_preflight(self, context: Context, home: StreamHome) -> Rehearsed | None:
+        """Return the rehearsal of the preflight; ``None`` without one, and where XCom has another than the home."""
+        from airflow_streaming.gates.rehearsal import Rehearsed  # not at dag parse
+
+        seen = pulled(context, self.preflight_task_id, REHEARSED_XCOM_KEY)
+        if not seen:
+            return None
+        try:
+            found, recorded = Rehearsed.from_dict(seen), home.rehearsed_run(key_of(context))
+        except RecordError as err:
+            self.log.warning("The rehearsal of the preflight cannot be read: %s", err)
+            return None
+        if recorded is None or recorded.digest != found.digest:
+            self.log.warning(
+                "XCom %r of task %r is not the rehearsal that stream %r has recorded for this run. The upgrade is "
+                "rehearsed again.",
+                *(REHEARSED_XCOM_KEY, self.preflight_task_id, home.name),
+            )
+            return None
+        return found
 
     def execute(self, context: Context) -> str:
         report = pulled(context, self.preflight_task_id, REPORT_XCOM_KEY) or {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
@@ -234,6 +235,9 @@ class UpgradePreflightOperator(UpgradeTask):
             rehearsed = tasks.UpgradeRehearsal(
                 place, bounds, options.compare, options.passing, found.gates
             ).run(tasks.proposed_of(hook), spark, self.log)
+            hook.home.record_rehearsed_run(
+                key_of(context), rehearsed.digest, by=hook.by, now=datetime.now(UTC)
+            )
         except StreamingError as err:
             self.log.warning("The task of the rehearsal runs it, because it failed here: %s", err)
             return

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from airflow.api_fastapi.app import get_auth_manager
@@ -43,18 +43,22 @@ from airflow_streaming.model.texts import one_line
 from airflow_streaming.plugins.access.kept import Keepers, Kept, dags_of
 from airflow_streaming.plugins.access.looks import Looks
 from airflow_streaming.plugins.acts import act_on
-from airflow_streaming.plugins.board import READING, REMOVED, Boards, Lane
+from airflow_streaming.plugins.board import REMOVED, Boards, Lane
 from airflow_streaming.plugins.changes import changes_view
+from airflow_streaming.plugins.fleet_page import READING, Column, FleetView, page_of
 from airflow_streaming.plugins.lists import deployments_view, lanes_of, timeline_view
 from airflow_streaming.plugins.removal import RemovalBody, Removals, may_remove, remove_from_page
 from airflow_streaming.plugins.reports import all_reports, one_report
 from airflow_streaming.plugins.views import now_utc
+from airflow_streaming.supervision.stream_status import Level
 
 POINTS: Final = 240
 """Buckets of a chart; more are not seen on a screen of this width."""
 LONGEST: Final = 9 * 86_400
 SHARED: Final = 2.0
 """Seconds for which pages that show the same streams share one list of them."""
+MANY: Final = 1_000
+"""Rows that are shared even while some of them are still to be read, which takes many looks."""
 MOST_SHARED: Final = 16
 Part = Literal["main", "state", "observed", "all"]
 _HEADERS: Final = {
@@ -150,23 +154,68 @@ def named_as(request: Request, dag_id: str, stream: Annotated[str, Path(max_leng
 KeptByName = Annotated[Kept, Depends(kept_as)]
 
 
-async def fleet(request: Request, seen: Annotated[list[Kept], Depends(seen_by)]) -> Response:
-    """Return a row for every stream that the user may see."""
+class SharedRows(NamedTuple):
+    """
+    Rows that several pages show.
+
+    :param at: Monotonic seconds.
+    :param kept: Their streams, held here because the key of the rows is made of their ids.
+    """
+
+    at: float
+    rows: list[dict[str, Any]]
+    kept: list[Kept]
+
+
+def view_of(
+    q: Annotated[str, Query(max_length=200)] = "",
+    level: Annotated[Level | None, Query()] = None,
+    dag: Annotated[str, Query(max_length=250)] = "",
+    sort: Annotated[Column, Query()] = "state",
+    order: Annotated[Literal["asc", "desc"], Query()] = "asc",
+    page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
+) -> FleetView:
+    """Return what a page of the fleet shows, as its address says."""
+    return FleetView(
+        text=q, level=level, dag=dag, column=sort, is_reversed=order == "desc", page=page
+    )
+
+
+async def fleet(
+    request: Request,
+    seen: Annotated[list[Kept], Depends(seen_by)],
+    view: Annotated[FleetView, Depends(view_of)],
+) -> Response:
+    """Return one page of the streams that the user may see."""
     boards: Boards = request.app.state.boards
-    answers: dict[tuple[Kept, ...], tuple[float, bytes, str]] = request.app.state.answers
+    rows = await rows_of(request, seen)
+    found = await _in_thread(lambda: page_of(rows, view))
+    by_key = {(one.dag.dag_id, one.stream): one for one in seen}
+    shown = [by_key[row["dag"], row["stream"]] for row in found.rows]
+    boards.show(shown)
+    data = found.to_dict()
+    body, _ = packed({"at": now_utc().isoformat(), **data})
+    # Without a new look, only the ages are others.
+    same = {name: data[name] for name in data if name not in ("streams", "oldest")}
+    seen_at = f"{boards.seen_at(shown)}\n{boards.oldest_at(seen)}"
+    return sent(request, body, tag_of(f"{seen_at}\n{same}".encode()))
+
+
+async def rows_of(request: Request, seen: list[Kept]) -> list[dict[str, Any]]:
+    """Return the rows of some streams; pages that show the same streams share them for two seconds."""
+    boards: Boards = request.app.state.boards
+    answers: dict[tuple[int, ...], SharedRows] = request.app.state.answers
     # Of exactly the streams that this user may see, so that nothing is shared beyond a right.
-    key, now = tuple(seen), time.monotonic()
+    key, now = tuple(map(id, seen)), time.monotonic()
     known = answers.get(key)
-    if known is not None and now - known[0] < SHARED:
-        return sent(request, known[1], known[2])
+    if known is not None and now - known.at < SHARED:
+        return known.rows
     rows = [row for row in await boards.rows(seen) if not (row["gone"] and row["state"] == REMOVED)]
-    body, _ = packed({"at": now_utc().isoformat(), "streams": rows})
-    tag = tag_of(boards.seen_at(seen).encode())  # without a new look, only the ages are others
-    if all(row["state"] != READING for row in rows):
+    if len(rows) > MANY or all(row["state"] != READING for row in rows):
         if len(answers) >= MOST_SHARED:
             answers.clear()
-        answers[key] = (now, body, tag)
-    return sent(request, body, tag)
+        answers[key] = SharedRows(now, rows, seen)
+    return rows
 
 
 async def whole(request: Request, kept: KeptByName, user: GetUserDep) -> Response:

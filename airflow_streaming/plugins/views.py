@@ -27,7 +27,7 @@ from airflow_streaming.model.observation import Observation, Process
 from airflow_streaming.model.records.control import ChangeInProgress, StreamRemoval
 from airflow_streaming.model.records.cutover import CutoverStanding
 from airflow_streaming.model.records.cutover_table import CutoverState
-from airflow_streaming.model.records.epoch import Epoch, LaunchCause
+from airflow_streaming.model.records.epoch import Epoch
 from airflow_streaming.model.records.upgrade import OpenUpgrade
 from airflow_streaming.model.records.upgrade_table import Stage
 from airflow_streaming.model.status import QueryStatus, Status
@@ -46,8 +46,6 @@ from airflow_streaming.supervision.stream_status import Level, StreamStatus
 
 SELDOM: Final = 45.0
 """Seconds between two looks at what changes rarely: backups, events, sparklines."""
-_RESTARTS: Final = frozenset({LaunchCause.RESTART, LaunchCause.TRIAL, LaunchCause.ROLLBACK})
-_DAY: Final = timedelta(days=1)
 _WAITS_FOR_PERSON: Final = frozenset(
     {CutoverState.READY, CutoverState.HELD, Stage.JUDGED, Stage.LEFT}
 )
@@ -127,7 +125,7 @@ class StreamWatch:
             return self._observe(epoch, rules, now, is_close=is_close)
 
         is_live = self.live is None or self.live() == self.home.name
-        return read_status(self.home, look, now=lambda: now, is_live=is_live, with_history=is_close)
+        return read_status(self.home, look, now=lambda: now, is_live=is_live)
 
     def _observe(
         self, epoch: Epoch, rules: HealthRules, now: datetime, *, is_close: bool
@@ -180,6 +178,7 @@ class StreamWatch:
             "backlog": figures.backlog,
             "watermark_delay_s": _short(figures.watermark_delay_s),
             "state_rows": figures.state_rows,
+            "restarts_24h": look.restarts_24h,
             "change": change_view(look.change, look.now),
         }
 
@@ -189,21 +188,11 @@ class StreamWatch:
             self._seldom = {
                 "spark_in": sparkline(buckets, "input_rate"),
                 "spark_out": sparkline(buckets, "processing_rate"),
-                "restarts_24h": self._restarts(look.now),
                 "backup": self._newest_backup(),
                 "event": self._newest_event(),
             }
             self._seldom_at = self.clock()
         return self._seldom
-
-    def _restarts(self, now: datetime) -> int:
-        count = 0
-        for number in reversed(self.home.epoch_numbers()[-200:]):
-            epoch = tried(partial(self.home.epoch, number))
-            if epoch is None or abs(now - epoch.created_at) > _DAY:
-                break
-            count += epoch.cause in _RESTARTS
-        return count
 
     def _newest_backup(self) -> dict[str, Any] | None:
         if self.open_backups is None:

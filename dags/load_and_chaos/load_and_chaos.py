@@ -231,6 +231,11 @@ def firing(seen: Mapping[str, Any]) -> list[str]:
     return sorted({one["rule"] for one in seen["rules"] if one["state"] == "firing"})
 
 
+def not_judged(seen: Mapping[str, Any]) -> dict[str, str]:
+    """Return the rules that could not be judged yet, with the reasons: a mean may need more time than was seen."""
+    return {one["rule"]: one["reason"] for one in seen["rules"] if one["state"] == "unknown"}
+
+
 def processes_of(token: str) -> list[int]:
     """Return the processes of this host that were started for an epoch's token."""
     # A command line shows a digest of the token.
@@ -402,6 +407,7 @@ with DAG(
             "files": sent,
             "fired_before": fired.before,
             "fired_first": fired.first,
+            "not_judged": not_judged(seen),
             "verdict": seen["verdict"],
             "advice": [one for one in advice if one["outcome"] == "risk"],
         }

@@ -47,9 +47,10 @@ class FilesWaiting:
         count: Callable[[], Mapping[str, float]],
         *,
         name: str,
+        what: str = "Counting the files that wait for",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._count, self._name, self._clock = count, name, clock
+        self._count, self._name, self._what, self._clock = count, name, what, clock
         self._known: Mapping[str, float] = {}
         self._next = float("-inf")
         self._thread: threading.Thread | None = None
@@ -74,7 +75,7 @@ class FilesWaiting:
     def _run(self) -> None:
         begun = self._clock()
         found: Mapping[str, float] = {}
-        with self._faults.contained(f"Counting the files that wait for query {self._name!r}"):
+        with self._faults.contained(f"{self._what} query {self._name!r}"):
             found = self._count()
         # What cannot be counted any more is not known any more.
         self._known = found

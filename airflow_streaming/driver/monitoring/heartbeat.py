@@ -156,7 +156,7 @@ class Report:
         if not self._assignment.epoch.serves:
             # A hot standby would take the port of the live driver.
             self._sinks.offer(fresh)
-        if fresh and self._first_progress_at is None:
+        if self._first_progress_at is None and (fresh or self._queries.commits_epochs):
             self._first_progress_at = datetime.now(UTC)
         failed = self._queries.first_failed
         if failed is not None and failed.error is not None and not self._ending.begun.is_set():

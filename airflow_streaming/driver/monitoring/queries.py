@@ -26,8 +26,10 @@ from airflow_streaming.driver.monitoring.activity import (
     TriggerRun,
     Work,
 )
+from airflow_streaming.driver.monitoring.bad_rows import bad_rows
 from airflow_streaming.driver.monitoring.broker_reach import BrokerReach
-from airflow_streaming.driver.monitoring.failed_batch import offsets_of
+from airflow_streaming.driver.monitoring.epochs import CommittedEpochs
+from airflow_streaming.driver.monitoring.failed_batch import files_of, offsets_of
 from airflow_streaming.driver.monitoring.file_backlog import (
     FilesWaiting,
     is_file_source,
@@ -37,7 +39,7 @@ from airflow_streaming.driver.monitoring.kafka_places import KafkaPlace, explain
 from airflow_streaming.driver.monitoring.spark_query import Query, QueryError, has_run_a_batch
 from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.model.spark.failure_signs import Hint, hints
-from airflow_streaming.model.spark.failures import mask_secrets
+from airflow_streaming.model.spark.failures import mask_secrets, presentable
 from airflow_streaming.model.status import CheckpointOrigin, QueryStatus
 from airflow_streaming.model.storage import Store
 
@@ -104,6 +106,9 @@ class TrackedQuery:
         self._progress: BatchProgress | None = None
         self._durations: deque[int] = deque(maxlen=_DURATIONS)
         self._interval: float | None = None
+        self._epoch_interval: float | None = None
+        self._epochs: CommittedEpochs | None = None
+        """Of a continuous query, of which Spark reports no batch."""
         self._asked_interval = False
         self._clock = BatchActivity()
         self._files = FilesWaiting(query.files_waiting, name=name)
@@ -118,10 +123,17 @@ class TrackedQuery:
 
     @property
     def batches(self) -> int:
-        """Return the batches committed in this epoch, as far as seen."""
+        """Return the batches, or Spark's epochs, committed in this epoch, as far as seen."""
+        if self._epochs is not None:
+            return self.committed_before + self._epochs.count
         if self._first is None or self._last is None:
             return self.committed_before
         return self.committed_before + self._last - self._first + 1
+
+    @property
+    def commits_epochs(self) -> bool:
+        """Tell whether it is continuous and has been seen to commit."""
+        return self._epochs is not None and self._epochs.count > 0
 
     def poll(self) -> list[NewBatch]:
         """Ask Spark how the query does and return the batches that are new since the last time."""
@@ -138,7 +150,12 @@ class TrackedQuery:
         with self._faults.contained(f"Reading the trigger of query {self.name!r}"):
             if not self._asked_interval:
                 self._interval = self.query.trigger_interval()
+                self._epoch_interval = self.query.epoch_interval()
+                if self._epoch_interval is not None:
+                    self._epochs = CommittedEpochs(self.files, name=self.name)
                 self._asked_interval = True
+        if self._epochs is not None:
+            self._epochs.look()
         if not active:
             self.error = self._why()
             self.active = False
@@ -196,13 +213,18 @@ class TrackedQuery:
             planned_batch=self._clock.planned_batch,
             batch_for_s=self._clock.batch_for_s,
             quiet_for_s=self._clock.quiet_for_s,
-            committed_ago_s=self._clock.committed_ago_s,
+            committed_ago_s=self._committed_ago_s,
             ready_for_s=self._clock.ready_for_s,
             batch_shift=self.batch_shift,
+            epoch_interval_s=self._epoch_interval,
             active_tasks=self._clock.active_tasks,
             refusal=self._reach.refusal,
             refused_for_s=self._reach.refused_for,
         )
+
+    @property
+    def _committed_ago_s(self) -> float | None:
+        return self._clock.committed_ago_s if self._epochs is None else self._epochs.committed_ago_s
 
     @property
     def _asks_source(self) -> bool:
@@ -220,9 +242,16 @@ class TrackedQuery:
             if batch is None:
                 batch = batch_in_work(self.files)
             offsets = () if batch is None else offsets_of(self.files, batch)
-        found = replace(found, batch_id=batch, offsets=offsets)
+        found = replace(found, batch_id=batch, offsets=offsets, rows=self._rows(found, batch))
         refusal = self._reach.ask(self.places, _ASKING) if may_be_outage(found, self.places) else ""
         return explained(found, self.places, refusal)
+
+    def _rows(self, error: QueryError, batch: int | None) -> tuple[str, ...]:
+        if batch is None or error.value is None:
+            return ()
+        with self._faults.contained(f"Looking for the bad rows of query {self.name!r}"):
+            return tuple(map(presentable, bad_rows(error.value, files_of(self.files, batch))))
+        return ()
 
     def _fresh_progress(self) -> list[NewBatch]:
         last = self.query.last_batch()
@@ -293,6 +322,11 @@ class Queries:
     def any_active(self) -> bool:
         """Tell whether a query was active when last asked."""
         return any(query.active for query in self.all())
+
+    @property
+    def commits_epochs(self) -> bool:
+        """Tell whether a continuous query has committed an epoch."""
+        return any(query.commits_epochs for query in self.all())
 
     @property
     def first_failed(self) -> TrackedQuery | NotStarted | None:

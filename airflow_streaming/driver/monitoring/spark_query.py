@@ -18,6 +18,7 @@ from airflow_streaming.driver.monitoring.activity import TriggerRun
 from airflow_streaming.driver.monitoring.file_backlog import count_waiting
 from airflow_streaming.model.spark.failure_signs import Diagnosis, FailureKind
 from airflow_streaming.model.spark.failures import (
+    bad_value,
     conditions_in,
     core_of,
     diagnose,
@@ -46,12 +47,17 @@ class TriggerView:
 
     def interval(self) -> float | None:
         """Return the seconds between its runs; ``None`` for a trigger without an interval."""
+        return self._seconds("ProcessingTimeTrigger") or None
+
+    def epoch_interval(self) -> float | None:
+        """Return the seconds between the commits of a continuous trigger, ``None`` for another one."""
+        return self._seconds("ContinuousTrigger")
+
+    def _seconds(self, name: str) -> float | None:
         trigger = self._execution().trigger()
-        # A continuous trigger has an interval too: that of its checkpoints, while it never rests.
-        if str(trigger.getClass().getSimpleName()) != "ProcessingTimeTrigger":
+        if str(trigger.getClass().getSimpleName()) != name:
             return None
-        seconds = int(trigger.intervalMs()) / 1000
-        return seconds if seconds > 0 else None
+        return max(0.0, int(trigger.intervalMs()) / 1000)
 
     def run(self) -> TriggerRun:
         """Return the run in work, or the last one; without figures where Spark does not tell."""
@@ -99,6 +105,8 @@ class QueryError:
     :param offsets: Where that batch begins and ends, as ``start -> end``, one text a source.
     :param diagnosis: What the whole message says; ``None`` where only ``message`` is known.
     :param core: The innermost cause in one line, which tells this failure from others.
+    :param rows: Rows of the batch with the value that the message names, see ``bad_rows``.
+    :param value: The value that the message names, if any.
     """
 
     message: str
@@ -109,6 +117,8 @@ class QueryError:
     offsets: tuple[str, ...] = ()
     diagnosis: Diagnosis | None = None
     core: str = ""
+    rows: tuple[str, ...] = ()
+    value: str | None = None
 
     @classmethod
     def from_text(
@@ -131,6 +141,7 @@ class QueryError:
             conditions=conditions_in(text),
             diagnosis=diagnosis,
             core=presentable(core_of(text)),
+            value=bad_value(text),
         )
 
 
@@ -157,6 +168,9 @@ class Query(Protocol):
 
     def trigger_interval(self) -> float | None:
         """Return the seconds between runs of its processing trigger, where it has an interval."""
+
+    def epoch_interval(self) -> float | None:
+        """Return the seconds between commits of a continuous query; ``None`` for one in batches."""
 
     def trigger_run(self) -> TriggerRun:
         """Return the trigger's run in work, or its last one."""
@@ -211,6 +225,9 @@ class SparkQuery:
 
     def trigger_interval(self) -> float | None:
         return self._trigger.interval()
+
+    def epoch_interval(self) -> float | None:
+        return self._trigger.epoch_interval()
 
     def trigger_run(self) -> TriggerRun:
         return self._trigger.run()

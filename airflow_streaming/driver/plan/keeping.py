@@ -135,7 +135,7 @@ class PlanKeeper:
             plan = replace(plan, writes=self._writes.get(plan.query, ()))
         path, data = (
             self._layout.place(QueryPlan, epoch=self._epoch, query=plan.query),
-            _as_bytes(plan),
+            _as_bytes(plan, self._layout),
         )
         while True:
             try:
@@ -148,9 +148,9 @@ class PlanKeeper:
                 return
 
 
-def _as_bytes(plan: QueryPlan) -> bytes:
+def _as_bytes(plan: QueryPlan, layout: Layout) -> bytes:
     try:
-        return plan.to_bytes()
+        return layout.bytes_of(plan)
     except RecordError:
         note = f"Its {len(plan.steps)} steps are too much for a record."
-        return replace(plan, steps=(), nodes=(), notes=(*plan.notes, note)).to_bytes()
+        return layout.bytes_of(replace(plan, steps=(), nodes=(), notes=(*plan.notes, note)))

@@ -84,13 +84,15 @@ class OrderBook:
         path = self._layout.place(StandbyAnswer, epoch=self._epoch, number=self.number)
         # The reply of a store may get lost; what stands there then is ours.
         with contextlib.suppress(AlreadyExists):
-            self._store.create(path, answer.to_bytes())
+            self._store.create(path, self._layout.bytes_of(answer))
         self.number += 1
 
     def show(self, queries: Sequence[str]) -> None:
         """Tell which queries wait at the barrier."""
         barrier = Barrier(epoch=self._epoch, queries=tuple(queries), at=datetime.now(UTC))
-        self._store.replace(self._layout.place(Barrier, epoch=self._epoch), barrier.to_bytes())
+        self._store.replace(
+            self._layout.place(Barrier, epoch=self._epoch), self._layout.bytes_of(barrier)
+        )
 
 
 LOOK_SECONDS: Final = 0.1

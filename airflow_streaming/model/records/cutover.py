@@ -210,7 +210,8 @@ class CompareTerms:
                 raise SpecError(
                     "CompareTerms.topic and headers belong to format='kafka'. Leave them out, or give that format."
                 )
-        elif self.sums:
+            return
+        if self.sums:
             raise SpecError(
                 "CompareTerms with format='kafka' compares records as sets, which have no sums. Leave sums out."
             )

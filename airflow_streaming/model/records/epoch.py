@@ -290,6 +290,7 @@ class Exit(Record):
         message holds.
     :param offsets: Source offsets at which the failed batch ends, one text a source, each at most
         500 characters.
+    :param rows: Rows of the failed batch with the value that the error names, as ``line 3 of file:/in/a.json``.
     :param remedy: One or two sentences on what to do about the failure.
     :param cut_off: The driver said so just before it ended itself, without a batch boundary: a
         batch may keep writing until its process is gone.
@@ -312,6 +313,7 @@ class Exit(Record):
     failure_kind: FailureKind | None = None
     signature: str | None = None
     offsets: tuple[str, ...] = ()
+    rows: tuple[str, ...] = ()
     remedy: str = ""
     cut_off: bool = False
     unbegun: Mapping[str, int] = field(default_factory=dict)

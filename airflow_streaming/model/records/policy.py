@@ -215,6 +215,7 @@ class Failure:
     query: str | None = None
     batch_id: int | None = None
     offsets: tuple[str, ...] = ()
+    rows: tuple[str, ...] = ()
     remedy: str = ""
     progressed_for: timedelta = timedelta(0)
     batches: int = 0

@@ -335,3 +335,24 @@ class OpenUpgrade:
         if self.stage in _DOWN:
             return _WHILE_DOWN
         return _USUAL + (self.soaks_for if self.stage is Stage.LAUNCHED else timedelta(0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RehearsedRun(Record):
+    """
+    The digest of a rehearsal that the preflight of a DAG run has made.
+
+    The rehearsal itself travels by XCom, which other users may edit. The task that judges it believes only
+    a rehearsal with this digest.
+
+    :param key: The run of the DAG.
+    :param digest: SHA-256 of the rehearsal as a record.
+    """
+
+    KIND: ClassVar[str] = "rehearsed_run"
+
+    number: int
+    key: str
+    digest: str
+    by: str
+    at: datetime

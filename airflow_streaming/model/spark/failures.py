@@ -53,6 +53,10 @@ _BAD_FILE: Final = re.compile(r"[Ee]ncountered error while reading file (\S{1,50
 _BAD_VALUE: Final = re.compile(
     r"The value '(.{1,200}?)' of the type \"?([A-Z ]{1,30})\"? cannot be cast to \"?([A-Z ]{1,30})"
 )
+_BAD_NUMBER: Final = re.compile(
+    r"ValueError: (?:invalid literal for int\(\) with base \d{1,2}|could not convert string to float): "
+    r"'([^'\n]{1,200})'"
+)
 _BAD_RECORD: Final = re.compile(r"detected in record parsing: \[(.{1,300}?)\]\.?(?=\s|$)")
 _BAD_COLUMN: Final = re.compile(r"at \[Source: [^\n]{0,200}?line: (\d{1,9}), column: (\d{1,9})\]")
 _MOST_READ: Final = 64_000
@@ -278,6 +282,13 @@ def _last(signs: list[Sign], text: str) -> Diagnosis | None:
     return Diagnosis(
         kind=best.kind, evidence=evidence.strip("[]: "), remedy=best.remedy or best.kind.remedy
     )
+
+
+def bad_value(error: str) -> str | None:
+    """Return the value that an error of a cast, or of Python's numbers, names; ``None`` without one."""
+    text = error[:_MOST_READ]
+    found = _BAD_VALUE.search(text) or _BAD_NUMBER.search(text)
+    return None if found is None else found[1]
 
 
 def bad_input(error: str) -> str:

@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 
     from airflow_streaming.home.home import StreamHome
 
+_REST: Final = 20
+"""The list of streams rests this many times as long as its query took."""
+_LONGEST_REST: Final = 60.0
+"""Seconds after which a new stream is shown in any case."""
 _recent: Final[deque[Store]] = deque(maxlen=16)
 """Stores that pages have used last; opening one of an object store anew takes half a second."""
 SENSORS: Final = (
@@ -106,14 +110,15 @@ def kept_by(dag_id: str, run_id: str, task_id: str, map_index: int) -> Kept | No
         if instance is None:
             return None
         rendered = RenderedTaskInstanceFields.get_templated_fields(instance, session=session) or {}
-        return _kept(instance, rendered, session)
+        return _kept(instance, rendered, session.get(DagModel, instance.dag_id), session)
 
 
-def _kept(instance: TaskInstance, rendered: dict[str, Any], session: Session) -> Kept | None:
+def _kept(
+    instance: TaskInstance, rendered: dict[str, Any], dag: DagModel | None, session: Session
+) -> Kept | None:
     home, stream = _text(rendered.get("stream_home")), _text(rendered.get("stream_name"))
     if home is None or stream is None:
         return None
-    dag = session.get(DagModel, instance.dag_id)
     return Kept(
         home=home,
         home_conn_id=_text(rendered.get("home_conn_id")),
@@ -131,7 +136,9 @@ def _kept(instance: TaskInstance, rendered: dict[str, Any], session: Session) ->
     )
 
 
-def _external(instance: TaskInstance, rendered: dict[str, Any], session: Session) -> Kept | None:
+def _external(
+    instance: TaskInstance, rendered: dict[str, Any], dag: DagModel | None, session: Session
+) -> Kept | None:
     checkpoint = _text(rendered.get("checkpoint"))
     if checkpoint is None:
         return None
@@ -140,7 +147,7 @@ def _external(instance: TaskInstance, rendered: dict[str, Any], session: Session
         home_conn_id=_text(rendered.get("conn_id")),
         stream=external_name(checkpoint),
         written=_written(instance, "checkpoint", session),
-        dag=_actor(instance.dag_id, session.get(DagModel, instance.dag_id), session),
+        dag=_actor(instance.dag_id, dag, session),
         run_id=instance.run_id,
         task_id=instance.task_id,
         map_index=instance.map_index,
@@ -171,6 +178,11 @@ def all_kept(session: Session) -> list[Kept]:
         .subquery()
     )
     fields = RenderedTaskInstanceFields
+    # One query, and not one for each stream.
+    found_dags = session.scalars(
+        select(DagModel).where(DagModel.dag_id.in_(select(newest.c.dag_id)))
+    )
+    dags = {dag.dag_id: dag for dag in found_dags}
     rows = session.execute(
         select(TaskInstance, fields.rendered_fields)
         .join(
@@ -189,7 +201,9 @@ def all_kept(session: Session) -> list[Kept]:
         )
     )
     found = (
-        (_kept if instance.operator in KEEPS else _external)(instance, rendered or {}, session)
+        (_kept if instance.operator in KEEPS else _external)(
+            instance, rendered or {}, dags.get(instance.dag_id), session
+        )
         for instance, rendered in rows
     )
     by_stream = {(one.dag.dag_id, one.stream): one for one in found if one is not None}
@@ -200,14 +214,15 @@ class Keepers:
     """
     What all keep-alive tasks keep, asked of Airflow's database every few seconds at most.
 
-    :param every: Seconds for which an answer is good enough.
+    :param every: Seconds for which an answer is good enough; longer where the answer takes long, so
+        that it takes at most a twentieth of a core.
     """
 
     def __init__(self, every: float = 10.0) -> None:
         self._every = every
         self._lock = threading.Lock()
         self._found: list[Kept] = []
-        self._asked = float("-inf")
+        self._next = float("-inf")
 
     def of(self, dag_ids: Collection[str]) -> list[Kept]:
         """Return what the tasks of some dags keep."""
@@ -216,10 +231,12 @@ class Keepers:
     def all(self) -> list[Kept]:
         """Return what every task keeps."""
         with self._lock:
-            if time.monotonic() - self._asked >= self._every:
+            begun = time.monotonic()
+            if begun >= self._next:
                 with create_session() as session:
                     self._found = all_kept(session)
-                self._asked = time.monotonic()
+                now = time.monotonic()
+                self._next = now + min(max(self._every, _REST * (now - begun)), _LONGEST_REST)
             return self._found
 
 
@@ -239,7 +256,8 @@ def dags_of(stream: str, dag_ids: Collection[str]) -> dict[str, str]:
 
 _known_written: Final[dict[tuple[str, str, str], str | None]] = {}
 """What dag versions have, by version, task and field; a version never changes."""
-_MOST_KNOWN: Final = 20_000
+_MOST_KNOWN: Final = 200_000
+"""Four fields of each task that keeps a stream, of a few versions of 10,000 dags."""
 
 
 def _written(instance: TaskInstance, field: str, session: Session) -> str | None:

@@ -666,7 +666,7 @@ class TestAStreamOfAHome:
         sink = SinkPlan(sink="file", format="parquet", target=str(output.root))
         plan = QueryPlan(query="counts", spark="4.3.0", output_mode="append", sink=sink)
         place = Layout("orders").place(QueryPlan, epoch=1, query="counts")
-        stream.store.create(place, plan.to_bytes())
+        stream.store.create(place, plan.to_bytes("orders"))
         for batch in range(9):
             output.write(batch)
         restore = ("restore", store, taken["backup_id"], "--stream", "orders", *of_home)
