@@ -164,10 +164,9 @@ def _check_copy(home: StreamHome, *, again: bool) -> None:
     decision, deployment = home.restart_decision(epoch.number), home.newest_deployment()
     number = deployment.number if deployment is not None else None
     if decision is not None and fails_alike(decision, epoch.deployment, number):
-        reason = closed(decision.reason)
         raise SameCopyRefused(
             f"Deployment {number} of stream {home.name!r} failed in this way; the same copy would "
-            f"start: {reason} {remedy_of(decision, home.name, after=reason)}"
+            f"start: {closed(decision.reason)} {remedy_of(decision, home.name)}"
         )
 
 

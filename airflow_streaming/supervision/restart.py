@@ -187,15 +187,11 @@ def fails_alike(decision: RestartDecision | None, failed: int, deployment: int |
     return decision is not None and decision.failure_kind.is_in_copy and failed == deployment
 
 
-def remedy_of(decision: RestartDecision, stream: str, *, after: str = "") -> str:
-    """
-    Return what a user should do about a stream that was given up, and the act that brings it back.
-
-    :param after: Text that precedes the result. A remedy that it contains is not repeated.
-    """
+def remedy_of(decision: RestartDecision, stream: str) -> str:
+    """Return what a user should do about a stream that was given up, and the act that brings it back."""
     remedy = decision.remedy or decision.failure_kind.remedy
-    act = (_APPLY if decision.failure_kind.is_in_copy else _START).format(stream=stream)
-    return act if remedy in after else f"{remedy} {act}"
+    act = _APPLY if decision.failure_kind.is_in_copy else _START
+    return f"{remedy} {act.format(stream=stream)}"
 
 
 def failure_of(seen: Observation, verdict: Verdict, stop: StopRequest | None = None) -> Failure:

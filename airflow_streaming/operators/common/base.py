@@ -66,7 +66,7 @@ def gave_up(stream: str, decision: RestartDecision) -> AirflowFailException:
     """Return the error of a task whose stream is down and not started again."""
     cause = StreamFailed(
         f"Stream {stream!r} is down and stays down: {decision.reason} The circuit is open. "
-        f"{remedy_of(decision, stream, after=decision.reason)}"
+        f"{remedy_of(decision, stream)}"
     )
     error = AirflowFailException(str(cause))
     error.__cause__ = cause

@@ -15,7 +15,6 @@ from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.records.control import CircuitState, DesiredState
 from airflow_streaming.model.records.policy import RestartAction
 from airflow_streaming.model.spark.failure_signs import FailureKind
-from airflow_streaming.operators.common.base import gave_up as task_error
 from airflow_streaming.operators.switch import StartStreamOperator
 from airflow_streaming.plugins.acts import _ACTS
 from airflow_streaming.plugins.views import StreamWatch, now_utc
@@ -58,28 +57,6 @@ def test_a_kind_that_lies_in_the_copy_is_refused(world: World, kind: FailureKind
     else:
         streams.start(world.home, by="ada", reason="try")
     assert not is_open(world.home)
-
-
-def test_a_remedy_that_ends_the_reason_is_not_repeated(world: World) -> None:
-    kind = FailureKind.CONFIGURATION
-    world.home.create_deployment(make_deployment(), b"print('a stream')\n")
-    world.home.create_epoch(make_epoch())
-    decision = make_decision(
-        action=RestartAction.GIVE_UP,
-        next_attempt_at=None,
-        failure_kind=kind,
-        reason=f"The script failed: no column 'amont'. {kind.remedy} A restart would fail the same way.",
-    )
-    world.home.record_restart_decision(decision)
-    world.home.declare_dead(make_death())
-    world.home.open_circuit(epoch=1, by="policy", reason="It fails.", now=NOON)
-
-    with pytest.raises(SameCopyRefused) as refused:
-        streams.start(world.home, by="ada", reason="try")
-
-    for text in (str(refused.value), str(task_error("orders", decision))):
-        assert text.count(kind.remedy) == 1
-        assert "restart=True" in text
 
 
 def test_another_copy_starts(world: World) -> None:
