@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -137,8 +138,17 @@ def workers_for(items: int, processors: int) -> int:
 
 def in_processes(act: Callable[[One], Other], items: Sequence[One], workers: int) -> list[Other]:
     """Return the result of an act for each item, in order; forked processes call it."""
-    with _forked(act), multiprocessing.get_context("fork").Pool(workers) as pool:
-        return pool.map(_act, items, chunksize=_CHUNK)
+    with _forked(act):
+        pool = multiprocessing.get_context("fork").Pool(workers, _obey_pool)
+        try:
+            return pool.map(_act, items, chunksize=_CHUNK)
+        except KeyboardInterrupt:
+            pool.terminate()
+            raise
+        finally:
+            # They end by themselves: SIGTERM may reach one that has the command's handler still.
+            pool.close()
+            pool.join()
 
 
 @contextmanager
@@ -149,6 +159,12 @@ def _forked(act: Callable[[Any], Any]) -> Iterator[None]:
         yield
     finally:
         _acts.pop()
+
+
+def _obey_pool() -> None:
+    # The pool ends its processes by SIGTERM, which the command answers with an error. Ctrl-C reaches all.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _act(one: Any) -> Any:

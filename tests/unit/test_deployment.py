@@ -53,7 +53,7 @@ def test_a_local_executor_has_one_of_everything() -> None:
     ("profile", "database"),
     [
         (LOCAL, "postgresql+psycopg2://airflow@127.0.0.1:5001/airflow"),
-        (MARIADB, "mysql+pymysql://airflow:airflow@127.0.0.1:5001/airflow?charset=utf8mb4"),
+        (MARIADB, "mysql+mysqldb://airflow:airflow@127.0.0.1:5001/airflow?charset=utf8mb4"),
     ],
 )
 def test_the_database_and_the_executor_are_settings(profile: Profile, database: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -116,6 +117,21 @@ def test_processes_return_results_in_order_and_errors_as_they_are() -> None:
     assert os.getpid() not in {process for _, process in found}
     with pytest.raises(RecordError, match="Damaged"):
         in_processes(act, [1_000], 2)
+
+
+def test_processes_end_without_a_word_where_the_command_handles_signals(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    def interrupt(number: int, _: object) -> None:
+        raise KeyboardInterrupt(number)
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        in_processes(str, range(200), 2)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.parametrize(
