@@ -310,7 +310,7 @@ class Boards:
                 return self.external(kept).row(now_utc())
             return self.lane(kept).view().row(now_utc())
         except HomeNotAllowed as err:
-            return unreadable(kept.stream, str(err), level="busy")
+            return unreadable(kept.stream, str(err), level=Level.WARN.value)
         except StreamRemoved as err:
             row = unreadable(kept.stream, str(err), level=Level.OFF.value)
             return {**row, "state": REMOVED, "rank": Level.OFF.rank}

@@ -42,7 +42,7 @@ from airflow_streaming.supervision.epoch_figures import Figures
 from airflow_streaming.supervision.rules import sentences
 from airflow_streaming.supervision.standby import summary
 from airflow_streaming.supervision.standby_observer import view_standby
-from airflow_streaming.supervision.stream_status import StreamStatus
+from airflow_streaming.supervision.stream_status import Level, StreamStatus
 
 SELDOM: Final = 45.0
 """Seconds between two looks at what changes rarely: backups, events, sparklines."""
@@ -378,7 +378,7 @@ def unreadable(kept_stream: str, reason: str, *, level: str = "bad") -> dict[str
         "lane": kept_stream,
         "state": "unreadable",
         "level": level,
-        "rank": 1,
+        "rank": Level(level).rank,
         "reason": quoted(reason, 600),
         "remedy": "",
         "since": None,

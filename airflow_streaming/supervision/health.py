@@ -456,7 +456,8 @@ def _failed_queries(status: Status) -> list[Finding]:
 
 def _well(status: Status) -> Verdict:
     active = [query for query in status.queries if query.active]
-    waiting = all(not q.processing and not q.data_available for q in active)
+    # A continuous query reads all the time, and its status says neither.
+    waiting = not any(q.processing or q.data_available or q.is_continuous for q in active)
     batches = sum(query.batches for query in status.queries if not query.is_continuous)
     # A query that waits since its start has shown as much as it can.
     progressed_for = status.progressed_for or max(timedelta(0), status.at - status.started_at)

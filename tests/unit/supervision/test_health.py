@@ -276,7 +276,9 @@ def test_a_driver_at_the_barrier_is_told_from_one_that_has_not_come_to_a_batch()
 def test_a_continuous_query_is_judged_by_its_epochs(
     query: dict[str, Any], status: dict[str, Any], state: VerdictState, reason: str
 ) -> None:
-    one = a_query(progress=None, epoch_interval_s=300.0, **query)
+    # Spark reports no trigger run and no data of such a query.
+    idle = {"processing": False, "data_available": False}
+    one = a_query(progress=None, epoch_interval_s=300.0, **idle, **query)
 
     verdict = judge(
         observed(RUNNING, status=a_status(queries=(one,), **status)),
