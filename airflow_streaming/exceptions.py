@@ -74,6 +74,10 @@ class RecordError(StreamingError, ValueError):
     """A record is malformed, too large, or of a version this release does not know."""
 
 
+class RecordFormatError(RecordError):
+    """A record was written by another version of the package, whose records differ from this one's."""
+
+
 class HomeError(StreamingError):
     """The home cannot be used."""
 

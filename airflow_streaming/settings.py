@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.names import check_folder_name, numbered
@@ -87,7 +88,8 @@ def read_settings() -> Settings:
     """
     Read the settings.
 
-    :raises SpecError: ``runtimes`` is not a JSON object, or a number is out of its bounds.
+    :raises SpecError: ``runtimes`` is not a JSON object, another list is JSON, or a number is out of its
+        bounds.
     """
     from airflow.sdk.configuration import conf  # not at dag parse
 
@@ -102,13 +104,12 @@ def read_settings() -> Settings:
         )
     folder = conf.get("streaming", "driver_folder", fallback="")
     airflow_home = os.environ.get("AIRFLOW_HOME", "~/airflow")
-    endpoints = conf.get("streaming", "metrics_endpoints", fallback="") or ""
     return Settings(
         runtimes=runtimes,
-        metrics_endpoints=tuple(endpoints.replace(",", " ").split()),
-        homes=_listed(conf.get("streaming", "homes", fallback="")),
-        ui_hosts=_listed(conf.get("streaming", "ui_hosts", fallback="")),
-        clusters=tuple((conf.get("streaming", "clusters", fallback="") or "").split()),
+        metrics_endpoints=_listed("metrics_endpoints", conf.get, ", "),
+        homes=_listed("homes", conf.get),
+        ui_hosts=_listed("ui_hosts", conf.get),
+        clusters=_listed("clusters", conf.get, " "),
         driver_folder=Path(folder or Path(airflow_home).expanduser() / "streams"),
         driver_log_mb=int(_number("driver_log_mb", conf.get, 100, least=2, most=100_000)),
         page_deadline=_number("page_deadline", conf.get, 4.0, least=0.5, most=30.0),
@@ -116,9 +117,21 @@ def read_settings() -> Settings:
     )
 
 
-def _listed(text: str | None) -> tuple[str, ...]:
-    entries = (entry.strip() for entry in (text or "").split(","))
-    return tuple(entry for entry in entries if entry)
+def _listed(option: str, get: Callable[..., Any], separators: str = ",") -> tuple[str, ...]:
+    text = str(get("streaming", option, fallback="") or "").strip()
+    if _JSON_OR_QUOTED.match(text):
+        raise SpecError(
+            f"[streaming] {option} is {text!r:.200}; it is a plain list, not JSON and without quotes. "
+            f"Write the entries with {_SEPARATED[separators]} between them."
+        )
+    for separator in separators:
+        text = text.replace(separator, "\n")
+    return tuple(entry.strip() for entry in text.split("\n") if entry.strip())
+
+
+_JSON_OR_QUOTED: Final = re.compile(r"""[{"']|\[\s*["'\]]""")
+"""The beginning of a JSON list or object, or of a quoted entry; no URI, host or network begins so."""
+_SEPARATED: Final = {",": "commas", ", ": "commas or spaces", " ": "spaces"}
 
 
 def _number(

@@ -19,12 +19,12 @@ from typing import Final
 
 from airflow_streaming.driver.errors import logger
 from airflow_streaming.driver.monitoring.spark_query import QueryError
-from airflow_streaming.exceptions import AlreadyExists, CheckpointMismatch, StreamingError
+from airflow_streaming.exceptions import AlreadyExists, CheckpointMismatch, StreamingError, closed
 from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.epoch import Epoch, Exit, Outcome
 from airflow_streaming.model.spark.failure_signs import Diagnosis, FailureKind
-from airflow_streaming.model.spark.failures import MAX_TEXT, diagnose, presentable, signature
+from airflow_streaming.model.spark.failures import diagnose, presentable, signature
 from airflow_streaming.model.storage import Store
 
 FAILURE_GRACE: Final = 30.0
@@ -107,7 +107,8 @@ class ExitRecordWriter:
             if self.said is not None:
                 return
             self.said = exit
-            logger.info("Driver of epoch %d ends: %s. %s", exit.epoch, exit.outcome, exit.reason)
+            told = f"{closed(exit.reason)} {exit.remedy}".rstrip()
+            logger.info("Driver of epoch %d ends: %s. %s", exit.epoch, exit.outcome, told)
             self._write(exit)
 
     def _write(self, exit: Exit) -> None:
@@ -328,8 +329,6 @@ def _diagnosis(error: QueryError) -> Diagnosis:
 def _diagnosed(
     end: RunEnd, error: QueryError, told: str, found: Diagnosis, *, query: str | None
 ) -> Exit:
-    if found.kind.needs_a_person:
-        told = f"{told[: MAX_TEXT - len(found.remedy) - 2]} {found.remedy}"
     return Exit(
         epoch=end.epoch,
         outcome=Outcome.FAILED,

@@ -157,6 +157,11 @@ RULES: Final[Mapping[str, str]] = MappingProxyType(
 )
 """Every rule of a rehearsal, in a sentence. The source of each is the rehearsal itself."""
 _EVIDENCE: Final = "the rehearsal"
+_LONGER: Final = (
+    "Set a longer time limit in the DAG file: UpgradeOptions(rehearsal=RehearsalOptions(batches=1, "
+    "time_limit=timedelta(minutes=30))), or rehearse with 'airflow-streaming rehearse --seconds 1800'. "
+    "The upgrade form has no such field, and a rehearsal of 0 batches ends after 3 minutes."
+)
 
 
 def findings_of(
@@ -209,9 +214,7 @@ def _of_spark(
             severity=GateDecision.UNKNOWN if is_late else GateDecision.NOT_ALLOWED,
             message=presentable(failure),
             evidence=_EVIDENCE,
-            remedy="Rehearse with a longer time limit."
-            if is_late
-            else "Check the error; raise the memory if it ran out.",
+            remedy=_LONGER if is_late else "Check the error; raise the memory if it ran out.",
         )
 
 
@@ -330,7 +333,7 @@ def _nothing_run(query: RehearsedQuery, shown: str) -> GateFinding:
             GateDecision.UNKNOWN,
             query,
             f"{shown} committed no batch within the time limit.",
-            "Rehearse with more time or smaller batches.",
+            f"{_LONGER} Smaller batches help, too.",
         )
     return _finding(
         "rehearsal.no_batch",

@@ -12,11 +12,16 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final, Self, TypeVar, cast
 
-from airflow_streaming.exceptions import AlreadyExists, HomeUnavailable, RecordError
+from airflow_streaming.exceptions import (
+    AlreadyExists,
+    HomeUnavailable,
+    RecordError,
+    RecordFormatError,
+)
 from airflow_streaming.model.names import Layout, is_absurd, number_of, place_fields
 from airflow_streaming.model.storage import Store
 from airflow_streaming.model.uris import join
-from airflow_streaming.model.wire import Record
+from airflow_streaming.model.wire import Record, check_names_stream
 
 log: Final = logging.getLogger(__name__)
 R = TypeVar("R", bound=Record)
@@ -61,9 +66,10 @@ class StreamFolder:
     def _parsed(self, cls: type[R], path: str, data: bytes, **fields: int | str) -> R:
         try:
             record, stream = _record(cls, data)
+            check_names_stream(stream)
         except RecordError as err:
-            raise RecordError(
-                f"{self._shown(path)} cannot be read: {err}{self._what_to_do(cls)}"
+            raise type(err)(
+                f"{self._shown(path)} cannot be read: {err}{self._what_to_do(cls, err)}"
             ) from err
         try:
             self._layout.check(record, stream, **fields)
@@ -173,8 +179,8 @@ class StreamFolder:
     def _shown(self, path: str) -> str:
         return join(self.store.uri, path)
 
-    def _what_to_do(self, cls: type[Record]) -> str:
-        if cls.KIND not in _KEPT:
+    def _what_to_do(self, cls: type[Record], err: RecordError) -> str:
+        if cls.KIND not in _KEPT or isinstance(err, RecordFormatError):
             return ""
         return f" Stream {self.name!r} cannot continue without it: restore the original file."
 

@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Final, Self, TypeVar
 
-from airflow_streaming.exceptions import RecordError
+from airflow_streaming import __version__
+from airflow_streaming.exceptions import RecordError, RecordFormatError
 from airflow_streaming.model.codec import encode, reader_of, shown
 from airflow_streaming.model.texts import printable
 
@@ -26,6 +27,29 @@ STREAM: Final = "stream"
 """Key in the bytes of each record of a stream, whether or not its class has such a field."""
 _TEXTS: Final = ("reason", "message")
 """Fields that quote users, scripts and errors: no secret is written, and nothing unprintable is read."""
+
+
+def other_version(found: str) -> RecordFormatError:
+    """
+    Return the refusal of a record that another version of the package wrote.
+
+    :param found: The difference, with the running version.
+    """
+    return RecordFormatError(
+        f"Another version of airflow-streaming wrote the record: {found}. Run that version, or make a "
+        "new home with 'airflow-streaming init'. Leave the file in place."
+    )
+
+
+def check_names_stream(stream: object) -> None:
+    """
+    Check that the bytes of a stream's record name a stream, as every writer of this version does.
+
+    :param stream: The value of their field ``stream``.
+    :raises RecordFormatError: they have none.
+    """
+    if stream is None:
+        raise other_version(f"it has no field {STREAM!r}, which version {__version__} writes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,15 +73,16 @@ class Record:
         """
         Build the record from its JSON form.
 
-        :raises RecordError: wrong kind, unknown major version, or a field of the wrong type.
+        :raises RecordError: wrong kind, or a field of the wrong type.
+        :raises RecordFormatError: unknown major version.
         """
         if data.get("kind") != cls.KIND:
             raise RecordError(f"Expected a {cls.KIND!r} record, found {shown(data.get('kind'))}.")
         version = data.get("version")
         if type(version) is not int or version != cls.VERSION:
-            raise RecordError(
-                f"This release reads version {cls.VERSION} of {cls.KIND!r} records, found "
-                f"{shown(version)}. Upgrade airflow-streaming where the record is read."
+            raise other_version(
+                f"version {__version__} reads version {cls.VERSION} of "
+                f"{cls.KIND!r} records, found {shown(version)}"
             )
         decoded: Self = reader_of(cls)(_with_texts(data, printable), cls.KIND)
         return decoded

@@ -326,18 +326,18 @@ class StreamActions:
                     chance=self._chance(),
                 )
             )
-            self.tell(
-                EventKind.RESTART_DECIDED,
-                decision.reason,
-                epoch=decision.epoch,
-                failures_in_a_row=str(decision.consecutive_failures),
-            )
+            if decision.action is RestartAction.RESTART:
+                self._tell_decision(EventKind.RESTART_DECIDED, decision)
         if decision.action is RestartAction.GIVE_UP:
             self._home.open_circuit(
                 epoch=decision.epoch, by=self._by, reason=decision.reason, now=self._now()
             )
-            self.tell(EventKind.CIRCUIT_OPENED, decision.reason, epoch=decision.epoch)
+            self._tell_decision(EventKind.CIRCUIT_OPENED, decision)
         return decision
+
+    def _tell_decision(self, event: EventKind, decision: RestartDecision) -> None:
+        failures = str(decision.consecutive_failures)
+        self.tell(event, decision.reason, epoch=decision.epoch, failures_in_a_row=failures)
 
     def _progress_since(self, earlier: Sequence[RestartDecision], epoch: int) -> list[Status]:
         if not earlier:

@@ -258,8 +258,15 @@ def _without_driver(s: StreamStatus, verdict: Verdict | None) -> StreamStanding:
         level=level_of(verdict.state),
         reason=verdict.reason,
         since=verdict.since,
-        remedy=_remedy(s.incidents, verdict),
+        remedy=_remedy(s.incidents, verdict) or _remedy_of_exit(s.seen),
     )
+
+
+def _remedy_of_exit(seen: Observation | None) -> str:
+    exit = None if seen is None else seen.exit
+    if exit is None or exit.failure_kind is None or not exit.failure_kind.needs_a_person:
+        return ""
+    return exit.remedy
 
 
 def _off(reason: str, since: datetime | None = None) -> StreamStanding:

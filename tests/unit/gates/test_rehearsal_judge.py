@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
@@ -21,6 +21,7 @@ from airflow_streaming.model.jobs.rehearsal import (
 )
 from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.model.spark.plan import Column, QueryPlan, SinkPlan
+from airflow_streaming.options import RehearsalOptions
 from airflow_streaming.reports.markdown import markdown
 from airflow_streaming.reports.rehearsal import rehearsal_report
 
@@ -432,3 +433,10 @@ def test_the_schema_error_of_a_join_names_the_measured_way_out() -> None:
 def test_a_page_of_a_rehearsal_holds_no_bytes_that_steer_a_terminal() -> None:
     page = shown(judged(SPARK, seen(Seen.FAILED, text="a\x1b[31mb"), END))
     assert "\x1b" not in page
+
+
+def test_a_rehearsal_out_of_time_names_the_place_of_its_limit() -> None:
+    found = judged(SPARK, STARTED, seen(Seen.ENDED, ending=Ending.OUT_OF_TIME), END)
+
+    assert "RehearsalOptions(" in found.findings[0].remedy
+    assert "time_limit" in {field.name for field in fields(RehearsalOptions)}

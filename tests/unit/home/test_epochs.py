@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -9,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.exceptions import AlreadyExists, RecordError
+from airflow_streaming import __version__
+from airflow_streaming.exceptions import AlreadyExists, RecordError, RecordFormatError
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.storage import LocalStore
 from airflow_streaming.model.wire import Record
@@ -190,13 +192,13 @@ class TestRecordsOfAnEpoch:
 
         assert read(stream, 1) == record
 
-    def test_one_of_a_newer_format_asks_for_an_upgrade(
+    def test_one_of_a_newer_format_names_the_running_version(
         self, stream: StreamHome, name: str, record: Record, read: Read
     ) -> None:
         text = record.to_bytes("orders").replace(b'"version": 1', b'"version": 2')
         stream.store.create(f"orders/epochs/000001/{name}", text)
 
-        with pytest.raises(RecordError, match=rf"{name} .*Upgrade airflow-streaming"):
+        with pytest.raises(RecordFormatError, match=rf"{name} .*version {re.escape(__version__)} "):
             read(stream, 1)
 
     def test_one_of_another_epoch_is_refused(
@@ -206,6 +208,17 @@ class TestRecordsOfAnEpoch:
 
         with pytest.raises(RecordError, match=rf"000002/{name} is not what its name says"):
             read(stream, 2)
+
+
+def test_a_record_that_names_no_stream_is_another_versions_and_stays_in_the_home(
+    stream: StreamHome,
+) -> None:
+    stream.store.create("orders/epochs/000001/launch.json", make_launch().to_bytes())
+
+    with pytest.raises(RecordFormatError, match=r"launch\.json .*no field 'stream'") as refusal:
+        stream.launch(1)
+    assert f"version {__version__} " in str(refusal.value)
+    assert "Move" not in str(refusal.value)
 
 
 def test_earlier_decisions_are_those_before_the_epoch(stream: StreamHome) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_streaming.model.records.control import EventKind
 from airflow_streaming.model.records.epoch import Outcome
@@ -38,3 +39,24 @@ def test_a_driver_that_a_user_stopped_counts_by_its_progress(
     assert decision.consecutive_failures == count
     told = [e for e in world.home.events() if e.event is EventKind.RESTART_DECIDED]
     assert told[-1].facts["failures_in_a_row"] == str(count)
+
+
+@pytest.mark.parametrize(
+    ("retryable", "event"),
+    [(True, EventKind.RESTART_DECIDED), (False, EventKind.CIRCUIT_OPENED)],
+)
+def test_a_failure_leaves_one_event_of_its_decision(
+    world: World, retryable: bool, event: EventKind
+) -> None:
+    trigger = world.run()
+    world.last_words(Outcome.FAILED, retryable=retryable)
+    if retryable:
+        world.wake(trigger)
+    else:
+        with pytest.raises(AirflowFailException):
+            world.wake(trigger)
+
+    decided = {EventKind.RESTART_DECIDED, EventKind.CIRCUIT_OPENED}
+    told = [one for one in world.home.events() if one.event in decided]
+    assert [one.event for one in told] == [event]
+    assert told[0].facts["failures_in_a_row"] == "1"
