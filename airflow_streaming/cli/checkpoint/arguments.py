@@ -18,6 +18,7 @@ from airflow_streaming.cli.common import (
     count,
     place,
 )
+from airflow_streaming.exceptions import SpecError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
     from airflow_streaming.home.home import StreamHome
 
 Kinds: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
-_OF_A_HOME: Final = frozenset({"backup", "restore", "undo", "abandon", "repair"})
+_OF_A_STORE: Final = frozenset({"list", "verify", "restore", "retain", "delete"})
+"""Verbs that read a backup store: the STORE that is given, or for a stream that of its home."""
+_OF_A_HOME: Final = _OF_A_STORE | {"backup", "undo", "abandon", "repair"}
 _CODES: Final = "Exit codes: 0 done, 1 a problem or a refusal, 2 wrong use."
 _EPILOGS: Final = {
     "inspect": "Examples:\n  airflow-streaming checkpoint inspect s3a://lake/checkpoints/orders\n\n"
@@ -117,13 +120,14 @@ def _backup(kinds: Kinds) -> None:
 
 def _list(kinds: Kinds) -> None:
     verb = _verb(kinds, "list", "List the backups of a store, oldest first")
-    verb.add_argument("store", type=place, metavar="STORE", help="backup store")
+    _add_store(verb)
     verb.add_argument("--stream", metavar="NAME", help="only the backups of this stream")
 
 
 def _verify(kinds: Kinds) -> None:
     verb = _verb(kinds, "verify", "Verify a backup")
     _add_backup(verb)
+    _add_stream(verb)
     verb.add_argument(
         "--level",
         choices=[str(level) for level in Level],
@@ -260,7 +264,7 @@ def _carry_over(kinds: Kinds) -> None:
 
 def _retain(kinds: Kinds) -> None:
     verb = _verb(kinds, "retain", "Remove the backups of a stream that no rule keeps")
-    verb.add_argument("store", type=place, metavar="STORE", help="backup store")
+    _add_store(verb)
     verb.add_argument("stream", metavar="STREAM", help="name of the stream in the store")
     for option, text in _RULES:
         verb.add_argument(option, type=count, metavar="N", help=text)
@@ -273,6 +277,7 @@ def _retain(kinds: Kinds) -> None:
 def _delete(kinds: Kinds) -> None:
     verb = _verb(kinds, "delete", "Delete one backup that nothing needs")
     _add_backup(verb)
+    _add_stream(verb)
     verb.add_argument(
         "--yes", action="store_true", help="delete it; without this, only tell whether it could be"
     )
@@ -288,9 +293,18 @@ _RULES: Final = (
 )
 
 
+def _add_store(verb: argparse.ArgumentParser) -> None:
+    text = "backup store (default: HOME/_backups, where a stream is named)"
+    verb.add_argument("store", type=place, nargs="?", metavar="STORE", help=text)
+
+
 def _add_backup(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument("store", type=place, metavar="STORE", help="backup store")
+    _add_store(verb)
     verb.add_argument("backup_id", metavar="BACKUP_ID", help="id as `checkpoint list` shows it")
+
+
+def _add_stream(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("--stream", metavar="NAME", help="stream of the backup")
 
 
 def _add_accept(verb: argparse.ArgumentParser, reasons: Collection[RefusalCode], what: str) -> None:
@@ -348,10 +362,21 @@ def run(arguments: Namespace, person: Person | None) -> int:
 
     :param person: Who acts; ``None`` for a verb that only looks.
     """
+    if arguments.verb in _OF_A_STORE:
+        arguments.store = arguments.store or _store_of_home(arguments)
     # A verb loads its own part: a small backup takes little longer than loading all of them would.
     module, act = _VERBS[arguments.verb]
     found = import_module(f"airflow_streaming.cli.checkpoint.{module}")
     return int(getattr(found, act)(arguments, person))
+
+
+def _store_of_home(arguments: Namespace) -> str:
+    if arguments.stream is None:
+        raise SpecError("Which backup store? Give STORE, or --stream NAME for that of the home.")
+    from airflow_streaming.checkpoints.backup.stream_backup import default_store
+    from airflow_streaming.cli.known_home import open_known
+
+    return default_store(open_known(arguments.home).store.uri)
 
 
 _VERBS: Final = {
@@ -375,6 +400,10 @@ _ON_A_STREAM: Final = {
 
 
 def run_on_stream(stream: StreamHome, arguments: Namespace, person: Person) -> int:
+    if arguments.verb in _OF_A_STORE and arguments.store is None:
+        from airflow_streaming.checkpoints.backup.stream_backup import default_store
+
+        arguments.store = default_store(stream.store.uri)
     module, act = _ON_A_STREAM[arguments.verb]
     found = import_module(f"airflow_streaming.cli.checkpoint.{module}")
     return int(getattr(found, act)(stream, arguments, person))

@@ -52,6 +52,13 @@ def check_stream(store: BackupStore, name: str) -> None:
         )
 
 
+def _store_with_stream(arguments: Namespace) -> BackupStore:
+    store = open_backup_store(arguments.store)
+    if arguments.stream is not None:
+        check_stream(store, arguments.stream)
+    return store
+
+
 def sink_logs(arguments: Namespace) -> dict[str, str] | None:
     """Return the log of each file sink that was named; ``None`` when none was."""
     if not arguments.sink:
@@ -148,9 +155,7 @@ def _with_sinks(sources: Sequence[Source], sinks: Mapping[str, str]) -> list[Sou
 
 def list_backups(arguments: Namespace, _: Person | None) -> int:
     """Print the backups of a store; a damaged backup or a failed verification is a problem."""
-    store = open_backup_store(arguments.store)
-    if arguments.stream is not None:
-        check_stream(store, arguments.stream)
+    store = _store_with_stream(arguments)
     listed = store.listed(arguments.stream)
     said = {(one.stream, one.id): store.verifications(one.id, one.stream) for one in listed}
     words = {name: last_word(of_it) for name, of_it in said.items()}
@@ -182,7 +187,7 @@ def verify_backup(arguments: Namespace, person: Person | None) -> int:
 
     level = Level(arguments.level)
     _check_used(arguments, level)
-    store = open_backup_store(arguments.store)
+    store = _store_with_stream(arguments)
     with progress() as told:
         found = verify(
             store,
@@ -245,8 +250,7 @@ def retain(arguments: Namespace, person: Person | None) -> int:
         weekly=arguments.weekly or 0,
         monthly=arguments.monthly or 0,
     )
-    store = open_backup_store(arguments.store)
-    check_stream(store, arguments.stream)
+    store = _store_with_stream(arguments)
     with progress() as told:
         done = apply_retention(
             store,
@@ -272,7 +276,7 @@ def delete(arguments: Namespace, person: Person | None) -> int:
     # Not at the top: the other verbs do without.
     from airflow_streaming.checkpoints.vault.deletion import delete_named
 
-    store = open_backup_store(arguments.store)
+    store = _store_with_stream(arguments)
     stream = delete_named(
         store,
         arguments.backup_id,

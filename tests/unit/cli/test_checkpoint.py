@@ -686,3 +686,51 @@ class TestAStreamOfAHome:
         code, told, _ = command(*restore, "--dry-run", "--json", "--sink", nowhere)
         assert code == 1
         assert "sink_unseen" in [one["code"] for one in told["refusals"]]
+
+
+@pytest.fixture
+def own_backup(
+    command: Command,
+    checkpoint: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> str:
+    monkeypatch.setenv("AIRFLOW_STREAMING_HOME", str(tmp_path / "home"))
+    assert main(["init", str(tmp_path / "home")]) == 0
+    capsys.readouterr()
+    store = tmp_path / "home" / "_backups"
+    code, told, _ = command("backup", checkpoint, "--store", store, "--name", "orders", "--json")
+    assert code == 0
+    return str(told["backup_id"])
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("list", "--stream", "orders"),
+        ("verify", "{id}", "--stream", "orders"),
+        ("delete", "{id}", "--stream", "orders"),
+        ("retain", "orders", "--keep-last", "1", "--dry-run"),
+    ],
+    ids=lambda one: one[0],
+)
+def test_a_named_stream_has_its_backups_in_the_store_of_the_home(
+    command: Command, own_backup: str, arguments: tuple[str, ...]
+) -> None:
+    code, told, _ = command(*(one.format(id=own_backup) for one in arguments), "--json")
+
+    assert code in (0, 1)
+    assert own_backup in json.dumps(told)
+
+
+@pytest.mark.parametrize(
+    "arguments", [("list",), ("verify", "x"), ("delete", "x"), ("restore", "x", "--to", "/new")]
+)
+def test_without_a_store_and_a_stream_the_store_is_asked_for(
+    command: Command, own_backup: str, arguments: tuple[str, ...]
+) -> None:
+    code, _, told = command(*arguments)
+
+    assert code == 2
+    assert "Which backup store?" in told
