@@ -51,9 +51,10 @@ from airflow_streaming.launch.port import ClusterApplication, Launcher, LaunchRe
 from airflow_streaming.launch.registry import open_launcher
 from airflow_streaming.launch.runtime import Runtime, resolve_runtime
 from airflow_streaming.model.jobs.drill import SCRATCH_OUTPUT
+from airflow_streaming.model.launchers import LOCAL, YARN
 from airflow_streaming.model.names import other_lane
 from airflow_streaming.model.records.deployment import Deployment
-from airflow_streaming.model.records.epoch import LOCAL, YARN, Epoch
+from airflow_streaming.model.records.epoch import Epoch
 from airflow_streaming.model.spark.conf import (
     LOG_BYTES,
     PY_FILES,
