@@ -20,7 +20,6 @@ from airflow_streaming.exceptions import CheckpointBusy, CheckpointError, SpecEr
 from airflow_streaming.gates.findings import GateDecision, GateFinding, GateReport, report_of
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.hooks.checkpoint import BackupStoreHook, CheckpointHook
-from airflow_streaming.hooks.home import spec_errors_are_final
 from airflow_streaming.model.names import color_of, other_lane
 from airflow_streaming.model.records.control import ChangeKind, ChangeOutcome, EventKind
 from airflow_streaming.model.records.deployment import (
@@ -34,6 +33,7 @@ from airflow_streaming.operators.common.base import Log, ProgressLogger
 from airflow_streaming.operators.common.gate import line_of
 from airflow_streaming.spec import StreamSpec
 from airflow_streaming.supervision.decide import Action, ReconcileInput
+from airflow_streaming.task_errors import spec_errors_are_final
 from airflow_streaming.triggers.stream import StreamTrigger
 
 if TYPE_CHECKING:
@@ -104,8 +104,9 @@ def _left_in_the_other_lane(streams: Home, home: StreamHome, proposed: Deploymen
     if same_place.fingerprint != left.fingerprint:
         return ""
     return (
-        f"It is what runs, or ran, in the {color_of(left.stream)} lane (deployment {left.number}), "
-        f"and the {color_of(home.name)} one is live: write what runs there into the dag."
+        f"The {color_of(left.stream)} lane runs, or ran, this spec (deployment "
+        f"{left.number}), and the {color_of(home.name)} lane is live: write the live lane's "
+        "spec into the DAG."
     )
 
 
@@ -139,8 +140,8 @@ def gates_on(hook: SparkStreamHook, current: Deployment) -> GateReport:
     """
     Return the report of the change gate and the version gate on the dag's proposal.
 
-    It never raises: a running stream must be watched whether or not its successor can be judged.
-    A gate that cannot be asked answers *unknown*.
+    It never raises: a running stream must be watched whether or not its successor can be judged. A
+    failed gate answers *unknown*.
     """
     try:
         return _ask(hook, current)
@@ -151,7 +152,7 @@ def gates_on(hook: SparkStreamHook, current: Deployment) -> GateReport:
                 GateFinding(
                     rule="gate.failed",
                     severity=GateDecision.UNKNOWN,
-                    message=f"The gates could not be asked: {err}",
+                    message=f"The gates failed to run: {err}",
                     remedy="Apply the proposal with restart=True, or as an upgrade.",
                 )
             ]
@@ -171,7 +172,7 @@ def _ask(hook: SparkStreamHook, current: Deployment) -> GateReport:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerFactory:
     """
-    What a task hands to its trigger; the fields are the task's own.
+    The arguments of a task's trigger; the fields are the task's own.
 
     :param rollover_after: Age of the dag run at which the task is woken to end; ``None`` for never.
     """
@@ -195,7 +196,7 @@ class TriggerFactory:
 
         :param situation: The last look. Another epoch resumes the task.
         :param lane: The lane that is kept alive.
-        :param unable_to: The step that could not be done, so that it alone is no reason to wake.
+        :param unable_to: The step that failed, so that this step alone does not wake the task.
         :param has_undelivered: Alerts wait for their delivery.
         """
         seen, rollover = situation.seen, self.rollover_after
@@ -235,10 +236,10 @@ class Deploying:
     """
     Applies the proposal of the dag, or logs the reason against it.
 
-    :param apply_allowed: Apply without being asked what the gates allow.
-    :param backs_up: Back the checkpoints up before the running deployment is replaced; when that
-        fails, it stays.
-    :param backup_store: URI of the store for it; ``<home>/_backups`` when not given.
+    :param apply_allowed: Apply changes that the gates allow without a request by a user.
+    :param backs_up: Back the checkpoints up before the running deployment is replaced; if that
+        fails, the deployment stays.
+    :param backup_store: URI of the store for it; ``<home>/_backups`` by default.
     """
 
     hook: SparkStreamHook
@@ -252,8 +253,9 @@ class Deploying:
         Apply the proposal if a user or the gates allow it, and log it otherwise.
 
         :param restart_asked: A user has started a run that applies it.
-        :param run_started_at: When the DAG run of that user began; a deployment that is newer stays.
-        :raises AirflowFailException: it cannot run, and nothing else runs or it was asked for.
+        :param run_started_at: When the DAG run of that user began; a newer deployment stays.
+        :raises AirflowFailException: it cannot run, and no other deployment runs or a user
+            requested it.
         """
         hook = self.hook
         with spec_errors_are_final():
