@@ -125,7 +125,7 @@ def dashboards() -> dict[str, dict[str, Any]]:
             [(f"time() - {m('batch_start_timestamp_seconds')}", who)],
             "s",
         ),
-        ("Restarts in 24 h", [(f"changes({m('query_info')}[24h])", who)]),
+        ("Driver starts in 24 h", [(f"changes({m('query_info')}[24h])", who)]),
         ("State memory", [(m("state_memory_bytes"), who)], "bytes"),
     ]
     stream = [

@@ -1,4 +1,4 @@
-"""``airflow-streaming doctor``, ``check`` and ``conf``: risks of a stream, an installation, and recommended settings."""
+"""``airflow-streaming doctor``, ``check`` and ``conf``: risks and settings."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def add_doctor_arguments(parser: ArgumentParser) -> None:
 
 
 def show_advice(home: Home, stream: StreamHome, *, cores: int | None, as_json: bool) -> int:
-    """Examine a stream and print what was found; a risk is a problem."""
+    """Examine a stream and print the findings; a risk is a problem."""
     found = examine(gather(home, stream, cores))
     answer(
         doctor_report(stream.name, found),
@@ -118,10 +118,11 @@ def _setting(text: str) -> tuple[str, str]:
 
 def show_conf(arguments: Namespace, stream: StreamHome | None) -> int:
     """
-    Print what Spark would get.
+    Print the configuration that Spark would get.
 
-    :param stream: The stream whose newest deployment's checkpoint is reused; ``None`` for a new one.
-    :raises SpecError: not a Spark version, one that is too old, or a value out of its range.
+    :param stream: The stream whose newest deployment's checkpoint is reused; ``None`` for a new
+        one.
+    :raises SpecError: an invalid or too old Spark version, or a value out of its range.
     """
     profile = production(cores=arguments.cores, state_store=StateStore(arguments.state_store))
     spark = _known(arguments.spark)
@@ -147,9 +148,9 @@ def show_conf(arguments: Namespace, stream: StreamHome | None) -> int:
 
 def _known(spark: str) -> str:
     """
-    Return the version whose profile is shown: the newest known one for a newer Spark.
+    Return the version whose profile is printed: the newest known one for a newer Spark.
 
-    :raises SpecError: not a version, or one that is too old.
+    :raises SpecError: an invalid version, or one that is too old.
     """
     # Not at the top: the doctor does without.
     from airflow_streaming.model.spark.releases import NEWEST, OLDEST
@@ -157,8 +158,8 @@ def _known(spark: str) -> str:
     minor = parse_spark_version(spark)[:2]
     if minor < OLDEST.version:
         raise SpecError(
-            f"Spark {spark} is older than {OLDEST.name}, the oldest that this release runs, "
-            f"so there is no profile for it. Give a version from there to {NEWEST.name}."
+            f"Spark {spark} is older than {OLDEST.name}, the oldest version that this release "
+            f"runs, so it has no profile. Give a version from {OLDEST.name} to {NEWEST.name}."
         )
     return spark if minor <= NEWEST.version else NEWEST.name
 

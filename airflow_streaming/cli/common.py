@@ -1,4 +1,4 @@
-"""What several commands share: exit codes, the acting user, and arguments with their types."""
+"""Shared by several commands: exit codes, the acting user, and arguments with their types."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ HOME_VARIABLE: Final = "AIRFLOW_STREAMING_HOME"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Person:
     """
-    Who acts, and why.
+    The acting user, and the reason.
 
-    :param says_why: The reason was given with the command.
+    :param says_why: The command gave the reason.
     """
 
     name: str
@@ -42,11 +42,11 @@ class Person:
 
 
 def person_of(arguments: argparse.Namespace) -> Person:
-    """Return who acts by the arguments of a command; one that only looks has none of them."""
+    """Return the acting user by a command's arguments; read-only commands have none of them."""
     given = getattr(arguments, "reason", None)
     return Person(
         name=getattr(arguments, "by", None) or _user(),
-        reason="No reason was given." if given is None else one_line(mask_secrets(given)),
+        reason="No reason given." if given is None else one_line(mask_secrets(given)),
         says_why=given is not None,
     )
 
@@ -89,10 +89,10 @@ def add_commands(
 
 def place(text: str) -> str:
     """
-    Return a URI in full, and a path as an absolute one: users work in a folder.
+    Return a full URI, and a path as an absolute one: users work in a folder.
 
-    What only looks like a URI, e.g. ``s3:/bucket``, is left for the code that opens it to refuse: a
-    folder called ``s3:`` would be made else. ``./s3:/bucket`` is that folder.
+    A text that only looks like a URI, e.g. ``s3:/bucket``, is left for the code that opens it to
+    refuse; otherwise a folder called ``s3:`` would be created. ``./s3:/bucket`` is that folder.
 
     :raises argparse.ArgumentTypeError: a relative path, and the current folder was removed.
     """
@@ -104,7 +104,7 @@ def place(text: str) -> str:
 
 def place_of(text: str) -> str:
     """
-    Return the same for what is no argument of its own.
+    Like ``place``, for a text from elsewhere than an argument.
 
     :raises SpecError: a relative path, and the current folder was removed.
     """
@@ -149,7 +149,7 @@ def number(
     """
     Return a type of arguments: a number between two bounds, both allowed.
 
-    :param unit: What it counts, for the message of a refusal.
+    :param unit: The unit, for the message of a refusal.
     """
     kind = f"{'a whole number' if is_whole else 'a number'}{f' of {unit}' if unit else ''}"
 
@@ -188,7 +188,7 @@ def moment(text: str) -> datetime:
 
 
 def add_home(parser: argparse.ArgumentParser, default: str | None = argparse.SUPPRESS) -> None:
-    """Add ``--home``; a command's own leaves alone what was given before the command."""
+    """Add ``--home``; the option after the command does not override one before it."""
     parser.add_argument(
         "--home",
         default=default,
@@ -214,7 +214,7 @@ def add_person(parser: argparse.ArgumentParser, *, must_say_why: bool = False) -
     who.add_argument(
         "--by", type=said, metavar="NAME", help="who acts (default: the user of this process)"
     )
-    why = "why; stands in the stream's timeline"
+    why = "reason, for the stream's timeline"
     who.add_argument(
         "--reason",
         type=said,
@@ -255,7 +255,7 @@ def add_repeated(
     text: str,
     kind: Callable[[str], Any] = str,
 ) -> None:
-    """Add an option that may be given several times; its value is a list, empty by default."""
+    """Add a repeatable option; its value is a list, empty by default."""
     container.add_argument(
         option, action="append", default=[], type=kind, metavar=metavar, help=text
     )

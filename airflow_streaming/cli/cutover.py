@@ -105,7 +105,7 @@ def why_there_is_none(lane: StreamHome) -> str:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutoverPage:
     """
-    The records of one cutover, as they are shown.
+    The records of one cutover for its page.
 
     :param terms: ``None`` when they cannot be read.
     :param live: Name of the live lane; empty when it is unknown.

@@ -1,8 +1,8 @@
 """
-The commands of ``airflow-streaming``: one row each, grouped as its help shows them.
+The commands of ``airflow-streaming``: one row each, grouped as its help prints them.
 
-A command learns its arguments when it is chosen. So a run loads what its own command needs and
-nothing of the others: that is half of what a short command takes.
+A command's arguments are defined when it is chosen. So a run loads only its own command, which
+saves half the time of a short command.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Command:
     """
     One command.
 
-    :param summary: What it does, as an order, without a period.
+    :param summary: Its action in the imperative, without a period.
     :param more: Sentences about it, such as its exit codes.
     :param examples: Lines to copy, without the program's name.
     """
@@ -110,7 +110,7 @@ class Command:
 
     @property
     def epilog(self) -> str:
-        """Return what stands below the arguments."""
+        """Return the text below the arguments."""
         shown = "\n".join(f"  airflow-streaming {one}" for one in self.examples)
         return "\n\n".join(filter(None, (f"Examples:\n{shown}" if shown else "", self.more)))
 
@@ -208,7 +208,7 @@ COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
             ),
             Command(
                 "start",
-                "Start a stream that is stopped or was given up",
+                "Start a stream that is stopped or whose circuit is open",
                 _of("streams", "add_start_arguments"),
                 "It records the desired state and closes an open circuit, with a whole restart budget: fix "
                 "the cause first. The stream's keep-alive task starts the driver.",
@@ -240,9 +240,9 @@ COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
                 "prune",
                 "Remove what of a stream is old and not needed",
                 _of("prune", "add_arguments"),
-                "Epochs, history, timeline and checkpoints of retired deployments that are older than "
-                "--keep-days. Outputs stay unless --outputs is given. Exit codes: 0 done, 1 something "
-                "was left undone, 2 wrong use.",
+                "Removes epochs, history, timeline and checkpoints of retired deployments "
+                "that are older than --keep-days. Outputs stay unless --outputs is given. "
+                "Exit codes: 0 done, 1 a removal failed, 2 wrong use.",
                 ("prune orders --dry-run", "prune orders --keep-days 30 --outputs"),
             ),
             Command(
@@ -260,7 +260,7 @@ COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
                 "reuse",
                 "Let a new stream have the name of a removed one",
                 _of("remove", "add_reuse_arguments"),
-                "Numbers of epochs and deployments continue from those of the removed stream.",
+                "Numbers of epochs and deployments continue after the removed stream's.",
                 ('reuse orders --reason "orders comes back"',),
             ),
             Command(
@@ -407,8 +407,8 @@ def _parsed(parser: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.Na
     given = list(argv)
     if "--" not in given or _command_of(given) not in OF_SCRIPTS:
         return parser.parse_args(given)
-    # argparse takes the script alone for its positional arguments when an option follows it, and
-    # then does not know what comes after "--".
+    # If an option follows the script, argparse takes only the script as positional and rejects the
+    # arguments after "--".
     cut = given.index("--")
     arguments = parser.parse_args(given[:cut])
     arguments.arguments = [*arguments.arguments, *given[cut + 1 :]]

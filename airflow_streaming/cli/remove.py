@@ -53,9 +53,9 @@ def add_reuse_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(home: Home, arguments: argparse.Namespace, person: Person, launcher: Launcher) -> int:
     """
-    Remove a stream, or show the paths that a removal would delete.
+    Remove a stream, or list the paths that a removal would delete.
 
-    :raises SpecError: no reason was given.
+    :raises SpecError: the reason is missing.
     :raises RemovalRefused: the stream cannot be removed now.
     """
     if not (person.says_why or arguments.dry_run):

@@ -6,6 +6,8 @@ It travels as a record, so that the task that rehearsed can hand it to the one t
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -116,6 +118,11 @@ class Rehearsed(Record):
     def report(self) -> GateReport:
         """Return the findings as a gate's report, to be shown with those of other gates."""
         return report_of(self.findings)
+
+    @property
+    def digest(self) -> str:
+        """Return the SHA-256 of its JSON form, which is the same after a journey through XCom."""
+        return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form, with the decision for readers that know no rules."""

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from airflow.sdk import Connection
 
 
-# Whatever opens homes in Airflow's processes also looks at drivers, with Airflow's connections.
+# All code that opens homes in Airflow's processes also looks at drivers, with Airflow's
+# connections.
 log_in_by(kubernetes_credentials)
 
 
@@ -41,15 +42,14 @@ class StreamHomeHook(BaseHook):
     finds them. A connection of type ``stream_home`` carries a key, a secret, an endpoint and a
     region; a connection of another type is left to the provider that owns the scheme.
 
-    :param home: Absolute path or URI of the home; without it, the one that the connection names in
-        its field ``home``.
+    :param home: Absolute path or URI of the home; by default the connection's field ``home``.
     :param home_conn_id: Connection with credentials for the home's store.
     :param looks_only: Open a place that need not be a home, and give up on a store that does not
         answer after a few seconds; for triggers and pages.
     :param has_seen_home: Open a place that need not be a home now, since the caller remembers its
         streams and judges by that whether the home has vanished.
     :param own_type_only: Refuse a connection of another type than ``stream_home``, whose provider
-        would be asked to connect; for pages.
+        would connect; for pages.
     """
 
     conn_name_attr = "home_conn_id"
@@ -77,9 +77,9 @@ class StreamHomeHook(BaseHook):
         """
         Open the home.
 
-        :raises SpecError: none is named, or the URI cannot be one.
-        :raises HomeNotAllowed: the connection is of another type, and only ours are to be used.
-        :raises HomeNotInitialized: the place is no home: not mounted, another, or new.
+        :raises SpecError: the URI is missing or invalid.
+        :raises HomeNotAllowed: the connection is of another type, and only ours may be used.
+        :raises HomeNotInitialized: the place is not a home: not mounted, another, or new.
         :raises HomeUnavailable: the home cannot be reached.
         """
         return self._connect(self._open)
@@ -214,11 +214,11 @@ def hadoop_options(home: str, connection: Connection, conf: Mapping[str, str]) -
     """
     Return the Spark configuration by which a driver reaches a home with the same connection.
 
-    The settings are those of the home's own bucket or account, so that a stream's sources may lie
-    elsewhere with other credentials. Without a key nothing names a provider of credentials: Hadoop asks
-    the environment and the role of the instance or pod, as fsspec does.
+    The settings apply only to the home's own bucket or account, so that a stream's sources may use
+    other credentials. Without a key no provider of credentials is set: Hadoop uses the environment
+    and the role of the instance or pod, as fsspec does.
 
-    :param conf: The stream's own; when it says how to log in to this kind of store, it counts.
+    :param conf: The stream's own; its login settings for this kind of store take precedence.
     :returns: Empty for a local home, and for a scheme whose credentials Spark has from elsewhere.
     """
     extra, place = connection.extra_dejson, urlsplit(to_hadoop(home))
@@ -232,7 +232,7 @@ def hadoop_options(home: str, connection: Connection, conf: Mapping[str, str]) -
                 "secret.key": password,
                 "endpoint": endpoint,
                 "endpoint.region": str(extra.get("region") or ""),
-                # What is no AWS has no host for each bucket.
+                # Other stores than AWS have no host for each bucket.
                 "path.style.access": "true" if endpoint else None,
                 "connection.ssl.enabled": "false" if endpoint.startswith("http://") else None,
             }
@@ -262,7 +262,7 @@ _LOGS_IN: Final = re.compile(
 
 
 class Access(TypedDict):
-    """What everything that opens a URI takes; both ``None`` for the environment's credentials."""
+    """Arguments of functions that open a URI; both ``None`` for the environment's credentials."""
 
     storage_options: dict[str, Any] | None
     filesystem: Any
@@ -272,13 +272,13 @@ def access(uri: str, conn_id: str | None, *, own_type_only: bool = False) -> Acc
     """
     Return how to reach a URI.
 
-    A connection of type ``stream_home`` is understood as for a home; one of another type is left
-    to the provider that owns the URI's scheme.
+    A connection of type ``stream_home`` works as for a home; one of another type is left to the
+    provider that owns the URI's scheme.
 
-    :param own_type_only: Refuse a connection of another type, whose provider would be asked to
-        connect; for pages.
+    :param own_type_only: Refuse a connection of another type, whose provider would connect; for
+        pages.
     :raises SpecError: a ``stream_home`` connection cannot hold credentials for this scheme.
-    :raises HomeNotAllowed: the connection is of another type, and only ours are to be used.
+    :raises HomeNotAllowed: the connection is of another type, and only ours may be used.
     """
     if conn_id is None or is_local(uri):
         return Access(storage_options=None, filesystem=None)

@@ -1,11 +1,11 @@
 """
-OpenLineage: what a stream reads and writes, and whose child its driver is.
+OpenLineage: the inputs and outputs of a stream, and the parent of its driver.
 
-The datasets are those of the plans that the stream's drivers have recorded, under the names that
-OpenLineage gives them, so that Spark's own listener and other tools mean the same dataset. What has
-no name of that kind is left out: a socket, a function of ``foreachBatch``, a pattern of topics.
+The datasets come from the plans that the stream's drivers have recorded, under OpenLineage's names,
+so that Spark's own listener and other tools mean the same dataset. Inputs and outputs without such
+a name are left out: a socket, a function of ``foreachBatch``, a pattern of topics.
 
-Whose child the driver is comes from Airflow's own injection, and is switched on where Airflow's
+The driver's parent comes from Airflow's own injection, and is switched on where Airflow's
 ``SparkSubmitOperator`` has it: ``[openlineage] spark_inject_parent_job_info`` and
 ``spark_inject_transport_info``. It goes to the driver only, never into a deployment: another run of
 the dag is no other version of the stream.
@@ -39,7 +39,7 @@ _SERVERS: Final = "kafka.bootstrap.servers"
 
 class DatasetName(NamedTuple):
     """
-    What OpenLineage calls a dataset.
+    OpenLineage's name of a dataset.
 
     :param namespace: Where it is, e.g. ``s3://lake`` or ``kafka://broker:9092``.
     :param name: Which one there, e.g. ``orders/2026``.
@@ -50,7 +50,7 @@ class DatasetName(NamedTuple):
 
 
 class StreamDatasets(NamedTuple):
-    """What a stream reads and what it writes, each once and in order."""
+    """The inputs and outputs of a stream, each once and in order."""
 
     inputs: tuple[DatasetName, ...] = ()
     outputs: tuple[DatasetName, ...] = ()
@@ -92,7 +92,7 @@ def _read(source: SourcePlan) -> Iterator[DatasetName]:
 
 
 def _subscribed(paths: Sequence[str]) -> Iterator[str]:
-    # As the plan has them: the option, and what it says.
+    # As the plan has them: the option, and its value.
     for path in paths:
         how, _, what = path.partition(" ")
         if how == "subscribe":
@@ -123,14 +123,15 @@ def operator_lineage(
     outlets: Sequence[object] = (),
 ) -> OperatorLineage | None:
     """
-    Return what the OpenLineage provider asks an operator for; ``None`` where it is not installed.
+    Return an operator's answer to the OpenLineage provider; ``None`` without the provider.
 
-    The provider looks at what a task declares only where nothing else is known. A plan does not know
+    The provider uses a task's declared datasets only if no others are known. A plan does not know
     all: a model that the script loads, a table that a ``foreachBatch`` function writes.
 
     :param plans: Returns the recorded plans; not called without the provider.
-    :param inlets: What the task declares to read beside; what has no name in OpenLineage is left out.
-    :param outlets: The same of what it writes.
+    :param inlets: The task's other declared inputs; datasets without a name in OpenLineage are left
+        out.
+    :param outlets: Its declared outputs, likewise.
     """
     try:
         from airflow.providers.openlineage.extractors import OperatorLineage
@@ -152,10 +153,10 @@ def operator_lineage(
 
 def driver_lineage(context: Context, properties: Mapping[str, str]) -> dict[str, str]:
     """
-    Return what a driver's configuration is given beside its own, so that OpenLineage knows its parent.
+    Return additional configuration of a driver, so that OpenLineage knows its parent.
 
     The parent is the task's try that launches the driver, and stays so when a later task adopts it.
-    What the configuration says itself counts.
+    The driver's own settings take precedence.
 
     :param properties: The driver's configuration.
     """

@@ -39,9 +39,9 @@ from airflow_streaming.supervision.readiness.snapshot import (
 
 def for_lane(spec: StreamSpec, home: Home, lane: StreamHome) -> StreamSpec:
     """
-    Return what the dag asks of a lane.
+    Return the dag's spec for a lane.
 
-    Without a second lane it is what the dag says, word for word.
+    Without a second lane it is the dag's own spec, unchanged.
 
     :param spec: The stream as its dag describes it.
     :param lane: The records of the lane.
@@ -71,8 +71,7 @@ def _deployments(lane: StreamHome) -> Iterator[Deployment]:
 
 
 EPOCHS_BACK: Final = 5
-"""Epochs that are asked what their queries committed; more have ended without a batch only where
-something else is the matter."""
+"""Epochs whose commits are read; a stream with more epochs without a batch has another problem."""
 
 
 class SnapshotReader(Protocol):
@@ -82,21 +81,21 @@ class SnapshotReader(Protocol):
         """
         Look once.
 
-        :raises HomeUnavailable: it could not be looked at; this says nothing of the stream.
-        :raises RecordError: what was found there is not what should be there.
+        :raises HomeUnavailable: the look failed; the stream's state is not known.
+        :raises RecordError: a record was found damaged.
         """
 
     def lose_sight(self) -> None:
-        """Take note that a look failed: the time until the next one that succeeds is no silence."""
+        """Note a failed look: the time until the next successful look does not count as silence."""
 
 
 class StreamSnapshotReader:
     """
-    Looks at a stream of ours: at the lane of it that is live.
+    Looks at a managed stream: at its live lane.
 
-    :param live: Tells which lane that is, and has its records.
-    :param who: What messages call it.
-    :param rules: What to judge by; default: what the lane's records say.
+    :param live: Returns that lane, and has its records.
+    :param who: Its name in messages.
+    :param rules: The health rules; default: the lane's recorded rules.
     """
 
     def __init__(self, live: LiveLaneCache, who: str, rules: HealthRules | None = None) -> None:
@@ -164,10 +163,10 @@ class StreamSnapshotReader:
 
 def open_looker(subject: Subject, rules: HealthRules | None = None) -> SnapshotReader:
     """
-    Return who looks at a stream; nothing is written where it looks.
+    Return a stream's snapshot reader; it never writes.
 
-    :param rules: What to judge by; default: for a stream of ours what its home records, for a
-        external one the defaults of ``HealthRules``.
+    :param rules: The health rules; default: for a managed stream the rules that its home records,
+        for an external one the defaults of ``HealthRules``.
     :raises SpecError: the stream as named cannot be looked at.
     :raises HomeError: its store cannot be set up.
     """

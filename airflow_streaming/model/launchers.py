@@ -17,7 +17,7 @@ OWN_LAUNCHERS: Final = (
 )
 """Names of the launchers of this package; others come by an entry point."""
 MAX_STOP_GRACE: Final = timedelta(days=1)
-"""No stop waits longer for a batch boundary; it bounds what a damaged record can ask for."""
+"""No stop waits longer for a batch boundary; it bounds a damaged record."""
 USUAL_STOP_GRACE: Final = timedelta(seconds=60)
 """How long a stop may wait for a batch boundary when the stream's dag does not say."""
 

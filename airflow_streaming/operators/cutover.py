@@ -50,19 +50,20 @@ _IN: Final = {
     PROMOTE: (CutoverState.READY, CutoverState.HELD),
     KEEP: (CutoverState.LIVE, CutoverState.SOAKING),
 }
-"""States in which each word may be given."""
+"""States in which each word is accepted."""
 
 
 class CutoverApprovalOperator(StreamApprovalOperator):
     """
-    Ask a user for the word that a cutover waits for, and give it.
+    Ask a user for the word for which a cutover waits, and record it.
 
-    The word is a record in the stream's home, as one from the command line is; the task that waits there
-    continues by it. Silence until ``response_timeout`` is a no. Once the word, or its opposite, was given
-    elsewhere the task succeeds; it is skipped when the cutover has moved on without either.
+    The word is a record in the stream's home, like a word from the command line; the waiting task
+    continues with it. Silence until ``response_timeout`` is a no. Once the word, or its opposite,
+    was recorded elsewhere the task succeeds; it is skipped when the cutover has moved on without
+    either.
 
-    :param word: ``promote``: make green live, and a no gives it up; ``keep``: leave it live for
-        good, and a no leads consumers back to blue.
+    :param word: ``promote``: make green live, and a no abandons the cutover; ``keep``: leave it
+        live for good, and a no leads consumers back to blue.
     :param preflight_task_id: The task of the same run that made the report.
     """
 
@@ -129,7 +130,7 @@ class CutoverApprovalOperator(StreamApprovalOperator):
             state = words(CUTOVER.state_of(history))
             if command_settled(self.word, history, home.change_end(change.number)) is None:
                 self.log.warning(
-                    "Green is compared again (%s), so the question is asked again.", state
+                    "Green is compared again (%s), so this task asks for the word again.", state
                 )
                 return False
             raise AirflowFailException(
@@ -153,9 +154,9 @@ class CutoverApprovalOperator(StreamApprovalOperator):
 
 def begin(engine: Cutover, lanes: DagLanes, report: Mapping[str, Any]) -> Change:
     """
-    Open the change, or find the one that was opened for the same.
+    Open the change, or return the open change with the same terms.
 
-    :raises CutoverRefused: something else is proposed, or runs, than the report was made for.
+    :raises CutoverRefused: the proposal differs from the report, or another change is open.
     """
     _retire_what_is_kept(engine, lanes)
     way = SwitchMethod(report["way"])
@@ -211,8 +212,8 @@ def _pair(candidate: Candidate, told: Mapping[str, Any], way: SwitchMethod) -> t
         )
     if pair.shadow.fingerprint != told["fingerprint"]:
         raise CutoverRefused(
-            f"What the dag proposes for stream {pair.stream!r} has changed since the report was "
-            "made, so it was not approved. Run the whole dag again."
+            f"The DAG's proposal for stream {pair.stream!r} has changed since the report was "
+            "made, so it is not approved. Run the whole DAG again."
         )
     return pair, source
 
@@ -228,13 +229,13 @@ GIVEN_UP: Final = frozenset({S.ABORTING, S.ABORTED, S.ROLLING_BACK, S.ROLLED_BAC
 
 class CutoverStepOperator(CutoverTask):
     """
-    Take a cutover to a state, whatever is missing until then.
+    Advance a cutover to a state, through all states before it.
 
-    The first step of a run opens the change, by the preflight's report: what was approved there,
-    and nothing else, is started. It fails when the cutover is given up on the way.
+    The first step of a run opens the change from the preflight's report, so only the approved
+    proposal starts. It fails when the cutover is abandoned before this state.
 
-    A step that leads to ``ready`` ends as well where nothing is proved and a user must say; its
-    XCom ``markdown`` is the page for him.
+    A step that leads to ``ready`` also ends without proof, when a user must decide; its XCom
+    ``markdown`` is the page for this user.
 
     :param until: The state, by name, e.g. ``catching_up``, ``comparing``, ``ready``, ``soaking``.
     """
@@ -303,14 +304,14 @@ class CutoverStepOperator(CutoverTask):
         from airflow_streaming.operators.common.cutover_lanes import usable  # not at dag parse
 
         for name in lay(usable(self.pointers), home):
-            self.log.info("Pointer %s leads to what is live now.", name)
+            self.log.info("Pointer %s now leads to the live lane.", name)
 
 
 def state_named(name: str) -> CutoverState:
     """
     Return a state that a step can lead to, by its name.
 
-    :raises SpecError: there is none of that name.
+    :raises SpecError: the name is unknown.
     """
     if name not in STEPS:
         raise SpecError(f"until is {name!r}; give {', '.join(STEPS)}.")
@@ -319,11 +320,10 @@ def state_named(name: str) -> CutoverState:
 
 class CutoverCheckOperator(CutoverTask):
     """
-    Run the author's checks on what green has written beside blue.
+    Run the author's checks on green's output beside blue's.
 
-    What they say is recorded with the cutover, and it continues or is given up by that. Where green
-    must begin again later, the task that waits for it runs them once more.
-
+    The results are recorded with the cutover, which continues or is abandoned by them. If green
+    must begin again later, the waiting task runs them once more.
     """
 
     def execute(self, context: Context) -> list[str]:
@@ -350,13 +350,13 @@ _BECAME: Final = {
 
 class CutoverFinishOperator(CutoverTask):
     """
-    Bring a cutover to its end, whatever became of the tasks before it.
+    Bring a cutover to its end, whatever the outcome of the tasks before it.
 
-    It succeeds when green stays, is skipped when nothing was begun on purpose, and fails, with what
-    went wrong, when blue is live. A cutover whose tasks came to no good end is given up: before the
-    switch blue is left as it is, after it consumers are led back to it.
+    It succeeds when green stays, is skipped when the run started no cutover on purpose, and fails,
+    with the reason, when blue is live. A cutover with a failed task is abandoned: before the switch
+    blue stays unchanged, after it consumers are led back to blue.
 
-    :param approve_task_id: The task in which a user was asked whether it may begin.
+    :param approve_task_id: The task in which a user approved the start.
     :param step_task_ids: The steps, the last one last.
     """
 
@@ -475,14 +475,14 @@ class CutoverRetireOperator(CutoverTask):
             change = found_cutover(lanes.home, self.report(context))
             if change is None:
                 raise AirflowSkipException(
-                    "This run started no cutover, so there is no blue to retire."
+                    "This run started no cutover, so no blue lane needs to be retired."
                 )
             steps = lanes.home.steps(change.number)
             left = _left(lanes.home, change, steps)
             if left is None:
                 raise AirflowSkipException(f"Nothing is kept: {words(CUTOVER.state_of(steps))}.")
             if left <= timedelta():
-                reason = "Blue was kept for as long as it was asked for."
+                reason = "Blue was kept for the requested time."
                 self.engine(lanes, context).command(CutoverCommand.RETIRE, reason, change.number)
                 self.log.info("Blue is retired: its final backup is taken, and its lane is free.")
                 return change.number, None

@@ -38,7 +38,7 @@ MAX_ACTS = 4
 
 class StreamSwitch(NamedParameters, BaseOperator):
     """
-    What stopping and starting have in common.
+    Shared by stopping and starting.
 
     :param home: The home's URI. (templated)
     :param stream: The stream's name. (templated)
@@ -76,17 +76,17 @@ class StopStreamOperator(StreamSwitch):
     """
     Stop a stream and prove that its driver is down.
 
-    The wish is recorded first, so that no task brings the stream back. The driver is asked to stop
-    at a batch boundary; one that does not is killed after the grace. The task succeeds when no
-    process of the driver exists, and it is deferred while it waits.
+    The desired state is recorded first, so that no task restarts the stream. The driver stops at a
+    batch boundary; after the grace it is killed. The task succeeds when no process of the driver
+    exists, and it is deferred while it waits.
 
     :param home: The home's URI. (templated)
     :param stream: The stream's name. (templated)
     :param reason: Why, for the records. (templated)
     :param home_conn_id: Connection with credentials for the home. (templated)
-    :param grace: How long the driver may take to reach a batch boundary; default: what the dag of
-        the stream says (``StreamSpec.stop_grace``).
-    :param poll_interval: Time between two looks of the trigger.
+    :param grace: How long the driver may take to reach a batch boundary; by default
+        ``StreamSpec.stop_grace`` of the stream's dag.
+    :param poll_interval: Interval between two looks of the trigger.
     """
 
     @checked
@@ -138,12 +138,13 @@ class StopStreamOperator(StreamSwitch):
                 )
             if situation.desired is not DesiredState.STOPPED:
                 raise AirflowFailException(
-                    f"Stream {self.stream!r} is wanted running again, so it was not waited for. "
-                    "See its newest 'desired' record for who asked, and stop it again if need be."
+                    f"The desired state of stream {self.stream!r} is running again, so the "
+                    "stop is abandoned. Its newest 'desired' record names the user. Stop it "
+                    "again if needed."
                 )
             if step.action is Action.PARK:
                 if situation.change is not None:
-                    self.log.warning("%s It ends what runs in the other lane.", situation.change)
+                    self.log.warning("%s This ends the driver in the other lane.", situation.change)
                 return {"stream": self.stream, "epoch": seen.epoch.number if seen else None}
             if seen is None or step.action is Action.WATCH:
                 break
@@ -183,14 +184,14 @@ class StartStreamOperator(StreamSwitch):
     """
     Let a stopped stream run again, and close its circuit.
 
-    The task that keeps the stream alive launches it; this one only records the wish. Gate what
-    comes after it with ``StreamHealthSensor``.
+    The task that keeps the stream alive launches it; this one only records the desired state. Gate
+    later tasks with ``StreamHealthSensor``.
 
     :param home: The home's URI. (templated)
     :param stream: The stream's name. (templated)
     :param reason: Why, for the records. (templated)
     :param home_conn_id: Connection with credentials for the home. (templated)
-    :param again: Also launch a copy that was given up because of a failure that lies in the copy.
+    :param again: Also launch a copy that was abandoned because of a failure in the copy.
     """
 
     @checked

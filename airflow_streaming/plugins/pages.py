@@ -36,7 +36,7 @@ _TYPES: Final = {
 
 
 class File(NamedTuple):
-    """One file as it is served."""
+    """One file of the page."""
 
     data: bytes
     type: str

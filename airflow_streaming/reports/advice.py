@@ -1,8 +1,8 @@
 """
 Reports of advice: the doctor's risks and a production profile's values.
 
-The doctor tells risks with their evidence, what could not be examined, and what is fine; a profile what
-Spark is given, from where, and why.
+The doctor's report lists risks with their evidence, parts that could not be examined, and checks
+that passed. A profile's report lists each Spark setting with its origin and reason.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _TONES: Final = {
 
 
 def doctor_report(stream: str, advice: Sequence[Advice]) -> Report:
-    """Return what an examination of a stream found, the gravest first."""
+    """Return the findings of an examination, the gravest first."""
     return report_of(_of_risks(stream, advice))
 
 
@@ -91,10 +91,10 @@ def profile_report(
     profile: Profile, spark: str, values: Sequence[ConfValue], asked: str = ""
 ) -> Report:
     """
-    Return what a profile gives Spark.
+    Return a profile's Spark settings.
 
     :param spark: Version that the values are for.
-    :param asked: The version that was asked for, where it is newer than every known one.
+    :param asked: The requested version, where it is newer than every known one.
     """
     return report_of(_of_profile(profile, spark, values, asked))
 

@@ -1,13 +1,13 @@
 """
-A report as a value: what is shown, without how it looks.
+A report as a value: its content, without a format.
 
 Every report of this product is a function that returns a :class:`Report`; ``reports.markdown`` and
 ``reports.terminal`` turn any of them into text. So a report is written once, and a value that a
 user, a script or a store wrote can be markup in none of its forms.
 
-Words are a string or a sequence of strings and spans. A string is a sentence of ours, in which pairs
-of backticks are code and all else is text; :func:`code` and :func:`value` hold what was read
-elsewhere.
+Words are a string or a sequence of strings and spans. A string is a sentence of ours, in which
+pairs of backticks are code and all else is text; :func:`code` and :func:`value` hold text that was
+read elsewhere.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Final, TypeAlias
 
 
 class Mark(StrEnum):
-    """What a span of a line is."""
+    """The format of a span."""
 
     CODE = "code"
     STRONG = "strong"
@@ -39,7 +39,7 @@ Words: TypeAlias = str | Span | tuple[str | Span, ...]
 
 
 def code(text: str) -> Span:
-    """Return a value that is shown as inline code."""
+    """Return a value as inline code."""
     return Span(text, Mark.CODE)
 
 
@@ -49,7 +49,6 @@ def strong(text: str) -> Span:
 
 
 def value(text: str) -> Span:
-    """Return a value that is shown as text."""
     return Span(text, Mark.VALUE)
 
 
@@ -79,11 +78,11 @@ class Tone(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """
-    The answer of a report, which stands first.
+    The answer of a report, in its first line.
 
-    :param subject: Of what; empty where the heading says it.
+    :param subject: Its subject; empty where the heading names it.
     :param word: The answer in one or two words.
-    :param reason: What it rests on; empty for nothing.
+    :param reason: Its reason; empty for none.
     """
 
     word: str
@@ -141,7 +140,7 @@ class Column:
 @dataclass(frozen=True, slots=True)
 class Table:
     """
-    A table; an empty cell is shown as a dash.
+    A table; an empty cell is a dash.
 
     :param rows: As many cells as there are columns.
     """
@@ -158,13 +157,13 @@ class Table:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """
-    One thing that was found.
+    One finding.
 
-    :param label: How grave it is, in a word or two.
-    :param message: What was found.
-    :param rule: Name of the rule or code that found it.
-    :param subject: In what it was found, such as a query or a file.
-    :param details: Names, each with its words: the values seen, the evidence, what to do.
+    :param label: Its gravity, in a word or two.
+    :param message: The finding in a sentence.
+    :param rule: Name of its rule or code.
+    :param subject: Its place, such as a query or a file.
+    :param details: Names, each with its words: values seen, evidence, next steps.
     """
 
     label: str
@@ -177,7 +176,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """Lines that are shown as they are, such as a command."""
+    """Literal lines, such as a command."""
 
     text: str
 
@@ -205,12 +204,10 @@ class Report:
 
 
 def report_of(blocks: Iterable[Block]) -> Report:
-    """Return a report of some blocks."""
     return Report(tuple(blocks))
 
 
 def facts(rows: Iterable[tuple[Words, Words]]) -> Facts:
-    """Return facts."""
     return Facts(tuple(rows))
 
 

@@ -1,15 +1,15 @@
 """
-Look again and again until there is something to report, in threads of bounded number.
+Look repeatedly until there is an event to report, in threads of bounded number.
 
-Where the system tells the end of a driver's process, the next look comes at once, and further ones
-soon until nothing is left of the driver; the event loop waits for it, without a thread. The poll stays
-for all other things and for ends that are not told.
+Where the system reports the end of a driver's process, the next look comes at once, and further
+ones soon until no process of the driver is left; the event loop waits for it, without a thread. The
+poll stays for all other events and for ends that are not reported.
 
-The threads are not asyncio's own: a store that hangs would fill those up, and with them all that Airflow
-itself does in threads. Each home has a lane of its own, so that one that hangs holds up no other.
+The threads are not asyncio's own: a store that hangs would fill those up, and block Airflow's own
+work in threads. Each home has its own lane of threads, so that one that hangs holds up no other.
 
 A trigger looks and never acts: it may run twice, anywhere, and be cut off without notice. It holds
-no state but its kwargs; what it learns by listening it hands over in the event.
+no state but its kwargs; it passes its findings on in the event.
 """
 
 from __future__ import annotations
@@ -60,7 +60,6 @@ class HomeThreads:
         self._looks: set[Future[Any]] = set()
 
     def submit(self, look: Callable[[], Result]) -> Future[Result]:
-        """Make a look in one of the threads."""
         future = self._threads.submit(look)
         self._looks.add(future)
         future.add_done_callback(self._looks.discard)
@@ -125,9 +124,11 @@ a store that hangs must not pile up."""
 DAMAGE_PATIENCE: Final = 300.0
 """Seconds after which records that are there and cannot be read are more than a store in trouble."""
 SOON: Final = 0.1
-"""Seconds to the next look after one that came right after a process's end and found the driver still
-there: its last process may end while it is looked at, and then no end is left to be told. Each further
-look waits twice as long, up to the poll."""
+"""
+Seconds to the next look after a look right after a process's end that found the driver alive: its
+last process may end during that look, and then no end is reported any more. Each further look waits
+twice as long, up to the poll.
+"""
 SPREAD: Final = 5.0
 """Seconds over which first looks are spread at most: a triggerer that takes over a thousand
 triggers starts them all at once."""
@@ -147,18 +148,18 @@ def hold_left(deferred_at: str | None) -> float:
 
 class PollingTrigger(BaseTrigger):
     """
-    Looks at one stream again and again until there is something to tell.
+    Looks at one stream repeatedly until there is an event to report.
 
-    :param place: URI of what is read to see it.
-    :param who: What messages call the stream.
-    :param tag: What metrics call it.
-    :param deferred_at: When the task deferred, ISO 8601; ``None`` where no task waits.
-    :param poll_seconds: Time between two looks.
+    :param place: URI of the stream's home or checkpoint.
+    :param who: The stream's name in messages.
+    :param tag: The stream's name in metrics.
+    :param deferred_at: When the task deferred, ISO 8601; ``None`` without a waiting task.
+    :param poll_seconds: Interval between two looks.
     :param lane: Looks with the same lane share threads; default: the place.
     """
 
     counts_verdicts: ClassVar[bool] = False
-    """Whether it emits metrics of verdicts: one trigger of a stream does, those that wait do not."""
+    """Whether it emits metrics of verdicts: one trigger of a stream does, waiting ones do not."""
 
     _threads: HomeThreads
 
@@ -213,7 +214,7 @@ class PollingTrigger(BaseTrigger):
         return self.poll_seconds * random.uniform(0.9, 1.1)  # noqa: S311 - spreads
 
     async def _sleep_until(self, planned: float) -> float:
-        # A look that the system asks for comes before its time; the poll stays, whatever it misses.
+        # A look that the system prompts comes before its time; the poll stays as a fallback.
         seconds = planned - time.monotonic()
         if self._end is None:
             await asyncio.sleep(seconds)
@@ -283,7 +284,7 @@ class PollingTrigger(BaseTrigger):
 
     @property
     def watched_lane(self) -> str:
-        """Return the lane that was looked at last; an external stream has one, named as the stream."""
+        """Return the lane of the last look; an external stream has one, named as the stream."""
         return self._tag
 
     def rule_states(self) -> RuleStates:
@@ -298,7 +299,7 @@ class PollingTrigger(BaseTrigger):
         """Look, in a thread; return the event's payload if there is one, and the verdict."""
 
     def driver_end(self) -> DriverEnd | None:
-        """Return what tells the end of the driver just looked at, in a thread; see ``Observer``."""
+        """Return the end watcher of the last observed driver, in a thread; see ``Observer``."""
         return None
 
     @abstractmethod
@@ -340,13 +341,13 @@ def _spare_what_airflow_loaded() -> None:
 
 class SubjectTrigger(PollingTrigger):
     """
-    Polls one stream, ours or external.
+    Polls one stream, managed or external.
 
     The parameters ``stream``, ``home`` and ``home_conn_id``, or else ``checkpoint``, ``endpoint``
-    and ``conn_id``, are those of ``Subject``.
+    and ``conn_id``, have the same meaning as in ``Subject``.
 
-    :param poll_seconds: Time between two looks.
-    :param deferred_at: When the task deferred, ISO 8601; ``None`` where no task waits.
+    :param poll_seconds: Interval between two looks.
+    :param deferred_at: When the task deferred, ISO 8601; ``None`` without a waiting task.
     """
 
     def __init__(

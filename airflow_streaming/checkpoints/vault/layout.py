@@ -201,7 +201,7 @@ def _kind_of(metadata: bytes | None, mark: bytes | None) -> tuple[str, str] | No
     if metadata is not None and parse_query_id(metadata) is not None:
         return "the checkpoint of a query", "Spark would find folders that it never made"
     if mark is not None and _STORE_KIND in mark:
-        return "a backup store", "verification and retention would take it for a part of that"
+        return "a backup store", "verification and retention would treat it as a part of the store"
     return None
 
 

@@ -65,7 +65,7 @@ def answer_of(check: CutoverCheck, pairs: Iterable[SideBySide]) -> Answer:
     for pair in pairs:
         try:
             said = run(check, pair)
-        except Exception as err:  # noqa: BLE001 - whatever an author's code raises proves nothing
+        except Exception as err:  # noqa: BLE001 - an exception of an author's code proves nothing
             told = presentable(f"{type(err).__name__}: {err}")
             return Answer(passed=None, reason=f"Check {name!r} raised {told}")
         if said is not None and said is not True and said != "":
@@ -285,22 +285,23 @@ def _program(hook: SparkStreamHook, green: Deployment) -> Program | None:
 
 def lay(pointers: Mapping[str, Pointer], base: StreamHome) -> list[str]:
     """
-    Lead consumers to the live lane, by pointers that are new, or were taken away.
+    Lead consumers to the live lane, by pointers that are new or were removed.
 
-    So there is something to follow, and to go back to, before the first switch; and a pointer that
-    cannot be moved is found before anything is begun. One that shows it already stays as it is.
+    So consumers have a pointer to follow, and to return to, before the first switch; and a pointer
+    that cannot be moved is found before the cutover begins. A pointer that shows the live lane
+    already stays.
 
     :param pointers: By name in the terms of the cutover.
     :param base: Records of the stream that leads.
-    :returns: Names of the pointers that were led to it; it does no harm to do so again.
-    :raises PointerRefused: what is there was not written by us, or leads to another stream.
+    :returns: Names of the moved pointers; a repeated call is harmless.
+    :raises PointerRefused: the pointer was not written by us, or leads to another stream.
     :raises PointerFailed: it could not be moved now; try again.
     """
     home, laid = Home(base.store), []
     for name, pointer in pointers.items():
         stream = name.rpartition("/")[0] or base.name
         now, records = live(home, stream), home.stream(stream).live_records()
-        # A switch that was given up has a later record, and the pointer shows that lane.
+        # An abandoned switch has a later record, and the pointer shows that lane.
         if records and records[-1].number != now.number:
             continue
         pointer.move(now, now)

@@ -74,7 +74,7 @@ class TopicCutting(Cutting):
         home = self.home(lane)
         place = Layout(lane).place(QueryPlan, epoch=epoch.number, query=QUERY)
         if home.store.read(place) is None:
-            home.store.create(place, self._plan(lane).to_bytes())
+            home.store.create(place, self._plan(lane).to_bytes(lane))
         end = self.checkpoints.get(home.deployment(epoch.deployment), QUERY).end
         for number in range(self.sent.get(lane, 0), end):
             self._send(lane, number)
