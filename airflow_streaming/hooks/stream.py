@@ -161,7 +161,6 @@ class SparkStreamHook(BaseHook):
         return for_lane(self.asked, self.streams, self.home)
 
     def live_lane(self) -> str:
-        """Look which lane is live now."""
         return live_lane(self.streams, self.asked.name)
 
     @cached_property

@@ -175,7 +175,6 @@ def check_apart(first: str, second: str, *, what: str, other: str) -> None:
 
 
 def is_same_place(first: str, second: str) -> bool:
-    """Tell whether two URIs are one place by their spelling."""
     return _folder(first) == _folder(second)
 
 

@@ -152,7 +152,6 @@ class BatchWriter:
         return lambda *args, **kwargs: self
 
     def queryName(self, name: str) -> BatchWriter:
-        """Remember the query's name."""
         self._name = name
         return self
 

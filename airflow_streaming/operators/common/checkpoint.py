@@ -162,7 +162,6 @@ class CheckpointTask(RunValuesTask, BaseOperator):
         return self.open_home().stream(self.stream_name())
 
     def open_folders(self, uri: str) -> Folders:
-        """Open a checkpoint of the stream for reading."""
         from airflow_streaming.hooks.checkpoint import CheckpointHook  # not at dag parse
 
         return CheckpointHook(uri, self.home_conn_id).get_conn()
