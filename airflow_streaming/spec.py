@@ -29,7 +29,6 @@ from airflow_streaming.model.arguments.fields import (
 from airflow_streaming.model.arguments.form_policy import FormPolicy
 from airflow_streaming.model.arguments.placeholders import OF_ARGUMENTS, check_placeholders
 from airflow_streaming.model.health_rules import Comparison, HealthRule, HealthRules, Severity
-from airflow_streaming.model.launchers import MAX_STOP_GRACE, USUAL_STOP_GRACE, near_launcher
 from airflow_streaming.model.lease import LONGEST_LEASE, SHORTEST_LEASE, USUAL_LEASE, OnLostHost
 from airflow_streaming.model.metrics import Metric
 from airflow_streaming.model.names import (
@@ -48,6 +47,7 @@ from airflow_streaming.model.records.autoscale import (
 )
 from airflow_streaming.model.records.policy import Blackout, Budget, RestartPolicy
 from airflow_streaming.model.spark.conf import SHIPPED, check_conf_key, conf_text, redact
+from airflow_streaming.model.spark.launchers import MAX_STOP_GRACE, USUAL_STOP_GRACE, near_launcher
 from airflow_streaming.model.spark.secrets import REDACTED, mask_uri
 from airflow_streaming.model.uris import check_uri
 

@@ -27,7 +27,9 @@ from airflow_streaming.launch.port import (
     LaunchRequest,
     open_driver_end,
 )
-from airflow_streaming.model.launchers import (
+from airflow_streaming.model.observation import Process
+from airflow_streaming.model.records.epoch import Epoch, Host, Launch
+from airflow_streaming.model.spark.launchers import (
     APACHE_OPERATOR,
     KUBEFLOW_OPERATOR,
     KUBERNETES,
@@ -35,8 +37,6 @@ from airflow_streaming.model.launchers import (
     STANDALONE,
     YARN,
 )
-from airflow_streaming.model.observation import Process
-from airflow_streaming.model.records.epoch import Epoch, Host, Launch
 
 ON_KUBERNETES: Final = (KUBERNETES, APACHE_OPERATOR, KUBEFLOW_OPERATOR)
 """Launchers whose drivers are pods."""

@@ -15,12 +15,12 @@ from enum import StrEnum
 from typing import ClassVar
 
 from airflow_streaming.model.health_rules import Severity
-from airflow_streaming.model.launchers import (
-    MAX_STOP_GRACE,
-)
 from airflow_streaming.model.lease import check_lease
 from airflow_streaming.model.names import check_place, standby_of
 from airflow_streaming.model.spark.failure_signs import FailureKind
+from airflow_streaming.model.spark.launchers import (
+    MAX_STOP_GRACE,
+)
 from airflow_streaming.model.wire import Record
 
 

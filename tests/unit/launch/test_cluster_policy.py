@@ -17,7 +17,9 @@ from airflow_streaming.launch import registry
 from airflow_streaming.launch.cluster_policy import ask_listed, ask_recorded
 from airflow_streaming.launch.port import EndWatcher, Launcher, LaunchRequest
 from airflow_streaming.launch.registry import open_launcher
-from airflow_streaming.model.launchers import (
+from airflow_streaming.model.observation import ProcessState
+from airflow_streaming.model.records.epoch import Epoch, Host, Launch
+from airflow_streaming.model.spark.launchers import (
     APACHE_OPERATOR,
     KUBEFLOW_OPERATOR,
     KUBERNETES,
@@ -26,8 +28,6 @@ from airflow_streaming.model.launchers import (
     STANDALONE,
     YARN,
 )
-from airflow_streaming.model.observation import ProcessState
-from airflow_streaming.model.records.epoch import Epoch, Host, Launch
 from tests.conftest import REPOSITORY
 from tests.unit.home.make import make_epoch, make_launch
 from tests.unit.launch.jobs_launcher import JobsLauncher
