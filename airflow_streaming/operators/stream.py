@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_streaming.model.spark.plan import QueryPlan
+    from airflow_streaming.operators.common.keep_alive import KeepAlive
 
 
 class SparkStreamOperator(SpecTask):
@@ -109,15 +110,31 @@ class SparkStreamOperator(SpecTask):
         self.on_recovered = on_recovered
 
     def execute(self, context: Context) -> dict[str, Any]:
-        from airflow_streaming.operators.common.keep_alive import KeepAlive  # not at dag parse
-
-        return KeepAlive(self, context).begin()
+        return self._keep_alive(context).begin()
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
         """Handle the trigger's event, after a new look at the stream."""
+        return self._keep_alive(context).resume(event)
+
+    def _keep_alive(self, context: Context) -> KeepAlive:
         from airflow_streaming.operators.common.keep_alive import KeepAlive  # not at dag parse
 
-        return KeepAlive(self, context).resume(event)
+        return KeepAlive(
+            task=self,
+            context=context,
+            poll_interval=self.poll_interval,
+            rollover_after=self.rollover_after,
+            backup_before_restart=self.backup_before_restart,
+            apply_allowed=self.apply_allowed,
+            backup_store=self.backup_store,
+            changed_by=self.changed_by,
+            notifiers={
+                "on_unhealthy": self.on_unhealthy,
+                "on_restart": self.on_restart,
+                "on_gave_up": self.on_gave_up,
+                "on_recovered": self.on_recovered,
+            },
+        )
 
     def on_kill(self) -> None:
         # A worker gets SIGTERM on every deploy. The driver is not a child of this task.

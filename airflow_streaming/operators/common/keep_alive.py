@@ -6,7 +6,7 @@ The operator loads this module when its task runs, not when its DAG file is pars
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NoReturn
@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_streaming.hooks.stream import SparkStreamHook
+    from airflow_streaming.model.arguments.calls import Notifiers
     from airflow_streaming.model.records.owner import Actor
-    from airflow_streaming.operators.stream import SparkStreamOperator
+    from airflow_streaming.operators.common.base import SpecTask
     from airflow_streaming.supervision.observer import Observer
 
 MAX_ACTS: Final = 8
@@ -43,12 +44,31 @@ _LOGGED_BY_THE_ACT: Final = frozenset(
 """Steps whose reason is in the log line of their action."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeepAlive:
-    """The work of one slice, with the fields of its task."""
+_ALERTS: Final = {
+    "on_unhealthy": AlertKind.UNHEALTHY,
+    "on_restart": AlertKind.RESTARTED,
+    "on_gave_up": AlertKind.GAVE_UP,
+    "on_recovered": AlertKind.RECOVERED,
+}
 
-    task: SparkStreamOperator
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeepAlive:
+    """
+    The work of one slice, with the arguments of ``SparkStreamOperator``.
+
+    :param notifiers: By the argument of the operator.
+    """
+
+    task: SpecTask
     context: Context
+    poll_interval: timedelta
+    rollover_after: timedelta | None
+    backup_before_restart: bool
+    apply_allowed: bool
+    backup_store: str | None
+    changed_by: Sequence[str]
+    notifiers: Mapping[str, Notifiers]
 
     def begin(self) -> dict[str, Any]:
         """Deploy, claim and record what the DAG asks, then steer the stream."""
@@ -95,9 +115,7 @@ class KeepAlive:
 
     def _claim(self, hook: SparkStreamHook, actor: Actor) -> None:
         with spec_errors_are_final():
-            hook.home.claim_ownership(
-                actor, self.task.changed_by, by=hook.by, now=datetime.now(UTC)
-            )
+            hook.home.claim_ownership(actor, self.changed_by, by=hook.by, now=datetime.now(UTC))
 
     def _is_known(self, hook: SparkStreamHook, event: Mapping[str, Any]) -> bool:
         """Tell whether the home is the remembered one; an empty folder is not."""
@@ -110,9 +128,9 @@ class KeepAlive:
         deploying = Deploying(
             hook=hook,
             log=self.task.log,
-            apply_allowed=self.task.apply_allowed,
-            backs_up=self.task.backup_before_restart,
-            backup_store=self.task.backup_store,
+            apply_allowed=self.apply_allowed,
+            backs_up=self.backup_before_restart,
+            backup_store=self.backup_store,
         )
         deploying.deploy(
             restart_asked=bool(self.context["params"].get("restart", False)),
@@ -121,13 +139,7 @@ class KeepAlive:
 
     def _supervise(self, hook: SparkStreamHook) -> None:
         """Record what this DAG asks; task, trigger, command line, page and sensors judge by that."""
-        given = {
-            "on_unhealthy": self.task.on_unhealthy,
-            "on_restart": self.task.on_restart,
-            "on_gave_up": self.task.on_gave_up,
-            "on_recovered": self.task.on_recovered,
-        }
-        hook.keeper.supervise(notifier_names(given))
+        hook.keeper.supervise(notifier_names(self.notifiers))
 
     def _steer(self, hook: SparkStreamHook, event: dict[str, Any]) -> dict[str, Any]:
         observer = hook.observer(event.get("memory"), follows=True)
@@ -182,7 +194,7 @@ class KeepAlive:
 
     def _rollover(self) -> timedelta | None:
         # Ending a run that no other run follows would leave the stream unwatched.
-        return None if self._has_no_successor() else self.task.rollover_after
+        return None if self._has_no_successor() else self.rollover_after
 
     def _has_no_successor(self) -> bool:
         dag = self.task.dag
@@ -220,12 +232,7 @@ class KeepAlive:
         return True
 
     def _alerts(self, hook: SparkStreamHook) -> Alerts:
-        notifiers = {
-            AlertKind.UNHEALTHY: self.task.on_unhealthy,
-            AlertKind.RESTARTED: self.task.on_restart,
-            AlertKind.GAVE_UP: self.task.on_gave_up,
-            AlertKind.RECOVERED: self.task.on_recovered,
-        }
+        notifiers = {kind: self.notifiers[name] for name, kind in _ALERTS.items()}
         return Alerts(
             hook.home,
             self.task,
@@ -246,7 +253,7 @@ class KeepAlive:
         waiting = TriggerFactory(
             spec=self.task.stream,
             home_conn_id=self.task.home_conn_id,
-            poll_interval=self.task.poll_interval,
+            poll_interval=self.poll_interval,
             rollover_after=self._rollover(),
         )
         trigger = waiting.trigger(
