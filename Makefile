@@ -51,7 +51,7 @@ AT_MOST := 0.5
 
 check: $(INSTALLED) ## The same, and the unit tests but for the slow files.
 	@{ $(LINT); } > .test-lint.log 2>&1 & lint=$$!; \
-	FORKS=3 $(IN_MEMORY) $(BIN)/python -m pytest -p tests.forks -p tests.costs --at-most $(AT_MOST) tests/unit -q \
+	FORKS=3 $(IN_MEMORY) $(BIN)/python -m pytest -p tests.costs -p tests.forks --at-most $(AT_MOST) tests/unit -q \
 	-o tmp_path_retention_policy=failed $(ARGS); \
 	unit=$$?; wait $$lint; lint=$$?; cat .test-lint.log; exit $$((unit | lint))
 
@@ -60,7 +60,7 @@ check: $(INSTALLED) ## The same, and the unit tests but for the slow files.
 # own. One JVM or a stream's few at a time in each.
 AIRFLOWS := $(wildcard tests/system/test_*.py)
 QUEUE := .test-queue
-REST := env TEST_QUEUE=$(QUEUE) nice -n 5 $(BIN)/python -m pytest -p tests.shared_queue -p tests.costs \
+REST := env TEST_QUEUE=$(QUEUE) nice -n 5 $(BIN)/python -m pytest -p tests.costs -p tests.shared_queue \
   tests/integration -q --durations=20
 
 test: setup $(S3A) $(ICEBERG) lint ## Everything, with real Spark, real stores and a real Airflow; .test-*.log grow meanwhile.

@@ -26,7 +26,7 @@ from airflow.sdk import BaseNotifier
 
 from airflow_streaming.exceptions import StreamingError
 from airflow_streaming.home.control import MAX_TRIES
-from airflow_streaming.model.arguments.calls import Notifier, run
+from airflow_streaming.model.arguments.calls import Notifier, Notifiers, run
 from airflow_streaming.model.records.alert import BACKUP_KEY, Alert, AlertKind
 from airflow_streaming.model.records.epoch import LaunchCause
 from airflow_streaming.model.records.policy import RestartDecision
@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from airflow_streaming.supervision.decide import Step
 
 log: Final = logging.getLogger(__name__)
-Notifiers = Notifier | Sequence[Notifier] | None
-"""What a dag gives: one, several, or none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

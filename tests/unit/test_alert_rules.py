@@ -21,7 +21,7 @@ from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.supervision.health import judge
 from airflow_streaming.supervision.rules.rulebook import RuleBook
 from airflow_streaming.supervision.rules.states import RuleStates, rule_states
-from monitoring.generate import HERE, RULE_FIRING
+from monitoring.generate import FILES, RULE_FIRING
 from tests.unit.supervision.builders import (
     BEGUN,
     a_batch,
@@ -247,7 +247,7 @@ def test_an_alert_fires_when_its_rule_does(
         pytest.skip("promtool is not installed, so the alerts are not compared with the rules.")
     compared = list(_settled(history))
     assert len(compared) > 10
-    rules = json.loads((HERE / "prometheus/alerts.yaml").read_text())["groups"][0]["rules"]
+    rules = json.loads((FILES / "prometheus/alerts.yaml").read_text())["groups"][0]["rules"]
     checks = [
         check
         for step, firing in compared
@@ -255,7 +255,7 @@ def test_an_alert_fires_when_its_rule_does(
         for check in [_check(rule, step, firing)]
     ]
     test = {
-        "rule_files": [str(HERE / "prometheus/alerts.yaml")],
+        "rule_files": [str(FILES / "prometheus/alerts.yaml")],
         "evaluation_interval": f"{STEP}s",
         "tests": [
             {

@@ -1,4 +1,4 @@
-// The fleet: a row for every stream, the one that needs a person first.
+// The fleet: a row for every stream, the most urgent first.
 
 import { address, go, params, tell } from "./app.js";
 import { Poll, get } from "./api.js";
@@ -121,7 +121,7 @@ export function fleet(root) {
     paintChips();
     const { streams: rows, away, total } = state.data;
     banner.hidden = !away.length && !state.error;
-    put(banner, glyph("bad"), state.error ? `${state.error.message} What is shown is old.` : away.join(" "));
+    put(banner, glyph("bad"), state.error ? `${state.error.message} The rows are old.` : away.join(" "));
     table.hidden = !rows.length;
     put(empty, rows.length ? null : total ? nothingFound() : first());
     paintRows(rows);
