@@ -1,4 +1,4 @@
-"""``airflow-streaming doctor`` and ``conf``: what is risky about a stream, and what it should run with."""
+"""``airflow-streaming doctor`` and ``conf``: risks of a stream, and recommended configuration."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def add_doctor_arguments(parser: ArgumentParser) -> None:
 
 
 def show_advice(home: Home, stream: StreamHome, *, cores: int | None, as_json: bool) -> int:
-    """Examine a stream and print what was found; a risk is a problem."""
+    """Examine a stream and print the result; a risk is a problem."""
     found = examine(gather(home, stream, cores))
     answer(
         doctor_report(stream.name, found),
@@ -77,10 +77,11 @@ def _setting(text: str) -> tuple[str, str]:
 
 def show_conf(arguments: Namespace, stream: StreamHome | None) -> int:
     """
-    Print what Spark would get.
+    Print the recommended configuration.
 
-    :param stream: The stream whose newest deployment's checkpoint is reused; ``None`` for a new one.
-    :raises SpecError: not a Spark version, one that is too old, or a value out of its range.
+    :param stream: The stream whose newest deployment's checkpoint is reused; ``None`` for a new
+        one.
+    :raises SpecError: Not a Spark version, too old, or a value out of its range.
     """
     profile = production(cores=arguments.cores, state_store=StateStore(arguments.state_store))
     spark = _known(arguments.spark)
@@ -106,9 +107,9 @@ def show_conf(arguments: Namespace, stream: StreamHome | None) -> int:
 
 def _known(spark: str) -> str:
     """
-    Return the version whose profile is shown: the newest known one for a newer Spark.
+    Return the version whose profile is printed: the newest known one for a newer Spark.
 
-    :raises SpecError: not a version, or one that is too old.
+    :raises SpecError: Not a version, or too old.
     """
     # Not at the top: the doctor does without.
     from airflow_streaming.model.spark.releases import NEWEST, OLDEST
@@ -116,8 +117,8 @@ def _known(spark: str) -> str:
     minor = parse_spark_version(spark)[:2]
     if minor < OLDEST.version:
         raise SpecError(
-            f"Spark {spark} is older than {OLDEST.name}, the oldest that this release runs, "
-            f"so there is no profile for it. Give a version from there to {NEWEST.name}."
+            f"There is no profile for Spark {spark}: it is older than {OLDEST.name}, the oldest "
+            f"supported version. Give a version from {OLDEST.name} to {NEWEST.name}."
         )
     return spark if minor <= NEWEST.version else NEWEST.name
 

@@ -1,9 +1,9 @@
 """
-The home and the lane that a command is given, looked at before anything is reported of them.
+Open the home and the lane that a command names, after a check that they exist.
 
-A misspelled or unmounted folder has no streams, and "no streams" must never look healthy to what
-watches the exit code. What tells a home from a folder is the record that its store was probed, which
-``init`` writes; a home that lost that record is recognized by its streams.
+A misspelled or unmounted folder has no streams, and "no streams" must never look healthy to a
+program that watches the exit code. A home has the record of the store probe, which ``init`` writes;
+a home that lost this record is recognized by its streams.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _ADVICE: Final = (
 
 def open_known(uri: str | None) -> Home:
     """
-    Open the home that the user named; nothing is written.
+    Open the home that the user named; writes nothing.
 
-    :param uri: As given by ``--home`` or the environment; ``None`` or empty when it was not.
-    :raises SpecError: none was named, it cannot be a home, or there is no home.
-    :raises HomeUnavailable: it cannot be reached.
+    :param uri: As given by ``--home`` or the environment; may be ``None`` or empty.
+    :raises SpecError: No home was named, or the place is not a home.
+    :raises HomeUnavailable: It cannot be reached.
     """
     if not uri:
         raise SpecError(f"Which home? Give --home, or set {HOME_VARIABLE}.")
@@ -50,9 +50,7 @@ def _check_has_stream(store: Store) -> None:
     names = store.names("")
     folders = islice(filter(is_path_part, names), _MOST_FOLDERS)
     if not any("deployments" in store.names(name) for name in folders):
-        raise SpecError(
-            f"There is no home at {shown_place(store.uri)}: {found_at(store)}. {_ADVICE}"
-        )
+        raise SpecError(f"{shown_place(store.uri)} is not a home: {found_at(store)}. {_ADVICE}")
 
 
 def add_init_arguments(parser: argparse.ArgumentParser) -> None:
@@ -90,12 +88,12 @@ def init(arguments: argparse.Namespace) -> int:
 
 def lane_named(home: Home, name: str, color: str | None = None) -> StreamHome:
     """
-    Return the records of the lane that is meant.
+    Return the records of a lane.
 
-    :param name: Of the stream, or of its green lane.
+    :param name: Name of the stream, or of its green lane.
     :param color: Of the lane; ``None`` for the live one.
-    :raises SpecError: the name and the color do not go together, or the name cannot be a folder, or is
-        that of a lane of a lane.
+    :raises SpecError: The name and the color contradict each other, or the name is invalid or names
+        a lane of a lane.
     """
     base = stream_of(name)
     if color is None:

@@ -1,8 +1,8 @@
 """
-What a command prints: reports and JSON to the output, errors, notices and progress to stderr.
+Output of commands: reports and JSON to stdout, errors, notices and progress to stderr.
 
-A terminal gets ``rich``; a pipe, a file, ``NO_COLOR`` and ``TERM=dumb`` get the plain form, which is
-stable and never wrapped.
+A terminal gets ``rich``; a pipe, a file, ``NO_COLOR`` and ``TERM=dumb`` get the plain form, which
+is stable and never wrapped.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _masked(value: Any) -> Any:
 
 
 def answer(report: Report, value: Any, *, as_json: bool, sort_keys: bool = False) -> None:
-    """Print what was found, as a report or as one JSON object."""
+    """Print a result, as a report or as one JSON object."""
     if as_json:
         show_json(value, sort_keys=sort_keys)
     else:
@@ -72,7 +72,7 @@ def answer(report: Report, value: Any, *, as_json: bool, sort_keys: bool = False
 
 
 def show_lines(lines: Iterable[str]) -> None:
-    """Print sentences, with no secret in them and nothing that would steer the terminal."""
+    """Print sentences without secrets and terminal control characters."""
     print("\n".join(map(masked, lines)))
 
 
@@ -83,11 +83,11 @@ def complain(message: str) -> None:
 
 
 notice = complain
-"""Prints what a command waits for; on stderr, because no program reads it."""
+"""Print a waiting message; on stderr, because no program reads it."""
 
 
 def write_page(path: Path | None, markdown: Callable[[], str]) -> bool:
-    """Write a page if one is asked for; tell whether that went well, and say so where it did not."""
+    """Write a page if requested; return whether that succeeded, and print an error otherwise."""
     if path is None:
         return True
     try:

@@ -1,8 +1,8 @@
 """
-The commands of ``airflow-streaming``: one row each, grouped as its help shows them.
+The commands of ``airflow-streaming``: one row each, in the groups of its help.
 
-A command learns its arguments when it is chosen. So a run loads what its own command needs and
-nothing of the others: that is half of what a short command takes.
+A command builds its arguments when it is chosen, so a run imports only its own command: that is
+half the time of a short command.
 """
 
 from __future__ import annotations
@@ -97,8 +97,8 @@ class Command:
     """
     One command.
 
-    :param summary: What it does, as an order, without a period.
-    :param more: Sentences about it, such as its exit codes.
+    :param summary: Its effect, in the imperative, without a period.
+    :param more: Further sentences, such as its exit codes.
     :param examples: Lines to copy, without the program's name.
     """
 
@@ -110,7 +110,7 @@ class Command:
 
     @property
     def epilog(self) -> str:
-        """Return what stands below the arguments."""
+        """Return the text below the arguments."""
         shown = "\n".join(f"  airflow-streaming {one}" for one in self.examples)
         return "\n\n".join(filter(None, (f"Examples:\n{shown}" if shown else "", self.more)))
 
@@ -192,7 +192,7 @@ COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
             ),
             Command(
                 "start",
-                "Start a stream that is stopped or was given up",
+                "Start a stream that is stopped or gave up",
                 _of("streams", "add_start_arguments"),
                 "It records the desired state and closes an open circuit, with a whole restart budget: fix "
                 "the cause first. The stream's keep-alive task starts the driver.",
@@ -224,9 +224,9 @@ COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
                 "prune",
                 "Remove what of a stream is old and not needed",
                 _of("prune", "add_arguments"),
-                "Epochs, history, timeline and checkpoints of retired deployments that are older than "
-                "--keep-days. Outputs stay unless --outputs is given. Exit codes: 0 done, 1 something "
-                "was left undone, 2 wrong use.",
+                "Epochs, history, timeline and checkpoints of retired deployments that are older "
+                "than --keep-days. Outputs stay unless --outputs is given. Exit codes: 0 done, 1 "
+                "some items were left, 2 wrong use.",
                 ("prune orders --dry-run", "prune orders --keep-days 30 --outputs"),
             ),
             Command(
@@ -244,7 +244,7 @@ COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
                 "reuse",
                 "Let a new stream have the name of a removed one",
                 _of("remove", "add_reuse_arguments"),
-                "Numbers of epochs and deployments continue from those of the removed stream.",
+                "Epochs and deployments continue the numbers of the removed stream.",
                 ('reuse orders --reason "orders comes back"',),
             ),
             Command(
@@ -391,8 +391,8 @@ def _parsed(parser: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.Na
     given = list(argv)
     if "--" not in given or _command_of(given) not in OF_SCRIPTS:
         return parser.parse_args(given)
-    # argparse takes the script alone for its positional arguments when an option follows it, and
-    # then does not know what comes after "--".
+    # If an option follows the script, argparse counts only the script as positional, and rejects
+    # the arguments after "--".
     cut = given.index("--")
     arguments = parser.parse_args(given[:cut])
     arguments.arguments = [*arguments.arguments, *given[cut + 1 :]]

@@ -79,15 +79,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(home: Home, stream: StreamHome, arguments: argparse.Namespace, person: Person) -> int:
     """
-    Remove what is old, or show what would be; ``PROBLEM`` when something was left undone.
+    Remove old things, or list them; ``PROBLEM`` if some were left.
 
-    :raises SpecError: the folder of driver logs that was named is not there.
+    :raises SpecError: The given folder of driver logs does not exist.
     """
     named = arguments.driver_folder
     if named is not None and not named.is_dir():
         raise SpecError(
-            f"There is no folder {str(named)!r} with driver logs on this host. Give the one of [streaming] "
-            "driver_folder, or leave --driver-folder out; nothing was removed."
+            f"There is no folder {str(named)!r} with driver logs on this host, and no file was "
+            "removed. Give [streaming] driver_folder, or leave --driver-folder out."
         )
     policy = PrunePolicy(
         keep=timedelta(days=arguments.keep_days),

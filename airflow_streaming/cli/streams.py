@@ -48,7 +48,7 @@ def add_start_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--again",
         action="store_true",
-        help="launch the same copy again, though it was given up (default: refuse)",
+        help="launch the same copy again although the stream gave up on it (default: refuse)",
     )
     add_person(parser)
 
@@ -117,12 +117,10 @@ def stop(
     if consequence := what_a_stop_does(stream):
         lines.append(consequence)
     if done.epoch is None:
-        show_lines([*lines, "It has never run, so there is no driver to stop."])
+        show_lines([*lines, "It has never run; there is no driver to stop."])
         return OK
     if done.is_asked_now:
-        lines.append(
-            f"The driver of epoch {done.epoch} is asked to stop at its next batch boundary."
-        )
+        lines.append(f"The driver of epoch {done.epoch} will stop at its next batch boundary.")
     elif done.request is not None:
         lines.append(
             f"{done.request.by} has already asked the driver of epoch {done.epoch} to stop."
@@ -202,9 +200,9 @@ def run(arguments: argparse.Namespace, probe: Probe | None) -> int:
     """
     Run one command and return its exit code.
 
-    :param probe: How drivers are seen; by default as their launchers see them from here.
-    :raises SpecError: wrong use.
-    :raises StreamingError: there is no such stream, or it could not be read or steered.
+    :param probe: How drivers are seen; by default by their launchers.
+    :raises SpecError: Wrong use.
+    :raises StreamingError: The stream does not exist, or could not be read or changed.
     """
     return _run(open_known(arguments.home), arguments, probe or listed_launcher().probe)
 
@@ -306,7 +304,7 @@ def _prune(stream: StreamHome, arguments: argparse.Namespace) -> int:
     return prune.run(Home(stream.store), stream, arguments, person_of(arguments))
 
 
-# They name no stream, or one that need not be there.
+# They name no stream, or one that may not exist.
 _OF_HOME: Final[dict[str, Callable[[Home, argparse.Namespace, Probe], int]]] = {
     "list": lambda home, a, probe: list_streams(home, probe, a),
     "top": _show_top,

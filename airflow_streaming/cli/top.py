@@ -36,7 +36,7 @@ BARS: Final = "▁▂▃▄▅▆▇█"
 WIDTH: Final = 48
 """Characters of a sparkline, each a bucket of the range."""
 WIDEST: Final = 10_000
-"""Columns where there is no terminal to fit: a line that a program reads is not broken."""
+"""Columns without a terminal: lines for a program are not wrapped."""
 FIGURES: Final = (
     ("input_rate", "input rows/s"),
     ("processing_rate", "processed rows/s"),

@@ -1,10 +1,10 @@
 """
-What an on-call engineer can do about an upgrade in progress.
+Commands of an on-call engineer for an upgrade in progress.
 
-A word given here is a record in the home, and what follows from it is done at once as far as it
-needs nothing but the home. The rest is the task's of the upgrade; when its run has failed, clear the
-failed task and it continues. Where no run is left, ``--here`` does the rest from this host, but for
-starting a driver, which the task that keeps the stream alive does.
+A command is a record in the home; steps that need only the home are done at once. The upgrade's
+task does the rest; if its run has failed, clear the failed task and it continues. If no run is
+left, ``--here`` does the rest from this host, except for starting a driver, which the keep-alive
+task does.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LOOK_S: Final = 1.0
 _SAID: Final = {
     UpgradeCommand.KEEP: "{deployment} stays: this is the point of no return.",
     UpgradeCommand.ROLL_BACK: "{deployment} is taken back, and the deployment before it returns.",
-    UpgradeCommand.ABORT: "The upgrade is given up; the stream stays as it was.",
+    UpgradeCommand.ABORT: "The upgrade is aborted; the stream is unchanged.",
     UpgradeCommand.LEAVE: "Nothing is put back, and the desired state is stopped. Repair checkpoint and sinks before "
     "you start the stream.",
 }
@@ -146,7 +146,7 @@ def _command(
 
 
 def _finish(stream: StreamHome, change: Change, person: Person) -> str:
-    """Do what needs nothing but the home; return what is still to be done, empty for nothing."""
+    """Do the steps that need only the home; return the remaining steps, empty if done."""
     from airflow_streaming.changes.restore.switch import now_in_utc
     from airflow_streaming.changes.upgrade.finish import finish
     from airflow_streaming.cli.asked_clusters import listed_launcher

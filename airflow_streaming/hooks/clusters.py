@@ -1,8 +1,8 @@
 """
-Which launcher a Spark connection asks for, and where on its cluster.
+The launcher of a Spark connection, and its cluster.
 
-The connection says it as users of ``spark-submit`` know it: by its master and its deploy mode. In
-client mode the driver is a process of the worker's host, whatever the executors run on.
+The connection names them as for ``spark-submit``: by its master and its deploy mode. In client mode
+the driver is a process of the worker's host, whatever the executors run on.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class Target:
     Where a stream's drivers are started.
 
     :param launcher: Name of the launcher.
-    :param master: Where drivers ask for executors; empty where this module does not know.
-    :param cluster: What the launcher calls the place; empty for this host.
+    :param master: The master from which drivers request executors; empty if unknown to this module.
+    :param cluster: The launcher's name of the place; empty for this host.
     """
 
     launcher: str
@@ -78,10 +78,9 @@ def target_of(conn_id: str, connection: Connection | None, launcher: str = "") -
     """
     Return the target that a connection names.
 
-    :param connection: ``None`` where there is none; its absence is reported when it is used.
-    :param launcher: What the stream asks for itself; empty for the connection's.
-    :raises SpecError: the connection asks for what cannot be run, or for something else than the
-        stream.
+    :param connection: ``None`` if it does not exist; an error follows when it is used.
+    :param launcher: The spec's launcher; default: the connection's.
+    :raises SpecError: The connection cannot be run, or contradicts the spec.
     """
     master = "" if connection is None else master_of(connection)
     extra: Mapping[str, Any] = {} if connection is None else connection.extra_dejson
@@ -210,13 +209,13 @@ def application_for(
     defaults: str = "",
 ) -> ClusterApplication:
     """
-    Return what a cluster is asked to run.
+    Return the application for a cluster.
 
-    :param home: The home's URI; where the cluster must fetch the driver's package from a place
-        that its hosts can read, it is put there.
+    :param home: The home's URI; if the cluster must fetch the driver's package from a place that
+        its hosts can read, it is put there.
     :param store: The home's store.
     :param defaults: Text of the runtime's ``spark-defaults.conf``.
-    :raises SpecError: a secret cannot be handed over on a cluster, or a file is on this host only.
+    :raises SpecError: A secret cannot be passed to a cluster, or a file is on this host only.
     """
     conf, secret_options = split_options(conf)
     check_executor_options(conf, target.master)
@@ -256,7 +255,7 @@ def _check_can_be_handed_over(
 
 
 def _share(store: Store, home: str, file: Path) -> str:
-    # The folder's name is a digest of what is in it, so what is there already is the same.
+    # The folder's name is a digest of its content, so an existing file is the same.
     path = f"{_PACKAGES}/{file.parent.name}/{file.name}"
     with contextlib.suppress(AlreadyExists):
         store.create(path, file.read_bytes())

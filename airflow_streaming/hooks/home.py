@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Connection
 
 
-# Whatever opens homes in Airflow's processes also looks at drivers, with Airflow's connections.
+# Processes that open homes also look at drivers, with Airflow's connections.
 log_in_by(kubernetes_credentials)
 
 
@@ -50,17 +50,16 @@ class StreamHomeHook(BaseHook):
 
     Without a connection the store is reached with the credentials of the environment, as fsspec
     finds them. A connection of type ``stream_home`` carries a key, a secret, an endpoint and a
-    region; a connection of another type is left to the provider that owns the scheme.
+    region; other types are handled by the provider of the scheme.
 
-    :param home: Absolute path or URI of the home; without it, the one that the connection names in
-        its field ``home``.
+    :param home: Absolute path or URI of the home; default: the field ``home`` of the connection.
     :param home_conn_id: Connection with credentials for the home's store.
-    :param looks_only: Open a place that need not be a home, and give up on a store that does not
-        answer after a few seconds; for triggers and pages.
+    :param looks_only: Open a place that need not be a home, and fail after a few seconds if the
+        store does not answer; for triggers and pages.
     :param has_seen_home: Open a place that need not be a home now, since the caller remembers its
         streams and judges by that whether the home has vanished.
     :param own_type_only: Refuse a connection of another type than ``stream_home``, whose provider
-        would be asked to connect; for pages.
+        would connect; for pages.
     """
 
     conn_name_attr = "home_conn_id"
@@ -88,10 +87,10 @@ class StreamHomeHook(BaseHook):
         """
         Open the home.
 
-        :raises SpecError: none is named, or the URI cannot be one.
-        :raises HomeNotAllowed: the connection is of another type, and only ours are to be used.
-        :raises HomeNotInitialized: the place is no home: not mounted, another, or new.
-        :raises HomeUnavailable: the home cannot be reached.
+        :raises SpecError: The home is missing, or the URI is invalid.
+        :raises HomeNotAllowed: The connection has another type, and only ours are allowed.
+        :raises HomeNotInitialized: The place is not a home: not mounted, another, or new.
+        :raises HomeUnavailable: The home cannot be reached.
         """
         return self._connect(self._open)
 
@@ -225,11 +224,11 @@ def hadoop_options(home: str, connection: Connection, conf: Mapping[str, str]) -
     """
     Return the Spark configuration by which a driver reaches a home with the same connection.
 
-    The settings are those of the home's own bucket or account, so that a stream's sources may lie
-    elsewhere with other credentials. Without a key nothing names a provider of credentials: Hadoop asks
+    The settings apply to the home's own bucket or account, so that a stream's sources may be
+    elsewhere with other credentials. Without a key no provider of credentials is set: Hadoop uses
     the environment and the role of the instance or pod, as fsspec does.
 
-    :param conf: The stream's own; when it says how to log in to this kind of store, it counts.
+    :param conf: The stream's own; its credentials for this kind of store win.
     :returns: Empty for a local home, and for a scheme whose credentials Spark has from elsewhere.
     """
     extra, place = connection.extra_dejson, urlsplit(to_hadoop(home))
@@ -243,7 +242,7 @@ def hadoop_options(home: str, connection: Connection, conf: Mapping[str, str]) -
                 "secret.key": password,
                 "endpoint": endpoint,
                 "endpoint.region": str(extra.get("region") or ""),
-                # What is no AWS has no host for each bucket.
+                # Stores other than AWS have no host for each bucket.
                 "path.style.access": "true" if endpoint else None,
                 "connection.ssl.enabled": "false" if endpoint.startswith("http://") else None,
             }
@@ -273,7 +272,7 @@ _LOGS_IN: Final = re.compile(
 
 
 class Access(TypedDict):
-    """What everything that opens a URI takes; both ``None`` for the environment's credentials."""
+    """Arguments for opening a URI; both ``None`` for the environment's credentials."""
 
     storage_options: dict[str, Any] | None
     filesystem: Any
@@ -281,15 +280,15 @@ class Access(TypedDict):
 
 def access(uri: str, conn_id: str | None, *, own_type_only: bool = False) -> Access:
     """
-    Return how to reach a URI.
+    Return the arguments for opening a URI.
 
-    A connection of type ``stream_home`` is understood as for a home; one of another type is left
-    to the provider that owns the URI's scheme.
+    A connection of type ``stream_home`` works as for a home; other types are handled by the
+    provider of the URI's scheme.
 
-    :param own_type_only: Refuse a connection of another type, whose provider would be asked to
-        connect; for pages.
-    :raises SpecError: a ``stream_home`` connection cannot hold credentials for this scheme.
-    :raises HomeNotAllowed: the connection is of another type, and only ours are to be used.
+    :param own_type_only: Refuse a connection of another type, whose provider would connect; for
+        pages.
+    :raises SpecError: A ``stream_home`` connection cannot hold credentials for this scheme.
+    :raises HomeNotAllowed: The connection has another type, and only ours are allowed.
     """
     if conn_id is None or is_local(uri):
         return Access(storage_options=None, filesystem=None)

@@ -1,14 +1,14 @@
 """
-OpenLineage: what a stream reads and writes, and whose child its driver is.
+OpenLineage: the inputs and outputs of a stream, and its driver's parent.
 
-The datasets are those of the plans that the stream's drivers have recorded, under the names that
-OpenLineage gives them, so that Spark's own listener and other tools mean the same dataset. What has
-no name of that kind is left out: a socket, a function of ``foreachBatch``, a pattern of topics.
+The datasets are from the plans that the stream's drivers have recorded, under OpenLineage's names,
+so that Spark's own listener and other tools refer to the same dataset. Sources and sinks without
+such a name are left out: a socket, a function of ``foreachBatch``, a pattern of topics.
 
-Whose child the driver is comes from Airflow's own injection, and is switched on where Airflow's
-``SparkSubmitOperator`` has it: ``[openlineage] spark_inject_parent_job_info`` and
+The parent is from Airflow's own injection, and is switched on with the options of Airflow's
+``SparkSubmitOperator``: ``[openlineage] spark_inject_parent_job_info`` and
 ``spark_inject_transport_info``. It goes to the driver only, never into a deployment: another run of
-the dag is no other version of the stream.
+the DAG is not another version of the stream.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ _SERVERS: Final = "kafka.bootstrap.servers"
 
 class DatasetName(NamedTuple):
     """
-    What OpenLineage calls a dataset.
+    A dataset's name in OpenLineage.
 
-    :param namespace: Where it is, e.g. ``s3://lake`` or ``kafka://broker:9092``.
-    :param name: Which one there, e.g. ``orders/2026``.
+    :param namespace: Its system, e.g. ``s3://lake`` or ``kafka://broker:9092``.
+    :param name: Its name there, e.g. ``orders/2026``.
     """
 
     namespace: str
@@ -50,7 +50,7 @@ class DatasetName(NamedTuple):
 
 
 class StreamDatasets(NamedTuple):
-    """What a stream reads and what it writes, each once and in order."""
+    """The inputs and outputs of a stream, each once and in order."""
 
     inputs: tuple[DatasetName, ...] = ()
     outputs: tuple[DatasetName, ...] = ()
@@ -92,7 +92,7 @@ def _read(source: SourcePlan) -> Iterator[DatasetName]:
 
 
 def _subscribed(paths: Sequence[str]) -> Iterator[str]:
-    # As the plan has them: the option, and what it says.
+    # As in the plan: the option and its value.
     for path in paths:
         how, _, what = path.partition(" ")
         if how == "subscribe":
@@ -123,14 +123,15 @@ def operator_lineage(
     outlets: Sequence[object] = (),
 ) -> OperatorLineage | None:
     """
-    Return what the OpenLineage provider asks an operator for; ``None`` where it is not installed.
+    Return an operator's lineage for the OpenLineage provider; ``None`` if it is not installed.
 
-    The provider looks at what a task declares only where nothing else is known. A plan does not know
-    all: a model that the script loads, a table that a ``foreachBatch`` function writes.
+    The provider uses a task's declarations only without other lineage. A plan is incomplete: a
+    model that the script loads, a table that a ``foreachBatch`` function writes.
 
     :param plans: Returns the recorded plans; not called without the provider.
-    :param inlets: What the task declares to read beside; what has no name in OpenLineage is left out.
-    :param outlets: The same of what it writes.
+    :param inlets: The task's declared further inputs; entries without an OpenLineage name are left
+        out.
+    :param outlets: Likewise for outputs.
     """
     try:
         from airflow.providers.openlineage.extractors import OperatorLineage
@@ -152,10 +153,10 @@ def operator_lineage(
 
 def driver_lineage(context: Context, properties: Mapping[str, str]) -> dict[str, str]:
     """
-    Return what a driver's configuration is given beside its own, so that OpenLineage knows its parent.
+    Return additional driver configuration that names its parent for OpenLineage.
 
     The parent is the task's try that launches the driver, and stays so when a later task adopts it.
-    What the configuration says itself counts.
+    The stream's own settings win.
 
     :param properties: The driver's configuration.
     """

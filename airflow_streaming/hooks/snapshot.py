@@ -39,11 +39,11 @@ from airflow_streaming.supervision.readiness.snapshot import (
 
 def for_lane(spec: StreamSpec, home: Home, lane: StreamHome) -> StreamSpec:
     """
-    Return what the dag asks of a lane.
+    Return the spec for a lane.
 
-    Without a second lane it is what the dag says, word for word.
+    Without a second lane it is the DAG's spec, unchanged.
 
-    :param spec: The stream as its dag describes it.
+    :param spec: The stream as its DAG describes it.
     :param lane: The records of the lane.
     """
     if not spec.output and not spec.checkpoint:
@@ -71,8 +71,7 @@ def _deployments(lane: StreamHome) -> Iterator[Deployment]:
 
 
 EPOCHS_BACK: Final = 5
-"""Epochs that are asked what their queries committed; more have ended without a batch only where
-something else is the matter."""
+"""Epochs searched for commits; if more have ended without a batch, something else is wrong."""
 
 
 class SnapshotReader(Protocol):
@@ -82,21 +81,21 @@ class SnapshotReader(Protocol):
         """
         Look once.
 
-        :raises HomeUnavailable: it could not be looked at; this says nothing of the stream.
-        :raises RecordError: what was found there is not what should be there.
+        :raises HomeUnavailable: The look failed; the stream's state is unknown.
+        :raises RecordError: A file there is invalid.
         """
 
     def lose_sight(self) -> None:
-        """Take note that a look failed: the time until the next one that succeeds is no silence."""
+        """Note a failed look: the time until the next successful one is not silence."""
 
 
 class StreamSnapshotReader:
     """
-    Looks at a stream of ours: at the lane of it that is live.
+    Observes a stream of ours: its live lane.
 
-    :param live: Tells which lane that is, and has its records.
-    :param who: What messages call it.
-    :param rules: What to judge by; default: what the lane's records say.
+    :param live: Returns the live lane's records.
+    :param who: Its name in messages.
+    :param rules: Rules of health; default: the lane's records.
     """
 
     def __init__(self, live: LiveLaneCache, who: str, rules: HealthRules | None = None) -> None:
@@ -164,12 +163,12 @@ class StreamSnapshotReader:
 
 def open_looker(subject: Subject, rules: HealthRules | None = None) -> SnapshotReader:
     """
-    Return who looks at a stream; nothing is written where it looks.
+    Return the reader of a stream; it writes no files.
 
-    :param rules: What to judge by; default: for a stream of ours what its home records, for a
-        external one the defaults of ``HealthRules``.
-    :raises SpecError: the stream as named cannot be looked at.
-    :raises HomeError: its store cannot be set up.
+    :param rules: Rules of health; default: the home's records for a stream of ours, the defaults of
+        ``HealthRules`` for an external one.
+    :raises SpecError: The stream as named cannot be read.
+    :raises HomeError: Its store cannot be set up.
     """
     if subject.checkpoint is not None:
         return ExternalObserver(

@@ -90,15 +90,16 @@ class SparkStreamHook(BaseHook):
     :param spec: The stream, rendered.
     :param conn_id: Spark connection: where ``spark-submit`` sends the application.
     :param home_conn_id: Connection with credentials for the home.
-    :param by: Who acts, for the records.
-    :param folders: Where a relative application path may start.
+    :param by: The acting user, for the records.
+    :param folders: Base folders of a relative application path.
     :param lane: Act on this lane of the stream, live or not.
-    :param launch_conf: Returns what a new driver is configured with beside its deployment, given that;
-        default: nothing.
-    :param has_seen_home: The caller has seen the home before, and remembers its epochs: a home that is
-        empty now has vanished and is no error.
-    :param dag: The stream as its DAG has it, where ``spec`` has the values of a form; default: ``spec``.
-    :raises SpecError: the spec cannot be, or the lane is none of the stream's.
+    :param launch_conf: Returns additional configuration of a new driver, by its deployment;
+        default: empty.
+    :param has_seen_home: The caller has seen the home before, and remembers its epochs: a home that
+        is empty now has vanished, which is not an error.
+    :param dag: The stream as its DAG has it, where ``spec`` has the values of a form; default:
+        ``spec``.
+    :raises SpecError: the spec is invalid, or the stream has no such lane.
     """
 
     conn_name_attr = "conn_id"
@@ -133,9 +134,9 @@ class SparkStreamHook(BaseHook):
         """
         Return the hook of one lane of this stream, live or not.
 
-        Everything of it is that lane's: ``home``, ``keeper``, ``observer()``, ``spec``.
+        All its members belong to that lane: ``home``, ``keeper``, ``observer()``, ``spec``.
 
-        :raises SpecError: it is no lane of this stream.
+        :raises SpecError: The stream has no such lane.
         """
         return self._copy(self.asked, lane)
 
@@ -152,7 +153,7 @@ class SparkStreamHook(BaseHook):
 
     @cached_property
     def home(self) -> StreamHome:
-        """The records of the lane this hook acts on: the given one, or the one that is live."""
+        """The records of this hook's lane: the given one, or the live one."""
         return self.streams.stream(self._given_lane or self.live_lane())
 
     @cached_property
@@ -179,7 +180,7 @@ class SparkStreamHook(BaseHook):
 
     @cached_property
     def launcher(self) -> Launcher:
-        """Who starts the next driver, and sees those that were started."""
+        """The launcher of the next driver, which also sees running ones."""
         folder = read_settings().driver_logs(self.streams.store.uri)
         cluster = self.target.cluster
         return open_launcher(
@@ -200,10 +201,10 @@ class SparkStreamHook(BaseHook):
 
     def observer(self, memory: dict[str, Any] | None = None, *, follows: bool = False) -> Observer:
         """
-        Return who looks at the stream.
+        Return the observer of the stream.
 
-        :param memory: What a trigger has learned by listening.
-        :param follows: Look each time whether the lane is still the live one.
+        :param memory: A trigger's memory.
+        :param follows: Check at each look whether the lane is still live.
         """
         return Observer(
             self.home,
@@ -279,10 +280,10 @@ class SparkStreamHook(BaseHook):
         self, deployment: Deployment, source: bytes, *, is_scratch: bool = False
     ) -> Program:
         """
-        Return a deployment for a short Spark job, with the secrets of the dag and of the home's connection.
+        Return a deployment for a short Spark job, with the DAG's and the home connection's secrets.
 
-        :param is_scratch: Let ``{output}`` be a folder of the scratch. A plan needs the real one, of
-            which nothing is touched; what runs batches must not know it.
+        :param is_scratch: Let ``{output}`` be a folder of the scratch. A plan needs the real one,
+            which it does not touch; code that runs batches must not know it.
         """
         from airflow_streaming.spark_jobs.runner import program_of  # not at dag parse
 

@@ -50,7 +50,7 @@ def act_on(kept: Kept, act: str, *, by: str, reason: str, number: int | None, co
     do = _ACTS.get(act)
     if do is None:
         known = sorted([*_ACTS, _DECLARE_DEAD])
-        raise UpgradeRefused(f"There is no act {act!r}. There are: {', '.join(known)}.")
+        raise UpgradeRefused(f"Unknown act {act!r}. Use one of: {', '.join(known)}.")
     return do(home, by, reason, number)
 
 
@@ -66,8 +66,11 @@ def _start(
 def _stop(home: StreamHome, by: str, reason: str, number: int | None) -> str:
     stopped = streams.stop(home, by=by, reason=reason)
     if stopped.request is None:
-        return "Desired state is stopped; there is no driver to stop."
-    return f"Desired state is stopped; the driver of epoch {stopped.epoch} was asked to stop."
+        return "Desired state is stopped; no driver was running."
+    return (
+        f"Desired state is stopped; the driver of epoch {stopped.epoch} will stop at its next "
+        "batch boundary."
+    )
 
 
 def _declare_dead(
@@ -109,7 +112,8 @@ def _command(
     check_owner(led, kept)
     if command not in [*CutoverCommand] or (number is not None and number != led_number):
         raise UpgradeRefused(
-            f"Cutover {number} with command {command!r} is not the one that is there: reload the page."
+            f"Cutover {number} does not accept the command {command!r} now, or is another "
+            "cutover: reload the page."
         )
     changes.command_cutover(
         *(led, led_number, CutoverCommand(command)),
@@ -123,7 +127,5 @@ def _command(
 def _change(home: StreamHome, kind: ChangeKind, number: int | None) -> Change:
     change = home.unfinished_change() or home.newest_change()
     if change is None or change.what is not kind or number not in (None, change.number):
-        raise UpgradeRefused(
-            f"Stream {home.name!r} has no such {kind.value} now. Reload the page to see what it has."
-        )
+        raise UpgradeRefused(f"Stream {home.name!r} has no such {kind.value} now. Reload the page.")
     return change

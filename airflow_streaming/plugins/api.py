@@ -1,9 +1,9 @@
 """
-What the page asks for: the fleet, a stream, its figures, timeline, changes, backups and reports.
+The data of the page: the fleet, a stream, its figures, timeline, changes, backups and reports.
 
-Every route asks for a right: a list shows the dags that the user may see, and a stream is found by
-its dag, whose right is checked. No ``GET`` changes anything. An act needs the right to edit the dag,
-a header that no other site can send, and an address of this server as its origin.
+Every route checks a right: a list has the DAGs that the user may see, and a stream is found by its
+DAG, whose right is checked. No ``GET`` changes anything. An act needs the right to edit the DAG, a
+header that no other site can send, and an address of this server as its origin.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _REFUSED: Final = (UpgradeRefused, CutoverRefused, DeclarationRefused, SameCopyR
 
 
 def add_api(app: FastAPI) -> None:
-    """Add the routes of the data, and of what may be done."""
+    """Add the routes of the data and of the acts."""
     app.state.keepers = Keepers()
     app.state.boards = Boards(app.state.looks)
     app.state.answers = {}
@@ -99,8 +99,8 @@ def from_this_page(
     """
     Refuse a request that another site could have made a browser send.
 
-    A form cannot send the header, and a script of another origin may not without being allowed. What
-    a browser says of where the request comes from must agree.
+    A form cannot send the header, and a script of another origin needs permission for it. The
+    browser's statement of the origin must agree.
     """
     site = request.headers.get("sec-fetch-site", "same-origin")
     origin = request.headers.get("origin")
@@ -170,7 +170,7 @@ async def fleet(request: Request, seen: Annotated[list[Kept], Depends(seen_by)])
 
 
 async def whole(request: Request, kept: KeptByName, user: GetUserDep) -> Response:
-    """Return one stream as it is now, and what the user may do to it."""
+    """Return one stream's present state, and the user's possible acts."""
 
     def show(lane: Lane) -> dict[str, Any]:
         view = lane.view()
@@ -238,12 +238,12 @@ async def series(
     lane: Annotated[str | None, Query(max_length=110)] = None,
 ) -> Response:
     """
-    Return the figures of a range, as charts draw them.
+    Return the figures of a range for charts.
 
     :param seconds: Length of the range.
-    :param end: Its end in Unix time; now when not given.
+    :param end: Its end in Unix time; default: now.
     :param part: ``main`` without RocksDB's figures and observed metrics, or only one of these.
-    :param lane: One lane; the live one when not given.
+    :param lane: One lane; default: the live one.
     """
     until = time.time() if end is None else end
     begin = until - seconds
@@ -289,9 +289,9 @@ async def timeline(
     lane: Annotated[str | None, Query(max_length=110)] = None,
 ) -> Response:
     """
-    Return what happened to a stream, the newest first.
+    Return a stream's timeline, newest first.
 
-    :param since: Unix time; what is older is not read.
+    :param since: Unix time of the oldest event.
     """
     first = None if since is None else datetime.fromtimestamp(since, UTC)
 
@@ -311,7 +311,7 @@ async def changes(request: Request, kept: KeptByName) -> Response:
 
 
 async def deployments(request: Request, kept: KeptByName) -> Response:
-    """Return the newest deployments of a stream, each with what it changed."""
+    """Return the newest deployments of a stream, each with its differences."""
     return answer(
         request,
         await look(request, kept, lambda one: {"deployments": deployments_view(one.view().home)}),
@@ -319,7 +319,7 @@ async def deployments(request: Request, kept: KeptByName) -> Response:
 
 
 async def backups(request: Request, kept: KeptByName) -> Response:
-    """Return the newest backups of a stream, or why there are none to be seen."""
+    """Return the newest backups of a stream, or the reason why they are not visible."""
 
     def show(lane: Lane) -> dict[str, Any]:
         view = lane.view()
@@ -355,17 +355,17 @@ async def report(request: Request, dag_id: str, run_id: str, task_id: str) -> Re
     """Return one report as Markdown."""
     found = await _in_thread(lambda: one_report(dag_id, run_id, task_id))
     if found is None:
-        raise HTTPException(404, "There is no such report; Airflow may have removed it.", _HEADERS)
+        raise HTTPException(404, "Report not found; Airflow may have removed it.", _HEADERS)
     return answer(request, found)
 
 
 class ActBody(BaseModel):
     """
-    What an act is given.
+    Body of an act.
 
-    :param reason: Why, for the record.
-    :param confirm: The stream's name, typed or confirmed twice, where something may be lost.
-    :param number: The epoch or the change that is meant, as the page showed it.
+    :param reason: The reason, for the record.
+    :param confirm: The stream's name, typed or confirmed twice, if data may be lost.
+    :param number: The epoch or the change, as shown on the page.
     """
 
     reason: str = Field(min_length=1, max_length=500)
@@ -408,13 +408,13 @@ async def remove(
 
 
 async def look(request: Request, kept: Kept, show: Callable[[Lane], Any]) -> Any:
-    """Return what a look at one stream shows, or refuse it in time."""
+    """Read one stream with a deadline."""
     boards: Boards = request.app.state.boards
     return await look_at(request, kept, lambda: show(boards.lane(kept)))
 
 
 async def look_at(request: Request, kept: Kept, show: Callable[[], Any]) -> Any:
-    """Return what a look at one home or checkpoint shows, or refuse it in time."""
+    """Read one home or checkpoint with a deadline."""
     looks: Looks = request.app.state.looks
     try:
         return await looks.look(kept.place, show)

@@ -106,11 +106,11 @@ class Lane:
 
     def view(self, name: str | None = None) -> StreamWatch:
         """
-        Return the view of a lane; of the live one when no name is given.
+        Return the view of a lane; by default the live one.
 
-        :raises NotTheOwner: the stream belongs to another dag, or to none yet.
-        :raises HomeUnavailable: records of the stream have disappeared.
-        :raises StreamingError: the stream cannot be read.
+        :raises NotTheOwner: The stream belongs to another DAG, or has no owner yet.
+        :raises HomeUnavailable: Records of the stream have disappeared.
+        :raises StreamingError: The stream cannot be read.
         """
         lane = name or self.live()
         if lane not in self.views:
@@ -153,7 +153,7 @@ class HomeBoard:
     next_at: float = float("-inf")
     asked_at: float = float("-inf")
     since: float = float("-inf")
-    """End of the latest pause. Rows that were seen before it are read anew before they are shown."""
+    """End of the latest pause. Older rows are read again before they are shown."""
     task: asyncio.Task[None] | None = None
 
 

@@ -1,7 +1,7 @@
 """
-Changes of a stream as tables of states, and what may be done to it now.
+Changes of a stream as tables of states, and the possible acts.
 
-Everything that may be done says beforehand what will be stopped, replayed or lost.
+Every act states in advance which parts are stopped, replayed or lost.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ def open_upgrade_waits_for(home: StreamHome, change: Change) -> str:
 
 
 def acts_of(home: StreamHome, status: StreamStatus) -> list[dict[str, Any]]:
-    """Return what may be done to a stream now, each with what it does and what it costs."""
+    """Return the possible acts on a stream, each with its effect and cost."""
     return [*_stream_acts(home, status), *_change_acts(home)]
 
 
@@ -251,18 +251,20 @@ def _stream_acts(home: StreamHome, status: StreamStatus) -> Iterator[dict[str, A
 _OUT_OF_SIGHT: Final = frozenset({VerdictState.UNREACHABLE.value, VerdictState.HUNG.value})
 _UPGRADE_SAYS: Final = {
     UpgradeCommand.KEEP: "The new deployment stays; the way back is closed.",
-    UpgradeCommand.ABORT: "The upgrade is given up; the old deployment runs on, or starts again.",
+    UpgradeCommand.ABORT: "The upgrade is aborted; the old deployment continues, or starts again.",
     UpgradeCommand.LEAVE: "Nothing is put back and the stream stays stopped, for you to repair.",
 }
 _CUTOVER_SAYS: Final = {
     "promote": "Green becomes the live lane and consumers are led to it. Blue is kept for the "
     "soak, and can be made live again until then.",
     "look-again": "Green is compared once more, from now on.",
-    "abort": "Green is taken down. Blue stays live; nothing that consumers read is lost.",
-    "roll-back": "Blue becomes the live lane again. What only green wrote since the switch is no "
-    "longer read.",
-    "keep": "Green stays whatever the soak says. After that blue cannot be made live again.",
-    "retire": "Blue's lane is given up: its checkpoint and output are no longer kept.",
+    "abort": "Green is taken down. Blue stays live; consumers lose no data.",
+    "roll-back": (
+        "Blue becomes the live lane again. Rows that only green wrote since the switch are no "
+        "longer read."
+    ),
+    "keep": "Green stays, regardless of the soak. After that blue cannot be made live again.",
+    "retire": "Blue's lane is retired: its checkpoint and output are no longer kept.",
 }
 
 

@@ -77,7 +77,7 @@ class ExternalWatch:
     observer: ExternalObserver
 
     def row(self, now: datetime) -> dict[str, Any]:
-        """Return what the fleet shows of it."""
+        """Return its row of the fleet."""
         return self._row(self.observer.snapshot(), now)
 
     def whole(self, now: datetime) -> dict[str, Any]:

@@ -36,7 +36,7 @@ _TYPES: Final = {
 
 
 class File(NamedTuple):
-    """One file as it is served."""
+    """One served file."""
 
     data: bytes
     type: str

@@ -1,5 +1,5 @@
 """
-Reports of gates, rehearsals and preflights: what the tasks of a stream's dags have left in Airflow.
+Reports of gates, rehearsals and preflights that the tasks of a stream's DAGs left in Airflow.
 
 They are shown as text and decide nothing, so it does no harm that users can write there too.
 """
@@ -34,7 +34,7 @@ def all_reports(dag_ids: Iterable[str]) -> list[dict[str, Any]]:
 
 
 def one_report(dag_id: str, run_id: str, task_id: str) -> dict[str, Any] | None:
-    """Return one report; ``None`` when there is none."""
+    """Return one report, if it exists."""
     with create_session() as session:
         row = session.scalar(
             select(XComModel)

@@ -1,8 +1,7 @@
 """
-One stream as the page shows it, read from its records: the row of the fleet and the whole of it.
+One stream for the page, read from its records: the row of the fleet and the whole of it.
 
-Every text goes out as it is in the home, cut to a length; the page writes it as text and never as
-HTML.
+Every text is sent unchanged, cut to a length; the page writes it as text and never as HTML.
 """
 
 from __future__ import annotations
@@ -56,12 +55,12 @@ _WAITS_FOR_PERSON: Final = frozenset(
 @dataclass(slots=True)
 class StreamWatch:
     """
-    Looks at one lane of a stream again and again.
+    Observes one lane of a stream again and again.
 
-    :param home: Its records, which keep what they have read.
-    :param parts: What was read of histories, shared by all streams.
-    :param probe: Looks at the processes of its drivers and standbys.
-    :param open_backups: Opens the store of its backups; ``None`` when the page may not open it.
+    :param home: Its records, cached.
+    :param parts: Cached histories, shared by all streams.
+    :param probe: Sees the processes of its drivers and standbys.
+    :param open_backups: Opens the store of its backups; ``None`` if the page may not open it.
     :param live: Returns the live lane of the stream; default: it has one lane.
     :param clock: Monotonic seconds.
     """
@@ -218,10 +217,10 @@ class StreamWatch:
 
     def backups(self, most: int = 20) -> list[dict[str, Any]]:
         """
-        Return the newest backups, the newest first.
+        Return the newest backups, newest first.
 
-        :raises CheckpointError: there is no store, or one of another release.
-        :raises StreamingError: the store cannot be read.
+        :raises CheckpointError: The store does not exist, or another release wrote it.
+        :raises StreamingError: The store cannot be read.
         """
         if self.open_backups is None:
             return []

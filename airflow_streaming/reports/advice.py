@@ -1,8 +1,8 @@
 """
 Reports of advice: the doctor's risks and a production profile's values.
 
-The doctor tells risks with their evidence, what could not be examined, and what is fine; a profile what
-Spark is given, from where, and why.
+The doctor lists risks with their evidence, facts that could not be examined, and checks that
+passed; a profile lists Spark's settings with source and reason.
 """
 
 from __future__ import annotations
@@ -36,7 +36,6 @@ _TONES: Final = {
 
 
 def doctor_report(stream: str, advice: Sequence[Advice]) -> Report:
-    """Return what an examination of a stream found, the gravest first."""
     return report_of(_of_risks(stream, advice))
 
 
@@ -91,10 +90,10 @@ def profile_report(
     profile: Profile, spark: str, values: Sequence[ConfValue], asked: str = ""
 ) -> Report:
     """
-    Return what a profile gives Spark.
+    Return the report of a profile.
 
     :param spark: Version that the values are for.
-    :param asked: The version that was asked for, where it is newer than every known one.
+    :param asked: The requested version, if it is newer than every known one.
     """
     return report_of(_of_profile(profile, spark, values, asked))
 

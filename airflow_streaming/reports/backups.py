@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 
 def backup_report(taken: Backup) -> Report:
-    """Return what was backed up."""
     seconds = (taken.finished_at - taken.begun_at) / timedelta(seconds=1)
     rows: list[tuple[Words, Words]] = [
         ("backup", value(taken.id)),
@@ -85,7 +84,7 @@ def backups_report(
     :param problems: Verifications that cannot be read, a sentence each.
     """
     if not found:
-        return report_of([Paragraph("There is no backup.")])
+        return report_of([Paragraph("This place has no backups.")])
     titles = ("backup", "stream", "begun", "origin", "batches", "files", "size", "verified")
     rows = (_listed(one, verified[one.stream, one.id]) for one in found)
     listed = table(titles, rows, "files, size")
@@ -119,7 +118,6 @@ def _listed(one: Listed, verified: str) -> tuple[Words, ...]:
 
 
 def verification_report(found: Verification) -> Report:
-    """Return what a verification found."""
     return report_of(_verification(found))
 
 
@@ -137,7 +135,6 @@ def _verification(found: Verification) -> Iterator[Block]:
 
 
 def restore_plan_report(plan: RestorePlan) -> Report:
-    """Return what a restore would do."""
     return report_of(
         (
             Verdict(
@@ -152,7 +149,6 @@ def restore_plan_report(plan: RestorePlan) -> Report:
 
 
 def restored_report(done: Restored) -> Report:
-    """Return what was restored."""
     return report_of(
         (
             Verdict(
@@ -193,7 +189,6 @@ def _consequences(plan: RestorePlan) -> Iterator[Block]:
 
 
 def copied_report(done: Cloned) -> Report:
-    """Return what a clone or a carry-over made."""
     return report_of(
         (
             Verdict(

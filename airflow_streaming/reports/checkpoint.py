@@ -1,4 +1,4 @@
-"""The report of a checkpoint: what it holds, and everything found wrong in it."""
+"""The report of a checkpoint: its content and every defect."""
 
 from __future__ import annotations
 
@@ -41,7 +41,6 @@ _FORMAT_2: Final = (
 
 
 def checkpoint_report(found: Checkpoint) -> Report:
-    """Return what a checkpoint holds."""
     return report_of(_blocks(found))
 
 

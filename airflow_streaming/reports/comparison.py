@@ -36,7 +36,6 @@ _WORDS: Final = {
 
 
 def comparison_report(found: CompareReport) -> Report:
-    """Return what a comparison found."""
     return report_of(_blocks(found))
 
 

@@ -1,4 +1,4 @@
-"""The reports of a cutover: what an approver reads before it begins, and before the switch."""
+"""The reports of a cutover: for the approvals before it begins and before the switch."""
 
 from __future__ import annotations
 
@@ -61,20 +61,22 @@ _STARTS: Final = {
     StartWay.CARRIED: "blue's position in the sources, without state",
 }
 _BACK: Final[Mapping[SwitchMethod, Words]] = {
-    SwitchMethod.PARALLEL: "consumers are pointed back to blue's output, where blue continues. What green "
-    "has written stays in green's own output, which no consumer reads any more.",
+    SwitchMethod.PARALLEL: (
+        "consumers are pointed back to blue's output, where blue continues. Green's rows stay in "
+        "green's own output, which no consumer reads any more."
+    ),
     SwitchMethod.HANDOVER: (
         "green is drained, and blue resumes from green's last batch. ",
-        strong("What green has written into the output by then stays there."),
+        strong("Rows that green has written into the output by then stay there."),
     ),
 }
 
 
 def cutover_report(found: CutoverPreflight, course: CutoverPlan, replaces: str = "") -> Report:
     """
-    Return a preflight: the decision, what changes, both methods, the course, the end.
+    Return a preflight: the decision, the changes, both methods, the course, the end.
 
-    :param replaces: What is given up for this, such as an earlier blue; empty for nothing.
+    :param replaces: The lane that is given up for this, such as an earlier blue; else empty.
     """
     return report_of(_blocks(found, course, replaces))
 
@@ -189,7 +191,7 @@ def _gates(one: PairPreflight) -> Iterator[Block]:
 
 
 def _course(found: CutoverPreflight, course: CutoverPlan) -> Iterator[Block]:
-    yield Heading("What happens after the approval")
+    yield Heading("Steps after the approval")
     yield Items(items=tuple(_steps(found.way, course)), is_numbered=True)
 
 
@@ -225,9 +227,9 @@ def _no_return(way: SwitchMethod, course: CutoverPlan) -> Iterator[Block]:
         "start another cutover."
     )
     who = "The end of a good soak" if course.finalizes_by_itself else "The approval after the soak"
-    yield Heading("What can be undone, and until when")
+    yield Heading("Ways back and their deadlines")
     yield table(
-        ("when", "what a failure or a rejection leads to"),
+        ("when", "effect of a failure or a rejection"),
         (
             ("before the switch", "green is stopped automatically. Blue is unchanged."),
             ("from the switch to the end of the soak", _BACK[way]),
@@ -250,11 +252,11 @@ def _compared(course: CutoverPlan) -> Words:
         told = (
             "The outputs are ",
             strong("not compared"),
-            ", because no terms for that were given.",
+            ", because the terms have no comparison.",
         )
         return *told, *checks
     streams = joined(code(terms.stream) for terms in course.compare)
-    return "What both have written is compared, bucket by bucket: ", *streams, ".", *checks
+    return "The output of both is compared, bucket by bucket: ", *streams, ".", *checks
 
 
 def _pointers(course: CutoverPlan) -> tuple[str | Span, ...]:
@@ -309,10 +311,10 @@ def promotion_report(
     comparisons: Sequence[CompareReport] = (),
 ) -> Report:
     """
-    Return what was found of green, and what an approval and a rejection lead to.
+    Return green's results, and the effects of an approval and a rejection.
 
-    :param checks: What comparisons and the author's checks have shown, by name.
-    :param comparisons: What was compared, a report a stream.
+    :param checks: Results of comparisons and of the author's checks, by name.
+    :param comparisons: The comparisons, a report a stream.
     """
     return report_of(_promotion(terms, history, checks, comparisons))
 

@@ -45,7 +45,7 @@ TONES: Final = {
     GateDecision.NOT_ALLOWED: Tone.BAD,
 }
 BLOCKED: Final = (
-    "Blocked, and nothing was changed. Do what the findings ask for, then run the preflight again."
+    "Blocked; no change was made. Apply the remedies of the findings, then run the preflight again."
 )
 PATTERN_WORDS: Final = {
     Pattern.NOTHING_TO_DO: "nothing to do",
@@ -57,7 +57,6 @@ PATTERN_WORDS: Final = {
 
 
 def gate_report(found: GateReport) -> Report:
-    """Return what a gate decides: the decision first, then the findings, the worst first."""
     return report_of((decision_of(found), *findings_of(found)))
 
 
@@ -80,7 +79,7 @@ def findings_of(found: GateReport) -> Iterator[Block]:
 
 
 def how_to_deploy(decision: GateDecision, pattern: Pattern) -> str:
-    """Return a pattern as a sentence; what is unknown is not deployed before a rehearsal."""
+    """Return a pattern as a sentence; an unknown change needs a rehearsal first."""
     when = ", but not before a rehearsal" if decision is GateDecision.UNKNOWN else ""
     return f"How to deploy it{when}: {PATTERN_WORDS[pattern]}."
 
@@ -161,9 +160,7 @@ def _blocks(planned: ScriptPlan) -> Iterator[Block]:
     if planned.problem:
         yield Paragraph(("The script did not finish: ", value(planned.problem)))
     elif not number:
-        yield Paragraph(
-            "The script starts no query. It may do so for other arguments than it was given."
-        )
+        yield Paragraph("The script starts no query. With other arguments it may start some.")
     for query in planned.queries:
         yield Heading(value(query.query))
         yield facts(_facts(query))

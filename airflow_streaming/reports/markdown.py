@@ -26,10 +26,10 @@ from airflow_streaming.reports.report import (
 )
 
 NOTHING: Final = "—"
-"""What a cell shows of an empty value."""
+"""Content of an empty cell."""
 _Marks: TypeAlias = tuple[tuple[str, str], ...]
 _MARKS: Final[_Marks] = (("-", "."), ("*", ")"))
-"""What begins an item, and what follows its number."""
+"""The prefix of an item, and the suffix of its number."""
 
 
 def markdown(report: Report) -> str:

@@ -1,4 +1,4 @@
-"""The report of what was removed of a stream because it is old."""
+"""The report of removed old things of a stream."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def pruning_report(done: Pruned, *, dry_run: bool) -> Report:
-    """Return what goes and, of the old things, what stays and why."""
+    """Return the removed things, and the old things that stay, with reasons."""
     return report_of(_blocks(done, dry_run=dry_run))
 
 

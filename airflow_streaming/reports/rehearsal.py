@@ -1,4 +1,4 @@
-"""The report of a rehearsal: how it went, what was found, then every query."""
+"""The report of a rehearsal: its course, its findings, then every query."""
 
 from __future__ import annotations
 
@@ -35,7 +35,6 @@ _MOST_SHOWN: Final = 8
 
 
 def rehearsal_report(found: Rehearsed) -> Report:
-    """Return what a rehearsal showed."""
     return report_of(_blocks(found))
 
 
@@ -74,8 +73,8 @@ def _table(queries: Sequence[RehearsedQuery]) -> Iterator[Block]:
     yield table((*titles, "running version"), rows, numbers)
     if any(query.live for query in queries):
         yield Paragraph(
-            "The rehearsal ran alone on a small Spark of one host; compare its pace with that of "
-            "the running version only where that has no more."
+            "The rehearsal ran alone on a small Spark of one host; compare its pace with the "
+            "running version only if that has equal resources."
         )
 
 
@@ -92,7 +91,7 @@ def _row(query: RehearsedQuery) -> tuple[Words, ...]:
 
 
 def ended(query: RehearsedQuery) -> str:
-    """Return what a query did, in a line."""
+    """Return a query's run, in a line."""
     ending = query.ending.value.replace("_", " ")
     if not query.started:
         return ending

@@ -1,13 +1,12 @@
 """
-A report as a value: what is shown, without how it looks.
+A report as a value, independent of its format.
 
 Every report of this product is a function that returns a :class:`Report`; ``reports.markdown`` and
-``reports.terminal`` turn any of them into text. So a report is written once, and a value that a
-user, a script or a store wrote can be markup in none of its forms.
+``reports.terminal`` turn any of them into text. So a report is written once, and a value of a user,
+a script or a store is markup in none of its forms.
 
-Words are a string or a sequence of strings and spans. A string is a sentence of ours, in which pairs
-of backticks are code and all else is text; :func:`code` and :func:`value` hold what was read
-elsewhere.
+Words are a string or a sequence of strings and spans. A string is our own sentence, in which pairs
+of backticks are code and all else is text; :func:`code` and :func:`value` hold text from elsewhere.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from typing import Final, TypeAlias
 
 
 class Mark(StrEnum):
-    """What a span of a line is."""
+    """Kinds of spans."""
 
     CODE = "code"
     STRONG = "strong"
@@ -39,7 +38,7 @@ Words: TypeAlias = str | Span | tuple[str | Span, ...]
 
 
 def code(text: str) -> Span:
-    """Return a value that is shown as inline code."""
+    """Return a value as inline code."""
     return Span(text, Mark.CODE)
 
 
@@ -49,7 +48,7 @@ def strong(text: str) -> Span:
 
 
 def value(text: str) -> Span:
-    """Return a value that is shown as text."""
+    """Return a value as text."""
     return Span(text, Mark.VALUE)
 
 
@@ -79,11 +78,11 @@ class Tone(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """
-    The answer of a report, which stands first.
+    The answer of a report, which comes first.
 
-    :param subject: Of what; empty where the heading says it.
+    :param subject: Of what; empty if the heading names it.
     :param word: The answer in one or two words.
-    :param reason: What it rests on; empty for nothing.
+    :param reason: Its basis; may be empty.
     """
 
     word: str
@@ -106,7 +105,7 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """One or more sentences."""
+    """A paragraph of sentences."""
 
     words: Words
 
@@ -141,7 +140,7 @@ class Column:
 @dataclass(frozen=True, slots=True)
 class Table:
     """
-    A table; an empty cell is shown as a dash.
+    A table; an empty cell becomes a dash.
 
     :param rows: As many cells as there are columns.
     """
@@ -158,13 +157,13 @@ class Table:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """
-    One thing that was found.
+    One finding.
 
-    :param label: How grave it is, in a word or two.
-    :param message: What was found.
-    :param rule: Name of the rule or code that found it.
-    :param subject: In what it was found, such as a query or a file.
-    :param details: Names, each with its words: the values seen, the evidence, what to do.
+    :param label: Its severity, in a word or two.
+    :param message: The fact.
+    :param rule: Name of the rule or code.
+    :param subject: The affected query or file.
+    :param details: Names, each with its words: the values seen, the evidence, the next step.
     """
 
     label: str
@@ -177,7 +176,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """Lines that are shown as they are, such as a command."""
+    """Preformatted lines, such as a command."""
 
     text: str
 

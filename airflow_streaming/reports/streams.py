@@ -42,9 +42,8 @@ class StreamView:
     The status of a stream, with its events and open change for a report.
 
     :param has_lanes: The stream has a second lane.
-    :param change: How far an open upgrade or cutover is, or what an unfinished restore or undo does;
-        empty when none is open.
-    :param standby: How the hot standby stands; empty without a standby.
+    :param change: Progress of an open upgrade, cutover, restore or undo; else empty.
+    :param standby: State of the hot standby; empty without a standby.
     """
 
     status: StreamStatus

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 NOTHING: Final = "-"
-"""What a cell shows of an empty value."""
+"""Content of an empty cell."""
 _INDENT: Final = "    "
 _BELOW: Final = 2
 """Columns by which a finding is indented below its decision."""

@@ -1,4 +1,4 @@
-"""The report of an upgrade's preflight: what an approver reads before an upgrade."""
+"""The report of an upgrade's preflight, for the approval."""
 
 from __future__ import annotations
 
@@ -33,8 +33,10 @@ _VERDICTS: Final = {
 _WAYS: Final = {
     RollbackMethod.REWIND: "The stream returns to the backup taken at the stop, and the sinks are rewound "
     "to match, as if the upgrade had not run.",
-    RollbackMethod.RESUME: "The old deployment resumes where the new one ended; what the new one wrote "
-    "stays.",
+    RollbackMethod.RESUME: (
+        "The old deployment resumes at the new one's last position; rows that the new one wrote "
+        "stay."
+    ),
     RollbackMethod.NONE: "A rollback is not possible.",
 }
 
@@ -53,13 +55,13 @@ def _blocks(found: Preflight, soak: SoakTerms) -> Iterator[Block]:
         reason=_VERDICTS[found.decision],
     )
     yield from _changes(found)
-    yield Heading("What the gates found")
+    yield Heading("Findings of the gates")
     yield from gate_report(found.gates).blocks
     if found.decision is not GateDecision.NOT_ALLOWED:
         yield from _rollback(found)
         yield from _course(found, soak)
     if found.advice:
-        yield Heading("What the figures show")
+        yield Heading("Figures")
         yield Items(items=found.advice)
 
 
@@ -111,13 +113,14 @@ _WARMED: Final = (
 
 
 def _course(found: Preflight, soak: SoakTerms) -> Iterator[Block]:
-    yield Heading("What happens after the approval")
+    yield Heading("Steps after the approval")
     if found.prewarm:
         yield Paragraph(_WARMED)
     yield Paragraph(
-        "A verified backup, a stop at a batch boundary, the new deployment on the same checkpoint. The "
-        f"soak lasts at least {duration_text(soak.at_least)} and at most {duration_text(soak.at_most)}: "
-        f"every query must commit {soak.batches} batches, its backlog may not exceed "
-        f"{number_text(soak.backlog_growth)} times what it was, and nothing new may fail. After a good soak the new "
-        "deployment is kept and a rollback is no longer possible; otherwise it is rolled back."
+        "A verified backup, a stop at a batch boundary, the new deployment on the same "
+        f"checkpoint. The soak lasts at least {duration_text(soak.at_least)} and at most "
+        f"{duration_text(soak.at_most)}: every query must commit {soak.batches} batches, its "
+        f"backlog may not exceed {number_text(soak.backlog_growth)} times its former value, and "
+        "no new failure may occur. After a good soak the new deployment is kept and a rollback "
+        "is no longer possible; otherwise it is rolled back."
     )

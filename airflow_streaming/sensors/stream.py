@@ -42,28 +42,29 @@ LISTEN: Final = timedelta(seconds=15)
 
 class StreamGateSensor(NamedParameters, BaseSensorOperator):
     """
-    Wait until a stream meets a condition; the sensors of this provider are made of it.
+    Wait until a stream meets a condition; base class of this provider's sensors.
 
     The stream is either one of this provider, named by ``stream`` and ``home``, or any Spark stream
     at all, named by its ``checkpoint``. It fails at once, without retries, when the stream will not
-    meet the condition without intervention: it is stopped, or its circuit is open. A restore, upgrade or
-    cutover in progress is waited for. It returns what it saw:
-    ``stream``, ``batch``, ``watermark`` (the least of all its queries) and ``reason``.
+    meet the condition without intervention: it is stopped, or its circuit is open. During a
+    restore, upgrade or cutover it waits. It returns an observation: ``stream``, ``batch``,
+    ``watermark`` (the least of all its queries) and ``reason``.
 
     :param stream: Name of a stream of this provider. (templated)
     :param home: The home's URI. (templated)
     :param home_conn_id: Connection with credentials for the home. (templated)
     :param checkpoint: Checkpoint of any Spark query, or the folder above the checkpoints of one
         application. (templated)
-    :param endpoint: ``http://host:port`` of that application's web page, which tells a query that
-        waits from one that is dead. It must be listed in ``[streaming] metrics_endpoints``.
+    :param endpoint: ``http://host:port`` of that application's web page, which distinguishes an
+        idle query from a dead one. It must be listed in ``[streaming] metrics_endpoints``.
         (templated)
     :param conn_id: Connection with credentials for the checkpoint's store. (templated)
-    :param query: Ask this query only; default: every query of the stream must meet the condition.
+    :param query: Check this query only; default: every query of the stream must meet the condition.
         (templated)
-    :param rules: What health is judged by; default: what the stream itself is watched by.
-    :param tolerate_stop: Wait this long, since its stop, for a stream whose desired state is "stopped".
-    :param deferrable: Wait in the triggerer; else poke or reschedule, as ``mode`` says.
+    :param rules: Rules of health; default: the stream's own.
+    :param tolerate_stop: Wait this long, since its stop, for a stream whose desired state is
+        "stopped".
+    :param deferrable: Wait in the triggerer; else poke or reschedule, by ``mode``.
     """
 
     template_fields: Sequence[str] = (
@@ -125,7 +126,7 @@ class StreamGateSensor(NamedParameters, BaseSensorOperator):
         """
         Return the condition, from rendered fields.
 
-        :raises SpecError: a field does not say what it should.
+        :raises SpecError: A field is invalid.
         """
 
     def _asked(self) -> Condition:
@@ -137,9 +138,9 @@ class StreamGateSensor(NamedParameters, BaseSensorOperator):
 
     def subject(self) -> Subject:
         """
-        Return the stream that is asked.
+        Return the checked stream.
 
-        :raises SpecError: it is named in no way, or in two.
+        :raises SpecError: It is not named, or named twice.
         """
         return Subject(
             stream=self.stream,
@@ -173,7 +174,6 @@ class StreamGateSensor(NamedParameters, BaseSensorOperator):
         )
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
-        """End with what the trigger found."""
         readiness = Readiness(state=ReadinessState(event["state"]), reason=str(event["reason"]))
         self._conclude(readiness)
         return event.get("seen")
@@ -224,11 +224,11 @@ class StreamHealthSensor(StreamGateSensor):
 
     Healthy means that its queries make progress, or wait because no source has data, and that a
     sign of life was observed while waiting. An external stream without an endpoint shows life by
-    its commits alone, so one that waits for data does not pass.
+    its commits alone, so it does not pass while it waits for data.
 
     :param healthy_for: How long the stream must have been healthy: a stream of this provider, in
         its present epoch; an external one, while this sensor watched.
-    :param kwargs: Those of ``StreamGateSensor``, which say which stream, and of every sensor.
+    :param kwargs: Parameters of ``StreamGateSensor`` (the stream) and of every sensor.
     """
 
     @checked
@@ -250,13 +250,12 @@ class StreamProgressSensor(StreamGateSensor):
     """
     Wait until a stream has committed a certain batch, or any batch since a certain time.
 
-    What is committed stays so: it passes for a stopped stream too, if the batch is there.
+    It passes for a stopped stream too, if the batch is committed.
 
     :param batch: This batch, or a later one.
     :param committed_since: At or after this time, by the clock of the driver that writes the
-        checkpoint;
-        a time with its zone, or ISO 8601 that names its zone. (templated)
-    :param kwargs: Those of ``StreamGateSensor``, which say which stream, and of every sensor.
+        checkpoint; a time with its zone, or ISO 8601 that names its zone. (templated)
+    :param kwargs: Parameters of ``StreamGateSensor`` (the stream) and of every sensor.
     """
 
     template_fields: Sequence[str] = (*StreamGateSensor.template_fields, "committed_since")
@@ -271,7 +270,9 @@ class StreamProgressSensor(StreamGateSensor):
     ) -> None:
         super().__init__(**kwargs)
         if batch is None and committed_since is None:
-            raise SpecError("What progress is waited for? Give batch= or committed_since=.")
+            raise SpecError(
+                "StreamProgressSensor needs a condition. Give batch= or committed_since=."
+            )
         self.batch = batch
         self.committed_since = committed_since
         if committed_since is not None and not is_filled_in(committed_since):
@@ -290,11 +291,11 @@ class StreamWatermarkSensor(StreamGateSensor):
     """
     Wait until the watermark of a stream has passed a time, so that windows up to it are complete.
 
-    With ``past="{{ data_interval_end }}"`` a batch dag reads only windows that the stream will not
-    change any more. The watermark moves with the data: while a source is silent it stands still.
+    With ``past="{{ data_interval_end }}"`` a batch dag reads only windows that the stream no longer
+    changes. The watermark moves with the data; it stays while a source is silent.
 
     :param past: The time; a time with its zone, or ISO 8601 that names its zone. (templated)
-    :param kwargs: Those of ``StreamGateSensor``, which say which stream, and of every sensor.
+    :param kwargs: Parameters of ``StreamGateSensor`` (the stream) and of every sensor.
     """
 
     template_fields: Sequence[str] = (*StreamGateSensor.template_fields, "past")
@@ -312,15 +313,15 @@ class StreamWatermarkSensor(StreamGateSensor):
 
 class StreamBacklogSensor(StreamGateSensor):
     """
-    Wait until little is left for a stream to read.
+    Wait until a stream's backlog is small.
 
-    The figure is that of the latest batch, so the stream must be observed while it works. A
-    checkpoint alone shows no backlog: this sensor is for streams of this provider.
+    The figure is from the latest batch, so the stream must be observed while it works. A checkpoint
+    alone shows no backlog: this sensor is for streams of this provider.
 
     :param below: The backlog must be below this.
-    :param unit: ``records``, ``bytes``, ``files`` or ``seconds``; records over the rate at which
-        the stream processes them are seconds. Not every source tells each of them.
-    :param kwargs: Those of ``StreamGateSensor``, which say which stream, and of every sensor.
+    :param unit: ``records``, ``bytes``, ``files`` or ``seconds``; seconds are records over the
+        processing rate. Not every source reports each of them.
+    :param kwargs: Parameters of ``StreamGateSensor`` (the stream) and of every sensor.
     """
 
     @checked
@@ -347,18 +348,18 @@ class StreamBacklogSensor(StreamGateSensor):
 
 class StreamCaughtUpSensor(StreamGateSensor):
     """
-    Wait until a stream has read at least as far as another one stands.
+    Wait until a stream has read at least as far as another one.
 
-    Their queries are compared by name; where both have a single query, these two. The offsets are
-    those of the sources, so both must read the same ones, in the same order.
+    Their queries are compared by name; where both have a single query, these two. The sources'
+    offsets are compared, so both must read the same sources, in the same order.
 
     :param with_stream: Name of the other stream, when it is one of this provider. (templated)
-    :param with_home: Its home; default: that of the stream that is asked. (templated)
+    :param with_home: Its home; default: this stream's home. (templated)
     :param with_home_conn_id: Connection with credentials for that home; default: likewise.
         (templated)
     :param with_checkpoint: Checkpoint of the other stream, when it is an external one. (templated)
     :param with_conn_id: Connection with credentials for that checkpoint's store. (templated)
-    :param kwargs: Those of ``StreamGateSensor``, which say which stream, and of every sensor.
+    :param kwargs: Parameters of ``StreamGateSensor`` (the stream) and of every sensor.
     """
 
     template_fields: Sequence[str] = (

@@ -48,7 +48,7 @@ _EPILOGS: Final = {
     "  airflow-streaming checkpoint delete /backups BACKUP_ID --yes --reason 'a test'\n\n"
     f"{_CODES}",
 }
-_ONE_OR_SEVERAL: Final = "checkpoint of one query, or the folder above those of one application"
+_ONE_OR_SEVERAL: Final = "checkpoint of one query, or the folder above an application's checkpoints"
 
 
 def add_verbs(parser: argparse.ArgumentParser) -> None:
@@ -82,7 +82,7 @@ def needs_home(arguments: argparse.Namespace) -> bool:
 
 
 def _inspect(kinds: Kinds) -> None:
-    verb = _verb(kinds, "inspect", "Show what a checkpoint holds, and everything wrong with it")
+    verb = _verb(kinds, "inspect", "Show a checkpoint's content, and every defect")
     verb.add_argument("uri", type=place, metavar="URI", help=_ONE_OR_SEVERAL)
     verb.add_argument(
         "--thorough",
@@ -107,7 +107,7 @@ def _backup(kinds: Kinds) -> None:
         help="name to file the backup of a URI under (default: one made of the URI)",
     )
     _add_sinks(
-        verb, "whose log is backed up too (default: what the stream's drivers have recorded)"
+        verb, "whose log is backed up too (default: the sinks recorded by the stream's drivers)"
     )
     add_person(verb)
 
@@ -174,18 +174,21 @@ def _fill_restore(verb: argparse.ArgumentParser) -> None:
         help="with --stream: empty folder of its new checkpoints (default: beside the present ones)",
     )
     verb.add_argument(
-        "--dry-run", action="store_true", help="show what the restore would do, and write nothing"
+        "--dry-run", action="store_true", help="show the effects of the restore, and write nothing"
     )
     _add_accept(verb, ACCEPTABLE, "restore in spite of this refusal")
     verb.add_argument(
         "--rewind",
         action="store_true",
-        help="put the stream's file sinks back to the batches of the backup; what they wrote since is "
-        "moved to _rolled_back in their folders",
+        help=(
+            "rewind the stream's file sinks to the batches of the backup; later output is moved "
+            "to _rolled_back in their folders"
+        ),
     )
     _add_sinks(
         verb,
-        "whose log is compared (default: what the stream's drivers have recorded, and the backup names)",
+        "whose log is compared (default: the sinks recorded by the stream's drivers and in the "
+        "backup)",
     )
     add_person(verb)
 
@@ -326,7 +329,7 @@ def _sink(text: str) -> tuple[str, str]:
 
 
 def _reason_in(reasons: Collection[RefusalCode]) -> Callable[[str], RefusalCode]:
-    # The choices of argparse would be shown as Python shows an enum.
+    # argparse would print the choices as Python prints an enum.
     known = {str(one): one for one in reasons}
 
     def parse(text: str) -> RefusalCode:

@@ -1,4 +1,4 @@
-"""``checkpoint inspect``, apart from the other verbs: a look loads nothing that copies or restores."""
+"""``checkpoint inspect``, apart from the other verbs: it imports no code for copies or restores."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from airflow_streaming.storage.folders import open_folders
 
 
 def inspect(arguments: Namespace, _: Person | None) -> int:
-    """Print what a checkpoint holds, or the checkpoints of one application."""
+    """Print the content of a checkpoint, or of an application's checkpoints."""
     uri = arguments.uri
     found, beside = _read(uri, thorough=arguments.thorough, as_json=arguments.json)
     several = beside or len(found) != 1 or found[0].uri != uri
@@ -45,6 +45,6 @@ def _read(
     except CheckpointError as err:
         if not as_json:
             raise
-        # A program that asked for JSON gets the same object for a place that is no checkpoint.
+        # With JSON, a place without a checkpoint gets the same kind of object.
         nothing = Finding(code=FindingCode.NOT_A_CHECKPOINT, path="", message=str(err))
         return [Checkpoint(uri=uri, problems=(nothing,))], ()

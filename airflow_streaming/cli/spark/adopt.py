@@ -53,7 +53,7 @@ _UNKNOWN: Final = {True: "keeps state", False: "keeps no state", None: "state un
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command; those of the script stand last, after ``--``."""
+    """Add the arguments of the command; the script's own arguments come last, after ``--``."""
     parser.set_defaults(run=run)
     parser.usage = (
         "%(prog)s SCRIPT --name STREAM --checkpoint URI [options]\n       [-- ARGUMENT ...]"

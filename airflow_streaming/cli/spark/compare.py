@@ -121,9 +121,9 @@ def _add_bound(group: argparse._ArgumentGroup) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """
-    Compare, show what was found, and return the exit code.
+    Compare, print the result, and return the exit code.
 
-    :raises SpecError: an argument that cannot be.
+    :raises SpecError: An invalid argument.
     """
     terms = _terms(arguments)
     found = _topics(terms, arguments) if terms.format == KAFKA else _outputs(terms, arguments)
@@ -139,7 +139,7 @@ def _topics(terms: CompareTerms, arguments: argparse.Namespace) -> CompareReport
     """
     Compare two topics in this process.
 
-    :raises SpecError: no broker is given, or an end of the time.
+    :raises SpecError: The broker is missing, or the end of the time.
     """
     from airflow_streaming.changes.topic_comparison import TopicRange, compare_topics
 
@@ -155,7 +155,7 @@ def _topics(terms: CompareTerms, arguments: argparse.Namespace) -> CompareReport
 
 
 def _outputs(terms: CompareTerms, arguments: argparse.Namespace) -> CompareReport:
-    # Not at the top: help and wrong use do without all that starts a Spark.
+    # Not at the top: help and argument errors need no code that starts Spark.
     from airflow_streaming.cli.spark.runtime import runtime_named
     from airflow_streaming.spark_jobs.compare import compare
 

@@ -103,7 +103,7 @@ def _version(verb: argparse.ArgumentParser) -> None:
         dest="from_version",
         type=_spark,
         metavar="VERSION",
-        help="Spark that wrote the checkpoint, e.g. 3.5 (default: that of the stream's deployment)",
+        help="Spark that wrote the checkpoint, e.g. 3.5 (default: the deployment's Spark)",
     )
     verb.add_argument(
         "--to",
@@ -150,14 +150,14 @@ def _change(verb: argparse.ArgumentParser) -> None:
         dest="from_version",
         type=_spark,
         metavar="VERSION",
-        help="Spark that wrote the checkpoint (default: that of the old plan)",
+        help="Spark that wrote the checkpoint (default: from the old plan)",
     )
     verb.add_argument(
         "--to",
         dest="to_version",
         type=_spark,
         metavar="VERSION",
-        help="Spark that will run the new code (default: that of the new plan)",
+        help="Spark that will run the new code (default: from the new plan)",
     )
     verb.add_argument(
         "--rehearse",
@@ -179,7 +179,7 @@ def _add_subject(verb: argparse.ArgumentParser) -> None:
         "--checkpoint",
         type=place,
         metavar="URI",
-        help="checkpoint of one query, or the folder above those of one application",
+        help="checkpoint of one query, or the folder above an application's checkpoints",
     )
     what.add_argument(
         "--stream",
@@ -280,7 +280,7 @@ def home_of(arguments: argparse.Namespace) -> StreamHome | None:
         return None
     stream = lane_named(open_known(arguments.home), arguments.stream)
     if stream.newest_deployment() is None:
-        raise CheckpointError(f"There is no stream {stream.name!r} in {arguments.home}.")
+        raise CheckpointError(f"Stream {stream.name!r} does not exist in {arguments.home}.")
     return stream
 
 
@@ -314,7 +314,9 @@ def checkpoints(
     if named is None:
         return found
     if named not in found:
-        raise SpecError(f"There is no checkpoint of {named!r}. Those are of: {', '.join(found)}.")
+        raise SpecError(
+            f"There is no checkpoint of {named!r}. Checkpoints found: {', '.join(found)}."
+        )
     return {named: found[named]}
 
 
@@ -332,10 +334,10 @@ def planned_script(
     spark: SharedSpark | None = None,
 ) -> ScriptPlan:
     """
-    Return the plan of a script, which runs as a stream's deployment where a stream is given.
+    Return the plan of a script, which runs as a stream's deployment if a stream is given.
 
-    :param spark: As of ``plan_script``.
-    :raises SpecError: no runtime was named, or a file of the deployment is not here.
+    :param spark: As in ``plan_script``.
+    :raises SpecError: The runtime is missing, or a file of the deployment is not here.
     """
     if arguments.runtime is None:
         raise SpecError("Which Spark plans the script? Give --runtime, or --plan with a plan.")
@@ -353,7 +355,7 @@ def read_planned(path: Path) -> ScriptPlan:
     # A pipe would be waited for, and a device never ends.
     if path.exists() and not path.is_file():
         raise SpecError(
-            f"{path} is no regular file. Write the plan into a file with `plan --json`."
+            f"{path} is not a regular file. Write the plan into a file with `plan --json`."
         )
     try:
         with path.open("rb") as file:
@@ -430,7 +432,7 @@ def _gate_change(
 
 
 def _is_deployed(arguments: argparse.Namespace, home: StreamHome | None) -> bool:
-    """Tell whether the script is known to be the one that the stream runs, with its arguments."""
+    """Return whether the stream is known to run this script with these arguments."""
     deployment = None if home is None else home.newest_deployment()
     if deployment is None or arguments.script is None or arguments.old_script or arguments.old_plan:
         return False

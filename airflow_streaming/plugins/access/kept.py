@@ -47,19 +47,20 @@ SENSORS: Final = (
 )
 """Operators that may name a checkpoint."""
 _MOST = 2048
-"""Characters of a home or a name; what is longer was cut off, or is none."""
+"""The longest home or name; a longer one was cut off or is invalid."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
     """
-    The stream that a task keeps, as far as Airflow knows it without looking into its home.
+    The stream that a task keeps, as Airflow knows it without reading its home.
 
-    :param written: The home as the dag file has it, when it is no template there.
+    :param written: The home in the DAG file, if it is not a template there.
     :param dag: The dag of the task, for the stream's owner.
-    :param conn_id: Spark connection, rendered; empty where none is known. ``conn_written`` as the dag
-        file has it.
-    :param backup_store: Where its backups lie, rendered; ``backup_written`` as the dag file has it.
+    :param conn_id: Spark connection, rendered; empty if unknown. ``conn_written`` is the text in
+        the DAG file.
+    :param backup_store: Location of its backups, rendered; ``backup_written`` is the text in the
+        DAG file.
     :param is_external: It is a stream that this provider did not launch; ``home`` is its checkpoint
         then, and ``home_conn_id`` the connection for that.
     :param endpoint: Web page of an external stream's driver.
@@ -84,7 +85,7 @@ class Kept:
 
     @property
     def place(self) -> str:
-        """What hangs together: a home, as it is reached by one connection."""
+        """The key for bounding threads: a home with its connection."""
         return self.home if self.home_conn_id is None else f"{self.home} ({self.home_conn_id})"
 
 
@@ -93,7 +94,7 @@ KEEPS: Final = ("SparkStreamOperator",)
 
 
 def kept_by(dag_id: str, run_id: str, task_id: str, map_index: int) -> Kept | None:
-    """Return what a task keeps; ``None`` when it has not started, or keeps no stream."""
+    """Return the stream that a task keeps; ``None`` if it has not started, or keeps no stream."""
     with create_session() as session:
         instance = session.scalar(
             select(TaskInstance).where(
@@ -151,9 +152,9 @@ def _external(instance: TaskInstance, rendered: dict[str, Any], session: Session
 
 def all_kept(session: Session) -> list[Kept]:
     """
-    Return what every keep-alive task names, by its newest start, and every sensor of a dag that is there.
+    Return the streams of all keep-alive tasks (newest start) and of existing DAGs' sensors.
 
-    A stream outlives the file of its dag, so those of dags that are gone are among them.
+    A stream outlives the file of its DAG, so streams of removed DAGs are included.
     """
     newest = (
         select(
@@ -198,7 +199,7 @@ def all_kept(session: Session) -> list[Kept]:
 
 class Keepers:
     """
-    What all keep-alive tasks keep, asked of Airflow's database every few seconds at most.
+    The streams of all keep-alive tasks, read from Airflow's database every few seconds at most.
 
     :param every: Seconds for which an answer is good enough.
     """
@@ -210,7 +211,6 @@ class Keepers:
         self._asked = float("-inf")
 
     def of(self, dag_ids: Collection[str]) -> list[Kept]:
-        """Return what the tasks of some dags keep."""
         return [one for one in self.all() if one.dag.dag_id in dag_ids]
 
     def all(self) -> list[Kept]:
@@ -224,7 +224,7 @@ class Keepers:
 
 
 def dags_of(stream: str, dag_ids: Collection[str]) -> dict[str, str]:
-    """Return the dags that change a stream, by what they do, as far as they are among some ids."""
+    """Return the DAGs that change a stream, by their purpose, limited to some ids."""
     wanted = {
         f"{stream}_{act}": act for act in ("upgrade", "blue_green", "rescale", "backup", "restore")
     }
@@ -238,7 +238,7 @@ def dags_of(stream: str, dag_ids: Collection[str]) -> dict[str, str]:
 
 
 _known_written: Final[dict[tuple[str, str, str], str | None]] = {}
-"""What dag versions have, by version, task and field; a version never changes."""
+"""Field values by DAG version, task and field; a version never changes."""
 _MOST_KNOWN: Final = 20_000
 
 
@@ -350,9 +350,9 @@ def open_stream(kept: Kept) -> StreamHome:
     """
     Return the records of the live lane of a stream, for a dag to which it belongs.
 
-    :raises HomeNotAllowed: it would be opened with a connection of another type.
-    :raises NotTheOwner: the stream belongs to another dag, or to none yet.
-    :raises StreamingError: it cannot be looked at now.
+    :raises HomeNotAllowed: its connection has another type.
+    :raises NotTheOwner: the stream belongs to another DAG, or has no owner yet.
+    :raises StreamingError: it cannot be read now.
     """
     hook = StreamHomeHook(kept.home, kept.home_conn_id, looks_only=True, own_type_only=True)
     home = hook.get_conn()

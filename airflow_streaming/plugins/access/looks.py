@@ -1,9 +1,9 @@
 """
-Looks at homes on behalf of pages, in threads of their own and with a deadline.
+Read homes for pages, in separate threads and with a deadline.
 
-Airflow's API server runs every route that is no coroutine in one shared pool of threads. A home that
-does not answer would fill that pool, and nothing of Airflow would answer any more. So routes are
-coroutines, and what reads a home runs here.
+Airflow's API server runs every route that is not a coroutine in one shared pool of threads. A home
+that does not answer would fill that pool and block the whole of Airflow. So routes are coroutines,
+and code that reads a home runs here.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Looks:
         """
         Return what ``act`` returns, which reads one home.
 
-        :param home: What hangs together: its URI, with the connection that reaches it.
+        :param home: Its URI with its connection; the unit of the limits.
         :raises LookRefused: the home hangs, every thread is in use, or it took too long.
         """
         look = self._ask(home, act)
@@ -103,7 +103,7 @@ class Looks:
         return _refused(f"Home {look.home} has not answered in {self.deadline:g} s.", rest or 1.0)
 
     def _leave(self, look: _Look) -> None:
-        # The browser may have gone too. What has not been started need not be.
+        # The browser may have gone too, so unstarted work is dropped.
         with self._lock, suppress(ValueError):
             self._waiting.remove(look)
 
@@ -124,7 +124,7 @@ class Looks:
             if not self._slots.may_start(look.home, now):
                 continue
             self._waiting.remove(look)
-            # A daemon: one that hangs must not keep the server from ending.
+            # A daemon: a hanging thread must not keep the server from ending.
             thread = threading.Thread(
                 target=self._run, args=(look,), name="airflow-streaming-page", daemon=True
             )

@@ -1,10 +1,10 @@
 """
-Who may look at a home now: the bookkeeping of the threads that serve pages.
+Limits of the threads that read homes for pages.
 
-A thread that hangs in a file system or a client cannot be ended, so threads are counted. A home gets
-a share of them. One whose look takes too long has its thread written off, which makes room for the
-other homes, and rests: until then its pages are refused at once. What one home can have written off
-is bounded, and so is what all of them can have.
+A thread that hangs in a file system or a client cannot be ended, so threads are counted. A home
+gets a share of them. If a look takes too long, its thread is written off, which makes room for the
+other homes, and its home rests: until then its pages are refused at once. The number of written-off
+threads is bounded, for one home and for all.
 """
 
 from __future__ import annotations

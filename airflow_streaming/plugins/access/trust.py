@@ -1,9 +1,9 @@
 """
-What the API server opens, and where it leads a browser: decided here, on values alone.
+Homes that the API server may open, and links that it may show: decided on values alone.
 
-Dags are code that the operator of Airflow has let in. Everything else that can name a home or an
-address may have been written by a user or by a stream: XCom, parameters of a run, variables, and the
-records in a home.
+DAGs are code that the operator of Airflow trusts. Every other source of a home or an address may
+have been written by a user or by a stream: XCom, parameters of a run, variables, and the records in
+a home.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from airflow_streaming.model.uris import check_uri, is_local, scheme_of, to_fssp
 SPELLED_OUT: Final = frozenset(
     {"", "file", "local", "s3", "s3a", "s3n", "gs", "gcs", "az", "adl", "abfs", "abfss"}
 )
-"""Schemes of homes that need not be listed: none lets the URI name the host that is asked."""
+"""Schemes of homes that need no listing: their URIs cannot name a host."""
 
 
 def check_home(home: str, *, written: str | None, allowed: Collection[str]) -> None:
     """
-    Do nothing for a home that the API server may open.
+    Check that the API server may open a home.
 
     :param home: URI of the home, rendered.
-    :param written: The same as the dag file has it; ``None`` when that is not known.
-    :param allowed: The homes that ``[streaming] homes`` names. When there are none, a home must be
-        spelled out in the dag file, with a scheme that can only lead to its own store.
-    :raises HomeNotAllowed: it may not.
+    :param written: The text in the DAG file; ``None`` if unknown.
+    :param allowed: The homes in ``[streaming] homes``. If empty, a home must be spelled out in the
+        DAG file, with a scheme that can only lead to its own store.
+    :raises HomeNotAllowed: It may not.
     """
     place = _place(home, "home")
     if allowed:
