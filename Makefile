@@ -15,6 +15,7 @@ SPARK_3 := .runtimes/spark-3.5/.installed
 S3A := .runtimes/s3a/.installed
 ICEBERG := .runtimes/iceberg/.installed
 STATEFUL := .runtimes/spark-4.3/.stateful
+DEPLOYED := .runtimes/deployment/.installed
 CLASSES_4 := .runtimes/spark-4.3/.classes
 CLASSES_3 := .runtimes/spark-3.5/.classes
 
@@ -26,7 +27,7 @@ IN_MEMORY := $(shell [ "$$(df -k --output=avail /dev/shm 2>/dev/null | tail -n 1
 MAKEFLAGS += --jobs=4
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lint check test bench chaos faults fuzz judge page java audit clean
+.PHONY: help setup demo deployment lint check test costs bench chaos faults fuzz judge page java audit clean
 
 help: ## Show this list.
 	@sed -nE 's/^([a-z]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 10
@@ -36,19 +37,21 @@ setup: java $(INSTALLED) $(SPARK_4) $(STATEFUL) $(SPARK_3) $(CLASSES_4) $(CLASSE
 demo: java $(INSTALLED) $(SPARK_4) $(if $(PIPELINE),$(STATEFUL)) $(if $(filter lake,$(PIPELINE)),$(SPARK_3) $(ICEBERG)) $(CLASSES_4) ## Run a stream in a real Airflow; PIPELINE=fraud runs an example, ARGS=--once a whole story.
 	@exec $(BIN)/python -m demo.run $(if $(PIPELINE),--pipeline $(PIPELINE)) $(ARGS)
 
+deployment: setup $(S3A) $(DEPLOYED) ## Run a real deployment with PostgreSQL and Celery; PROFILE=mariadb runs another, ARGS="--cells all:all" its acts.
+	@exec .runtimes/deployment/bin/python -m tests.deployment.run $(if $(PROFILE),--profile $(PROFILE)) $(ARGS)
+
 LINT := $(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/lint-imports
 
 lint: $(INSTALLED) ## Format, lint, types, rooms.
 	$(LINT)
 
-# What is thrown at every parser, every failing write, and courses by the hundred are left to `make test`: they take
-# a third of the time and seldom find what the rest does not. mypy uses one core, and so does the collection of
-# the tests; three processes on two cores, because many tests wait.
-THOROUGH := tests/unit/fuzz tests/unit/faults $(wildcard tests/unit/*simulated*.py tests/unit/*/*/*simulated*.py tests/unit/*/*/test_killed.py)
+# Files that take more than this many seconds by tests/costs.txt are left to `make test`. mypy uses one core, and so does
+# the collection of the tests; three processes on two cores, because many tests wait.
+AT_MOST := 0.5
 
-check: $(INSTALLED) ## The same, and the unit tests but for the longest.
+check: $(INSTALLED) ## The same, and the unit tests but for the slow files.
 	@{ $(LINT); } > .test-lint.log 2>&1 & lint=$$!; \
-	FORKS=3 $(IN_MEMORY) $(BIN)/python -m pytest -p tests.forks tests/unit $(patsubst %,--ignore=%,$(THOROUGH)) -q \
+	FORKS=3 $(IN_MEMORY) $(BIN)/python -m pytest -p tests.forks -p tests.costs --at-most $(AT_MOST) tests/unit -q \
 	-o tmp_path_retention_policy=failed $(ARGS); \
 	unit=$$?; wait $$lint; lint=$$?; cat .test-lint.log; exit $$((unit | lint))
 
@@ -57,17 +60,20 @@ check: $(INSTALLED) ## The same, and the unit tests but for the longest.
 # own. One JVM or a stream's few at a time in each.
 AIRFLOWS := $(wildcard tests/system/test_*.py)
 QUEUE := .test-queue
-REST := env TEST_QUEUE=$(QUEUE) nice -n 5 $(BIN)/python -m pytest -p tests.shared_queue \
+REST := env TEST_QUEUE=$(QUEUE) nice -n 5 $(BIN)/python -m pytest -p tests.shared_queue -p tests.costs \
   tests/integration -q --durations=20
 
 test: setup $(S3A) $(ICEBERG) lint ## Everything, with real Spark, real stores and a real Airflow; .test-*.log grow meanwhile.
-	@rm -rf $(QUEUE); mkdir $(QUEUE); \
-	(scripts/leg.sh airflow $(BIN)/pytest $(AIRFLOWS) -q --durations=20; own=$$?; \
+	@rm -rf $(QUEUE) .test-costs.txt; mkdir $(QUEUE); \
+	(scripts/leg.sh airflow $(BIN)/python -m pytest -p tests.costs $(AIRFLOWS) -q --durations=20; own=$$?; \
 	scripts/leg.sh rest-1 $(REST); exit $$((own | $$?))) & legs=$$!; \
-	(scripts/leg.sh unit env $(IN_MEMORY) nice -n 5 $(BIN)/pytest tests/unit -q -o tmp_path_retention_policy=failed; own=$$?; \
+	(scripts/leg.sh unit env $(IN_MEMORY) nice -n 5 $(BIN)/python -m pytest -p tests.costs tests/unit -q -o tmp_path_retention_policy=failed; own=$$?; \
 	scripts/leg.sh rest-2 $(REST); exit $$((own | $$?))) & legs="$$legs $$!"; \
 	for leg in rest-3 rest-4; do scripts/leg.sh $$leg $(REST) & legs="$$legs $$!"; done; \
 	failed=0; for leg in $$legs; do wait $$leg; failed=$$((failed | $$?)); done; rm -r $(QUEUE); exit $$failed
+
+costs: ## Renew tests/costs.txt from the last `make test`.
+	@$(BIN)/python -m tests.costs
 
 bench: setup ## Measure; the figures go to the screen and say what they were measured on.
 	@for program in launch listener restart triggers rules detection inspecting backup backup_batches gates cutover; do $(BIN)/python -m benchmarks.$$program || exit 1; done
@@ -136,6 +142,15 @@ $(S3A): scripts/install.sh | $(INSTALLED)
 	@scripts/install.sh .runtimes/s3a --no-deps bodo-iceberg-connector==2026.10 && touch $@ || \
 	  echo "hadoop-aws cannot be had here; the tests of streams on S3 are skipped."
 
+# A second environment with Airflow: executors, auth managers and database clients that a contributor rarely needs.
+# Airflow's processes of a deployment start at once, so its modules are compiled once, before.
+$(DEPLOYED): scripts/install.sh tests/deployment/requirements.txt | $(INSTALLED)
+	@echo "Installing Airflow with Celery, FAB, S3 and database clients into .runtimes/deployment ..."
+	@scripts/install.sh .runtimes/deployment --constraint constraints.txt \
+	  --requirement tests/deployment/requirements.txt --editable '.[dev]'
+	@.runtimes/deployment/bin/python -m compileall -q .runtimes/deployment/lib || true
+	@touch $@
+
 # Iceberg's connector for Spark 3.5, likewise; what its package leaves out is added.
 $(ICEBERG): scripts/install.sh scripts/iceberg_jar.py | $(INSTALLED)
 	@echo "Installing Iceberg's jar into .runtimes/iceberg ..."
@@ -147,4 +162,4 @@ audit: $(INSTALLED) ## Look for known vulnerabilities of what constraints.txt an
 	$(BIN)/uv tool run pip-audit@2.10.1 --strict --requirement constraints.txt --requirement scripts/seed.txt --no-deps --disable-pip
 
 clean: ## Remove everything that make made.
-	rm -rf .venv .runtimes .demo .mypy_cache .ruff_cache .pytest_cache .test-*.log .nightly $(QUEUE)
+	rm -rf .venv .runtimes .demo .deployment .mypy_cache .ruff_cache .pytest_cache .test-*.log .test-costs.txt .nightly $(QUEUE)

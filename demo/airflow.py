@@ -22,14 +22,15 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import psutil
 
 from demo.processes import kill_group, processes_with
 from demo.waiting import PATIENCE, Say, wait_for
 
-COMPONENTS: Final = ("api-server", "scheduler", "dag-processor", "triggerer")
+COMPONENT: Final = "AIRFLOW_STREAMING_DEMO_COMPONENT"
+"""Environment variable of each component's processes: its name."""
 STOP_SECONDS: Final = 20.0
 """A component's time to end; then its whole group is killed."""
 
@@ -51,11 +52,16 @@ class Airflow:
     """
     An Airflow on SQLite with LocalExecutor and without passwords, on the loopback address only.
 
+    A subclass has other parts: its own ``commands``, ``settings``, ``make_database`` and ``log_in``.
+
     :param home: AIRFLOW_HOME; made when missing.
     :param dags: Folder of the dag files.
     :param environment: More settings, as environment variables.
     :param port: Port of the API server; any free one is taken when it is in use.
     """
+
+    PREFIX: ClassVar[str] = ""
+    """Path of its pages below the address of the server."""
 
     def __init__(
         self,
@@ -65,10 +71,10 @@ class Airflow:
         environment: Mapping[str, str],
         port: int = 8080,
     ) -> None:
-        self.home = home
+        self.home, self.dags = home, dags
         self.port = free_port(port)
-        self.url = f"http://127.0.0.1:{self.port}"
-        self.environment = {**os.environ, **settings(home, dags, self.url), **environment}
+        self.url = f"http://127.0.0.1:{self.port}{self.PREFIX}"
+        self.environment = {**os.environ, **self.settings(), **environment}
         self._components: dict[str, subprocess.Popen[bytes]] = {}
         self._token: str | None = None
 
@@ -80,22 +86,22 @@ class Airflow:
         """
         say("Making Airflow's database")
         self.make_database()
-        for component in COMPONENTS:
+        for component in self.commands():
             self.start_component(component)
         wait_for(
             self.is_healthy,
-            what="Airflow's API server, scheduler, dag processor and triggerer",
+            what=f"Airflow's {', '.join(self.commands())}",
             say=say,
             failing=self.ended_component,
         )
 
     def start_component(self, component: str) -> None:
         """Start one component; its output goes to ``logs/<component>.log``."""
-        command = airflow_command(component, *self._options(component))
+        command = airflow_command(*self.commands()[component])
         with self.log(component).open("ab") as log:
             self._components[component] = subprocess.Popen(
                 command,
-                env=self.environment,
+                env={**self.environment, COMPONENT: component},
                 cwd=self.home,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -103,15 +109,23 @@ class Airflow:
                 start_new_session=True,
             )
 
-    def _options(self, component: str) -> tuple[str, ...]:
-        match component:
-            case "api-server":
-                return "--host", "127.0.0.1", "--port", str(self.port), "--workers", "1"
-            case "scheduler" | "triggerer":
-                # Their log servers listen on every address; here all read the same folder.
-                return ("--skip-serve-logs",)
-            case _:
-                return ()
+    def commands(self) -> Mapping[str, tuple[str, ...]]:
+        """Return the arguments of ``airflow`` for each component, by its name."""
+        # The log servers of scheduler and triggerer listen on every address; here all read the same folder.
+        return {
+            "api-server": ("api-server", *self._address(self.port)),
+            "scheduler": ("scheduler", "--skip-serve-logs"),
+            "dag-processor": ("dag-processor",),
+            "triggerer": ("triggerer", "--skip-serve-logs"),
+        }
+
+    @staticmethod
+    def _address(port: int) -> tuple[str, ...]:
+        return "--host", "127.0.0.1", "--port", str(port), "--workers", "1"
+
+    def settings(self) -> dict[str, str]:
+        """Return its settings as environment variables."""
+        return settings(self.home, self.dags, self.url)
 
     def log(self, component: str) -> Path:
         """Return the log file of a component."""
@@ -119,10 +133,15 @@ class Airflow:
 
     def replace_component(self, component: str) -> str:
         """Kill a component with all of its processes and start it again; say what was killed."""
-        process = self._components[component]
+        killed = self.kill_component(component)
+        self.start_component(component)
+        return killed
+
+    def kill_component(self, component: str) -> str:
+        """Kill a component with all of its processes; say what was killed."""
+        process = self._components.pop(component)
         kill_group(process.pid)
         process.wait()
-        self.start_component(component)
         return f"group {process.pid}"
 
     @property
@@ -242,7 +261,7 @@ class Airflow:
 
     def _call_once(self, method: str, path: str, body: dict[str, Any] | None) -> Any:
         if self._token is None and not path.startswith("/auth"):
-            self._token = self.call("GET", "/auth/token")["access_token"]
+            self._token = self.log_in()
         request = urllib.request.Request(  # noqa: S310 - our own loopback address
             self.url + path,
             method=method,
@@ -254,6 +273,10 @@ class Airflow:
         )
         with urllib.request.urlopen(request, timeout=PATIENCE) as response:  # noqa: S310 - see above
             return json.load(response)
+
+    def log_in(self) -> str:
+        """Return a token of the user who acts; here everybody is an administrator."""
+        return str(self.call("GET", "/auth/token")["access_token"])
 
     def text(self, path: str) -> str:
         """Read a page as a user who is logged in."""
@@ -286,18 +309,28 @@ class Airflow:
     def _migrate(self) -> None:
         if made := os.environ.get(MADE_DATABASE):
             shutil.copyfile(made, self.database)
-            return
-        with self.log("migrate").open("wb") as log:
+        else:
+            self.run_command("db", "migrate", what="Airflow's database cannot be made")
+
+    def run_command(self, *arguments: str, what: str) -> None:
+        """
+        Run an Airflow command to its end.
+
+        :param what: What its failure means.
+        :raises RuntimeError: the command failed; names its log.
+        """
+        log = self.log(arguments[-1])
+        with log.open("wb") as output:
             done = subprocess.run(
-                airflow_command("db", "migrate"),
+                airflow_command(*arguments),
                 env=self.environment,
                 cwd=self.home,
-                stdout=log,
+                stdout=output,
                 stderr=subprocess.STDOUT,
                 check=False,
             )
         if done.returncode != 0:
-            raise RuntimeError(f"Airflow's database cannot be made; see {self.log('migrate')}.")
+            raise RuntimeError(f"{what}; see {log}.")
 
 
 def settings(home: Path, dags: Path, url: str) -> dict[str, str]:

@@ -1,9 +1,10 @@
-"""How many drivers are alive at once? Counted from the process table, not from any record."""
+"""How many drivers of one stream are alive at once? Counted from the process table, not from any record."""
 
 from __future__ import annotations
 
 import contextlib
 import threading
+from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,22 +15,23 @@ class DriverCount(threading.Thread):
     """
     Looks again and again which drivers of one home are alive, and remembers the most at once.
 
-    A driver is one token: the JVM and the Python process of an epoch carry the same.
+    A driver is one token: the JVM and the Python process of an epoch carry the same. Each lane of a stream is a
+    stream of its own.
 
     :param home: The home on the drivers' command lines.
     :param every: Seconds between two looks.
     """
 
-    def __init__(self, home: Path, *, every: float = 0.2) -> None:
+    def __init__(self, home: str, *, every: float = 0.2) -> None:
         super().__init__(name="driver-count", daemon=True)
-        self._home, self._every = str(home), every
+        self._home, self._every = home, every
         self._stopping = threading.Event()
         self.looks = 0
         self.most = 0
 
     def run(self) -> None:
         while not self._stopping.wait(self._every):
-            self.most = max(self.most, len(self.alive()))
+            self.most = max([self.most, *Counter(stream for stream, _ in self._found()).values()])
             self.looks += 1
 
     def stop(self) -> None:
@@ -39,7 +41,11 @@ class DriverCount(threading.Thread):
 
     def alive(self) -> dict[str, list[int]]:
         """Return the process ids by token; a zombie has no command line and does not count."""
-        found: dict[str, list[int]] = {}
+        return {token: pids for (_, token), pids in self._found().items()}
+
+    def _found(self) -> dict[tuple[str, str], list[int]]:
+        """Return the process ids by stream and token."""
+        found: dict[tuple[str, str], list[int]] = {}
         for folder in PROCESSES.iterdir():
             if not folder.name.isdigit():
                 continue
@@ -47,7 +53,8 @@ class DriverCount(threading.Thread):
                 arguments = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
                 pairs = [*pairwise(arguments)]
                 if ("--home", self._home) in pairs:
-                    tokens = [value for option, value in pairs if option == "--token"]
-                    for token in tokens[:1]:
-                        found.setdefault(token, []).append(int(folder.name))
+                    named = dict(pairs)
+                    if token := named.get("--token"):
+                        key = (named.get("--stream", ""), token)
+                        found.setdefault(key, []).append(int(folder.name))
         return found

@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -48,6 +48,8 @@ class Stage:
     :param stream: The stream's name.
     :param environment: More settings for Airflow.
     :param runtimes: More Spark runtimes, by their names in ``[streaming] runtimes``.
+    :param home: Place of the records; by default a folder below ``folder``.
+    :param airflow: Makes the Airflow.
     """
 
     def __init__(
@@ -64,6 +66,8 @@ class Stage:
         stream: str = "retail_revenue",
         environment: Mapping[str, str] | None = None,
         runtimes: Mapping[str, Path] | None = None,
+        home: str | None = None,
+        airflow: Callable[..., Airflow] = Airflow,
     ) -> None:
         self.folder, self.runtime = folder.resolve(), runtime.absolute()
         self._runtimes = {**(runtimes or {}), "spark-4.3": self.runtime}
@@ -71,10 +75,11 @@ class Stage:
             raise RuntimeError(f"There is no Spark runtime in {runtime}. Run 'make setup' first.")
         self._say, self.dags = say, dags
         clear(self.folder, say)
-        self.orders, self.home = self.folder / lands_in, self.folder / "streams"
-        for made in (self.orders, self.home):
+        self.orders = self.folder / lands_in
+        for made in (self.orders, self.folder / "streams"):
             made.mkdir(parents=True)
-        init_home(str(self.home))
+        self.home = home or str(self.folder / "streams")
+        init_home(self.home)
         self.stream = Stream(self.home, stream)
         self.arrivals = Arrivals(
             self.orders,
@@ -84,7 +89,7 @@ class Stage:
         )
         self.drivers = DriverCount(self.home)
         self._helpers: list[subprocess.Popen[bytes]] = []
-        self.airflow = Airflow(
+        self.airflow = airflow(
             self.folder / "airflow",
             dags=dags,
             environment={**self._environment(), **(environment or {})},
@@ -95,12 +100,12 @@ class Stage:
             "STREAM_VERSIONS": str(self.folder / "versions"),
             MARK: str(self.folder),
             "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
-            "AIRFLOW_VAR_STREAMS_HOME": str(self.home),
+            "AIRFLOW_VAR_STREAMS_HOME": self.home,
             "AIRFLOW_VAR_STREAMS_INPUT": str(self.folder / "input"),
             # For dags that watch a stream as an asset: its home is no template.
-            HOME_VARIABLE: str(self.home),
+            HOME_VARIABLE: self.home,
             # A variable gives the home, so the API server opens it only if it is listed.
-            "AIRFLOW__STREAMING__HOMES": str(self.home),
+            "AIRFLOW__STREAMING__HOMES": self.home,
             "AIRFLOW_VAR_RETAIL_INPUT": str(self.orders),
             "AIRFLOW__STREAMING__RUNTIMES": json.dumps(
                 {name: str(path.absolute()) for name, path in self._runtimes.items()}
@@ -157,7 +162,7 @@ class Stage:
 
     def _streams(self) -> list[Stream]:
         """Return every stream of the home: the dags of others may have been turned on."""
-        others = [name for name in open_home(str(self.home)).streams() if name != self.stream.name]
+        others = [name for name in open_home(self.home).streams() if name != self.stream.name]
         return [self.stream, *(Stream(self.home, name) for name in others)]
 
     def leftovers(self) -> list[psutil.Process]:

@@ -6,7 +6,6 @@ import contextlib
 import os
 import signal
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Final
 
 from airflow_streaming.advice.doctor import examine
@@ -35,13 +34,13 @@ class Stream:
     """
     One stream, looked at and stopped from outside of Airflow.
 
-    :param home: Folder with the records of all streams.
+    :param home: Place of the records of all streams.
     :param name: The stream's name.
     """
 
-    def __init__(self, home: Path, name: str) -> None:
+    def __init__(self, home: str, name: str) -> None:
         self.name = name
-        self._all = open_home(str(home))
+        self._all = open_home(home)
         self._home = self._all.stream(name)
         self._launcher = open_launcher()
         self._observer = Observer(

@@ -10,11 +10,14 @@ folder of the queue, which one of them can do. Those that take long come first.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
+
+from tests.costs import read_costs
 
 FOLDER: Final = "TEST_QUEUE"
 TOGETHER: Final = {
@@ -22,37 +25,6 @@ TOGETHER: Final = {
     "tests/unit/test_language.py": "tests/unit/test_house.py",  # both look at the syntax of all modules
 }
 """Files that are taken together, by how their names begin, and what they are taken as."""
-LONG: Final = (
-    "tests/integration/pipelines/",
-    "tests/integration/home/test_s3_bad_day.py",
-    "tests/integration/cutover/test_there_and_back.py",
-    "tests/integration/stream/test_hot_standby.py",
-    "tests/integration/driver/test_failing.py",
-    "tests/integration/driver/test_running.py",
-    "tests/integration/driver/test_sinks.py",
-    "tests/integration/upgrade/test_repartition.py",
-    "tests/integration/driver/test_figures.py",
-    "tests/integration/upgrade/test_rehearsal_compare.py",
-    "tests/integration/stream/test_object_store.py",
-    "tests/integration/stream/test_hang.py",
-    "tests/integration/stream/test_standalone.py",
-    "tests/integration/checkpoint/test_restore.py",
-    "tests/integration/stream/test_poison.py",
-    "tests/integration/stream/test_foreign.py",
-    "tests/integration/driver/test_checkpoint.py",
-    "tests/integration/cutover/test_pointing.py",
-    "tests/integration/cutover/test_comparing.py",
-    "tests/integration/driver/test_standby.py",
-    "tests/integration/stream/test_gates.py",
-    "tests/unit/launch/test_launcher_contract.py",
-    "tests/unit/test_house.py",
-    "tests/unit/plugins/test_looks.py",
-    "tests/unit/changes/cutover/test_cutting_over.py",
-    "tests/unit/plugins/test_page_routes.py",
-    "tests/unit/changes/upgrade/test_prewarming.py",
-    "tests/unit/operators/test_cutover.py",
-)
-"""What takes longest, the longest first; the order of the others matters little."""
 
 
 def name_of(test: str) -> str:
@@ -61,13 +33,17 @@ def name_of(test: str) -> str:
     return next((name for begin, name in TOGETHER.items() if file.startswith(begin)), file)
 
 
-def in_order(tests: Sequence[str]) -> dict[str, list[int]]:
+def in_order(
+    tests: Sequence[str], costs: Mapping[str, float] | None = None
+) -> dict[str, list[int]]:
     """Return the places of tests by what they are taken as, what takes longest first."""
     found: dict[str, list[int]] = {}
     for place, test in enumerate(tests):
         found.setdefault(name_of(test), []).append(place)
-    rank = {name: place for place, name in enumerate(LONG)}
-    return dict(sorted(found.items(), key=lambda item: rank.get(item[0], len(LONG))))
+    seconds: Counter[str] = Counter()
+    for file, cost in (read_costs() if costs is None else costs).items():
+        seconds[name_of(file)] += cost  # type: ignore[assignment]
+    return dict(sorted(found.items(), key=lambda item: -seconds[item[0]]))
 
 
 def taken(queue: Mapping[str, list[int]], folder: Path) -> Iterator[list[int]]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -22,9 +22,16 @@ from airflow_streaming.changes.judging.topic_records import (
     check_keys,
     judge_topics,
 )
+from airflow_streaming.changes.topic_connection import (
+    SERVERS,
+    NoConnection,
+    client_settings,
+    secrets_in,
+)
 from airflow_streaming.model.jobs.comparison import CompareReport, ComparisonRequest, not_made
 from airflow_streaming.model.records.cutover import CompareTerms
 from airflow_streaming.model.spark.failures import presentable
+from airflow_streaming.model.spark.secrets import REDACTED
 
 LOOKS: Final = 6
 """Number of later looks for records that one lane lacks."""
@@ -36,9 +43,6 @@ _SILENCE: Final = 30.0
 """Seconds without a record, before the end of the range, after which the broker counts as silent."""
 _OVERLAP: Final = timedelta(hours=1)
 """Each topic is read from this long before the range: two producers give one record two times."""
-_SERVERS: Final = "kafka.bootstrap.servers"
-_PREFIX: Final = "kafka."
-_OF_SPARK: Final = frozenset({"kafka.group.id", "kafka.sasl.jaas.config"})
 
 
 class Unreadable(Exception):
@@ -65,13 +69,18 @@ def compare_topics(
     blue: TopicRange,
     green: TopicRange,
     *,
+    options: Mapping[str, str] | None = None,
+    complete_from: datetime | None = None,
     timeout: timedelta = timedelta(minutes=30),
     sleep: Callable[[float], None] = time.sleep,
 ) -> CompareReport:
     """
     Compare the records that two topics have when the comparison begins.
 
-    :param terms: With the broker in ``options``, by the names of Spark's Kafka source.
+    :param options: The connection by the names of Spark's Kafka source, with its secrets; default: those of the
+        terms.
+    :param complete_from: Green's results of earlier times can lack rows, e.g. windows that began before a replay;
+        records of such times, by ``CompareTerms.time``, are left out.
     :param timeout: A longer comparison ends and is inconclusive.
     :return: A report in every case. It is inconclusive, with the reason, where a topic cannot be read.
     """
@@ -79,24 +88,37 @@ def compare_topics(
     asked = ComparisonRequest(terms=terms, blue=blue.topic, green=green.topic)
     if wrong := check_keys(terms):
         return not_made(asked, wrong, at=at, refused=True)
+    task = _Task(
+        terms=terms,
+        options=terms.options if options is None else options,
+        complete_from=complete_from,
+        deadline=begun + timeout.total_seconds(),
+    )
     try:
-        found = _compared(terms, blue, green, begun + timeout.total_seconds(), sleep)
+        found = _compared(task, blue, green, sleep)
     except Unreadable as err:
         return not_made(asked, str(err), at=at)
     return replace(judge_topics(found, terms, at), seconds=round(time.monotonic() - begun, 3))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Task:
+    terms: CompareTerms
+    options: Mapping[str, str] = field(repr=False)
+    complete_from: datetime | None
+    deadline: float
+
+    def shown(self, text: str) -> str:
+        """Return an error of the library without the secrets of the connection."""
+        for secret in secrets_in(self.options):
+            text = text.replace(secret, REDACTED)
+        return presentable(text)
+
+
 def _compared(
-    terms: CompareTerms,
-    blue: TopicRange,
-    green: TopicRange,
-    deadline: float,
-    sleep: Callable[[float], None],
+    task: _Task, blue: TopicRange, green: TopicRange, sleep: Callable[[float], None]
 ) -> TopicFindings:
-    with (
-        closing(_Reader(terms, blue, deadline)) as one,
-        closing(_Reader(terms, green, deadline)) as other,
-    ):
+    with closing(_Reader(task, blue)) as one, closing(_Reader(task, green)) as other:
         one.read(required=True)
         other.read(required=True)
         looks = 0
@@ -110,6 +132,7 @@ def _compared(
             green=other.side,
             looks=looks,
             offsets=(one.offsets("Blue"), other.offsets("Green")),
+            complete_from=task.complete_from,
         )
 
 
@@ -125,21 +148,30 @@ class _Partition:
 class _Reader:
     """Reads one topic from its range on, to the present end at each call."""
 
-    def __init__(self, terms: CompareTerms, asked: TopicRange, deadline: float) -> None:
+    def __init__(self, task: _Task, asked: TopicRange) -> None:
         self.side = TopicSide(topic=asked.topic)
-        self._terms, self._deadline = terms, deadline
+        self._task = task
         self._library = _library()
-        self._consumer = self._library.Consumer(_settings(terms.options))
+        self._consumer = self._connected()
         try:
             self._partitions = self._positions(asked)
         except self._library.KafkaException as err:
             self._consumer.close()
-            raise Unreadable(self._says(err)) from err
+            raise Unreadable(self._says(err)) from None
         except Unreadable:
             self._consumer.close()
             raise
         self._ranges = dict[int, tuple[int, int]]()
         self._counted = 0
+
+    def _connected(self) -> Any:
+        try:
+            return self._library.Consumer(_settings(self._task.options))
+        except NoConnection as err:
+            raise Unreadable(self._task.shown(str(err))) from None
+        except (self._library.KafkaException, TypeError, ValueError) as err:
+            # From None: the library's own text can have a setting with its value.
+            raise Unreadable(self._says(err)) from None
 
     def close(self) -> None:
         self._consumer.close()
@@ -164,7 +196,7 @@ class _Reader:
                 self._ranges = {n: (p.first, p.end) for n, p in self._partitions.items()}
             self._read(required)
         except self._library.KafkaException as err:
-            raise Unreadable(self._says(err)) from err
+            raise Unreadable(self._says(err)) from None
 
     def _refresh(self) -> None:
         for number, one in self._partitions.items():
@@ -189,12 +221,12 @@ class _Reader:
         while open_ones:
             messages = self._consumer.consume(1000, timeout=1.0)
             now = time.monotonic()
-            if not messages and (now - heard > _SILENCE or now > self._deadline):
+            if not messages and (now - heard > _SILENCE or now > self._task.deadline):
                 raise Unreadable(
                     f"Topic {self.side.topic!r} gave no record for {now - heard:.0f} s before the end of "
                     "the range. See that the broker answers, and compare again."
                 )
-            if now > self._deadline:
+            if now > self._task.deadline:
                 raise Unreadable("The comparison took too long. Compare a shorter range.")
             heard = now if messages else heard
             for message in messages:
@@ -216,7 +248,12 @@ class _Reader:
         record = TopicRecord(
             key=consumed.key(), value=consumed.value(), headers=tuple(consumed.headers() or ())
         )
-        self.side.take(record, self._terms, required=required and consumed.offset() >= one.first)
+        self.side.take(
+            record,
+            self._task.terms,
+            required=required and consumed.offset() >= one.first,
+            complete_from=self._task.complete_from,
+        )
         self._counted += 1
         one.next = consumed.offset() + 1
         if one.next >= one.end:
@@ -226,7 +263,7 @@ class _Reader:
         known = self._consumer.list_topics(asked.topic, timeout=_SILENCE).topics.get(asked.topic)
         if known is None or known.error is not None or not known.partitions:
             raise Unreadable(
-                f"Topic {asked.topic!r} is not on {self._terms.options.get(_SERVERS, 'the broker')}. See "
+                f"Topic {asked.topic!r} is not on {self._task.options.get(SERVERS, 'the broker')}. See "
                 "that the lane has written to it, and that its name is right."
             )
         found = {}
@@ -255,19 +292,16 @@ class _Reader:
         }
 
     def _says(self, err: Exception) -> str:
-        servers = self._terms.options.get(_SERVERS, "")
-        return f"Topic {self.side.topic!r} on {servers} cannot be read: {presentable(str(err))}"
+        servers = self._task.options.get(SERVERS, "")
+        return (
+            f"Topic {self.side.topic!r} on {servers} cannot be read: {self._task.shown(str(err))}"
+        )
 
 
 def _settings(options: Mapping[str, str]) -> dict[str, str]:
     """Return the librdkafka settings for Spark's ``kafka.`` options."""
-    own = {
-        key.removeprefix(_PREFIX): value
-        for key, value in options.items()
-        if key.startswith(_PREFIX) and key not in _OF_SPARK
-    }
     return {
-        **own,
+        **client_settings(options),
         "group.id": "airflow-streaming-comparison",
         "enable.auto.commit": "false",
         "enable.partition.eof": "true",

@@ -1,7 +1,8 @@
-"""``airflow-streaming doctor`` and ``conf``: risks of a stream, and recommended configuration."""
+"""``airflow-streaming doctor``, ``check`` and ``conf``: risks, and recommended settings."""
 
 from __future__ import annotations
 
+import socket
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,12 +10,22 @@ from typing import Any
 from airflow_streaming.advice.doctor import examine, risks
 from airflow_streaming.advice.gathering import gather
 from airflow_streaming.advice.profile import ConfValue, Profile, StateStore, production, resolve
-from airflow_streaming.cli.common import OK, PROBLEM, add_json, add_repeated, add_stream, positive
+from airflow_streaming.cli.common import (
+    INCONCLUSIVE,
+    OK,
+    PROBLEM,
+    add_json,
+    add_repeated,
+    add_stream,
+    place_of,
+    positive,
+)
 from airflow_streaming.cli.output import answer
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.spark.conf import check_conf_key, parse_spark_version
+from airflow_streaming.model.uris import check_uri
 from airflow_streaming.reports.advice import doctor_report, profile_report
 
 
@@ -39,6 +50,36 @@ def show_advice(home: Home, stream: StreamHome, *, cores: int | None, as_json: b
         as_json=as_json,
     )
     return PROBLEM if risks(found) else OK
+
+
+def add_check_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of ``check``."""
+    parser.set_defaults(run=check_installation)
+    add_json(parser)
+
+
+def check_installation(arguments: Namespace) -> int:
+    """
+    Check what streams need of this host and its Airflow, and print a line for each.
+
+    :raises SpecError: the URI cannot be a home.
+    """
+    from airflow_streaming.advice.installation.installation_checks import CheckOutcome, judge, worst
+    from airflow_streaming.advice.installation.installation_probes import gather as gather_facts
+    from airflow_streaming.reports.installation import installation_report
+
+    homes = [check_uri(place_of(arguments.home), "home")] if arguments.home else []
+    lines = judge(gather_facts(homes))
+    host = socket.gethostname()
+    answer(
+        installation_report(host, lines),
+        {"host": host, "outcome": worst(lines).value, "checks": [encode(one) for one in lines]},
+        as_json=arguments.json,
+    )
+    found = {line.outcome for line in lines}
+    if CheckOutcome.PROBLEM in found:
+        return PROBLEM
+    return INCONCLUSIVE if CheckOutcome.UNKNOWN in found else OK
 
 
 def add_conf_arguments(parser: ArgumentParser) -> None:

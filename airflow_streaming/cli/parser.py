@@ -170,6 +170,15 @@ COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
                 ("doctor orders --cores 16",),
             ),
             Command(
+                "check",
+                "Check that this host and its Airflow have what streams need",
+                _of("advice", "add_check_arguments"),
+                "A line for each thing: the value seen, the value expected, the next step. It creates and "
+                "deletes a few files in the home, and changes nothing else. Exit codes: 0 in order, warnings "
+                "included; 1 a problem; 2 wrong use; 3 something could not be looked at.",
+                ("check --home /data/streams", "check --json"),
+            ),
+            Command(
                 "conf",
                 "Show the Spark configuration of the production profile",
                 _of("advice", "add_conf_arguments"),

@@ -36,9 +36,9 @@ from airflow_streaming.driver.plan.reading import sink_of_writer
 from airflow_streaming.driver.plan.writer_settings import (
     listen,
     location_of,
-    notes_of,
+    name_of,
+    name_query,
     said_on,
-    take_notes,
 )
 from airflow_streaming.driver.script import CONNECT_REFUSAL, is_connect
 from airflow_streaming.driver.standby.starts import DeferredStart, PlannedBatch, WarmUp, apart
@@ -124,6 +124,8 @@ def _classic_frame() -> type:
 
 
 _POOL: Final = "spark.scheduler.pool"
+_GATED: Final = "_airflow_streaming_gated"
+"""Attribute of a writer whose function is behind the gate."""
 
 
 class StartHook:
@@ -184,7 +186,6 @@ class StartHook:
         # Under spark-submit pyspark refuses remote() itself, but not with a word on what to do.
         for name in ("remote", "getOrCreate", "create"):
             self._patch_builder(builder, name)
-        take_notes(writer)
         self._plain_start = writer.__dict__["start"]
         self._warm_up = WarmUp(self._plain_start, writer.__dict__["foreachBatch"])
         patch_method(writer, "foreachBatch", self._put_gate)
@@ -214,17 +215,14 @@ class StartHook:
             raise refusal
 
     def _put_gate(self, original: Any, writer: Any, given: Mapping[str, Any]) -> Any:
-        notes = notes_of(writer)
-        notes.gated = True
-        return original(writer, self._gate.wrap(given["func"], lambda: notes.name))
+        writer.__dict__[_GATED] = True
+        return original(writer, self._gate.wrap(given["func"], lambda: name_of(writer, {})))
 
     def _start(self, original: Any, writer: Any, given: Mapping[str, Any]) -> Any:
-        notes = notes_of(writer)
-        if given.get("queryName") is not None:
-            notes.name = given["queryName"]
+        name = name_query(writer, given)
         if self._admission.holds_back and self._warm_up is not None:
             self._warm_up.run(writer._spark)
-        if self._aside is None or not self._admission.sets_aside(notes.name):
+        if self._aside is None or not self._admission.sets_aside(name):
             return self._begin(original, writer, given)
         own = apart(writer)
         return self._aside.start(lambda: self._begin(original, own, given, said_again=True))
@@ -233,11 +231,11 @@ class StartHook:
         self, original: Any, writer: Any, given: Mapping[str, Any], *, said_again: bool = False
     ) -> Any:
         """Start a query; where the writer's JVM half may be another one's by then, say it again."""
-        notes, context = notes_of(writer), writer._spark.sparkContext
+        name, context = name_of(writer, given), writer._spark.sparkContext
         wish = StartRequest(
-            name=notes.name,
-            location=location_of(writer, given, notes.name),
-            gated=notes.gated,
+            name=name,
+            location=location_of(writer, given, name),
+            gated=_GATED in writer.__dict__,
             place=place_of(sink_of_writer(writer, said_on(writer).begun(given))),
         )
         results: list[Any] = []

@@ -18,7 +18,7 @@ from airflow_streaming.model.jobs.drill import INPUT_GONE
 from airflow_streaming.model.jobs.rehearsal import Ending, RehearsalEvent, Seen
 from airflow_streaming.model.spark.failure_signs import Hint, hints
 from airflow_streaming.model.spark.failures import presentable
-from airflow_streaming.model.spark.plan import Column, QueryPlan
+from airflow_streaming.model.spark.plan import KAFKA, Column, QueryPlan, SinkPlan
 from airflow_streaming.model.wire import Record
 
 
@@ -134,7 +134,8 @@ RULES: Final[Mapping[str, str]] = MappingProxyType(
         "rehearsal.not_started": "The script does not start a query that has a checkpoint.",
         "rehearsal.new_query": "The script starts a query that has no checkpoint.",
         "rehearsal.sink_refused": "Spark would refuse the sink that the script chose.",
-        "rehearsal.topic_missing": "The brokers do not have the topic of a Kafka sink.",
+        "rehearsal.topic_missing": "The brokers do not have a topic of a Kafka sink.",
+        "rehearsal.topics_unseen": "Each row of a Kafka sink names its topic, so no topic was looked up.",
         "rehearsal.output_schema": "The output has other columns than the running version's.",
         "rehearsal.same": "Over the same batches both versions did the same.",
         "rehearsal.not_revised": "New rows are the new version's; written ones are not revised.",
@@ -280,15 +281,37 @@ def _of_sink(
             f"{shown} would fail at its sink. {refusal.check.says} It has: {refusal.found}.",
             f"Change the sink: {refusal.check.says}",
         )
-    if event.subject:
+    yield from _of_topics(query, shown, event.sink, event.subject)
+
+
+def _of_topics(
+    query: RehearsedQuery, shown: str, sink: SinkPlan, missing: str
+) -> Iterator[GateFinding]:
+    """Judge the topics of a Kafka sink by those that its brokers do not have."""
+    if missing:
+        named = ", ".join(repr(topic) for topic in missing.split(", "))
+        several = "topics" if ", " in missing else "topic"
         yield _finding(
             "rehearsal.topic_missing",
             GateDecision.UNKNOWN,
             query,
-            f"{shown} writes to topic {event.subject!r}, which its brokers do not have. It fails unless the "
+            f"{shown} writes to {several} {named}, which its brokers do not have. It fails unless the "
             "brokers create topics automatically.",
-            f"Create topic {event.subject!r} with its partitions before the upgrade, or correct the name.",
+            f"Create {several} {named} with partitions before the upgrade, or correct the name.",
         )
+    elif _has_topic_column(sink) and not sink.possible_topics:
+        yield _finding(
+            "rehearsal.topics_unseen",
+            GateDecision.ALLOWED_WITH_CONSEQUENCE,
+            query,
+            f"{shown} writes each row to the topic of its column topic. Whether the brokers have all these "
+            "topics was not checked.",
+            "Check that the brokers have every topic that a row can name.",
+        )
+
+
+def _has_topic_column(sink: SinkPlan) -> bool:
+    return sink.sink == KAFKA and any(one.name.lower() == "topic" for one in sink.schema)
 
 
 def _nothing_run(query: RehearsedQuery, shown: str) -> GateFinding:

@@ -105,8 +105,8 @@ def _subscribed(paths: Sequence[str]) -> Iterator[str]:
 def _written(sink: SinkPlan) -> Iterator[DatasetName]:
     if sink.sink == "file" and sink.target:
         yield place_name(sink.target)
-    elif sink.sink == "kafka" and sink.target:
-        yield from _topics(sink.options, (sink.target,))
+    elif sink.sink == "kafka":
+        yield from _topics(sink.options, sink.possible_topics)
 
 
 def _topics(options: Mapping[str, str], topics: Sequence[str]) -> Iterator[DatasetName]:

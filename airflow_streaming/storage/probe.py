@@ -67,6 +67,21 @@ def ensure_exclusive(store: Store, *, creators: int = CREATORS, rounds: int = RO
     """
     if _is_proved(store):
         return
+    race(store, creators=creators, rounds=rounds)
+    record = StoreProbe(creators=creators, rounds=rounds, at=datetime.now(UTC))
+    try:
+        store.create(RECORD, record.to_bytes())
+    except AlreadyExists:
+        log.debug("Another task probed %s at the same time.", store.uri)
+
+
+def race(store: Store, *, creators: int = CREATORS, rounds: int = ROUNDS) -> None:
+    """
+    Let writers race for a few files, which are deleted afterwards; nothing is recorded.
+
+    :raises HomeNotExclusive: a race had more than one winner, or a loser's content stayed.
+    :raises HomeUnavailable: the home cannot be read or written.
+    """
     prefix = f"_store/probe-{uuid.uuid4().hex}"
     keys = [f"{prefix}-{number}" for number in range(1, rounds + 1)]
     try:
@@ -74,11 +89,6 @@ def ensure_exclusive(store: Store, *, creators: int = CREATORS, rounds: int = RO
             _check_race(store, key, creators)
     finally:
         _delete(store, keys)
-    record = StoreProbe(creators=creators, rounds=rounds, at=datetime.now(UTC))
-    try:
-        store.create(RECORD, record.to_bytes())
-    except AlreadyExists:
-        log.debug("Another task probed %s at the same time.", store.uri)
 
 
 def check_initialized(store: Store) -> None:

@@ -201,7 +201,7 @@ def check_sensors(walk: Walk, run: str) -> None:
 def check_doctor(walk: Walk, run: str) -> None:
     """Check that the doctor's task fails on a grave risk, and returns its advice without one."""
     records = walk.stage.stream.records
-    grave = grave_risks(examine(gather(open_home(str(walk.stage.home)), records, None)), "high")
+    grave = grave_risks(examine(gather(open_home(walk.stage.home), records, None)), "high")
     walk.say(f"Grave risks: {[one.rule for one in grave]}")
     # The folder of a test is one for temporary files, which is one of them.
     assert walk.outcome("daily_doctor", run) == ("failed" if grave else "success")

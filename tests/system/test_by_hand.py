@@ -35,7 +35,7 @@ class User:
 
     @property
     def home(self) -> StreamHome:
-        return open_home(str(self.stage.home)).stream(DAG)
+        return open_home(self.stage.home).stream(DAG)
 
     def runs(self) -> list[dict[str, Any]]:
         path = f"/api/v2/dags/{DAG}/dagRuns?order_by=-run_after"

@@ -55,7 +55,7 @@ def test_processes_are_found_by_their_environment(tmp_path: Path) -> None:
 
 
 def test_two_processes_with_one_token_are_one_driver(tmp_path: Path) -> None:
-    count = DriverCount(tmp_path)
+    count = DriverCount(str(tmp_path))
     mine = ("--home", str(tmp_path), "--epoch", "1", "--token", "aaa")
     other = ("--home", "/elsewhere", "--epoch", "1", "--token", "bbb")
 
@@ -81,7 +81,7 @@ def test_every_stream_of_the_home_is_stopped_with_the_demo(
     (tmp_path / "runtime" / "bin").mkdir(parents=True)
     (tmp_path / "runtime" / "bin" / "python").touch()
     stage = Stage(tmp_path / "demo", runtime=tmp_path / "runtime", say=say)
-    other = open_home(str(stage.home)).stream("example_shop")
+    other = open_home(stage.home).stream("example_shop")
     other.create_deployment(
         a_deployment(number=1, stream=other.name, application_sha256=sha256(b"").hexdigest()), b""
     )
@@ -91,7 +91,7 @@ def test_every_stream_of_the_home_is_stopped_with_the_demo(
     )
     other.create_epoch(an_epoch(number=1, deployment=1, stream=other.name, token="t-1", host=here))
 
-    with process("--home", str(stage.home), *arguments) as driver:
+    with process("--home", stage.home, *arguments) as driver:
         handle = ProcessHandle.of(psutil.Process(driver.pid)).to_dict()
         other.record_launch(a_launch(epoch=1, token="t-1", host=here, handle=handle))
         stage.close()

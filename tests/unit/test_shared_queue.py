@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 from tests.conftest import REPOSITORY
-from tests.shared_queue import FOLDER, LONG, TOGETHER, in_order, name_of, taken
+from tests.costs import read_costs
+from tests.shared_queue import FOLDER, TOGETHER, in_order, name_of, taken
 
 SHARED = """
 import pytest
@@ -36,14 +37,19 @@ def test_what_takes_long_comes_first_and_what_shares_a_spark_is_one() -> None:
     tests = [
         "tests/integration/alerts/test_notifiers.py::test_a",
         "tests/integration/pipelines/test_small.py::test_b",
-        f"{LONG[1]}::test_c[x::y]",
+        "tests/integration/home/test_s3.py::test_c[x::y]",
         "tests/integration/pipelines/test_iot.py::test_d",
         "tests/integration/alerts/test_notifiers.py::test_e",
     ]
+    costs = {
+        "tests/integration/pipelines/test_small.py": 30.0,
+        "tests/integration/pipelines/test_iot.py": 40.0,
+        "tests/integration/home/test_s3.py": 60.0,
+    }
 
-    assert list(in_order(tests).items()) == [
-        (LONG[0], [1, 3]),
-        (LONG[1], [2]),
+    assert list(in_order(tests, costs).items()) == [
+        ("tests/integration/pipelines/", [1, 3]),
+        ("tests/integration/home/test_s3.py", [2]),
         ("tests/integration/alerts/test_notifiers.py", [0, 4]),
     ]
 
@@ -56,8 +62,9 @@ def test_each_is_taken_once_whoever_asks(tmp_path: Path) -> None:
 
 
 def test_what_is_said_to_take_long_exists() -> None:
-    for name in (*LONG, *TOGETHER.values()):
+    for name in (*read_costs(), *TOGETHER.values()):
         assert (REPOSITORY / name).exists(), name
+    for name in TOGETHER.values():
         assert name_of(f"{name}::test") == name
 
 

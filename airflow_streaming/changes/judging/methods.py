@@ -31,8 +31,9 @@ from airflow_streaming.gates.findings import GateDecision, GateFinding, GateRepo
 from airflow_streaming.gates.rules import rule_named
 from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.records.cutover import StartWay, SwitchMethod
-from airflow_streaming.model.records.upgrade import FILE, KAFKA, SinkFacts, SinkReplaySemantics
+from airflow_streaming.model.records.upgrade import FILE, SinkFacts, SinkReplaySemantics
 from airflow_streaming.model.spark.plan import (
+    KAFKA,
     OperatorKind,
     OperatorPlan,
     QueryPlan,
@@ -278,7 +279,7 @@ def _extent(operator: OperatorPlan) -> str:
 def _sources(new: QueryPlan, start: StartWay) -> Iterator[GateFinding]:
     for number, source in enumerate(new.sources):
         is_shared_rate = source.source.startswith("rate") and start is StartWay.CLONED
-        if source.source not in {FILE, "kafka"} and not is_shared_rate:
+        if source.source not in {FILE, KAFKA} and not is_shared_rate:
             yield INCOMPARABLE.found(new=f"source {number}: {source.source}")
 
 

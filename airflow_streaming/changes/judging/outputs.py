@@ -28,6 +28,7 @@ OUTPUT_OF_OTHER: Final = rule_named("cutover.output_of_other")
 OUTPUT_UNSEEN: Final = rule_named("cutover.output_unseen")
 _NAMED: Final = 5
 """Streams that one finding names."""
+_ANY_TOPIC: Final = "Each row names its own topic in the column topic, so the plan does not show which topics green writes."
 OUTPUT_USED: Final = rule_named("cutover.output_used")
 OUTPUT_RULES: Final = (OUTPUT_SHARED, OUTPUT_OF_OTHER, OUTPUT_UNSEEN, OUTPUT_USED)
 
@@ -101,6 +102,11 @@ def _judge(
         return
     if folders.is_greens(place):
         return
+    if not place.is_named:
+        yield OUTPUT_UNSEEN.found(
+            _ANY_TOPIC, old="; ".join(_unseen(place, blue, others)), new=str(place)
+        )
+        return
     yield from _against_blue(place, blue, folders)
     unknown: list[str] = []
     for stream, plans in others.items():
@@ -108,9 +114,26 @@ def _judge(
         if any(_with(place, writer) is Shared.UNKNOWN for writer in plans or ()):
             unknown.append(stream)
     if unknown:
-        more = f" and {len(unknown) - _NAMED} others" if len(unknown) > _NAMED else ""
-        names = f"streams whose sinks name no place: {', '.join(unknown[:_NAMED])}{more}"
-        yield OUTPUT_UNSEEN.found(old=names, new=str(place))
+        yield OUTPUT_UNSEEN.found(old=_streams(unknown), new=str(place))
+
+
+def _unseen(
+    place: SinkPlace, blue: Sequence[QueryPlan], others: Mapping[str, Sequence[QueryPlan] | None]
+) -> Iterator[str]:
+    """Yield the writers that can write a place that no plan names."""
+    yield from (_text(writer) for writer in blue if _with(place, writer) is not Shared.APART)
+    may = [
+        stream
+        for stream, plans in others.items()
+        if plans is None or any(_with(place, one) is not Shared.APART for one in plans)
+    ]
+    if may:
+        yield _streams(may)
+
+
+def _streams(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} others" if len(names) > _NAMED else ""
+    return f"streams whose sinks can be the same place: {', '.join(names[:_NAMED])}{more}"
 
 
 def _against_blue(

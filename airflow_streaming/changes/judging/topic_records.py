@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from airflow_streaming.model.jobs.comparison import (
@@ -28,10 +29,22 @@ from airflow_streaming.model.jobs.comparison import (
 from airflow_streaming.model.records.cutover import CompareTerms
 
 SAMPLE: Final = 10
+WINDOW_START: Final = "value.window.start"
+"""The time of a record of a window, by the names that Spark gives to the columns of ``window``."""
 _MOST_TEXT: Final = 200
 _KEY, _VALUE, _HEADERS = "key", "value", "headers"
-_ROOTS: Final = {"keys": (_KEY, _VALUE, _HEADERS), "ignore": (_VALUE,)}
-_EXPECTED: Final = {"keys": "key, value.FIELD or headers.NAME", "ignore": "value.FIELD"}
+_ROOTS: Final = {
+    "keys": (_KEY, _VALUE, _HEADERS),
+    "ignore": (_VALUE,),
+    "time": (_KEY, _VALUE, _HEADERS),
+}
+_EXPECTED: Final = {
+    "keys": "key, value.FIELD or headers.NAME",
+    "ignore": "value.FIELD",
+    "time": "value.FIELD, key or headers.NAME",
+}
+_MILLISECONDS: Final = 100_000_000_000
+"""A number from here on is milliseconds since 1970, a smaller one seconds: until the year 5138."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,25 +65,51 @@ class TopicSide:
     :param records: Records that must be in the other lane too, repeats included.
     :param seen: Digests of all records that were read.
     :param required: Digest of each record that must be in the other lane too, with its key.
+    :param incomplete: Times of the records that were left out, because a lane can lack rows of them; ``left_out``
+        is the number of these records.
+    :param untimed: Records without a time, where the time decides.
     """
 
     topic: str
     records: int = 0
     seen: set[bytes] = field(default_factory=set)
     required: dict[bytes, str] = field(default_factory=dict)
+    incomplete: set[datetime] = field(default_factory=set)
+    left_out: int = 0
+    untimed: int = 0
 
-    def take(self, record: TopicRecord, terms: CompareTerms, *, required: bool) -> None:
+    def take(
+        self,
+        record: TopicRecord,
+        terms: CompareTerms,
+        *,
+        required: bool,
+        complete_from: datetime | None = None,
+    ) -> None:
         """
         Add a record.
 
         :param required: The record must be in the other lane too.
+        :param complete_from: A record of an earlier time need not be in the other lane.
         """
         digest = digest_of(record, terms)
         self.seen.add(digest)
+        if required and complete_from is not None and self._is_before(record, terms, complete_from):
+            return
         if required:
             self.records += 1
             if digest not in self.required:
                 self.required[digest] = key_of(record, terms.keys)
+
+    def _is_before(self, record: TopicRecord, terms: CompareTerms, moment: datetime) -> bool:
+        at = time_of(record, terms.time or WINDOW_START)
+        if at is None:
+            self.untimed += 1
+        elif at < moment:
+            self.incomplete.add(at)
+            self.left_out += 1
+            return True
+        return False
 
     def lacks(self, other: TopicSide) -> dict[bytes, str]:
         """Return the required records of the other lane that this lane does not have, with their keys."""
@@ -98,9 +137,24 @@ def key_of(record: TopicRecord, keys: Sequence[str]) -> str:
     return ", ".join(f"{path}={_found(record, path)}" for path in keys)
 
 
+def time_of(record: TopicRecord, path: str) -> datetime | None:
+    """Return a record's time: ISO 8601 with a zone, or a number since 1970; ``None`` for anything else."""
+    text = _found(record, path).strip('"')
+    try:
+        if re.fullmatch(r"-?\d{1,16}(\.\d{1,9})?", text):
+            number = float(text)
+            seconds = number / 1000 if abs(number) >= _MILLISECONDS else number
+            return datetime.fromtimestamp(seconds, UTC)
+        found = datetime.fromisoformat(text)
+    except (ValueError, OverflowError, OSError):
+        return None
+    return found if found.tzinfo is not None else None
+
+
 def check_keys(terms: CompareTerms) -> str:
     """Return the reason for which a topic has no such key expressions; empty for valid expressions."""
-    for name, paths in (("keys", terms.keys), ("ignore", terms.ignore)):
+    times = (terms.time,) if terms.time else ()
+    for name, paths in (("keys", terms.keys), ("ignore", terms.ignore), ("time", times)):
         odd = [path for path in paths if path.partition(".")[0] not in _ROOTS[name]]
         if odd:
             return (
@@ -155,12 +209,30 @@ class TopicFindings:
 
     :param looks: Number of later looks for records in flight.
     :param offsets: The compared ranges, a sentence each.
+    :param complete_from: Records of earlier times were left out.
     """
 
     blue: TopicSide
     green: TopicSide
     looks: int
     offsets: tuple[str, ...]
+    complete_from: datetime | None = None
+
+    @property
+    def untimed(self) -> int:
+        return self.blue.untimed + self.green.untimed
+
+    @property
+    def incomparable(self) -> str:
+        """Return a sentence about the records that were left out; empty without such records."""
+        windows = len(self.blue.incomplete | self.green.incomplete)
+        if not windows or self.complete_from is None:
+            return ""
+        records = self.blue.left_out + self.green.left_out
+        return (
+            f" Not comparable: {windows:,} windows that began before green's replay at "
+            f"{self.complete_from.isoformat(timespec='seconds')} ({records:,} records)."
+        )
 
 
 def judge_topics(found: TopicFindings, terms: CompareTerms, at: datetime) -> CompareReport:
@@ -191,23 +263,32 @@ def judge_topics(found: TopicFindings, terms: CompareTerms, at: datetime) -> Com
             ),
         ),
     )
-    result, reason = _result(report, terms)
-    return replace(report, result=result, reason=reason)
+    result, reason = _result(report, terms, found)
+    return replace(report, result=result, reason=reason + found.incomparable)
 
 
-def _result(report: CompareReport, terms: CompareTerms) -> tuple[CompareResult, str]:
+def _result(
+    report: CompareReport, terms: CompareTerms, found: TopicFindings
+) -> tuple[CompareResult, str]:
     blue, green, full = report.blue, report.green, report.full or RowsDiffer()
     if not blue.rows and not green.rows:
         return (
             CompareResult.INCONCLUSIVE,
-            "Neither topic has a record, so there is nothing to compare.",
+            f"Neither topic has a {'comparable ' if found.incomparable else ''}record, so there is nothing to compare.",
         )
     if full.blue or full.green:
         sample = f": {full.sample[0]}" if full.sample else ""
-        return CompareResult.DIFFERS, (
+        said = (
             f"{full.blue:,} records are only in blue's topic and {full.green:,} only in green's, of "
             f"{report.differing:,} keys{sample}."
         )
+        if found.untimed:
+            return CompareResult.INCONCLUSIVE, (
+                f"{said} Green's replay lacks rows of earlier windows, and {found.untimed:,} records have no time at "
+                f"{terms.time or WINDOW_START}, so these can be the difference. Give CompareTerms time='value.FIELD' "
+                "with the start of the window."
+            )
+        return CompareResult.DIFFERS, said
     if min(blue.compared, green.compared) < max(1, terms.least_rows):
         return CompareResult.INCONCLUSIVE, (
             f"Too few records to compare: {blue.compared:,} in blue's topic, {green.compared:,} in "
@@ -221,7 +302,13 @@ def _result(report: CompareReport, terms: CompareTerms) -> tuple[CompareResult, 
 
 
 def _side(side: TopicSide) -> SideFound:
-    return SideFound(uri=side.topic, rows=side.records, compared=len(side.required))
+    return SideFound(
+        uri=side.topic,
+        rows=side.records,
+        before=side.left_out,
+        timeless=side.untimed,
+        compared=len(side.required),
+    )
 
 
 def _differences(only_blue: Sequence[str], only_green: Sequence[str]) -> Iterator[GroupDiffers]:

@@ -26,13 +26,13 @@ from airflow_streaming.model.observation import VerdictState
 from airflow_streaming.model.records.control import DesiredState
 from airflow_streaming.model.records.epoch import LaunchCause
 from airflow_streaming.model.records.upgrade import (
-    KAFKA,
     RollbackMethod,
     SinkFacts,
     SinkReplaySemantics,
     UpgradeTerms,
 )
 from airflow_streaming.model.records.upgrade_table import Stage, UpgradeEvent, WarmUp
+from airflow_streaming.model.spark.plan import KAFKA
 from airflow_streaming.supervision.decide import Action, decide
 from airflow_streaming.supervision.health import judge
 from airflow_streaming.supervision.standby import WARM_PATIENCE, StandbyState, state_of

@@ -22,13 +22,13 @@ from airflow_streaming.checkpoints.restore.refusal import named_query
 from airflow_streaming.gates.findings import GateDecision, GateReport
 from airflow_streaming.model.arguments.accepted import NO_ROLLBACK, REPLAY
 from airflow_streaming.model.records.upgrade import (
-    KAFKA,
     RollbackMethod,
     RollbackPlan,
     SinkFacts,
     SinkReplaySemantics,
     without_facts,
 )
+from airflow_streaming.model.spark.plan import KAFKA
 
 _HARMLESS = frozenset(
     {SinkReplaySemantics.NOTHING, SinkReplaySemantics.OVERWRITES, SinkReplaySemantics.FILE_LOG}

@@ -147,9 +147,7 @@ def _with_sinks(sources: Sequence[Source], sinks: Mapping[str, str]) -> list[Sou
 
 
 def list_backups(arguments: Namespace, _: Person | None) -> int:
-    """
-    Print the backups of a store; a damaged backup, or one with a failed verification, is a problem.
-    """
+    """Print a store's backups; a damaged one, or a failed verification, is a problem."""
     store = open_backup_store(arguments.store)
     if arguments.stream is not None:
         check_stream(store, arguments.stream)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from datetime import timedelta
 from typing import Final
 
@@ -23,7 +24,8 @@ from airflow_streaming.cli.common import (
 from airflow_streaming.cli.output import NOT_WRITTEN, answer, progress, write_page
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.jobs.comparison import Bound, CompareReport, CompareResult
-from airflow_streaming.model.records.cutover import KAFKA, CompareTerms
+from airflow_streaming.model.records.cutover import CompareTerms
+from airflow_streaming.model.spark.plan import KAFKA
 from airflow_streaming.model.uris import check_uri
 from airflow_streaming.reports.comparison import comparison_report
 from airflow_streaming.reports.markdown import markdown
@@ -68,7 +70,7 @@ def _add_terms(group: argparse._ArgumentGroup) -> None:
         help="of both outputs; kafka compares topics without a Spark (default: %(default)s)",
     )
     group.add_argument("--headers", action="store_true", help="compare the headers of records too")
-    read = "option of the reader; repeatable; `schema` gives the columns"
+    read = "option of the reader; repeatable; `schema` gives the columns; of topics {env.NAME} for a secret"
     add_repeated(group, "--option", "KEY=VALUE", read, pair)
     for name, what in (
         ("key", "by which rows belong together"),
@@ -76,7 +78,13 @@ def _add_terms(group: argparse._ArgumentGroup) -> None:
         ("ignore", "that may differ, or be in one output only"),
     ):
         add_repeated(group, f"--{name}", "COLUMN", f"column {what}; repeatable")
-    group.add_argument("--time", default="", metavar="COLUMN", help="column with the event time")
+    group.add_argument(
+        "--time",
+        default="",
+        metavar="COLUMN",
+        help="column with the event time; of topics value.FIELD, key or headers.NAME (default of topics: "
+        "value.window.start)",
+    )
     group.add_argument(
         "--bucket",
         type=number(0.001, _MOST_SECONDS, "seconds"),
@@ -111,6 +119,12 @@ def _add_bound(group: argparse._ArgumentGroup) -> None:
             "the outputs)",
         )
     group.add_argument(
+        "--complete-from",
+        type=moment,
+        metavar="TIME",
+        help="of topics: leave out records whose --time is earlier, e.g. windows that began before a replay",
+    )
+    group.add_argument(
         "--settled",
         type=number(0, _MOST_SECONDS, "seconds"),
         default=0.0,
@@ -142,8 +156,14 @@ def _topics(terms: CompareTerms, arguments: argparse.Namespace) -> CompareReport
     :raises SpecError: The broker is missing, or the end of the time.
     """
     from airflow_streaming.changes.topic_comparison import TopicRange, compare_topics
+    from airflow_streaming.changes.topic_connection import (
+        SERVERS,
+        Launched,
+        NoConnection,
+        connection_of,
+    )
 
-    if "kafka.bootstrap.servers" not in terms.options:
+    if SERVERS not in terms.options:
         raise SpecError("Topics need --option kafka.bootstrap.servers=HOST:PORT.")
     if arguments.until is not None:
         raise SpecError("Topics are compared up to their ends. Leave --until out.")
@@ -151,7 +171,17 @@ def _topics(terms: CompareTerms, arguments: argparse.Namespace) -> CompareReport
         TopicRange(topic=topic, since=arguments.since)
         for topic in (arguments.blue, arguments.green)
     ]
-    return compare_topics(terms, *ranges, timeout=arguments.seconds)
+    try:
+        options = connection_of({}, terms.options, Launched(env=os.environ))
+    except NoConnection as err:
+        raise SpecError(str(err)) from None
+    return compare_topics(
+        terms,
+        *ranges,
+        options=options,
+        complete_from=arguments.complete_from,
+        timeout=arguments.seconds,
+    )
 
 
 def _outputs(terms: CompareTerms, arguments: argparse.Namespace) -> CompareReport:

@@ -8,7 +8,7 @@ The gates hold further checks as a table.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ from airflow_streaming.driver.errors import logger
 from airflow_streaming.driver.plan.checks import refusal_of
 from airflow_streaming.driver.plan.reading import sink_of_writer
 from airflow_streaming.driver.plan.writer_settings import WriterSettings
-from airflow_streaming.model.spark.plan import SinkPlan, columns_of
+from airflow_streaming.model.spark.plan import KAFKA, SinkPlan, columns_of
 
 _OF_CLIENT: Final = "kafka."
 _PATIENCE: Final = {"default.api.timeout.ms": "15000", "request.timeout.ms": "10000"}
@@ -34,13 +34,13 @@ class ChosenSink:
     The sink of a script, with the results of its checks.
 
     :param refusal: Why Spark would refuse it; empty where it would not.
-    :param missing_topic: Kafka's topic that the brokers do not have; empty if they have it or do not answer.
+    :param missing_topics: Kafka's topics that the brokers do not have; empty if they have all or do not answer.
     """
 
     sink: SinkPlan
     output_mode: str
     refusal: str = ""
-    missing_topic: str = ""
+    missing_topics: tuple[str, ...] = ()
 
 
 def chosen_sink(writer: Any, said: WriterSettings) -> ChosenSink | None:
@@ -68,36 +68,47 @@ def _checked(writer: Any, said: WriterSettings) -> ChosenSink:
         options=said.options,
         notes=[],
     )
-    topic = sink.target.strip() if sink.sink == "kafka" and not refusal else ""
-    missing = bool(topic) and _is_missing(gateway.jvm, topic, said.options)
-    return ChosenSink(
-        sink=sink, output_mode=mode, refusal=refusal, missing_topic=topic if missing else ""
-    )
+    is_checked = sink.sink == KAFKA and not refusal
+    missing = _missing_topics(gateway.jvm, sink.possible_topics, said.options) if is_checked else ()
+    return ChosenSink(sink=sink, output_mode=mode, refusal=refusal, missing_topics=missing)
 
 
-def _is_missing(jvm: Any, topic: str, options: Mapping[str, str]) -> bool:
+def _missing_topics(jvm: Any, topics: Sequence[str], options: Mapping[str, str]) -> tuple[str, ...]:
     """
-    Tell whether the brokers of a Kafka sink do not have its topic; false if they do not answer.
+    Return the topics that the brokers do not have; without the rest as soon as they do not answer.
 
     :param options: Of the writer, with keys in small letters.
     """
     of_client = {
         k.removeprefix(_OF_CLIENT): v for k, v in options.items() if k.startswith(_OF_CLIENT)
     }
+    if not topics:
+        return ()
     properties = jvm.java.util.Properties()
     for key, value in {**of_client, **_PATIENCE}.items():
         properties.put(key, value)
     admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(properties)
+    missing: list[str] = []
     try:
-        names = jvm.java.util.ArrayList()
-        names.add(topic)
-        admin.describeTopics(names).allTopicNames().get()
+        for topic in map(str.strip, topics):
+            if _is_missing(jvm, admin, topic):
+                missing.append(topic)
     except Exception as err:  # noqa: BLE001 - py4j's, whose class is known where pyspark is
-        if _cause_of(err).endswith(_UNKNOWN_TOPIC):
-            return True
-        logger.warning("The brokers did not answer about topic %s: %s", topic, err)
+        logger.warning("The brokers did not answer about topics %s: %s", ", ".join(topics), err)
     finally:
         admin.close(jvm.java.time.Duration.ofSeconds(_CLOSING))
+    return tuple(missing)
+
+
+def _is_missing(jvm: Any, admin: Any, topic: str) -> bool:
+    names = jvm.java.util.ArrayList()
+    names.add(topic)
+    try:
+        admin.describeTopics(names).allTopicNames().get()
+    except Exception as err:
+        if _cause_of(err).endswith(_UNKNOWN_TOPIC):
+            return True
+        raise
     return False
 
 

@@ -359,7 +359,7 @@ class Rehearsal:
                 query=query,
                 sink=chosen.sink,
                 output_mode=chosen.output_mode,
-                subject=chosen.missing_topic,
+                subject=", ".join(chosen.missing_topics),
             )
         )
         if chosen.refusal:

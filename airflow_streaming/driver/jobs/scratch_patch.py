@@ -26,9 +26,8 @@ from airflow_streaming.driver.plan.writer_settings import (
     WriterSettings,
     listen,
     location_of,
-    notes_of,
+    name_of,
     said_on,
-    take_notes,
 )
 from airflow_streaming.driver.script import check_classic, is_connect
 from airflow_streaming.model.jobs.drill import DrilledQuery, is_kept_back
@@ -275,7 +274,6 @@ class Patches:
 
     def patch_writer(self, writer: type) -> None:
         """Patch the class that starts queries."""
-        take_notes(writer)
         start, foreach_batch = writer.__dict__["start"], writer.__dict__["foreachBatch"]
         for name in ("foreachBatch", "foreach"):
             patch_method(writer, name, _leave_out)
@@ -298,7 +296,7 @@ class Patches:
         writer.options(**{k: v for k, v in options.items() if k.lower() not in _NOT_OURS})
         if given.get("outputMode") is not None:
             writer.outputMode(given["outputMode"])
-        name = notes_of(writer).name
+        name = name_of(writer, given)
         return self._rehearse(QueryStart(starter, name, location_of(writer, given, name)))
 
 

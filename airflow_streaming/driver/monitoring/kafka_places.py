@@ -47,7 +47,7 @@ def _places(plan: QueryPlan) -> Iterator[KafkaPlace]:
             yield KafkaPlace(_topics(source.paths), servers)
     servers = _servers(plan.sink.options)
     if servers:
-        yield KafkaPlace(f"topic {plan.sink.target or 'by row'}", servers)
+        yield KafkaPlace(f"topic {' or '.join(plan.sink.possible_topics) or 'by row'}", servers)
 
 
 def _servers(options: Mapping[str, str]) -> tuple[str, ...]:

@@ -2,7 +2,8 @@
 The place that a writer writes, resolved where only a driver can resolve it.
 
 Two paths can be one folder through a symbolic link or a default file system, and a Kafka sink without the
-option ``topic`` takes the topic from a column. A column with a constant is as good as the option.
+option ``topic`` takes the topic from a column. A column with a constant is as good as the option, and a column
+with a few literals names all topics that the query can write.
 """
 
 from __future__ import annotations
@@ -12,13 +13,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from airflow_streaming.driver.plan.nodes import Node, read_tree
-from airflow_streaming.model.spark.plan import SinkPlan
+from airflow_streaming.driver.output_places.column_texts import texts_of
+from airflow_streaming.driver.plan.nodes import read_tree
+from airflow_streaming.model.spark.plan import KAFKA, SinkPlan
 from airflow_streaming.model.uris import is_local, local_path, scheme_of
 
 _TOPIC: Final = "topic"
-_PASSES_COLUMNS: Final = frozenset({"EventTimeWatermark", "Filter", "SubqueryAlias", "View"})
-"""Nodes with one child and exactly the columns of that child."""
 _DEFAULT_FS: Final = "fs.defaultFS"
 
 
@@ -29,45 +29,16 @@ def default_fs(context: Any) -> str:
 
 def resolved(sink: SinkPlan, frame: Any, usual_fs: str) -> SinkPlan:
     """
-    Return a sink with the topic of a constant column, or with the real path of its files.
+    Return a sink with the topics that its column can have, or with the real path of its files.
 
     :param frame: The Java ``Dataset`` that is written.
     :param usual_fs: See ``default_fs``.
     """
-    if sink.sink == "kafka" and not sink.target:
+    if sink.sink == KAFKA and not sink.target:
         tree = read_tree(frame.queryExecution().analyzed().toJSON())
-        return replace(sink, target=constant_column(tree, _TOPIC))
+        topics = texts_of(tree, _TOPIC)
+        return replace(sink, target=topics[0] if len(topics) == 1 else "", topics=topics)
     return replace(sink, real_path=_real_path(sink.target, usual_fs))
-
-
-def constant_column(tree: Node, name: str) -> str:
-    """Return the text that a plan gives each row in a column; empty where rows may differ."""
-    node, wanted = tree, ""
-    while len(node.children) == 1:
-        if node.name == "Project":
-            column = _column(node, name, wanted)
-            while column is not None and column.name in ("Alias", "Cast") and column.children:
-                column = column.children[0]
-            if column is None or column.name != "AttributeReference":
-                return _text(column)
-            wanted = column.expression_id
-        elif node.name not in _PASSES_COLUMNS:
-            return ""
-        node = node.children[0]
-    return ""
-
-
-def _column(project: Node, name: str, wanted: str) -> Node | None:
-    for one in project.expressions("projectList"):
-        if one.expression_id == wanted if wanted else str(one.fields.get("name")).lower() == name:
-            return one
-    return None
-
-
-def _text(column: Node | None) -> str:
-    is_text = column is not None and column.name == "Literal"
-    value = column.fields.get("value") if is_text and column is not None else None
-    return value if isinstance(value, str) else ""
 
 
 def _real_path(target: str, usual_fs: str) -> str:

@@ -28,7 +28,7 @@ from airflow_streaming.driver.patching import patch_method
 from airflow_streaming.driver.plan.functions import set_own_places
 from airflow_streaming.driver.plan.reading import read_plan, take
 from airflow_streaming.driver.plan.state_variables import Variables
-from airflow_streaming.driver.plan.writer_settings import listen, location_of, notes_of, take_notes
+from airflow_streaming.driver.plan.writer_settings import listen, location_of, name_of
 from airflow_streaming.driver.script import check_classic, error_of, is_connect, run_program
 from airflow_streaming.exceptions import DriverRefusal
 from airflow_streaming.model.spark.own_places import OwnPlaces
@@ -93,7 +93,6 @@ class Planning:
 
     def patch_writer(self, writer: type) -> None:
         """Patch the class that starts queries."""
-        take_notes(writer)
         for name in ("foreachBatch", "foreach"):
             # The function is not called, so the JVM need not be able to.
             patch_method(writer, name, lambda _, writer, __: writer)
@@ -102,7 +101,7 @@ class Planning:
         listen(writer)
 
     def _start(self, _: Any, writer: Any, given: Mapping[str, Any]) -> Any:
-        name = given.get("queryName") or notes_of(writer).name
+        name = name_of(writer, given)
         location = location_of(writer, given, name) or ""
         called = name or location.rstrip("/").rpartition("/")[2] or f"query_{len(self._queries)}"
         if any(plan.query == called for plan in self._queries):

@@ -12,35 +12,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from airflow_streaming.driver.patching import call_original, patch_method
 from airflow_streaming.driver.plan.functions import fingerprint
 
-NOTES: Final = "_airflow_streaming_notes"
-"""Where a writer keeps them."""
 _OPTION: Final = "checkpointlocation"
 _SESSION_OPTION: Final = "spark.sql.streaming.checkpointLocation"
-
-
-@dataclass(slots=True)
-class WriterOptions:
-    """The name and the checkpoint that a script has set on one ``DataStreamWriter`` so far."""
-
-    name: str | None = None
-    location: str | None = None
-    gated: bool = False
-
-
-def take_notes(writer: type) -> None:
-    """Patch the class that starts queries to record the names and checkpoints that scripts set."""
-    patch_method(writer, "queryName", _note_name)
-    patch_method(writer, "option", _note_option)
-    patch_method(writer, "options", _note_options)
-
-
-def notes_of(writer: Any) -> WriterOptions:
-    """Return what the script has said on this writer so far."""
-    notes: WriterOptions = writer.__dict__.setdefault(NOTES, WriterOptions())
-    return notes
+_SAID: Final = "_airflow_streaming_said"
+"""Where a writer keeps its settings."""
+_FUNCTIONS: Final = {"foreach": "foreach", "foreachBatch": "foreachbatch"}
 
 
 def location_of(writer: Any, given: Mapping[str, Any], name: str | None) -> str | None:
@@ -50,7 +28,7 @@ def location_of(writer: Any, given: Mapping[str, Any], name: str | None) -> str 
     :param given: What ``start`` or ``toTable`` was called with.
     :param name: The query's.
     """
-    chosen = location_in(given.get("options", {})) or notes_of(writer).location
+    chosen = location_in(given.get("options", {})) or location_in(said_on(writer).options)
     return chosen or _session_location(writer._spark, name)
 
 
@@ -64,31 +42,6 @@ def _session_location(session: Any, name: str | None) -> str | None:
     # Spark's own rule: the folder of the session's configuration, and in it the query's name.
     folder = session.conf.get(_SESSION_OPTION, "")
     return f"{str(folder).rstrip('/')}/{name}" if folder and name else None
-
-
-def _note_name(original: Any, writer: Any, given: Mapping[str, Any]) -> Any:
-    notes_of(writer).name = given["queryName"]
-    return original(writer, **given)
-
-
-def _note_option(original: Any, writer: Any, given: Mapping[str, Any]) -> Any:
-    _note_location(writer, {given["key"]: given["value"]})
-    return original(writer, **given)
-
-
-def _note_options(original: Any, writer: Any, given: Mapping[str, Any]) -> Any:
-    _note_location(writer, given.get("options", {}))
-    return call_original(original, writer, given)
-
-
-def _note_location(writer: Any, options: Mapping[str, Any]) -> None:
-    location = location_in(options)
-    if location is not None:
-        notes_of(writer).location = location
-
-
-_SAID: Final = "_airflow_streaming_said"
-_FUNCTIONS: Final = {"foreach": "foreach", "foreachBatch": "foreachbatch"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +89,22 @@ def said_on(writer: Any) -> WriterSettings:
     """Return the settings of a writer so far."""
     said = writer.__dict__.get(_SAID)
     return said if isinstance(said, WriterSettings) else WriterSettings()
+
+
+def name_of(writer: Any, given: Mapping[str, Any]) -> str | None:
+    """
+    Return the name of a query; ``None`` for a query without a name.
+
+    :param given: Arguments of ``start`` or ``toTable``.
+    """
+    return given.get("queryName") or said_on(writer).name or None
+
+
+def name_query(writer: Any, given: Mapping[str, Any]) -> str | None:
+    """Return the name of a query, and keep a name of ``start`` for the writer, as pyspark does."""
+    name = name_of(writer, given)
+    writer.__dict__[_SAID] = replace(said_on(writer), name=name or "")
+    return name
 
 
 def listen(writer: type) -> None:

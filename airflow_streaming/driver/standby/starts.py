@@ -24,14 +24,13 @@ import tempfile
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from airflow_streaming.driver.checkpoint_claims import Reached, batches_reached
 from airflow_streaming.driver.errors import ErrorBoundary, logger
 from airflow_streaming.driver.exit_status import ShutdownState
-from airflow_streaming.driver.plan.writer_settings import NOTES, notes_of, said_on
+from airflow_streaming.driver.plan.writer_settings import said_on
 from airflow_streaming.exceptions import DriverRefusal, StopRequested
 from airflow_streaming.model.storage import Store
 
@@ -64,9 +63,8 @@ class DeferredStart:
 
 def apart(writer: Any) -> Any:
     """Return a writer that keeps its name and place, whatever the script does to its own."""
-    own = copy.copy(writer)
-    own.__dict__[NOTES] = replace(notes_of(writer))
-    return own
+    # The settings are a value, which the copy keeps when the script calls its writer again.
+    return copy.copy(writer)
 
 
 def _stand_in(query: type) -> Callable[[Future[Any]], Any]:

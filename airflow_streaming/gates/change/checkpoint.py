@@ -31,7 +31,7 @@ from airflow_streaming.gates.change.operators import (
 )
 from airflow_streaming.gates.change.pair import offsets_file, plain_type, shown, signature, types_of
 from airflow_streaming.gates.change.projection import kept_aggregates
-from airflow_streaming.gates.change.sources import KAFKA, NAMING, NUMBER, TYPE
+from airflow_streaming.gates.change.sources import NAMING, NUMBER, TYPE
 from airflow_streaming.gates.change.topics import partitions_of, topics_against
 from airflow_streaming.gates.change.user_state import (
     ENCODING,
@@ -42,6 +42,7 @@ from airflow_streaming.gates.change.user_state import (
 from airflow_streaming.gates.findings import GateFinding
 from airflow_streaming.gates.stored import DEFAULT_STORE, StoreSchema
 from airflow_streaming.model.spark.plan import (
+    KAFKA,
     Column,
     OperatorKind,
     OperatorPlan,

@@ -30,6 +30,7 @@ from airflow_streaming.gates.change.topics import judge_topics
 from airflow_streaming.gates.findings import GateFinding
 from airflow_streaming.gates.rules import Rule, rule_named
 from airflow_streaming.model.spark.plan import (
+    KAFKA,
     Column,
     QueryPlan,
     SourcePlan,
@@ -155,7 +156,6 @@ PATHS: Final = rule_named("source.paths")
 SAME_FILES: Final = rule_named("source.same_files")
 FORMAT: Final = rule_named("source.format")
 RULES: Final = (NUMBER, TYPE, ORDER, NAMED, NAMED_ORDER, NAMING, PATHS, SAME_FILES, FORMAT)
-KAFKA: Final = "kafka"
 
 
 def judge_sources(pair: Pair) -> Iterator[GateFinding]:

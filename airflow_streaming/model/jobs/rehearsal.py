@@ -104,7 +104,7 @@ class Seen(StrEnum):
     NEW_QUERY = "new_query"
     """The script starts a query that the checkpoints do not have; it begins on an empty one."""
     SINK = "sink"
-    """The sink that the script chose; the subject is a topic of it that the brokers do not have."""
+    """The sink that the script chose; the subject names topics of it that the brokers do not have, separated by commas."""
     STARTED = "started"
     """Spark has started the query; the columns are of its output."""
     BATCH = "batch"

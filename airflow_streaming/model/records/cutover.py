@@ -38,6 +38,8 @@ from airflow_streaming.model.records.cutover_table import (
 )
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.upgrade import SinkFacts, SoakTerms
+from airflow_streaming.model.spark.plan import KAFKA
+from airflow_streaming.model.spark.secrets import is_secret_name
 from airflow_streaming.model.wire import Record
 
 
@@ -129,8 +131,6 @@ FORMATS: Final = (
     "kafka",
 )
 """Names of formats that many have."""
-KAFKA: Final = "kafka"
-"""The format of two topics."""
 
 
 @named_fields
@@ -143,11 +143,14 @@ class CompareTerms:
     :param format: ``parquet``, ``json``, ``delta`` or whatever the runtime can read; that is Spark's to
         know, so only a slip of a well-known name is refused here. ``kafka`` compares the records of two
         topics: ``keys`` are ``key``, ``value.FIELD`` or ``headers.NAME``, and ``ignore`` fields of a JSON
-        value; ``options`` name the broker as Spark's source does. Order and repeats do not count.
+        value; ``options`` name the broker as Spark's source does, with ``{env.NAME}`` for a secret of the stream's
+        ``env``. Order and repeats do not count.
     :param topic: Of ``kafka``: the topic of each lane, with the placeholders ``{stream}``, ``{deployment}``
         and ``{output}`` of a script's arguments; empty for the topic in the plan of the only Kafka sink.
     :param headers: Of ``kafka``: compare the headers of records too.
-    :param time: Column by whose buckets rows are counted; empty for one bucket.
+    :param time: Column by whose buckets rows are counted; empty for one bucket. Of ``kafka``: where a record has the
+        start of its window, as in ``keys``; default ``value.window.start``. After a replay, records of windows that
+        began before it are left out.
     :param bucket: Length of a bucket.
     :param keys: Columns by which rows belong together.
     :param sums: Columns that are summed by bucket and key.
@@ -207,10 +210,19 @@ class CompareTerms:
                 raise SpecError(
                     "CompareTerms.topic and headers belong to format='kafka'. Leave them out, or give that format."
                 )
-        elif self.time or self.sums:
+        elif self.sums:
             raise SpecError(
-                "CompareTerms with format='kafka' compares records as sets, which have no time column and no "
-                "sums. Leave time and sums out."
+                "CompareTerms with format='kafka' compares records as sets, which have no sums. Leave sums out."
+            )
+        plain = [
+            key
+            for key, value in self.options.items()
+            if is_secret_name(key) and value and "{env." not in value
+        ]
+        if plain:
+            raise SpecError(
+                f"CompareTerms.options has the value of {plain[0]}, and the home records these terms. Give "
+                f"{{'{plain[0]}': '{{env.NAME}}'}}, and NAME in the env of the StreamSpec."
             )
 
 

@@ -21,13 +21,12 @@ from airflow_streaming.model.durations import age_of
 from airflow_streaming.model.names import check_names
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.upgrade_table import Stage
-from airflow_streaming.model.spark.plan import QueryPlan, SinkPlan, SourcePlan
+from airflow_streaming.model.spark.plan import KAFKA, QueryPlan, SinkPlan, SourcePlan
 from airflow_streaming.model.spark.sink_place import KEEPS_NOTHING
 from airflow_streaming.model.uris import in_full, is_same_place
 from airflow_streaming.model.wire import Record
 
 FILE: Final = "file"
-KAFKA: Final = "kafka"
 
 
 class SinkReplaySemantics(StrEnum):

@@ -18,6 +18,8 @@ from airflow_streaming.model.wire import Record
 
 CAPTURE: Final = 2
 """How plans are taken down now; plans taken down in two ways cannot be compared whole."""
+KAFKA: Final = "kafka"
+"""The format of Spark's Kafka connector, as source and sink."""
 OPAQUE: Final = "opaque:"
 """Marks in a text what could not be looked into, and so is never taken for equal."""
 _OWN_VARIABLES: Final = ("$procTimers", "$eventTimers", "$rowCounter_", "$ttl_", "$min_", "$count_")
@@ -219,6 +221,8 @@ class SinkPlan:
     :param code: Fingerprint of the function of ``foreach`` or ``foreachBatch``.
     :param real_path: Where its path leads through symbolic links or the default file system; empty where
         ``target`` says it all.
+    :param topics: Of Kafka without the option ``topic``: every topic that the column ``topic`` can name by the
+        plan; empty where a row can have any topic.
     """
 
     sink: str
@@ -229,6 +233,12 @@ class SinkPlan:
     options: Mapping[str, str] = field(default_factory=dict)
     code: str = ""
     real_path: str = ""
+    topics: tuple[str, ...] = ()
+
+    @property
+    def possible_topics(self) -> tuple[str, ...]:
+        """Return the topics that a Kafka sink can write, by its option or column; empty where unknown."""
+        return (self.target,) if self.target else self.topics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from itertools import product, starmap
 from typing import Final
 from urllib.parse import urlsplit
 
-from airflow_streaming.model.spark.plan import SinkPlan
+from airflow_streaming.model.spark.plan import KAFKA, SinkPlan
 from airflow_streaming.model.uris import in_full, is_local, overlap, scheme_of, to_fsspec, to_hadoop
 
 KEEPS_NOTHING: Final = frozenset({"console", "memory", "noop"})
@@ -24,6 +24,8 @@ _CODE: Final = frozenset({"foreach", "foreachbatch"})
 _CATALOGS: Final = frozenset({"delta", "hudi", "iceberg", "paimon"})
 """Formats whose path may be the name of a table, e.g. ``.format("iceberg").start("shop.orders")``."""
 _SERVERS: Final = "kafka.bootstrap.servers"
+_SHOWN: Final = 5
+"""Topics of a column that a message names."""
 _PLACE_OPTIONS: Final = frozenset(
     {
         *(
@@ -62,22 +64,34 @@ class SinkPlace:
     Where a sink writes.
 
     :param system: ``path``, ``kafka``, ``table``, or the format of any other sink.
-    :param name: URI, topic, table in small letters, or the options that name the place. An empty topic is
-        chosen by each row.
+    :param name: URI, topic, table in small letters, or the options that name the place; empty for a sink whose
+        column ``topic`` names several topics, or any.
     :param servers: Addresses of a Kafka cluster.
+    :param topics: Topics that a Kafka sink can write; empty where each row can have any topic.
     :param options: Of any other sink, the options that name the place.
     """
 
     system: str
     name: str
     servers: frozenset[str] = frozenset()
+    topics: frozenset[str] = frozenset()
     options: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """Return it as messages name it."""
-        if self.system == "kafka" and not self.name:
-            return "kafka, the topics of the column topic"
+        if self.system == KAFKA and not self.name:
+            return f"kafka, the topics of the column topic{self._topics_text()}"
         return self.name if self.system == "path" else f"{self.system} {self.name}"
+
+    @property
+    def is_named(self) -> bool:
+        """Tell whether the plan names the place; a row of Kafka's can have any topic."""
+        return self.system != "kafka" or bool(self.topics)
+
+    def _topics_text(self) -> str:
+        topics = sorted(self.topics)
+        more = f" and {len(topics) - _SHOWN} others" if len(topics) > _SHOWN else ""
+        return f": {', '.join(topics[:_SHOWN])}{more}" if topics else ""
 
 
 def keeps_nothing(sink: SinkPlan) -> bool:
@@ -89,9 +103,14 @@ def place_of(sink: SinkPlan) -> SinkPlace | None:
     """Return where a sink writes; ``None`` where its plan does not name the place."""
     if sink.sink in _CODE or keeps_nothing(sink):
         return None
-    if sink.sink == "kafka":
+    if sink.sink == KAFKA:
         servers = (one.strip().lower() for one in sink.options.get(_SERVERS, "").split(","))
-        return SinkPlace(system="kafka", name=sink.target, servers=frozenset(filter(None, servers)))
+        return SinkPlace(
+            system=KAFKA,
+            name=sink.target,
+            servers=frozenset(filter(None, servers)),
+            topics=frozenset(sink.possible_topics),
+        )
     if sink.sink == "table":
         return _table(sink.target)
     if "/" in sink.target or sink.sink == "file":
@@ -148,9 +167,8 @@ def _across(one: SinkPlace, other: SinkPlace) -> Shared:
     if systems == {"table", "path"}:
         # A table keeps its files in a folder that no plan names.
         return Shared.UNKNOWN
-    if "kafka" in systems:
-        topics = {_topic_of(place) for place in (one, other)}
-        may_be_one = None not in topics and (len(topics) == 1 or "" in topics)
+    if KAFKA in systems:
+        may_be_one = _may_share(*map(_topics_of, (one, other)))
     else:
         # A format can have several names, e.g. the short one and its class.
         pairs = product(_tables_of(one), _tables_of(other))
@@ -158,9 +176,19 @@ def _across(one: SinkPlace, other: SinkPlace) -> Shared:
     return Shared.UNKNOWN if may_be_one else Shared.APART
 
 
-def _topic_of(place: SinkPlace) -> str | None:
-    """Return the topic that a place names; ``None`` for a place without topics."""
-    return place.name if place.system == "kafka" else place.options.get("topic")
+def _topics_of(place: SinkPlace) -> frozenset[str] | None:
+    """Return the topics that a place names, empty for any topic; ``None`` for a place without topics."""
+    if place.system == KAFKA:
+        return place.topics
+    topic = place.options.get("topic")
+    return None if topic is None else frozenset({topic})
+
+
+def _may_share(one: frozenset[str] | None, other: frozenset[str] | None) -> bool:
+    """Tell whether two sets of topics can have one in common; an empty set is any topic."""
+    if one is None or other is None:
+        return False
+    return not one or not other or not one.isdisjoint(other)
 
 
 def _tables_of(place: SinkPlace) -> list[str]:
@@ -201,9 +229,9 @@ def _below(uri: str) -> str:
 
 
 def _topics(one: SinkPlace, other: SinkPlace) -> Shared:
-    if one.name != other.name and one.name and other.name:
+    if not _may_share(one.topics, other.topics):
         return Shared.APART
-    if not one.name or not other.name:
+    if not one.topics or not other.topics:
         return Shared.UNKNOWN
     # Any broker of a cluster leads to all of them, under any of its addresses.
     is_one = one.servers == other.servers or not one.servers.isdisjoint(other.servers)

@@ -13,10 +13,12 @@ from confluent_kafka import Producer
 
 from airflow_streaming.changes import topic_comparison
 from airflow_streaming.changes.topic_comparison import TopicRange, compare_topics
+from airflow_streaming.changes.topic_connection import Launched, connection_of
 from airflow_streaming.cli.main import main
 from airflow_streaming.model.jobs.comparison import CompareReport, CompareResult
 from airflow_streaming.model.records.cutover import CompareTerms
 from tests.integration.servers.broker import create_topic, kafka_broker
+from tests.integration.servers.tls_broker import certificate, tls_in_front_of
 
 ROWS = 3000
 BLUE, GREEN, LATE = "orders-000001", "orders-000002", "orders-000003"
@@ -132,3 +134,29 @@ def test_a_broker_that_does_not_answer_proves_nothing(
 
     assert report.result is CompareResult.INCONCLUSIVE
     assert "on 127.0.0.1:9 cannot be read" in report.reason
+
+
+def test_topics_are_read_over_tls_with_the_trust_store_of_the_script(
+    broker: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topic_comparison, "_SILENCE", 3.0)
+    terms = CompareTerms(stream="orders", format="kafka", keys=("value.order.id",))
+    made, key = certificate(tmp_path)
+    text = {
+        "kafka.ssl.truststore.type": "PEM",
+        "kafka.ssl.truststore.certificates": made.read_text(),
+    }
+
+    with tls_in_front_of(broker, made, key) as address:
+        writer = {"kafka.bootstrap.servers": address, "kafka.security.protocol": "SSL"}
+
+        def result(more: dict[str, str]) -> CompareReport:
+            options = connection_of({**writer, **more, "kafka.acks": "all"}, {}, Launched())
+            ranges = TopicRange(topic=BLUE), TopicRange(topic=GREEN)
+            return compare_topics(terms, *ranges, options=options, sleep=lambda _: None)
+
+        assert result(text).result is CompareResult.SAME
+        untrusted = result({})
+
+    assert untrusted.result is CompareResult.INCONCLUSIVE
+    assert f"on {address} cannot be read" in untrusted.reason

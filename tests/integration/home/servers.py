@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -20,7 +21,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 import s3fs
@@ -35,6 +36,10 @@ ONE_TRY = {"config_kwargs": {"retries": {"total_max_attempts": 1}}}
 """Options of a client that does not wait for a server to come up."""
 
 ACCESS_KEY, SECRET_KEY = "testkey", "testsecret"
+S3A: Final = re.compile(
+    r"(hadoop-aws|aws-java-sdk-\w+|jmespath-java|ion-java|joda-time|jackson-dataformat-cbor)-\d"
+)
+"""Names of the jars that Spark 3.5 lacks to open ``s3a://``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

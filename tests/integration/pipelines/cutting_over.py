@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from airflow_streaming.changes.cutover.begin import PlanRequest, plan_pair
 from airflow_streaming.changes.cutover.engine import Cutover, CutoverProgress
-from airflow_streaming.changes.cutover.lanes import Candidate
+from airflow_streaming.changes.cutover.lanes import Candidate, Compare
 from airflow_streaming.changes.cutover.plan import CutoverPlan, PairPreflight
 from airflow_streaming.changes.handover.green_start import StoredCheckpoints
 from airflow_streaming.checkpoints.reader import inspect
@@ -31,7 +31,8 @@ from demo.events import drop
 from demo.feeds.shapes import FEEDS
 from demo.figures import files_taken
 from tests.patience import tail, until
-from tests.system.cutovers.lanes import StageLanes, comparing
+from tests.system.cutovers.lanes import StageLanes
+from tests.system.cutovers.lanes import comparing as by_spark
 from tests.system.cutovers.stage import Stage
 
 SOAK: Final = SoakTerms(batches=2, at_least=timedelta(seconds=1), at_most=timedelta(minutes=5))
@@ -106,12 +107,14 @@ class CuttingOver:
         *,
         ahead: int,
         compare: tuple[CompareTerms, ...] = (),
+        comparing: Compare | None = None,
     ) -> CutoverProgress:
         """
         Take a cutover to its end while files arrive, and return it.
 
         :param key: What it is asked for by.
         :param ahead: Files that are there beyond those that both lanes have read.
+        :param comparing: Compares the outputs; default: a Spark of its own.
         """
         stage, found = self.stage, list[CutoverProgress]()
         is_fresh = pair.start is StartWay.FRESH
@@ -120,7 +123,7 @@ class CuttingOver:
             StageLanes(stage, "a test"),
             by="a test",
             checkpoints=StoredCheckpoints(),
-            compare=comparing(stage, from_beginning=is_fresh) if compare else None,
+            compare=comparing or (by_spark(stage, from_beginning=is_fresh) if compare else None),
         )
         plan = CutoverPlan(
             ready=ReadyTerms(well_for=timedelta(seconds=2), batches=3),

@@ -85,7 +85,7 @@ def _read(message: Any) -> Message:
     return Message(
         key=message.key().decode(),
         value=json.loads(message.value()),
-        headers={name: value.decode() for name, value in message.headers()},
+        headers={name: value.decode() for name, value in message.headers() or ()},
     )
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import threading
 import time
@@ -36,7 +35,7 @@ from airflow_streaming.orchestration.blue_green import blue_green
 from airflow_streaming.services import streams
 from airflow_streaming.spec import CompareTerms, ReadyTerms, SoakTerms
 from tests.conftest import REPOSITORY
-from tests.integration.home.servers import ACCESS_KEY, SECRET_KEY, S3Server, seaweedfs
+from tests.integration.home.servers import ACCESS_KEY, S3A, SECRET_KEY, S3Server, seaweedfs
 from tests.integration.stream.conftest import RealStream, first_event
 from tests.patience import PATIENCE
 from tests.unit.operators.upgrades import TaskInstance
@@ -55,9 +54,6 @@ rows.withColumn("at", F.timestamp_seconds("value")).writeStream.queryName("numbe
     .trigger(processingTime="1 second").start(output)
 """
 STEPS: Final = ("start_green", "catch_up", "shadow", "compare", "switch", "soak", "settle")
-_S3A: Final = re.compile(
-    r"(hadoop-aws|aws-java-sdk-\w+|jmespath-java|ion-java|joda-time|jackson-dataformat-cbor)-\d"
-)
 
 
 class StoredStream(RealStream):
@@ -159,7 +155,7 @@ class StoredStream(RealStream):
 def s3a_jars() -> list[str]:
     """The jars that Spark 3.5 lacks to open ``s3a://``."""
     found = (REPOSITORY / ".runtimes" / "s3a").rglob("*.jar")
-    jars = sorted(str(jar) for jar in found if _S3A.match(jar.name))
+    jars = sorted(str(jar) for jar in found if S3A.match(jar.name))
     if not jars:
         pytest.skip("There is no .runtimes/s3a with hadoop-aws; 'make test' fetches it.")
     return jars

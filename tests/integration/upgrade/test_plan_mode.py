@@ -49,6 +49,10 @@ routed = routed.withColumn("headers", F.lit(None).cast("array<struct<key:string,
 begin(routed, "routed").format("kafka").options(**kafka).start()
 by_row = pairs.select(F.col("k").alias("value"), F.concat(F.lit("pairs-"), "k").alias("topic"))
 begin(by_row, "by_row").format("kafka").options(**kafka).start()
+topic = F.when(F.col("v") > 3, "large").when(F.col("v").isNull(), F.lit("odd")).otherwise("small")
+chosen = pairs.withColumn("v", F.col("value")).select(F.col("k").alias("value"), topic.alias("topic"))
+chosen = chosen.unionByName(routed.drop("headers").withColumn("topic", F.coalesce(F.expr("nvl(topic, 'no')"), F.lit("none"))))
+begin(chosen, "chosen").format("kafka").options(**kafka).start()
 
 sessions = rows().groupBy(F.session_window("ts", "5 seconds"), "k").count()
 query = begin(sessions, "sessions").toTable("sessions")
@@ -58,7 +62,7 @@ raise AssertionError("whoever waits for any query has started all")
 """
 
 
-QUERIES = ["sums", "once", "pairs", "routed", "by_row", "sessions"]
+QUERIES = ["sums", "once", "pairs", "routed", "by_row", "chosen", "sessions"]
 
 
 def operator(plan: ScriptPlan, name: str) -> tuple[QueryPlan, OperatorKind, tuple[str, ...]]:
@@ -105,7 +109,10 @@ def test_every_query_of_a_script_is_told_and_none_is_started(
     assert [column.name for column in pairs.operators[0].left] == ["ts", "k", "v"]
     assert pairs.sink.options["kafka.sasl.jaas.config"] == "(redacted)"
     targets = [query.sink.target for query in plan.queries if query.sink.sink == "kafka"]
-    assert targets == ["pairs", "routed", ""]
+    assert targets == ["pairs", "routed", "", ""]
+    chosen = plan.query("chosen")
+    assert chosen is not None
+    assert chosen.sink.topics == ("large", "no", "none", "odd", "routed", "small")
     sessions, sort, _ = operator(plan, "sessions")
     assert (sort, sessions.operators[0].gap) == (OperatorKind.SESSION_WINDOW, "5 seconds")
     assert (sessions.sink.sink, sessions.sink.target) == ("table", "sessions")

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from airflow_streaming.home.home import Home, StreamHome, open_home
 from airflow_streaming.home.live_lane import live_lane
@@ -85,7 +85,7 @@ class Stage:
         *,
         queries: tuple[str, ...] = (QUERY,),
         streams: tuple[str, ...] = (STREAM,),
-    ) -> Stage:
+    ) -> Self:
         """Return the stage in a folder, with the Spark of a virtual environment."""
         runtime = resolve_runtime("spark-4.3", {"spark-4.3": str(spark)})
         return cls(folder=folder, runtime=runtime, sink=sink, queries=queries, streams=streams)

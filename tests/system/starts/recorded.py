@@ -33,6 +33,11 @@ class Started:
     plan: QueryPlan | None = None
     refused: RefusedSource | None = None
 
+    @property
+    def is_possible(self) -> bool:
+        """Tell whether that Spark has the types and functions of the start; else no source or sink was reached."""
+        return self.plan is not None or self.refused is not None
+
 
 def write(spark: str, found: Mapping[str, Mapping[str, Any]]) -> None:
     """Record the results of cases with a Spark version; other results stay."""

@@ -84,7 +84,7 @@ class Play:
     @property
     def home(self) -> StreamHome:
         """The stream's records."""
-        return open_home(str(self.stage.home)).stream(DAG)
+        return open_home(self.stage.home).stream(DAG)
 
     def until(self, condition: Callable[[], bool], what: str, seconds: float = PATIENCE) -> float:
         """Wait for something; raises ``RuntimeError`` when it does not come."""

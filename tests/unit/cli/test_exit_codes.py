@@ -33,6 +33,7 @@ PROBLEMS: dict[str, Any] = {
     "status": ("status", "nosuch"),
     "live": ("live", "nosuch"),
     "doctor": ("doctor", "nosuch"),
+    "check": ("check", "--home", "s3:/bucket"),
     "conf": ("conf", "--spark", "1.0", "--cores", "8"),
     "start": ("start", "nosuch"),
     "stop": ("stop", "nosuch"),

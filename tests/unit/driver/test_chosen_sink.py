@@ -19,8 +19,8 @@ UNKNOWN_TOPIC = "org.apache.kafka.common.errors.UnknownTopicOrPartitionException
 class Brokers(SimpleNamespace):
     """The admin client of brokers that have one topic; ``asked`` holds the topics and properties they got."""
 
-    def __init__(self, topic: str) -> None:
-        self.topic, self.asked = topic, list[Any]()
+    def __init__(self, topic: str, cause: str = "") -> None:
+        self.topic, self.asked, self.cause = topic, list[Any](), cause
         utilities = SimpleNamespace(Properties=Properties, ArrayList=Names)
         time = SimpleNamespace(Duration=SimpleNamespace(ofSeconds=int))
         client = SimpleNamespace(create=self.create)
@@ -40,6 +40,8 @@ class Brokers(SimpleNamespace):
         return self
 
     def get(self) -> None:
+        if self.cause:
+            raise Refusal(self.cause)
         if self.asked[-1] != self.topic:
             raise Refusal(UNKNOWN_TOPIC)
 
@@ -64,13 +66,15 @@ class Refusal(Exception):
         self.java_exception = SimpleNamespace(getCause=lambda: of_cause)
 
 
-def a_writer(brokers: Brokers, topic_column: str = "") -> Any:
-    """Return a writer whose frame gives each row one topic, or none."""
+def a_writer(brokers: Brokers, *topics: str) -> Any:
+    """Return a writer whose frame gives each row one of some topics, or none."""
     nothing = {"class": "spark.LocalRelation", "num-children": 0}
-    literal = {"class": "spark.Literal", "num-children": 0, "value": topic_column}
+    literals = [{"class": "spark.Literal", "num-children": 0, "value": topic} for topic in topics]
+    first = {"class": "spark.Coalesce", "num-children": len(topics)}
     alias = {"class": "spark.Alias", "num-children": 1, "name": "topic"}
-    project = {"class": "spark.Project", "num-children": 1, "projectList": [[alias, literal]]}
-    tree = json.dumps([project, nothing] if topic_column else [nothing])
+    columns = [[alias, first, *literals]]
+    project = {"class": "spark.Project", "num-children": 1, "projectList": columns}
+    tree = json.dumps([project, nothing] if topics else [nothing])
     analyzed = SimpleNamespace(toJSON=lambda: tree)
     java = SimpleNamespace(queryExecution=lambda: SimpleNamespace(analyzed=lambda: analyzed))
     hadoop = SimpleNamespace(hadoopConfiguration=lambda: {"fs.defaultFS": "file:///"})
@@ -81,20 +85,40 @@ def a_writer(brokers: Brokers, topic_column: str = "") -> Any:
 
 @pytest.mark.parametrize(
     ("option", "column", "missing"),
-    [("out", "", ""), ("ouT", "", "ouT"), ("", "out", ""), ("", "ouT", "ouT"), ("", "", "")],
+    [
+        ("out", (), ()),
+        ("ouT", (), ("ouT",)),
+        ("", ("out",), ()),
+        ("", ("ouT",), ("ouT",)),
+        ("", ("a", "out", "b"), ("a", "b")),
+        ("", (), ()),
+    ],
 )
-def test_a_topic_that_the_brokers_lack_is_found_by_option_or_constant_column(
-    monkeypatch: pytest.MonkeyPatch, option: str, column: str, missing: str
+def test_topics_that_the_brokers_lack_are_found_by_option_or_literals_of_the_column(
+    monkeypatch: pytest.MonkeyPatch, option: str, column: tuple[str, ...], missing: tuple[str, ...]
 ) -> None:
     monkeypatch.setattr(module, "refusal_of", lambda *_, **__: "")
     brokers = Brokers("out")
     options = {**SERVERS, **({"topic": option} if option else {})}
 
-    found = chosen_sink(a_writer(brokers, column), WriterSettings(format="kafka", options=options))
+    found = chosen_sink(a_writer(brokers, *column), WriterSettings(format="kafka", options=options))
 
     assert found is not None
-    assert found.missing_topic == missing
+    assert found.missing_topics == missing
     if option or column:
         assert brokers.asked[0]["bootstrap.servers"] == "b:1"
     else:
         assert brokers.asked == []
+
+
+def test_brokers_that_do_not_answer_are_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "refusal_of", lambda *_, **__: "")
+    brokers = Brokers("out", cause="org.apache.kafka.common.errors.TimeoutException")
+
+    found = chosen_sink(
+        a_writer(brokers, "a", "b"), WriterSettings(format="kafka", options=SERVERS)
+    )
+
+    assert found is not None
+    assert found.missing_topics == ()
+    assert brokers.asked[1:] == ["a"]

@@ -362,7 +362,7 @@ def test_a_topic_that_the_brokers_do_not_have_is_reported_and_the_batches_run(
 ) -> None:
     rehearsal = a_rehearsal(tmp_path, "q")
     chosen = ChosenSink(
-        sink=SinkPlan(sink="kafka", target="out"), output_mode="append", missing_topic="out"
+        sink=SinkPlan(sink="kafka", target="out"), output_mode="append", missing_topics=("out",)
     )
 
     rehearsal.rehearse(QueryStart(Starter(1, chosen=chosen), "q", None))  # type: ignore[arg-type]

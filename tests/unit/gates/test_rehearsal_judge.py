@@ -109,6 +109,15 @@ KAFKA = SinkPlan(
 )
 
 
+BY_ROW = replace(KAFKA, target="", schema=(*KAFKA.schema, Column(name="topic", type="string")))
+
+
+def test_every_missing_topic_is_named() -> None:
+    (found,) = judged(*with_sink(BY_ROW, "eu, us")).findings
+
+    assert "writes to topics 'eu', 'us', which its brokers do not have" in found.message
+
+
 def with_sink(sink: SinkPlan, missing: str = "") -> list[RehearsalEvent]:
     return [
         SPARK,
@@ -125,8 +134,20 @@ def with_sink(sink: SinkPlan, missing: str = "") -> list[RehearsalEvent]:
         (replace(KAFKA, schema=COLUMNS), "", ["rehearsal.sink_refused"]),
         (replace(KAFKA, options={}), "", ["rehearsal.sink_refused"]),
         (KAFKA, "out", ["rehearsal.topic_missing"]),
+        (replace(BY_ROW, topics=("out", "more")), "", []),
+        (replace(BY_ROW, topics=("out", "more")), "more", ["rehearsal.topic_missing"]),
+        (BY_ROW, "", ["rehearsal.topics_unseen"]),
     ],
-    ids=["good", "no topic", "no value", "no servers", "topic not there"],
+    ids=[
+        "good",
+        "no topic",
+        "no value",
+        "no servers",
+        "topic not there",
+        "literals",
+        "one not there",
+        "any",
+    ],
 )
 def test_the_sink_that_the_script_chose_is_judged_although_nothing_is_written_to_it(
     sink: SinkPlan, missing: str, rules: list[str]
@@ -134,7 +155,10 @@ def test_the_sink_that_the_script_chose_is_judged_although_nothing_is_written_to
     found = judged(*with_sink(sink, missing))
 
     assert [finding.rule for finding in found.findings] == rules
-    expected = {"rehearsal.topic_missing": GateDecision.UNKNOWN}
+    expected = {
+        "rehearsal.topic_missing": GateDecision.UNKNOWN,
+        "rehearsal.topics_unseen": GateDecision.ALLOWED_WITH_CONSEQUENCE,
+    }
     assert [f.severity for f in found.findings] == [
         expected.get(rule, GateDecision.NOT_ALLOWED) for rule in rules
     ]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from datetime import timedelta
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,10 +14,11 @@ import pytest
 from airflow_streaming.changes.topic_comparison import TopicRange
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.home.home import StreamHome
-from airflow_streaming.model.jobs.comparison import ComparisonRequest, not_made
+from airflow_streaming.model.jobs.comparison import CompareReport, ComparisonRequest, not_made
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.cutover import CompareTerms, StartWay
-from airflow_streaming.model.spark.plan import QueryPlan, SinkPlan
+from airflow_streaming.model.spark.plan import OperatorKind, OperatorPlan, QueryPlan, SinkPlan
+from airflow_streaming.model.spark.secrets import REDACTED
 from airflow_streaming.model.storage import LocalStore
 from airflow_streaming.operators.common import cutover_checks
 from airflow_streaming.operators.common.cutover_checks import Comparing, topic_of
@@ -31,6 +33,7 @@ class Topics:
     """Two lanes with a Kafka sink each; green was launched five minutes after its proposal."""
 
     def __init__(self, folder: Path, start: StartWay, servers: str = BROKER, **green: Any) -> None:
+        self.conf, self.env = dict[str, str](), dict[str, str]()
         store = LocalStore(str(folder))
         self.homes = {name: StreamHome(store, name) for name in ("orders", "orders.green")}
         self.blue = make_deployment()
@@ -49,57 +52,74 @@ class Topics:
             unfinished_change=lambda: 1, cutover_terms=lambda _: SimpleNamespace(pairs=(pair,))
         )
 
-    def record(self, home: StreamHome, sink: SinkPlan, query: str = "paid") -> None:
-        plan = QueryPlan(query=query, spark="4.3.0", output_mode="append", sink=sink)
+    def record(self, home: StreamHome, sink: SinkPlan, query: str = "paid", **more: Any) -> None:
+        plan = QueryPlan(query=query, spark="4.3.0", output_mode="append", sink=sink, **more)
         home.store.create(Layout(home.name).place(QueryPlan, epoch=1, query=query), plan.to_bytes())
 
     def hook(self, _: str) -> Any:
-        return SimpleNamespace(lane=lambda lane: SimpleNamespace(home=self.homes[lane]))
+        program = SimpleNamespace(conf=self.conf, env=self.env)
+        return SimpleNamespace(
+            lane=lambda lane: SimpleNamespace(home=self.homes[lane]),
+            program=lambda *_: program,
+        )
 
 
 def options(servers: str) -> dict[str, str]:
     return {"kafka.bootstrap.servers": servers}
 
 
-def compared(
-    topics: Topics, monkeypatch: pytest.MonkeyPatch, terms: CompareTerms = TERMS
-) -> tuple[CompareTerms, TopicRange, TopicRange]:
-    asked: list[Any] = []
+@dataclass(frozen=True, kw_only=True)
+class Compared:
+    """The call of the comparison, and its report."""
 
-    def compare(terms: CompareTerms, blue: TopicRange, green: TopicRange) -> Any:
-        asked.extend((terms, blue, green))
+    blue: TopicRange | None = None
+    green: TopicRange | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    complete_from: datetime | None = None
+    report: CompareReport
+
+
+def compared(
+    topics: Topics,
+    monkeypatch: pytest.MonkeyPatch,
+    terms: CompareTerms = TERMS,
+    **complete_from: datetime,
+) -> Compared:
+    calls: list[Any] = []
+    reports: list[CompareReport] = []
+
+    def compare(terms: CompareTerms, blue: TopicRange, green: TopicRange, **kwargs: Any) -> Any:
+        calls.append({"blue": blue, "green": green, **kwargs})
         request = ComparisonRequest(terms=terms, blue=blue.topic, green=green.topic)
         return not_made(request, "A test.", at=NOON)
 
     monkeypatch.setattr(cutover_checks, "compare_topics", compare)
     lanes: Any = topics
     comparing = Comparing(
-        lanes, complete_from={}, progress=lambda *_: None, heard=lambda report: asked.append(report)
+        lanes, complete_from=complete_from, progress=lambda *_: None, heard=reports.append
     )
     comparing(terms, topics.blue, topics.green)
-    *given, report = asked
-    assert report.reason == "A test."
-    terms, blue, green = given
-    return terms, blue, green
+    return Compared(report=reports[0], **(calls[0] if calls else {}))
 
 
 @pytest.mark.parametrize("start", [StartWay.CLONED, StartWay.CARRIED])
 def test_blue_records_before_the_copy_of_its_checkpoint_are_not_required_of_green(
     tmp_path: Path, start: StartWay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _, blue, green = compared(Topics(tmp_path, start), monkeypatch)
+    found = compared(Topics(tmp_path, start), monkeypatch)
 
     # The copy is made between the proposal (``created_at``) and the first launch, and blue runs on.
-    assert blue == TopicRange(topic="orders-1", since=LAUNCHED)
-    assert green == TopicRange(topic="orders-2", since=LAUNCHED)
+    assert found.blue == TopicRange(topic="orders-1", since=LAUNCHED)
+    assert found.green == TopicRange(topic="orders-2", since=LAUNCHED)
 
 
 def test_a_green_from_the_beginning_has_every_record_of_blue(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _, blue, green = compared(Topics(tmp_path, StartWay.FRESH), monkeypatch)
+    found = compared(Topics(tmp_path, StartWay.FRESH), monkeypatch)
 
-    assert (blue.since, green.since) == (None, LAUNCHED)
+    assert found.blue == TopicRange(topic="orders-1")
+    assert found.green == TopicRange(topic="orders-2", since=LAUNCHED)
 
 
 def test_the_records_of_a_replay_are_searched_in_blue_from_the_replay_on(
@@ -108,10 +128,34 @@ def test_the_records_of_a_replay_are_searched_in_blue_from_the_replay_on(
     replayed = NOON - timedelta(days=2)
     topics = Topics(tmp_path, StartWay.FRESH, replay_from=replayed.isoformat())
 
-    _, blue, green = compared(topics, monkeypatch)
+    found = compared(topics, monkeypatch)
 
-    assert (blue.since, blue.read_since) == (LAUNCHED, replayed)
-    assert (green.since, green.read_since) == (LAUNCHED, None)
+    assert found.blue == TopicRange(topic="orders-1", since=LAUNCHED, read_since=replayed)
+    assert found.green == TopicRange(topic="orders-2", since=LAUNCHED)
+    assert found.complete_from is None, "a query without state has no windows"
+
+
+WINDOW = OperatorPlan(sort=OperatorKind.AGGREGATE, window_us=(3_600_000_000, 3_600_000_000, 0))
+JOIN = OperatorPlan(sort=OperatorKind.JOIN)
+
+
+@pytest.mark.parametrize(
+    ("operators", "hours"),
+    [((WINDOW,), 0), ((WINDOW, WINDOW), 0), ((JOIN,), 3), ((WINDOW, JOIN), 3)],
+    ids=["window", "two windows", "join", "window and join"],
+)
+def test_results_from_before_a_replay_of_state_are_left_out(
+    operators: tuple[OperatorPlan, ...], hours: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replayed = NOON - timedelta(days=2)
+    later = replayed + timedelta(hours=3)
+    topics = Topics(tmp_path, StartWay.FRESH, replay_from=replayed.isoformat())
+    sink = SinkPlan(sink="console")
+    topics.record(topics.homes["orders.green"], sink, "counts", operators=operators)
+
+    found = compared(topics, monkeypatch, orders=later)
+
+    assert found.complete_from == replayed + timedelta(hours=hours)
 
 
 def test_the_broker_comes_from_the_plan_and_the_terms_take_precedence(
@@ -120,12 +164,34 @@ def test_the_broker_comes_from_the_plan_and_the_terms_take_precedence(
     topics = Topics(tmp_path, StartWay.CLONED)
     named = replace(TERMS, options=options("c:9092"), topic="orders-{stream}-{deployment}")
 
-    by_plan, _, _ = compared(topics, monkeypatch)
-    by_terms, blue, green = compared(topics, monkeypatch, named)
+    by_plan = compared(topics, monkeypatch)
+    by_terms = compared(topics, monkeypatch, named)
 
     assert by_plan.options["kafka.bootstrap.servers"] == BROKER
     assert by_terms.options["kafka.bootstrap.servers"] == "c:9092"
-    assert (blue.topic, green.topic) == ("orders-orders-1", "orders-orders.green-1")
+    named_topics = [one.topic for one in (by_terms.blue, by_terms.green) if one is not None]
+    assert named_topics == ["orders-orders-1", "orders-orders.green-1"]
+
+
+def test_a_secret_of_the_sink_comes_from_the_conf_of_the_stream_and_is_in_no_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topics = Topics(tmp_path, StartWay.CLONED)
+    hidden = {**options(BROKER), "kafka.sasl.jaas.config": REDACTED, "kafka.acks": "all"}
+    topics.record(
+        topics.homes["orders"], SinkPlan(sink="kafka", target="paid", options=hidden), "q"
+    )
+    named = replace(TERMS, topic="paid")
+
+    without = compared(topics, monkeypatch, named)
+    topics.conf["spark.kafka.sasl.jaas.config"] = "x required password='secret-1';"
+    given = compared(topics, monkeypatch, named)
+
+    assert "kafka.sasl.jaas.config" in without.report.reason
+    assert (without.blue, without.report.refused) == (None, True)
+    assert given.options["kafka.sasl.jaas.config"].endswith("password='secret-1';")
+    assert "kafka.acks" not in given.options
+    assert "secret-1" not in str(given.report)
 
 
 def test_topics_of_two_brokers_are_not_compared_on_one_of_them(
@@ -137,7 +203,16 @@ def test_topics_of_two_brokers_are_not_compared_on_one_of_them(
         compared(topics, monkeypatch)
 
     named = replace(TERMS, options=options("c:9092"))
-    assert compared(topics, monkeypatch, named)[0].options == options("c:9092")
+    assert compared(topics, monkeypatch, named).options == options("c:9092")
+
+
+def test_the_topic_that_a_function_of_foreach_batch_writes_is_compared(tmp_path: Path) -> None:
+    topics = Topics(tmp_path, StartWay.CLONED)
+    home = topics.homes["orders.green"]
+    written = SinkPlan(sink="kafka", target="orders-2", options=options(BROKER))
+    topics.record(home, SinkPlan(sink="foreachbatch", target="write"), "by_code", writes=(written,))
+
+    assert topic_of(TERMS, topics.green, home).target == "orders-2"
 
 
 def test_a_lane_with_several_topics_needs_a_name(tmp_path: Path) -> None:

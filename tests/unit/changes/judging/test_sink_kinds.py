@@ -16,6 +16,7 @@ from airflow_streaming.driver.output_places.sink_target import resolved
 from airflow_streaming.driver.plan.reading import sink_of
 from airflow_streaming.driver.plan.writer_settings import WriterSettings
 from airflow_streaming.exceptions import DriverRefusal
+from airflow_streaming.gates.findings import GateDecision
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.epoch import Epoch
 from airflow_streaming.model.spark.plan import QueryPlan, SinkPlan
@@ -34,6 +35,7 @@ class Ends(Enum):
     REFUSED = "the preflight refuses, and so does the driver"
     ASKED = "the preflight names what it cannot see"
     HARMLESS = "nothing is kept"
+    APART = "two places"
 
 
 def sink(format: str, path: str = "", table: str = "", **options: Any) -> SinkPlan:
@@ -47,13 +49,19 @@ def kafka(**options: str) -> SinkPlan:
     return sink("kafka", **{"kafka_bootstrap_servers": "a:9092,b:9092", **options})
 
 
+def by_row(*topics: str, **options: str) -> SinkPlan:
+    """Return a Kafka sink whose column ``topic`` has some literals, or any text."""
+    target = topics[0] if len(topics) == 1 else ""
+    return replace(kafka(**options), target=target, topics=topics)
+
+
 def jdbc(**options: str) -> SinkPlan:
     return sink("jdbc", **options)
 
 
 CODE = replace(sink("parquet"), sink="foreachbatch", target="write")
 PG = "jdbc:postgresql://h/shop"
-REFUSED, ASKED, HARMLESS = Ends.REFUSED, Ends.ASKED, Ends.HARMLESS
+REFUSED, ASKED, HARMLESS, APART = Ends.REFUSED, Ends.ASKED, Ends.HARMLESS, Ends.APART
 
 
 @pytest.mark.parametrize(
@@ -86,6 +94,20 @@ REFUSED, ASKED, HARMLESS = Ends.REFUSED, Ends.ASKED, Ends.HARMLESS
         ),
         pytest.param(kafka(topic="o"), kafka(), ASKED, id="topic column"),
         pytest.param(kafka(), kafka(topic="o"), ASKED, id="blue's topic column"),
+        pytest.param(kafka(topic="o"), by_row("o"), REFUSED, id="literal topic"),
+        pytest.param(kafka(topic="o"), by_row("n", "o"), REFUSED, id="one of the literals"),
+        pytest.param(by_row("n", "o"), kafka(topic="o"), REFUSED, id="one of blue's literals"),
+        pytest.param(by_row("n", "o"), by_row("m", "p"), APART, id="other literals"),
+        pytest.param(by_row("n", "o"), by_row(), ASKED, id="literals to any topic"),
+        pytest.param(
+            by_row("n", "o"), by_row("m", "o", kafka_bootstrap_servers="z:9"), ASKED, id="literals, other name"
+        ),
+        pytest.param(by_row("n", "o"), sink("acme", topic="o"), ASKED, id="literals, python Kafka sink"),
+        pytest.param(sink("parquet", "/lake/o"), kafka(), ASKED, id="topic column beside files"),
+        pytest.param(
+            sink("", table="shop.o"), sink("iceberg", "/lake/o"), ASKED, id="table's folder"
+        ),
+        pytest.param(CODE, jdbc(url=PG, dbtable="o"), ASKED, id="jdbc beside foreachBatch"),
         pytest.param(CODE, CODE, ASKED, id="foreachBatch"),
         pytest.param(kafka(topic="o"), CODE, ASKED, id="to foreachBatch"),
         pytest.param(CODE, kafka(topic="o"), ASKED, id="from foreachBatch"),
@@ -123,7 +145,26 @@ def test_green_with_a_renamed_query_and_another_spelling(
         REFUSED: (["cutover.output_shared"], True),
         ASKED: (["cutover.output_unseen"], False),
         HARMLESS: ([], False),
+        APART: ([], False),
     }[ends]
+
+
+def test_a_sink_with_a_topic_for_each_row_is_reported_also_where_no_other_sink_is_kafka() -> None:
+    (found,) = judge_outputs([plan("q", kafka())], [], {"files": []}, FOLDERS)
+
+    assert found.rule == "cutover.output_unseen"
+    assert "column topic" in found.message
+    assert found.severity is GateDecision.ALLOWED_WITH_CONSEQUENCE
+
+
+def test_a_finding_names_the_writers_that_can_have_the_topics_of_the_rows() -> None:
+    blue = [plan("orders", kafka(topic="o")), plan("files", sink("parquet", "/lake/o"))]
+
+    (found,) = judge_outputs([plan("q", kafka())], blue, {"shop": [blue[0]], "lost": None}, FOLDERS)
+
+    assert found.old == (
+        "query orders: kafka o; streams whose sinks can be the same place: shop, lost"
+    )
 
 
 def test_a_link_to_a_live_folder_is_the_folder(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from airflow_streaming.changes.judging.topic_records import (
     check_keys,
     judge_topics,
     key_of,
+    time_of,
 )
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.jobs.comparison import CompareReport, CompareResult
@@ -39,12 +40,19 @@ def terms(**changes: Any) -> CompareTerms:
     return CompareTerms(**{"stream": "orders", "format": "kafka", **changes})
 
 
-def judged(blue: list[TopicRecord], green: list[TopicRecord], asked: CompareTerms) -> CompareReport:
+def judged(
+    blue: list[TopicRecord],
+    green: list[TopicRecord],
+    asked: CompareTerms,
+    complete_from: datetime | None = None,
+) -> CompareReport:
     sides = TopicSide(topic="orders"), TopicSide(topic="orders-2")
     for side, records in zip(sides, (blue, green), strict=True):
         for one in records:
-            side.take(one, asked, required=True)
-    found = TopicFindings(blue=sides[0], green=sides[1], looks=0, offsets=())
+            side.take(one, asked, required=True, complete_from=complete_from)
+    found = TopicFindings(
+        blue=sides[0], green=sides[1], looks=0, offsets=(), complete_from=complete_from
+    )
     return judge_topics(found, asked, AT)
 
 
@@ -113,7 +121,11 @@ def test_a_value_that_is_no_json_has_no_fields() -> None:
 
 @pytest.mark.parametrize(
     ("changes", "says"),
-    [({"keys": ("order_id",)}, "keys has 'order_id'"), ({"ignore": ("key",)}, "ignore has 'key'")],
+    [
+        ({"keys": ("order_id",)}, "keys has 'order_id'"),
+        ({"ignore": ("key",)}, "ignore has 'key'"),
+        ({"time": "at"}, "time has 'at'"),
+    ],
 )
 def test_a_part_that_a_record_does_not_have_is_refused(changes: dict[str, Any], says: str) -> None:
     assert says in check_keys(terms(**changes))
@@ -123,8 +135,11 @@ def test_a_part_that_a_record_does_not_have_is_refused(changes: dict[str, Any], 
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"format": "kafka", "time": "at"}, "no time column"),
         ({"format": "kafka", "sums": ("n",)}, "no sums"),
+        (
+            {"format": "kafka", "options": {"kafka.sasl.password": "secret-1"}},
+            r"the home records these terms.*{env.NAME}",
+        ),
         ({"topic": "orders"}, "belong to format='kafka'"),
         ({"headers": True}, "belong to format='kafka'"),
     ],
@@ -132,3 +147,82 @@ def test_a_part_that_a_record_does_not_have_is_refused(changes: dict[str, Any], 
 def test_terms_that_do_not_fit_a_topic_are_refused(changes: dict[str, Any], says: str) -> None:
     with pytest.raises(SpecError, match=says):
         CompareTerms(stream="orders", **changes)
+
+
+def window(start: str, n: int) -> TopicRecord:
+    return record("k", {"window": {"start": start, "end": "-"}, "n": n})
+
+
+BEFORE, OTHER, AFTER = (
+    "2026-02-28T23:50:00.000Z",
+    "2026-03-01T00:55:00.000+01:00",
+    "2026-03-01T00:00:00.000Z",
+)
+
+
+def test_windows_that_began_before_a_replay_are_left_out_and_counted() -> None:
+    blue = [window(BEFORE, 9), window(BEFORE, 8), window(OTHER, 7), window(AFTER, 6)]
+    green = [window(BEFORE, 1), window(OTHER, 2), window(AFTER, 6)]
+
+    report = judged(blue, green, terms(), AT)
+
+    assert report.result is SAME
+    assert (
+        "Not comparable: 2 windows that began before green's replay at 2026-03-01T00:00:00+00:00 (5 records)."
+        in report.reason
+    )
+    assert [(one.before, one.compared) for one in (report.blue, report.green)] == [(3, 1), (2, 1)]
+    assert judged(blue, green, terms()).result is DIFFERS
+
+
+def test_a_window_after_the_replay_that_differs_still_differs() -> None:
+    report = judged([window(BEFORE, 9), window(AFTER, 6)], [window(AFTER, 5)], terms(), AT)
+
+    assert report.result is DIFFERS
+    assert "Not comparable: 1 windows" in report.reason
+
+
+def test_a_difference_is_no_proof_where_records_have_no_time() -> None:
+    found = judged([A, window(AFTER, 1)], [B, window(AFTER, 1)], terms(), AT)
+
+    assert found.result is INCONCLUSIVE
+    assert "2 records have no time at value.window.start" in found.reason
+    assert "time='value.FIELD'" in found.reason
+    assert judged([A], [A], terms(), AT).result is SAME
+
+
+def test_only_windows_before_the_replay_are_nothing_to_compare() -> None:
+    found = judged([window(BEFORE, 9)], [window(BEFORE, 1)], terms(), AT)
+
+    assert found.result is INCONCLUSIVE
+    assert "Neither topic has a comparable record" in found.reason
+    assert "Not comparable: 1 windows" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("value.iso", AT),
+        ("value.offset", AT),
+        ("value.seconds", AT),
+        ("value.milliseconds", AT),
+        ("headers.at", AT),
+        ("key", AT),
+        ("value.naive", None),
+        ("value.word", None),
+        ("value.none", None),
+        ("value.huge", None),
+    ],
+)
+def test_the_time_of_a_record(path: str, found: datetime | None) -> None:
+    value = {
+        "iso": "2026-03-01T00:00:00.000Z",
+        "offset": "2026-03-01T02:00:00+02:00",
+        "seconds": 1772323200,
+        "milliseconds": 1772323200000,
+        "naive": "2026-03-01 00:00:00",
+        "word": "noon",
+        "huge": 9999999999999999,
+    }
+
+    assert time_of(record("1772323200", value, at="2026-03-01T00:00:00Z"), path) == found

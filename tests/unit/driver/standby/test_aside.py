@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.driver.plan.writer_settings import notes_of
+from airflow_streaming.driver.plan.writer_settings import name_of, name_query
 from airflow_streaming.driver.standby.starts import DeferredStart, apart
 from tests.patience import PATIENCE
 
@@ -75,9 +75,9 @@ def test_a_script_that_has_nothing_more_to_do_has_not_ended_meanwhile() -> None:
 
 def test_a_writer_that_is_used_again_leaves_the_query_that_waits_its_name() -> None:
     writer = Writer()
-    notes_of(writer).name = "first"
+    name_query(writer, {"queryName": "first"})
 
     own = apart(writer)
-    notes_of(writer).name = "second"
+    name_query(writer, {"queryName": "second"})
 
-    assert notes_of(own).name == "first"
+    assert (name_of(own, {}), name_of(writer, {})) == ("first", "second")

