@@ -47,28 +47,29 @@ class CheckpointBackupOperator(CheckpointTask):
     """
     Back up a stream's checkpoints while it runs, without touching or pausing it.
 
-    The return value is the backup's id; XCom ``backup`` says more of it.
+    The return value is the backup's id; XCom ``backup`` has its details.
 
-    :param stream: The stream's name; for a stream that is not ours, the name to keep its backups
-        under, made of the checkpoint's URI when not given. (templated)
+    :param stream: The stream's name; for an external stream, the name of its backups, by default
+        made of the checkpoint's URI. (templated)
     :param home: The home's URI, for a stream of ours. (templated)
-    :param checkpoint: For a stream that is not ours, the URI of its checkpoint or of the folder
-        above those of its queries. (templated)
+    :param checkpoint: For an external stream, the URI of its checkpoint or of the folder above its
+        queries' checkpoints. (templated)
     :param store: The backup store's URI; ``<home>/_backups`` when not given. (templated)
-    :param checkpoint_conn_id: Connection with credentials for the checkpoint; that of the home when
-        not given. (templated)
+    :param checkpoint_conn_id: Connection with credentials for the checkpoint; default: the home's.
+        (templated)
     :param origin: Why it is taken; retention may keep each sort differently. (templated)
     :param note: Words to be kept with it. (templated)
     :param sink_logs: From the name of a query with a file sink to the URI of its output, whose
-        metadata log is backed up too; the name may be empty for an only query. File sinks of
-        a stream that its drivers have recorded need not be given. As a mapping or JSON. (templated)
+        metadata log is backed up too; the name may be empty for an only query. Default: the sinks
+        that the stream's drivers recorded. As a mapping or JSON. (templated)
     :param verify: Verify the backup at once: ``quick``, ``full`` or ``None``.
-    :param blackouts: Times of day in which none is taken; the task is skipped.
-    :param max_age: The longest that may lie between now and what the newest good backup holds;
-        beyond it, an alert is sent once, and once more when it is over. With ``verify="full"`` only
-        a verified backup is good.
-    :param on_late: Told of that: a notifier, a callable that takes the context, or a list of them.
-    :param on_recovered: Told of its end.
+    :param blackouts: Times of day in which the task is skipped.
+    :param max_age: The longest permitted age of the newest usable backup; beyond it, an alert is
+        sent once, and once more at the recovery. With ``verify="full"`` only a verified backup is
+        usable.
+    :param on_late: Notified of that: a notifier, a callable that takes the context, or a list of
+        them.
+    :param on_recovered: Notified of its end.
     """
 
     template_fields: Sequence[str] = (
@@ -250,18 +251,18 @@ def _summary(backup: Backup) -> dict[str, Any]:
 
 class CheckpointRetentionOperator(CheckpointTask):
     """
-    Remove backups that a policy does not keep, and what no backup needs any more.
+    Remove backups that a policy does not keep, and objects that no backup needs.
 
-    The newest verified backup is never removed, and neither is one that was taken for a change of
-    the stream before that change has ended. Objects that nothing refers to are listed by one run
-    and deleted by a later one, an hour or more after it.
+    The newest verified backup is never removed, nor is a backup for a change that is still open.
+    Unreferenced objects are listed by one run and deleted by a later one, an hour or more after it.
 
-    :param stream: The stream's name; every stream of the store when not given. (templated)
+    :param stream: The stream's name; default: every stream of the store. (templated)
     :param home: The home's URI. (templated)
     :param store: The backup store's URI; ``<home>/_backups`` when not given. (templated)
-    :param policy: What is kept: a ``RetentionPolicy``, or its fields as a mapping or a JSON text
-        with ``keep_for`` in days. (templated)
-    :param dry_run: Plan only; the log says what would stay, with every reason. (templated)
+    :param policy: A ``RetentionPolicy``, or its fields as a mapping or a JSON text with
+        ``keep_for`` in days. (templated)
+    :param dry_run: Plan only; the log lists the backups that would stay, with every reason.
+        (templated)
     """
 
     template_fields: Sequence[str] = (*CheckpointTask.template_fields, "policy", "is_dry_run")
@@ -322,9 +323,9 @@ class CheckpointRetentionOperator(CheckpointTask):
 
 def policy_of(given: RetentionPolicy | Mapping[str, Any] | str) -> RetentionPolicy:
     """
-    Return the policy that was given in one of three forms.
+    Return the policy from one of its three forms.
 
-    :raises SpecError: it is none.
+    :raises SpecError: The form is invalid.
     """
     if isinstance(given, RetentionPolicy):
         return given

@@ -50,19 +50,19 @@ _IN: Final = {
     PROMOTE: (CutoverState.READY, CutoverState.HELD),
     KEEP: (CutoverState.LIVE, CutoverState.SOAKING),
 }
-"""States in which each word may be given."""
+"""States in which each command is possible."""
 
 
 class CutoverApprovalOperator(StreamApprovalOperator):
     """
-    Ask a user for the word that a cutover waits for, and give it.
+    Ask a user for the command that a cutover waits for, and record it.
 
-    The word is a record in the stream's home, as one from the command line is; the task that waits there
-    continues by it. Silence until ``response_timeout`` is a no. Once the word, or its opposite, was given
-    elsewhere the task succeeds; it is skipped when the cutover has moved on without either.
+    The command is a record in the stream's home, as from the command line; the waiting task follows
+    it. Silence until ``response_timeout`` is a no. If the command, or its opposite, was recorded
+    elsewhere the task succeeds; it is skipped if the cutover has moved on without either.
 
-    :param word: ``promote``: make green live, and a no gives it up; ``keep``: leave it live for
-        good, and a no leads consumers back to blue.
+    :param word: ``promote``: make green live, and a no aborts; ``keep``: leave it live for good,
+        and a no leads consumers back to blue.
     :param preflight_task_id: The task of the same run that made the report.
     """
 
@@ -129,7 +129,7 @@ class CutoverApprovalOperator(StreamApprovalOperator):
             state = words(CUTOVER.state_of(history))
             if command_settled(self.word, history, home.change_end(change.number)) is None:
                 self.log.warning(
-                    "Green is compared again (%s), so the question is asked again.", state
+                    "Green is compared again (%s); the approval is requested again.", state
                 )
                 return False
             raise AirflowFailException(
@@ -153,9 +153,9 @@ class CutoverApprovalOperator(StreamApprovalOperator):
 
 def begin(engine: Cutover, lanes: DagLanes, report: Mapping[str, Any]) -> Change:
     """
-    Open the change, or find the one that was opened for the same.
+    Open the change, or find the open one for the same cutover.
 
-    :raises CutoverRefused: something else is proposed, or runs, than the report was made for.
+    :raises CutoverRefused: The proposal or the running deployment differs from the report.
     """
     _retire_what_is_kept(engine, lanes)
     way = SwitchMethod(report["way"])
@@ -211,8 +211,8 @@ def _pair(candidate: Candidate, told: Mapping[str, Any], way: SwitchMethod) -> t
         )
     if pair.shadow.fingerprint != told["fingerprint"]:
         raise CutoverRefused(
-            f"What the dag proposes for stream {pair.stream!r} has changed since the report was "
-            "made, so it was not approved. Run the whole dag again."
+            f"The DAG's proposal for stream {pair.stream!r} has changed since the report, so it "
+            "was not approved. Run the whole DAG again."
         )
     return pair, source
 
@@ -228,13 +228,13 @@ GIVEN_UP: Final = frozenset({S.ABORTING, S.ABORTED, S.ROLLING_BACK, S.ROLLED_BAC
 
 class CutoverStepOperator(CutoverTask):
     """
-    Take a cutover to a state, whatever is missing until then.
+    Advance a cutover to a state.
 
-    The first step of a run opens the change, by the preflight's report: what was approved there,
-    and nothing else, is started. It fails when the cutover is given up on the way.
+    The first step of a run opens the change, by the preflight's report: only the approved version
+    is started. The task fails if the cutover is aborted on the way.
 
-    A step that leads to ``ready`` ends as well where nothing is proved and a user must say; its
-    XCom ``markdown`` is the page for him.
+    A step that leads to ``ready`` also ends if the result is inconclusive and a user must decide;
+    its XCom ``markdown`` is the page for this user.
 
     :param until: The state, by name, e.g. ``catching_up``, ``comparing``, ``ready``, ``soaking``.
     """
@@ -303,14 +303,14 @@ class CutoverStepOperator(CutoverTask):
         from airflow_streaming.operators.common.cutover_lanes import usable  # not at dag parse
 
         for name in lay(usable(self.pointers), home):
-            self.log.info("Pointer %s leads to what is live now.", name)
+            self.log.info("Pointer %s leads to the live lane.", name)
 
 
 def state_named(name: str) -> CutoverState:
     """
     Return a state that a step can lead to, by its name.
 
-    :raises SpecError: there is none of that name.
+    :raises SpecError: Unknown name.
     """
     if name not in STEPS:
         raise SpecError(f"until is {name!r}; give {', '.join(STEPS)}.")
@@ -319,11 +319,10 @@ def state_named(name: str) -> CutoverState:
 
 class CutoverCheckOperator(CutoverTask):
     """
-    Run the author's checks on what green has written beside blue.
+    Run the author's checks on green's output beside blue.
 
-    What they say is recorded with the cutover, and it continues or is given up by that. Where green
-    must begin again later, the task that waits for it runs them once more.
-
+    Their results are recorded with the cutover, and it continues or is aborted by them. If green
+    must start again later, the waiting task runs them once more.
     """
 
     def execute(self, context: Context) -> list[str]:
@@ -350,13 +349,13 @@ _BECAME: Final = {
 
 class CutoverFinishOperator(CutoverTask):
     """
-    Bring a cutover to its end, whatever became of the tasks before it.
+    End a cutover, even if earlier tasks failed.
 
-    It succeeds when green stays, is skipped when nothing was begun on purpose, and fails, with what
-    went wrong, when blue is live. A cutover whose tasks came to no good end is given up: before the
-    switch blue is left as it is, after it consumers are led back to it.
+    It succeeds if green stays, is skipped if no cutover was begun on purpose, and fails with the
+    reason if blue is live. A cutover with failed tasks is ended: before the switch blue stays,
+    after it consumers are led back to it.
 
-    :param approve_task_id: The task in which a user was asked whether it may begin.
+    :param approve_task_id: The task that requested the approval to begin.
     :param step_task_ids: The steps, the last one last.
     """
 
@@ -475,14 +474,14 @@ class CutoverRetireOperator(CutoverTask):
             change = found_cutover(lanes.home, self.report(context))
             if change is None:
                 raise AirflowSkipException(
-                    "This run started no cutover, so there is no blue to retire."
+                    "This run started no cutover; there is no blue lane to retire."
                 )
             steps = lanes.home.steps(change.number)
             left = _left(lanes.home, change, steps)
             if left is None:
                 raise AirflowSkipException(f"Nothing is kept: {words(CUTOVER.state_of(steps))}.")
             if left <= timedelta():
-                reason = "Blue was kept for as long as it was asked for."
+                reason = "Blue's retention has ended."
                 self.engine(lanes, context).command(CutoverCommand.RETIRE, reason, change.number)
                 self.log.info("Blue is retired: its final backup is taken, and its lane is free.")
                 return change.number, None

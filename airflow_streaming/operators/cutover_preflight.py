@@ -152,29 +152,32 @@ def _is_this(
 
 class CutoverPreflightOperator(CutoverTask):
     """
-    Ask the gates about a cutover and look at both ways, before anything is done.
+    Run the gates on a cutover and judge both methods, before any change.
 
-    The task changes nothing, except that it first finishes an earlier cutover that was decided and whose run is
-    gone. It fails when the gates do not allow the cutover. The return value is the decision. The next tasks
-    read XCom ``report``; ``markdown`` is the page for the approver, which is in the log as well.
+    The task changes nothing, except that it first finishes an earlier cutover that was decided and
+    whose run is gone. It fails when the gates do not allow the cutover. The return value is the
+    decision. The next tasks read XCom ``report``; ``markdown`` is the page for the approver, which
+    is in the log as well.
 
     :param way: ``parallel`` or ``handover``. (templated)
-    :param start: Checkpoint of green: ``fresh``, ``cloned``, ``carried``, or ``by_gate`` to let
-        the gates say. (templated)
-    :param replay_from: From when a fresh green reads, ISO 8601; computed when empty. (templated)
-    :param ready: What green must show before it may become live.
+    :param start: Checkpoint of green: ``fresh``, ``cloned``, ``carried``, or ``by_gate`` to let the
+        gates decide. (templated)
+    :param replay_from: Start of a fresh green's input, ISO 8601; computed when empty. (templated)
+    :param ready: Conditions on green before it may become live.
     :param compare: How the outputs of which streams are compared; not at all when empty.
-    :param soak: What green must show after the switch.
-    :param soak_minutes: The bound of a form: replaces ``soak.at_most`` unless it is empty. (templated)
-    :param approval: ``switch``: ``ask`` (default) a user before the switch, or ``auto``; ``end``: ``auto``
-        (default): a good soak is the point of no return, or ``ask`` for a user's word. (templated)
+    :param soak: Conditions on green after the switch.
+    :param soak_minutes: The bound of a form: replaces ``soak.at_most`` unless it is empty.
+        (templated)
+    :param approval: ``switch``: ``ask`` (default) a user before the switch, or ``auto``; ``end``:
+        ``auto`` (default): a good soak is the point of no return, or ``ask`` for a user's command.
+        (templated)
     :param retain_blue: How long blue's checkpoint and output are kept after that.
     :param retain_hours: The same in hours, from a form; ``retain_blue`` when empty. (templated)
-    :param keeps_blue_running: Parallel outputs only: blue runs on through the soak.
+    :param keeps_blue_running: Parallel outputs only: blue keeps running through the soak.
     :param deadlines: How long a state may last, by its name.
-    :param sink_habits: What a sink does with a batch id that it has seen, by the query's name.
-    :param accept: Codes of steps back from the live deployment that are accepted. (templated)
-    :param dry_run: The run only looks. (templated)
+    :param sink_habits: How a sink handles a repeated batch id, by the query's name.
+    :param accept: Codes of losses against the live deployment that are accepted. (templated)
+    :param dry_run: Only report. (templated)
     """
 
     template_fields: Sequence[str] = (

@@ -1,4 +1,4 @@
-"""The operator that looks for what is risky about how a stream runs, e.g. once a day."""
+"""The operator that examines a stream for risks, e.g. once a day."""
 
 from __future__ import annotations
 

@@ -24,24 +24,23 @@ if TYPE_CHECKING:
 
 class ChangeGateOperator(GateTask):
     """
-    Ask whether a new version of a script may continue from the checkpoints of the running one.
+    Judge whether a new version of a script may continue from the running one's checkpoints.
 
-    The script is run in plan mode on its runtime, in the worker: it starts no query and reads
-    nothing. Its plans are compared with those that the running driver recorded and with what the
-    checkpoints say. A stream that never ran has nothing to be compared with and passes.
+    The script is run in plan mode on its runtime, in the worker: it starts no query and reads no
+    data. Its plans are compared with the running driver's recorded plans and with the checkpoints.
+    A stream that never ran passes.
 
     The return value is the decision; XCom ``report`` has the findings and ``markdown`` a page.
 
     :param stream: The stream with its new script. (templated, field by field)
-    :param checkpoint: Instead of a stream, the URI of a checkpoint, or of the folder above those of
-        one application's queries. (templated)
+    :param checkpoint: Instead of a stream, the URI of a checkpoint, or of the folder above an
+        application's checkpoints. (templated)
     :param checkpoint_conn_id: Connection with credentials for it. (templated)
     :param application: For a checkpoint, the new script. (templated)
     :param application_args: Its arguments. (templated)
     :param conf: Its Spark configuration. (templated)
-    :param runtime: Name of the Spark installation it is meant for; for a stream the spec's when not
-        given. (templated)
-    :param fail_on: The best decision from which the task fails. (templated)
+    :param runtime: Name of its Spark installation; for a stream, default: the spec's. (templated)
+    :param fail_on: The mildest decision that fails the task. (templated)
     """
 
     template_fields: Sequence[str] = (
@@ -134,24 +133,25 @@ def by_query(places: Mapping[str, str], new: ScriptPlan) -> Mapping[str, str]:
 
 class SparkVersionGateOperator(GateTask):
     """
-    Ask whether another version of Spark continues from the checkpoints, and whether one can come back.
+    Judge whether another version of Spark continues from the checkpoints, and the way back.
 
-    It reads checkpoints, starts no JVM, and answers from rules and from what was measured. A stream
-    that never ran passes.
+    It reads checkpoints, starts no JVM, and answers from rules and measurements. A stream that
+    never ran passes.
 
     The return value is the decision; XCom ``report`` has the findings and ``markdown`` a page.
 
     :param stream: The stream. (templated, field by field)
-    :param checkpoint: Instead of a stream, the URI of a checkpoint, or of the folder above those of
-        one application's queries. (templated)
+    :param checkpoint: Instead of a stream, the URI of a checkpoint, or of the folder above an
+        application's checkpoints. (templated)
     :param checkpoint_conn_id: Connection with credentials for it. (templated)
-    :param from_version: The Spark that wrote it; for a stream, that of its deployment. (templated)
-    :param to_version: The Spark to come. (templated)
-    :param to_runtime: The same as a name in ``[streaming] runtimes``; for a stream that of the spec
-        when neither is given. (templated)
+    :param from_version: The Spark that wrote it; for a stream, default: the deployment's.
+        (templated)
+    :param to_version: The new Spark. (templated)
+    :param to_runtime: The same as a name in ``[streaming] runtimes``; for a stream, default: the
+        spec's. (templated)
     :param conf: Spark configuration of the new deployment; for a stream, changes of the spec's.
         (templated)
-    :param fail_on: The best decision from which the task fails. (templated)
+    :param fail_on: The mildest decision that fails the task. (templated)
     """
 
     template_fields: Sequence[str] = (
@@ -199,7 +199,7 @@ class SparkVersionGateOperator(GateTask):
         hook = self.open_hook(context, spec)
         current = hook.home.newest_deployment()
         if current is None:
-            self.log.info("%s never ran: there is no checkpoint to read.", self.subject)
+            self.log.info("%s never ran and has no checkpoint to read.", self.subject)
             return GateReport()
         target = self.to_version or self.runtime_of(spec.runtime).spark_version
         return gate_stream_version(

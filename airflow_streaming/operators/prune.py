@@ -24,16 +24,17 @@ class StreamPruneOperator(CheckpointTask):
     """
     Remove old epochs, history, timeline, driver logs and checkpoints of retired deployments.
 
-    Nothing goes that a backup, an open change, a live lane or a standby needs, and nothing at all
-    while a change of the stream is open. Driver logs are removed on the host where the task runs. A run that
-    died is finished by the next one. The return value counts what went, by kind.
+    Everything that a backup, a live lane or a standby needs stays, and everything while a change of
+    the stream is open. Driver logs are removed on the host where the task runs. The next run
+    finishes a dead one. The return value counts the removed things, by kind.
 
-    :param stream: The stream's name; both lanes are looked at. (templated)
+    :param stream: The stream's name; for both lanes. (templated)
     :param home: The home's URI. (templated)
-    :param store: The backup store's URI; ``<home>/_backups`` when not given. (templated)
-    :param policy: How long things are kept: a ``PrunePolicy``, or its fields as a mapping or a
-        JSON text with ``keep`` in days. (templated)
-    :param dry_run: Plan only; the log says what would go and why the rest stays. (templated)
+    :param store: The backup store's URI; default: ``<home>/_backups``. (templated)
+    :param policy: How long things are kept: a ``PrunePolicy``, or its fields as a mapping or a JSON
+        text with ``keep`` in days. (templated)
+    :param dry_run: Plan only; the log lists the things to remove and the reasons why others stay.
+        (templated)
     """
 
     template_fields: Sequence[str] = (*CheckpointTask.template_fields, "policy", "is_dry_run")
@@ -103,9 +104,9 @@ class StreamPruneOperator(CheckpointTask):
 
 def prune_policy_of(given: PrunePolicy | Mapping[str, Any] | str) -> PrunePolicy:
     """
-    Return the policy that was given in one of three forms.
+    Return the policy from one of its three forms.
 
-    :raises SpecError: it is none.
+    :raises SpecError: The form is invalid.
     """
     if isinstance(given, PrunePolicy):
         return given

@@ -198,7 +198,7 @@ class UpgradeRehearsal(NamedTuple):
 
 class RehearsalOperator(GateTask):
     """
-    Run a new script on a copy of the stream's checkpoints, its output thrown away.
+    Run a new script on a copy of the stream's checkpoints, and discard its output.
 
     It runs in the worker, on a small Spark of that host, for a bounded time. The live stream is not
     touched. The copy is removed at the end, also when the task is killed.
@@ -206,20 +206,19 @@ class RehearsalOperator(GateTask):
     The return value is the decision; XCom ``report`` has the findings and ``markdown`` a page.
 
     :param stream: The stream with the proposed script. (templated, field by field)
-    :param checkpoint: Instead of a stream, the URI of a checkpoint, or of the folder above those of
-        one application's queries. (templated)
+    :param checkpoint: Instead of a stream, the URI of a checkpoint, or of the folder above an
+        application's checkpoints. (templated)
     :param checkpoint_conn_id: Connection with credentials for it. (templated)
-    :param application: The script; for a stream the spec's when not given. (templated)
+    :param application: The script; for a stream, default: the spec's. (templated)
     :param application_args: For a checkpoint, its arguments. (templated)
     :param conf: Spark configuration; for a stream, changes of the spec's. (templated)
-    :param runtime: Name of the Spark installation; for a stream the spec's when not given.
-        (templated)
+    :param runtime: Name of the Spark installation; for a stream, default: the spec's. (templated)
     :param backup_id: Rehearse on this backup of the stream instead of a copy of the live
         checkpoints; ``newest`` takes the newest one. (templated)
     :param backup_store: URI of the backups; ``<home>/_backups`` when not given. (templated)
     :param batches: Batches after which each query is ended; 0 replays one batch only. (templated)
     :param time_limit: Time for all queries together, without the start of Spark.
-    :param fail_on: The best decision from which the task fails. (templated)
+    :param fail_on: The mildest decision that fails the task. (templated)
     """
 
     template_fields: Sequence[str] = (

@@ -35,7 +35,7 @@ MOST_PROBLEMS: Final = 5
 
 class CheckpointVerifyOperator(CheckpointTask):
     """
-    Verify a backup; the task fails when it does not hold.
+    Verify a backup; the task fails if it is not whole.
 
     :param stream: The stream's name. (templated)
     :param home: The home's URI. (templated)
@@ -43,10 +43,10 @@ class CheckpointVerifyOperator(CheckpointTask):
     :param backup_id: Which backup; the stream's newest when not given. (templated)
     :param level: ``quick`` looks at names and sizes, ``full`` reads every byte, ``drill`` has a
         real Spark open the state and run a batch on a scratch copy as well. (templated)
-    :param runtime: For a drill, the name of a Spark installation in ``[streaming] runtimes``; the
-        one of the version that wrote the backup when not given. (templated)
-    :param script: For a drill, the script of a stream that is not ours; a stream of ours is drilled
-        with the script of the backup's own deployment. Without any, only the state is opened.
+    :param runtime: For a drill, the name of a Spark installation in ``[streaming] runtimes``;
+        default: the version that wrote the backup. (templated)
+    :param script: For a drill, an external stream's script; a stream of ours is drilled with the
+        script of the backup's own deployment. Without a script, only the state is opened.
         (templated)
     :param drill_timeout: How long Spark may take for the drill.
     """
@@ -91,7 +91,7 @@ class CheckpointVerifyOperator(CheckpointTask):
     def verify(
         self, store: BackupStore, backup: Backup, level: Level, narrator: ProgressLogger, *, by: str
     ) -> Verification:
-        """Verify one backup and say in the log what was found."""
+        """Verify one backup and log the result."""
         from airflow_streaming.checkpoints.vault.verify import verify  # not at dag parse
 
         found = verify(
@@ -138,7 +138,7 @@ def level_of(text: str) -> Level:
     """
     Return a level by its name.
 
-    :raises SpecError: there is none of that name.
+    :raises SpecError: Unknown name.
     """
     try:
         return Level(text)
@@ -170,20 +170,20 @@ def _page(found: Verification | RestorePlan) -> str:
 
 
 PLAN_XCOM_KEY: Final = "plan"
-"""XCom with the plan of a restore: what goes back, what is read again, why it is refused."""
+"""XCom with the plan of a restore: replayed batches, input read again, refusals."""
 
 
 class CheckpointRestoreOperator(CheckpointTask):
     """
-    Restore a backup, or say what that would mean.
+    Restore a backup, or report its effects.
 
     A stream of ours gets a new deployment that continues from the restored checkpoint. It must be
     stopped for that, and it stays stopped: start it with ``StartStreamOperator``. With ``to`` the
-    checkpoint is only written there. Nothing is ever written over an old checkpoint.
+    checkpoint is only written there. An old checkpoint is never overwritten.
 
-    The log says what the restore means before anything is done: which batches and offsets go back,
-    what the sink will see again, and every reason against it. When there is one, a dry run
-    succeeds and says so, and a real run fails.
+    The log first reports the effects of the restore: which batches and offsets go back, which
+    batches the sink receives again, and every refusal. With a refusal, a dry run succeeds and
+    reports it, and a real run fails.
 
     :param stream: The stream's name. (templated)
     :param home: The home's URI. (templated)
@@ -192,15 +192,15 @@ class CheckpointRestoreOperator(CheckpointTask):
     :param to: URI of a place that is missing or empty, for a copy; when not given, the stream's own
         next checkpoint. (templated)
     :param to_conn_id: Connection with credentials for that place. (templated)
-    :param dry_run: Say what it would do and do nothing; on unless it is turned off. (templated)
+    :param dry_run: Only report; on by default. (templated)
     :param reason: Why, for the records. (templated)
-    :param accept: Reasons against it that are accepted, by their codes, as a list or a text with
-        commas, e.g. ``query_missing``. (templated)
-    :param rewind: Put the stream's file sinks back to the batches of the backup, without which
-        a query with state cannot go back and write to the same folder: what they wrote since is moved
-        to ``<output>/_rolled_back``. Not with ``to``. (templated)
-    :param backup_before: Back up what the stream gives up. When that cannot be done the restore
-        continues, because the old checkpoint stays where it is.
+    :param accept: Accepted refusals, by their codes, as a list or a text with commas, e.g.
+        ``query_missing``. (templated)
+    :param rewind: Rewind the stream's file sinks to the batches of the backup, without which a
+        query with state cannot go back and write to the same folder: later output is moved to
+        ``<output>/_rolled_back``. Not with ``to``. (templated)
+    :param backup_before: Back up the replaced checkpoint. If this fails the restore continues,
+        because the old checkpoint stays in its place.
     """
 
     template_fields: Sequence[str] = (

@@ -52,7 +52,7 @@ _LOGGED_BY_THE_ACT: Final = frozenset(
         Action.STANDBY,
     }
 )
-"""Steps whose reason is in the log line of what is done."""
+"""Steps whose reason is in the action's log line."""
 
 
 class SparkStreamOperator(SpecTask):
@@ -66,8 +66,8 @@ class SparkStreamOperator(SpecTask):
     first one back, the same task continues with that one.
 
     An edited spec is a proposal: the running deployment stays until a run of the dag is triggered
-    with the parameter ``restart=True``. A retry of that run does not replace a deployment that is newer than
-    the run, such as that of an upgrade.
+    with the parameter ``restart=True``. A retry of that run does not replace a deployment that is
+    newer than the run, such as that of an upgrade.
 
     A home is never made by a task: an unmounted one looks like a new one. Make it once with
     ``airflow-streaming init``, or trigger the dag with the configuration ``{"init_home": true}``.
@@ -85,17 +85,17 @@ class SparkStreamOperator(SpecTask):
         the next run, so that ``airflow db clean`` never meets a task that is months old.
     :param backup_before_restart: Back up the checkpoints before a changed deployment is applied by
         ``restart=True``; when that fails, the deployment stays as it is and so does the driver.
-    :param apply_allowed: Apply an edited stream without being asked when the gates call it allowed:
-        code, configuration and Spark continue from the same checkpoint, and no user needs to know
-        anything. Whatever is less than that stays a proposal, and so does what the newest upgrade
-        has replaced, or has tried and taken back.
+    :param apply_allowed: Apply an edited stream without a request if the gates allow it without
+        consequence: code, configuration and Spark continue from the same checkpoint. Other edits
+        stay proposals, and so does a deployment that the newest upgrade has replaced or rolled
+        back.
     :param backup_store: URI of the store for it; ``<home>/_backups`` when not given. (templated)
-    :param changed_by: Ids of dags in other files that may upgrade the stream, cut it over or restore
-        it, and show it. Dags in the file of this one may always.
-    :param on_unhealthy: Told when a health rule fires, or the driver is hung, stalled, slow or out
-        of reach: a notifier, a callable that takes the context, or a list of them.
-    :param on_restart: Told of every automatic restart, and of each that failed.
-    :param on_gave_up: Told when the circuit opens, so that a user must act.
+    :param changed_by: Ids of dags in other files that may upgrade the stream, cut it over or
+        restore it, and show it. Dags in the file of this one may always.
+    :param on_unhealthy: Notified when a health rule fires, or the driver is hung, stalled, slow or
+        out of reach: a notifier, a callable that takes the context, or a list of them.
+    :param on_restart: Notified of every automatic restart, including failed ones.
+    :param on_gave_up: Notified when the circuit opens, so that a user must act.
     :param on_recovered: Notified when the incident of an earlier alert is over.
     """
 
@@ -158,9 +158,9 @@ class SparkStreamOperator(SpecTask):
         return self._steer(hook, context, {})
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
-        """Act on what the trigger saw; it is looked at again before anything is done."""
+        """Act on the trigger's event, after another look."""
         self.log.info("The trigger asks to %s; looking at the stream.", event.get("action"))
-        # What was watched was watched in this lane. Whether it is live still is looked at next.
+        # The event is about this lane; whether it is still live is read next.
         lane = str(event.get("lane") or self.stream.name)
         hook = self.open_hook(context, has_seen_home=True).lane(lane)
         is_known = False
@@ -169,18 +169,18 @@ class SparkStreamOperator(SpecTask):
             if is_known:
                 self._claim(hook, actor_of(self, context))
         except (HomeUnavailable, RecordError) as err:
-            # What runs is watched all the same; the next run looks again.
+            # The running driver is watched anyway; the next run looks again.
             self.log.warning("The owner of stream %r is not known: %s", self.stream.name, err)
         if is_known:
             self._supervise(hook)
         return self._steer(hook, context, event)
 
     def on_kill(self) -> None:
-        # A worker's SIGTERM comes here on every deploy. The driver is no child of this task.
+        # A worker's SIGTERM arrives here on every deploy. The driver is not a child of this task.
         self.log.info("The stream is left running; the next attempt adopts it.")
 
     def get_openlineage_facets_on_start(self) -> OperatorLineage | None:
-        """Return what the stream reads and writes, by its drivers' recorded plans and by its own word."""
+        """Return the stream's lineage, by its drivers' recorded plans and its declarations."""
         from airflow_streaming.hooks.lineage import operator_lineage  # not at dag parse
 
         return operator_lineage(self._recorded_plans, inlets=self.inlets, outlets=self.outlets)
@@ -203,7 +203,7 @@ class SparkStreamOperator(SpecTask):
             hook.home.claim_ownership(actor, self.changed_by, by=hook.by, now=datetime.now(UTC))
 
     def _is_known(self, hook: SparkStreamHook, event: Mapping[str, Any]) -> bool:
-        """Tell whether the home is the one that the task remembers; an empty folder is none."""
+        """Return whether the home is the one that the task remembers; an empty folder is not."""
         from airflow_streaming.supervision.observer import is_other_home  # not at dag parse
 
         home, mark = hook.home, str(event.get("mark") or "")
@@ -264,8 +264,8 @@ class SparkStreamOperator(SpecTask):
     def _follow(
         self, hook: SparkStreamHook, context: Context, event: dict[str, Any]
     ) -> dict[str, Any]:
-        # It runs already, so there is nothing to deploy: what the dag asks for is proposed to it by
-        # the next task, as an edited stream is.
+        # It runs already, so there is no deployment to make: the next task proposes the DAG's spec
+        # to it, as an edited stream.
         live = hook.lane(hook.live_lane())
         self._supervise(live)
         return self._steer(live, context, {"successor_waits": event.get("successor_waits")})

@@ -37,7 +37,7 @@ MAX_ACTS = 4
 
 class StreamSwitch(NamedParameters, BaseOperator):
     """
-    What stopping and starting have in common.
+    Base of the operators that stop and start a stream.
 
     :param home: The home's URI. (templated)
     :param stream: The stream's name. (templated)
@@ -75,16 +75,16 @@ class StopStreamOperator(StreamSwitch):
     """
     Stop a stream and prove that its driver is down.
 
-    The wish is recorded first, so that no task brings the stream back. The driver is asked to stop
-    at a batch boundary; one that does not is killed after the grace. The task succeeds when no
+    The desired state is recorded first, so that no task restarts the stream. The driver is
+    requested to stop at a batch boundary, and is killed after the grace. The task succeeds when no
     process of the driver exists, and it is deferred while it waits.
 
     :param home: The home's URI. (templated)
     :param stream: The stream's name. (templated)
     :param reason: Why, for the records. (templated)
     :param home_conn_id: Connection with credentials for the home. (templated)
-    :param grace: How long the driver may take to reach a batch boundary; default: what the dag of
-        the stream says (``StreamSpec.stop_grace``).
+    :param grace: How long the driver may take to reach a batch boundary; default:
+        ``StreamSpec.stop_grace`` of its DAG.
     :param poll_interval: Time between two looks of the trigger.
     """
 
@@ -137,12 +137,15 @@ class StopStreamOperator(StreamSwitch):
                 )
             if situation.desired is not DesiredState.STOPPED:
                 raise AirflowFailException(
-                    f"Stream {self.stream!r} is wanted running again, so it was not waited for. "
-                    "See its newest 'desired' record for who asked, and stop it again if need be."
+                    f"The desired state of stream {self.stream!r} is running again, so this task "
+                    "stopped waiting. Its newest 'desired' record names the user; stop it again "
+                    "if needed."
                 )
             if step.action is Action.PARK:
                 if situation.change is not None:
-                    self.log.warning("%s It ends what runs in the other lane.", situation.change)
+                    self.log.warning(
+                        "%s This stops the driver of the other lane.", situation.change
+                    )
                 return {"stream": self.stream, "epoch": seen.epoch.number if seen else None}
             if seen is None or step.action is Action.WATCH:
                 break
@@ -182,14 +185,14 @@ class StartStreamOperator(StreamSwitch):
     """
     Let a stopped stream run again, and close its circuit.
 
-    The task that keeps the stream alive launches it; this one only records the wish. Gate what
-    comes after it with ``StreamHealthSensor``.
+    The task that keeps the stream alive launches it; this one only records the desired state. Gate
+    later tasks with ``StreamHealthSensor``.
 
     :param home: The home's URI. (templated)
     :param stream: The stream's name. (templated)
     :param reason: Why, for the records. (templated)
     :param home_conn_id: Connection with credentials for the home. (templated)
-    :param again: Also launch a copy that was given up because of a failure that lies in the copy.
+    :param again: Also launch the same copy after a failure caused by the copy itself.
     """
 
     @checked

@@ -46,15 +46,15 @@ if TYPE_CHECKING:
 
 class UpgradeApprovalOperator(StreamApprovalOperator):
     """
-    Ask a user whether an upgrade, or a cutover, may begin; until then nothing has been done.
+    Ask a user whether an upgrade, or a cutover, may begin; until then nothing is changed.
 
     A no leaves everything as it was, and so does silence until ``response_timeout``. A dry run ends
     here.
 
-    :param preflight_task_id: The task whose report is asked about.
+    :param preflight_task_id: The task with the report.
     :param dry_run: End here. (templated)
-    :param approval: ``begin``: ``ask`` (default), or ``auto``: starting the run was the approval. Where there
-        are ``allowed_approvers``, they are always asked. (templated)
+    :param approval: ``begin``: ``ask`` (default), or ``auto``: starting the run was the approval.
+        With ``allowed_approvers``, an approval is always required. (templated)
     """
 
     template_fields: Sequence[str] = (
@@ -91,7 +91,7 @@ class UpgradeApprovalOperator(StreamApprovalOperator):
             self.log.info("Change %s was approved when it was started.", report["resumes"])
             return None
         if not self.allowed_approvers and not is_asked(self.approval, "begin", Approval.ASK):
-            self.log.info("No approval is asked for.")
+            self.log.info("This upgrade needs no approval.")
             return None
         return self.ask(context)
 
@@ -124,15 +124,15 @@ _GIVEN_UP: Final = (Stage.ABORTED, Stage.ROLLING_BACK, Stage.RESTORED, Stage.ROL
 
 class UpgradeStepOperator(UpgradeTask):
     """
-    Take an upgrade to a stage, whatever is missing until then.
+    Advance an upgrade to a stage.
 
-    The first step of a run opens the change, by the preflight's report: what was approved there,
-    and nothing else, is deployed. While the change is open the keep-alive task looks on.
+    The first step of a run opens the change, by the preflight's report: only the approved
+    deployment is deployed. While the change is open the keep-alive task only observes.
 
-    ``until="judged"`` is the soak; it fails when the new deployment is not good.
+    ``until="judged"`` is the soak; it fails if the new deployment is not good.
 
-    :param until: The stage, by name: ``backed_up``, ``ready`` (the same without a warm-up), ``stopped``,
-        ``deployed``, ``launched`` or ``judged``.
+    :param until: The stage, by name: ``backed_up``, ``ready`` (the same without a warm-up),
+        ``stopped``, ``deployed``, ``launched`` or ``judged``.
     :param preflight_task_id: The task of the same run that made the report.
     """
 
@@ -201,8 +201,8 @@ class UpgradeStepOperator(UpgradeTask):
         current = hook.home.newest_deployment()
         if proposed.fingerprint != report["fingerprint"]:
             raise UpgradeRefused(
-                f"What the dag proposes for stream {hook.home.name!r} has changed since the report "
-                "was made, so it was not approved. Run the whole dag again."
+                f"The DAG's proposal for stream {hook.home.name!r} has changed since the report, "
+                "so it was not approved. Run the whole DAG again."
             )
         if current is None or current.number != report["replaced"]:
             raise UpgradeRefused(
@@ -232,7 +232,7 @@ def stage_of(name: str) -> Stage:
     """
     Return a stage that a step can lead to, by its name.
 
-    :raises SpecError: there is none of that name.
+    :raises SpecError: Unknown name.
     """
     allowed = (
         *(Stage.BACKED_UP, Stage.READY, Stage.STOPPED),
@@ -249,9 +249,9 @@ PASSED_XCOM_KEY: Final = "passed"
 
 class UpgradeCheckOperator(UpgradeTask):
     """
-    Run checks on what a new deployment has done, before it is kept.
+    Run checks on a new deployment's output, before it is kept.
 
-    The task fails with what a check has found, and the task that settles the upgrade takes it back.
+    The task fails with a check's finding, and the task that settles the upgrade rolls it back.
 
     :param checks: Each is called with a ``Soaked``.
     :param preflight_task_id: The task of the same run that made the report.
@@ -310,7 +310,7 @@ class UpgradeCheckOperator(UpgradeTask):
 
 
 def wrong_by(check: Check, answer: bool | str | None) -> str:
-    """Return what is wrong by a check's answer, in a sentence; empty when nothing is."""
+    """Return the failure in a check's answer, in a sentence; else empty."""
     if answer is None or answer is True or answer == "":
         return ""
     return (
@@ -324,17 +324,16 @@ _NOT_PASSED: Final = "A check failed to finish; see its log."
 
 class UpgradeFinishOperator(UpgradeTask):
     """
-    Keep the new deployment when all went well, and otherwise take the upgrade back.
+    Keep the new deployment if all went well, and otherwise roll the upgrade back.
 
-    It runs whatever became of the tasks before it. It succeeds when the new deployment is kept, is
-    skipped when nothing was begun on purpose, and fails, with what went wrong, when the old
-    deployment is back. A run that only looked, or was not approved, touches no upgrade that another
-    task has begun.
+    It also runs after failed tasks. It succeeds if the new deployment is kept, is skipped if no
+    upgrade was begun on purpose, and fails with the reason if the old deployment is back. A dry
+    run, or a run that was not approved, touches no other task's upgrade.
 
     :param preflight_task_id: The task that made the report.
-    :param approve_task_id: The task in which a user was asked.
+    :param approve_task_id: The task that requested the approval.
     :param soak_task_id: The step that leads to ``judged``.
-    :param step_task_ids: The steps before it, whose errors say what went wrong.
+    :param step_task_ids: The steps before it, whose errors explain a failure.
     :param check_task_id: The task with the checks; ``None`` without any.
     """
 

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 def asked_sizes(size: Mapping[str, Any]) -> list[SizeSource]:
     """Return the sizes of a run with the values that it has given."""
     return [
-        SizeSource(size=name, value=str(value), source="As it was asked for.")
+        SizeSource(size=name, value=str(value), source="As requested.")
         for name, value in size.items()
         if value not in (None, "")
     ]
@@ -95,36 +95,39 @@ def take_advice(home: StreamHome) -> SizeSource:
 
 class UpgradePreflightOperator(UpgradeTask):
     """
-    Ask the gates about an upgrade and plan its rollback, before anything is changed.
+    Run the gates on an upgrade and plan its rollback, before any change.
 
-    The task changes nothing, except that it first finishes an earlier upgrade that was decided and whose run is
-    gone. It fails when the gates do not allow the upgrade, and is skipped when there is nothing to do. The
-    return value is the decision. The next tasks read XCom ``report``; ``markdown`` is the page for the
-    approver.
+    The task changes nothing, except that it first finishes an earlier upgrade that was decided and
+    whose run is gone. It fails when the gates do not allow the upgrade, and is skipped when there
+    is nothing to do. The return value is the decision. The next tasks read XCom ``report``;
+    ``markdown`` is the page for the approver.
 
-    :param soak: What the new deployment must show before it is kept.
-    :param soak_minutes: The bound of a form: replaces ``soak.at_most`` unless it is empty. (templated)
-    :param sink_habits: Behavior of a sink for a batch id that it has seen, by the query's name:
+    :param soak: Conditions on the new deployment before it is kept.
+    :param soak_minutes: The bound of a form: replaces ``soak.at_most`` unless it is empty.
+        (templated)
+    :param sink_habits: Behavior of a sink for a repeated batch id, by the query's name:
         ``overwrites``, ``remembers``, ``appends`` or ``nothing``. Not for file sinks.
     :param accept: Codes of findings that are accepted: steps back from the live deployment
-        (``live.older_spark``, ``live.older_script``, ``live.dropped_conf``), rows that come twice after a
-        rollback (``rollback.replay``), and an upgrade that cannot be rolled back (``rollback.none``); a
-        list, or a text with commas. A restart with ``same_code`` needs no rollback. (templated)
+        (``live.older_spark``, ``live.older_script``, ``live.dropped_conf``), rows that come twice
+        after a rollback (``rollback.replay``), and an upgrade that cannot be rolled back
+        (``rollback.none``); a list, or a text with commas. A restart with ``same_code`` needs no
+        rollback. (templated)
     :param same_code: Refuse a change of the code or of Spark's minor version: for a rolling
         restart.
-    :param repartitions: Repartition state to the proposed number of shuffle partitions, where Spark and
-        the checkpoints allow it; otherwise that number has no effect on state.
-    :param even_if_equal: Continue when nothing differs: a plain restart with all of an upgrade's care.
-    :param prewarm: Warm the new driver up before the old one is stopped, where the launcher can; empty
-        or ``None``: as the stream's ``standby`` says, which pays for a second driver already. (templated)
-    :param dry_run: The run only looks, so it continues with no upgrade that it finds open.
+    :param repartitions: Repartition state to the proposed number of shuffle partitions, where Spark
+        and the checkpoints allow it; otherwise that number has no effect on state.
+    :param even_if_equal: Continue without a difference: a plain restart with all steps of an
+        upgrade.
+    :param prewarm: Warm the new driver up before the old one is stopped, where the launcher can;
+        empty or ``None``: as the stream's ``standby``, which has a second driver already.
         (templated)
-    :param approval: ``begin``: ``ask`` (default) where a user reads the report before anything is done, or
-        ``auto``. With ``same_code`` nothing is rehearsed, so ``auto`` refuses an *unknown* of the gates.
+    :param dry_run: Only report; do not continue an open upgrade. (templated)
+    :param approval: ``begin``: ``ask`` (default) (a user reads the report first), or ``auto``. With
+        ``same_code`` nothing is rehearsed, so ``auto`` refuses an *unknown* of the gates.
         (templated)
-    :param rehearsal: How the upgrade is rehearsed. A rehearsal that is due runs here, in the Spark of plan
-        mode, and XCom ``rehearsed`` has it for the task that judges it. ``None`` leaves it to that task,
-        which starts a Spark of its own.
+    :param rehearsal: How the upgrade is rehearsed. A rehearsal that is due runs here, in the Spark
+        of plan mode, and XCom ``rehearsed`` has it for the task that judges it. ``None`` leaves it
+        to that task, which starts a Spark of its own.
     :param when: When it is rehearsed. (templated)
     :param backup_id: Rehearse on this backup; the live checkpoints when empty. (templated)
     """
@@ -199,7 +202,9 @@ class UpgradePreflightOperator(UpgradeTask):
         if self.same_code:
             check_same_code(current, candidate.deployment)
         if current.fingerprint == candidate.deployment.fingerprint and not self.even_if_equal:
-            self._skip(context, f"Stream {self.stream.name!r} already runs what is asked for.")
+            self._skip(
+                context, (f"Stream {self.stream.name!r} already runs the requested deployment.")
+            )
         with self.working(), SharedSpark() as spark:
             found = self._look(hook, current, candidate, sizes, spark)
             # Not while Spark writes all state anew: the driver would wait at the barrier all the while.

@@ -145,7 +145,7 @@ is the current one. The old checkpoint stays at its path and is backed up first.
 
 
 def prune_page(stream: StreamSpec) -> str:
-    """Return the page of the dag that removes what is old."""
+    """Return the page of the prune DAG."""
     return f"""
 ### Old things of stream `{stream.name}`
 

@@ -101,29 +101,29 @@ def stream_dags(
     """
     Return the dags of one stream, by their ids; assign them with ``globals().update(...)``.
 
-    ``<name>`` keeps it alive, ``<name>_upgrade`` upgrades it from a form, ``<name>_blue_green`` runs
-    another version beside it and switches, ``<name>_rescale`` restarts it with another size,
+    ``<name>`` keeps it alive, ``<name>_upgrade`` upgrades it from a form, ``<name>_blue_green``
+    runs another version beside it and switches, ``<name>_rescale`` restarts it with another size,
     ``<name>_backup`` backs it up, and ``<name>_restore`` verifies a backup and restores it.
 
     :param stream: The stream. Its dags have its name, so the name must not be a template.
     :param upgrade: Options of the upgrade, e.g. ``UpgradeOptions(checks=[has_written])``.
-    :param cutover: Options of the cutover, e.g. ``CutoverOptions(compare=...)``. They are the first choices of
-        the form.
+    :param cutover: Options of the cutover, e.g. ``CutoverOptions(compare=...)``. They are the first
+        choices of the form.
     :param backup: When it is backed up, and which backups are kept.
-    :param prune: Adds ``<name>_prune``, which removes old records and folders that are not needed, e.g.
+    :param prune: Adds ``<name>_prune``, which removes old, unneeded records and folders, e.g.
         ``PruneOptions(policy=PrunePolicy(outputs=True))``.
     :param soak: Terms of the soak, for options without them.
     :param approvers: Ids of the users who may approve a change, for options without them.
-    :param approval: Approval by step, for options without that step. An ``ask`` stays; an ``auto`` is the first
-        choice of the forms.
+    :param approval: Approval by step, for options without that step. An ``ask`` stays; an ``auto``
+        is the first choice of the forms.
     :param keep_alive: More arguments of ``SparkStreamOperator``, e.g. ``on_gave_up``.
     :param connections: How the tasks reach Spark, the home and the backups.
     :param tags: Tags of every dag; the stream's name is added.
-    :param pool: Airflow's pool of every task; by default Airflow's own. A task that is deferred, as the one that
-        keeps the stream alive, takes no slot unless the pool counts deferred tasks.
+    :param pool: Airflow's pool of every task; by default Airflow's own. A task that is deferred, as
+        the one that keeps the stream alive, takes no slot unless the pool counts deferred tasks.
     :param start_date: Of every dag.
-    :raises SpecError: the stream has the name of a lane or a template as its name; or options of the cutover
-        contradict each other.
+    :raises SpecError: the stream has the name of a lane or a template as its name; or options of
+        the cutover contradict each other.
     """
     if "{" in stream.name:
         raise SpecError(

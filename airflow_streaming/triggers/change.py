@@ -1,12 +1,10 @@
 """
-Wake the task that takes a change further.
+Wake the task that advances a change.
 
-It looks and never acts. What an upgrade waits for shows in the home: a driver that ends or comes, a
-stage, a wish, the end of the change. Whatever it is, the task looks again itself.
-
-It looks and never acts. What a cutover waits for shows in the home: a step, which may be a user's
-command, and the state of the drivers in all of its lanes. Whatever it is, the task looks again
-itself.
+The triggers observe and never act. The awaited events of an upgrade are in the home: a driver that
+ends or appears, a stage, a command, the end of the change. For a cutover these are a step, which
+may be a user's command, and the state of the drivers in all of its lanes. The task always looks
+again itself.
 """
 
 from __future__ import annotations
@@ -27,10 +25,10 @@ from airflow_streaming.triggers.home import HomeTrigger
 
 class UpgradeTrigger(HomeTrigger):
     """
-    Fires when something has happened to the stream, and from time to time.
+    Fires on an event of the stream, and at intervals.
 
-    :param wake_seconds: Time after which it fires even when nothing has happened.
-    :param memory: What the task's observer has learned by listening.
+    :param wake_seconds: Time after which it fires without an event.
+    :param memory: The memory of the task's observer.
     """
 
     def __init__(
@@ -72,13 +70,13 @@ def what_is(situation: ReconcileInput) -> tuple[Any, ...]:
 
 class CutoverTrigger(HomeTrigger):
     """
-    Fires when something has happened to a cutover or in its lanes, and from time to time.
+    Fires on an event of a cutover or in its lanes, and at intervals.
 
-    :param stream: The stream that leads.
-    :param lanes: The lanes to look at, of all streams.
+    :param stream: The leading stream.
+    :param lanes: The lanes to observe, of all streams.
     :param change: Number of the cutover.
-    :param wake_seconds: Time after which it fires even when nothing has happened.
-    :param memory: What the task has learned; what can be learned by looking is carried on.
+    :param wake_seconds: Time after which it fires without an event.
+    :param memory: The memory of the task.
     """
 
     def __init__(
@@ -128,7 +126,7 @@ class CutoverTrigger(HomeTrigger):
             observer.lose_sight()
 
     def look(self, observer: Observer) -> dict[str, Any] | None:
-        """Return nothing: all lanes are looked at together, in ``look_once``."""
+        """Return ``None``: all lanes are observed together, in ``look_once``."""
         return None
 
     def _step(self, records: CachedStream) -> tuple[int, bool]:

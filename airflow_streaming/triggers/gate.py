@@ -32,12 +32,12 @@ _FIGURES: Final = re.compile(r"\d+")
 
 class StreamGate:
     """
-    Asks whether a stream meets a condition.
+    Checks whether a stream meets a condition.
 
     :param subject: The stream.
     :param condition: The condition it must meet.
     :param other: A stream it must have caught up with.
-    :param rules: What to judge by; default: what is recorded of the stream.
+    :param rules: Rules of health; default: the stream's recorded ones.
     """
 
     def __init__(
@@ -54,11 +54,11 @@ class StreamGate:
 
     def look(self) -> tuple[Readiness, StreamSnapshot]:
         """
-        Look once at everything that is asked about.
+        Look once at the streams.
 
-        :raises HomeUnavailable: something could not be looked at.
-        :raises RecordError: what was found there is not what should be there.
-        :raises SpecError: a stream as named cannot be looked at.
+        :raises HomeUnavailable: A look failed.
+        :raises RecordError: A file there is invalid.
+        :raises SpecError: A stream as named cannot be read.
         """
         if not self._lookers:
             others = [self._other] if self._other is not None else []
@@ -66,7 +66,7 @@ class StreamGate:
         if self._other is None:
             snapshot = self._lookers[0].snapshot()
             return gate(snapshot, self._condition), snapshot
-        # The other one first: what it commits between the two looks is not asked of this one.
+        # The other one first: commits between the two looks are not required of this one.
         theirs, snapshot = (looker.snapshot() for looker in reversed(self._lookers))
         return catch_up(snapshot, theirs, self._condition), snapshot
 
@@ -76,11 +76,11 @@ class StreamGate:
             looker.lose_sight()
 
     def needs_to_listen(self, snapshot: StreamSnapshot) -> bool:
-        """Tell whether another look in a moment may show what a single one cannot."""
+        """Return whether another look soon may show more than a single one."""
         return self._condition.needs_a_sign_of_life and not snapshot.fresh
 
     def describe(self, readiness: Readiness, snapshot: StreamSnapshot) -> dict[str, Any]:
-        """Return what was seen, for those who come after: what every asked query has reached."""
+        """Return the observation for later tasks: the position of every checked query."""
         queries = asked(snapshot, self._condition.query)
         return {
             "stream": self._subject.name,
@@ -103,9 +103,9 @@ class GateTrigger(SubjectTrigger):
     :param condition: ``Condition`` as JSON.
     :param deferred_at: When the task deferred, ISO 8601.
     :param other: ``Subject`` as JSON: a stream to catch up with.
-    :param rules: ``HealthRules`` as JSON; default: what is recorded of the stream.
+    :param rules: ``HealthRules`` as JSON; default: the stream's recorded ones.
     :param poll_seconds: Time between two looks.
-    :param kwargs: Those of ``SubjectTrigger``, which say which stream.
+    :param kwargs: Parameters of ``SubjectTrigger``, which identify the stream.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class GateTrigger(SubjectTrigger):
                 self._gate = self._open()
             readiness, snapshot = self._gate.look()
         except SpecError as err:
-            # Looking again is no use, and neither is another try of the task.
+            # Neither another look nor another try of the task helps.
             return {"state": ReadinessState.LOST.value, "reason": str(err)}, None
         state = snapshot.verdict.state
         if readiness.state is ReadinessState.WAITING:

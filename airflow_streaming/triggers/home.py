@@ -36,7 +36,7 @@ class HomeTrigger(PollingTrigger):
     """
 
     learned_before: dict[str, Any] | None = None
-    """What the observer of the task has learned by listening, where it hands it over."""
+    """The memory of the task's observer, if given."""
 
     asks_every = 0.0
     """Seconds between two questions which lane is live; 0 for every look."""
@@ -108,7 +108,6 @@ class HomeTrigger(PollingTrigger):
 
     @property
     def watched_lane(self) -> str:
-        """Return the lane that was looked at last."""
         return self._watched_lane
 
     @abstractmethod
@@ -122,7 +121,7 @@ class HomeTrigger(PollingTrigger):
         home = live.home(lane)
         return Observer(
             *(home, task_launcher(home)),
-            # What was learned of one lane says nothing of the other.
+            # The memory of one lane does not apply to the other.
             memory=self.learned_before if self._watcher is None else None,
             live=live if self.follows else None,
         )
@@ -140,7 +139,7 @@ def rules_from(data: dict[str, Any] | None) -> HealthRules | None:
 
 
 def autoscale_from(data: dict[str, Any] | None) -> Autoscale | None:
-    """Return what a trigger's kwargs hold of the size; what is not understood changes no size."""
+    """Return the size policy in a trigger's kwargs; an invalid one changes no size."""
     if data is None:
         return None
     read: Callable[[dict[str, Any]], Autoscale | None] = Autoscale.from_dict

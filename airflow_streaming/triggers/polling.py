@@ -1,15 +1,15 @@
 """
-Look again and again until there is something to report, in threads of bounded number.
+Poll until there is an event to report, in a bounded number of threads.
 
-Where the system tells the end of a driver's process, the next look comes at once, and further ones
-soon until nothing is left of the driver; the event loop waits for it, without a thread. The poll stays
-for all other things and for ends that are not told.
+If the system reports the end of a driver's process, the next look comes at once, and further ones
+soon until the driver is gone; the event loop waits for it, without a thread. The poll stays for all
+other events and for unreported ends.
 
-The threads are not asyncio's own: a store that hangs would fill those up, and with them all that Airflow
-itself does in threads. Each home has a lane of its own, so that one that hangs holds up no other.
+The threads are not asyncio's own: a hanging store would fill those up, and block Airflow's own work
+in them. Each home has its own threads, so a hanging one does not block others.
 
-A trigger looks and never acts: it may run twice, anywhere, and be cut off without notice. It holds
-no state but its kwargs; what it learns by listening it hands over in the event.
+A trigger observes and never acts: it may run twice, anywhere, and be cut off without notice. It
+holds no state but its kwargs; its memory is passed on in the event.
 """
 
 from __future__ import annotations
@@ -125,9 +125,11 @@ a store that hangs must not pile up."""
 DAMAGE_PATIENCE: Final = 300.0
 """Seconds after which records that are there and cannot be read are more than a store in trouble."""
 SOON: Final = 0.1
-"""Seconds to the next look after one that came right after a process's end and found the driver still
-there: its last process may end while it is looked at, and then no end is left to be told. Each further
-look waits twice as long, up to the poll."""
+"""
+Seconds to the next look if the look after a process's end still finds the driver: its last process
+may end during the look, and then no further end is reported. Each further look waits twice as long,
+up to the poll.
+"""
 SPREAD: Final = 5.0
 """Seconds over which first looks are spread at most: a triggerer that takes over a thousand
 triggers starts them all at once."""
@@ -147,18 +149,18 @@ def hold_left(deferred_at: str | None) -> float:
 
 class PollingTrigger(BaseTrigger):
     """
-    Looks at one stream again and again until there is something to tell.
+    Polls one stream until there is an event to report.
 
-    :param place: URI of what is read to see it.
-    :param who: What messages call the stream.
-    :param tag: What metrics call it.
-    :param deferred_at: When the task deferred, ISO 8601; ``None`` where no task waits.
+    :param place: URI that is read.
+    :param who: Its name in messages.
+    :param tag: Its name in metrics.
+    :param deferred_at: When the task deferred, ISO 8601; ``None`` without a waiting task.
     :param poll_seconds: Time between two looks.
     :param lane: Looks with the same lane share threads; default: the place.
     """
 
     counts_verdicts: ClassVar[bool] = False
-    """Whether it emits metrics of verdicts: one trigger of a stream does, those that wait do not."""
+    """Whether it emits metrics of verdicts: only one trigger of a stream does."""
 
     _threads: HomeThreads
 
@@ -213,7 +215,7 @@ class PollingTrigger(BaseTrigger):
         return self.poll_seconds * random.uniform(0.9, 1.1)  # noqa: S311 - spreads
 
     async def _sleep_until(self, planned: float) -> float:
-        # A look that the system asks for comes before its time; the poll stays, whatever it misses.
+        # A look after a reported end comes early; the poll stays, even if it misses an event.
         seconds = planned - time.monotonic()
         if self._end is None:
             await asyncio.sleep(seconds)
@@ -283,7 +285,7 @@ class PollingTrigger(BaseTrigger):
 
     @property
     def watched_lane(self) -> str:
-        """Return the lane that was looked at last; an external stream has one, named as the stream."""
+        """Return the lane of the last look; an external stream has one, named as the stream."""
         return self._tag
 
     def rule_states(self) -> RuleStates:
@@ -298,7 +300,7 @@ class PollingTrigger(BaseTrigger):
         """Look, in a thread; return the event's payload if there is one, and the verdict."""
 
     def driver_end(self) -> DriverEnd | None:
-        """Return what tells the end of the driver just looked at, in a thread; see ``Observer``."""
+        """Return the watch for the driver's end, in a thread; see ``Observer``."""
         return None
 
     @abstractmethod
@@ -343,10 +345,10 @@ class SubjectTrigger(PollingTrigger):
     Polls one stream, ours or external.
 
     The parameters ``stream``, ``home`` and ``home_conn_id``, or else ``checkpoint``, ``endpoint``
-    and ``conn_id``, are those of ``Subject``.
+    and ``conn_id``, are ``Subject``'s.
 
     :param poll_seconds: Time between two looks.
-    :param deferred_at: When the task deferred, ISO 8601; ``None`` where no task waits.
+    :param deferred_at: When the task deferred, ISO 8601; ``None`` without a waiting task.
     """
 
     def __init__(

@@ -24,15 +24,17 @@ from airflow_streaming.supervision.restart import Progress, failures_in_a_row
 from airflow_streaming.triggers.home import HomeTrigger, autoscale_from
 
 RELOOK: Final = timedelta(minutes=5)
-"""How often a blocked stream is shown to a worker again; the worker may see what we cannot."""
+"""How often a worker looks at a blocked stream again; the worker may see more."""
 REDELIVER: Final = timedelta(minutes=3)
 """When a task is resumed for an undelivered alert; a mail server is usually back by then."""
 CLOCKS_APART: Final = timedelta(minutes=1)
 """How long a task that says that a restart is not due is believed, where this clock says that it
 is. Without it a clock that goes ahead of the worker's would wake the task all the wait long."""
 ASK_AIRFLOW_EVERY: Final = timedelta(seconds=50)
-"""How often Airflow is asked whether another run of the dag is queued, give or take a fifth; looks
-at the home cost Airflow nothing, this costs its database a query."""
+"""
+How often Airflow's database is queried for another queued run of the DAG, give or take a fifth;
+looks at the home cost Airflow nothing.
+"""
 USER_MARKED: Final = frozenset({"failed", "success"})
 _Failures = tuple[
     tuple[int, RestartDecision | None], tuple[RestartDecision, ...], tuple[Progress, ...]
@@ -43,22 +45,22 @@ _running_kills: Final[set[asyncio.Task[None]]] = set()
 
 class StreamTrigger(HomeTrigger):
     """
-    Wakes the task that keeps a stream alive when the next step is an act.
+    Wakes the task that keeps a stream alive when the next step needs an action.
 
-    :param watched: The epoch that the task watches; ``mark`` is its mark, which another home in the place of the
-        stream's home does not have.
+    :param watched: The epoch that the task watches; ``mark`` is its mark, which another home in the
+        place of the stream's home does not have.
     :param run_started_at: Start of the dag run, ISO 8601.
     :param rollover_seconds: Age of the dag run at which the task ends; ``None`` for never.
-    :param blocked: The task could not do what the step asks, and need not be woken for it at once.
+    :param blocked: The task could not do the step, and need not be woken for it at once.
     :param unable_to: The action that it could not do.
     :param undelivered: An alert could not be delivered; a worker tries again after a while.
-    :param due_in_seconds: How long a restart must wait by the clock of the task; ``None`` when none
-        is decided.
-    :param until_parked: Fire as well when the stream is down and nothing is to be done.
-    :param keeps: The lane that the task keeps alive; it is woken when another one has become live.
-        Default: the lane with the stream's name; with ``until_parked``, whichever is live.
-    :param autoscale: ``Autoscale`` as JSON; the task is woken when the stream's size is to change.
-    :param standby: The stream asks for a hot standby, and the task is woken to start it.
+    :param due_in_seconds: How long a restart must wait by the clock of the task; ``None`` without a
+        decided restart.
+    :param until_parked: Also fire when the stream is down and no step is due.
+    :param keeps: The lane that the task keeps alive; it is woken when another lane becomes live.
+        Default: the lane with the stream's name; with ``until_parked``, the live one.
+    :param autoscale: ``Autoscale`` as JSON; the task is woken for a change of the stream's size.
+    :param standby: The spec has a hot standby, and the task is woken to start it.
     """
 
     counts_verdicts = True
@@ -120,7 +122,7 @@ class StreamTrigger(HomeTrigger):
         }
 
     def lane(self, live: LiveLaneCache) -> str:
-        # Not the live one: which that is, is part of what is looked at, and the task's to act on.
+        # Not the live lane: finding it is part of the look, and acting on it is the task's job.
         return self.keeps or self.stream if self.follows else live()
 
     def look(self, observer: Observer) -> dict[str, Any] | None:
@@ -144,7 +146,7 @@ class StreamTrigger(HomeTrigger):
                 self.log.info("Stream %r: %s. %s", self.stream, step.action, step.reason)
             self._shown = step
             return None
-        # The task looks afresh and logs what it finds in the same log.
+        # The task looks again and logs its result in the same log.
         return self._event(step.action.value, step.reason, observer.memory())
 
     def _count_failures(self, s: ReconcileInput) -> None:

@@ -1,4 +1,4 @@
-"""What operators share: the acting user, progress in the log, the stream's spec."""
+"""Shared parts of operators: the acting user, progress in the log, the stream's spec."""
 
 from __future__ import annotations
 
@@ -192,10 +192,10 @@ class SpecTask(RunValuesTask, BaseOperator):
         self, context: Context, stream: StreamSpec, **form: Any
     ) -> SparkStreamHook:
         """
-        Return the hook of a stream with the values of a form over those of the live deployment.
+        Return the hook of a stream with a form's values over the live deployment's.
 
         :param form: Arguments of ``edited``.
-        :raises SpecError: a value of the form is refused.
+        :raises SpecError: A value of the form is refused.
         :raises AirflowFailException: the spec cannot run.
         """
         # Not at dag parse.
@@ -217,9 +217,9 @@ class SpecTask(RunValuesTask, BaseOperator):
         """
         Return the hook of the stream.
 
-        :param spec: The stream with the values of a form; the task's own when not given.
-        :param dag: The stream without them; ``spec`` when not given.
-        :param has_seen_home: The task is resumed and remembers what it saw in the home.
+        :param spec: The stream with the values of a form; default: the task's.
+        :param dag: The stream without them; default: ``spec``.
+        :param has_seen_home: The task is resumed and remembers the home.
         :raises AirflowFailException: the spec cannot run.
         """
         # Not at dag parse.

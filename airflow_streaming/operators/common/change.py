@@ -1,4 +1,4 @@
-"""What tasks have in common that take a change further: an edited spec, and how they work and wait."""
+"""Shared parts of tasks that advance a change: an edited spec, and working and waiting."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Advanced(Protocol):
 
     @property
     def waiting(self) -> str:
-        """Return what is waited for, in a sentence."""
+        """Return the awaited event, in a sentence."""
 
     @property
     def needs_person(self) -> bool:
@@ -69,19 +69,19 @@ class ChangeTask(SpecTask):
     """
     A task of a change.
 
-    Every task may be killed on any line and called again: what is done stands in the stream's home,
-    and the next attempt continues from there.
+    Every task may be killed on any line and called again: finished steps are recorded in the
+    stream's home, and the next attempt continues from there.
 
-    :param stream: The stream as its keep-alive dag has it. (templated, field by field)
+    :param stream: The stream of the keep-alive DAG. (templated, field by field)
     :param runtime: Name of the Spark installation to go to; the live one when empty. (templated)
     :param application: The script to go to; the live one when empty. (templated)
     :param conf: Changes of the live configuration, as a mapping or JSON; ``null`` takes a key out.
         (templated)
-    :param size: Changes of what it runs with: ``executors``, ``executor_cores``,
-        ``executor_memory``, ``shuffle_partitions``; as a mapping or JSON. (templated)
+    :param size: Changes of its size: ``executors``, ``executor_cores``, ``executor_memory``,
+        ``shuffle_partitions``; as a mapping or JSON. (templated)
     :param backup_store: URI of the backups; ``<home>/_backups`` when not given. (templated)
-    :param patience: How long a wait keeps the worker, before the task is deferred. A driver that
-        stops is worth waiting for: nothing is committed meanwhile.
+    :param patience: How long a wait keeps the worker, before the task is deferred. Waiting for a
+        stopping driver is worthwhile: the stream commits no batch meanwhile.
     :param poll_interval: Time between two looks of the trigger.
     """
 
@@ -128,9 +128,9 @@ class ChangeTask(SpecTask):
 
     def sizes(self) -> dict[str, Any]:
         """
-        Return the changes of what it runs with, as a run has filled them in.
+        Return the changes of the size, with a run's values.
 
-        :raises SpecError: they are neither a mapping nor a JSON object.
+        :raises SpecError: They are neither a mapping nor a JSON object.
         """
         return mapping_of(self.size, "size")
 
@@ -190,7 +190,7 @@ class ChangeTask(SpecTask):
 
     @contextlib.contextmanager
     def telling(self, context: Context) -> Iterator[None]:
-        """Leave what goes wrong in this block to the task that settles the change, and its reader."""
+        """Record an error of this block for the task that settles the change, and its reader."""
         try:
             yield
         except Exception as err:
@@ -234,7 +234,7 @@ class ChangeTask(SpecTask):
         return timedelta(0)
 
     def woken_by(self, *, needs_person: bool = False) -> dict[str, Any]:
-        """Return what every trigger that wakes this task is given."""
+        """Return the common arguments of every trigger that wakes this task."""
         wake = LOOK_AGAIN if needs_person else timedelta(seconds=30)
         return {
             "home": self.stream.home,

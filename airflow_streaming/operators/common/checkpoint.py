@@ -1,4 +1,4 @@
-"""What operators on checkpoints and backups share."""
+"""Shared parts of operators on checkpoints and backups."""
 
 from __future__ import annotations
 
@@ -40,29 +40,28 @@ if TYPE_CHECKING:
     from airflow_streaming.storage.folders import Folders
 
 BACKUP_XCOM_KEY: Final = "backup"
-"""XCom with what a backup, or a verification of one, is; the return value is the backup's id."""
+"""XCom with the details of a backup or a verification; the return value is the backup's id."""
 
 
 class Terminated(BaseException):
-    """The task was killed while it was at work; raised where it was, so that all is let go."""
+    """The task was killed; raised where it worked, so that it cleans up."""
 
 
 class CheckpointTask(RunValuesTask, BaseOperator):
     """
     A task on the backups of one stream.
 
-    The long work is done in the worker; its log says every ten seconds how far it is. A killed
-    task stops at once and leaves nothing that is listed: what it had written is swept later.
+    The long work is done in the worker; its log shows the progress every ten seconds. A killed task
+    stops at once and leaves no listed backup; its files are removed later.
 
-    :param stream: The stream's name, or the name under which backups are kept that are of no stream
-        of ours. Of one of ours it is the lane that is live, whose backups are kept under its own
-        name. (templated)
+    :param stream: The stream's name, or the name of an external stream's backups. For a stream of
+        ours it means the live lane, whose backups have its own name. (templated)
     :param home: The home's URI, for a stream of ours. (templated)
     :param store: The backup store's URI; ``<home>/_backups`` when not given. (templated)
     :param home_conn_id: Connection with credentials for the home. (templated)
-    :param store_conn_id: Connection with credentials for the store; that of the home when the store
-        is not given. (templated)
-    :param form_policy: Which of the templated fields a run may give, see ``FormPolicy``.
+    :param store_conn_id: Connection with credentials for the store; the home's if the store is not
+        given. (templated)
+    :param form_policy: The templated fields that a run may set, see ``FormPolicy``.
     """
 
     template_fields: Sequence[str] = ("stream", "home", "store", "home_conn_id", "store_conn_id")
@@ -142,7 +141,7 @@ class CheckpointTask(RunValuesTask, BaseOperator):
         if not self.home or color_of(name) is Color.GREEN:
             return name
         if self._live is None:
-            # Once: what a task has begun on one lane it does not end on the other.
+            # Once: a task that begins on one lane ends on it.
             from airflow_streaming.home.live_lane import live_lane  # not at dag parse
 
             self._live = live_lane(self.open_home(), name)
@@ -185,9 +184,9 @@ class CheckpointTask(RunValuesTask, BaseOperator):
 
 def truth(value: Any, name: str) -> bool:
     """
-    Return what a switch says that may have come from a template or a form.
+    Parse a switch that may come from a template or a form.
 
-    :raises SpecError: neither yes nor no; a typing error must not turn a dry run into a real one.
+    :raises SpecError: Neither yes nor no; a typing error must not turn a dry run into a real one.
     """
     if isinstance(value, bool):
         return value

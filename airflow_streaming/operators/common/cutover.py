@@ -1,4 +1,4 @@
-"""What the tasks of one cutover share: the run, the engine, and what they leave for readers."""
+"""Shared parts of the tasks of one cutover: the run, the engine, and their XComs."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ if TYPE_CHECKING:
 
 def found_cutover(home: StreamHome, report: Mapping[str, Any] | None) -> Change | None:
     """
-    Return the cutover that a run has begun, or continues with, ended or not; ``None`` before that.
+    Return the cutover that a run has begun, or continues, ended or not.
 
-    :param home: Of the base lane of the stream that leads.
-    :param report: What the run's preflight has left.
+    :param home: Of the base lane of the leading stream.
+    :param report: The report of the run's preflight.
     """
     if not report:
         return None
@@ -106,7 +106,7 @@ def _wish(home: StreamHome, change: Change) -> str:
     try:
         return home.cutover_terms(change).key
     except RecordError:
-        return ""  # the task that continues with it says what is missing
+        return ""  # the next task names the missing part
 
 
 def open_engine(
@@ -119,7 +119,7 @@ def open_engine(
     """
     Return the engine of one task.
 
-    :param memory: What an earlier try, or the trigger, remembers of the looks before.
+    :param memory: The memory of an earlier try, or of the trigger.
     :param complete_from: By stream, the event time from which a fresh green is complete.
     """
     lanes.memory = (memory or {}).get(LANES, {})
@@ -162,11 +162,11 @@ class CutoverTask(ChangeTask):
     """
     A task of a cutover.
 
-    :param stream: The stream as its keep-alive dag has it, or several that switch together; the
-        first one leads. (templated, field by field)
+    :param stream: The stream of the keep-alive DAG, or several that switch together; the first one
+        leads. (templated, field by field)
     :param preflight_task_id: The task of the same run that made the report.
-    :param pointers: What consumers follow beside the home's own pointer, in their order; by stream
-        where several switch together.
+    :param pointers: Pointers outside the home, in their order; by stream where several switch
+        together.
     :param checks: Called with a ``SideBySide`` while the outputs are compared.
     """
 
@@ -220,7 +220,7 @@ class CutoverTask(ChangeTask):
         return open_engine(self, lanes, context, memory, complete)
 
     def report(self, context: Context) -> dict[str, Any] | None:
-        """Return what the preflight of this run has left; ``None`` before it has."""
+        """Return the report of this run's preflight, if it exists."""
         if not self.preflight_task_id:
             return None
         found: dict[str, Any] | None = pulled(context, self.preflight_task_id, REPORT_XCOM_KEY)
@@ -287,10 +287,10 @@ class CutoverTask(ChangeTask):
         self, engine: Cutover, lanes: DagLanes, change: int, context: Context
     ) -> list[str]:
         """
-        Run the author's checks that this stay in ``comparing`` has no answer of yet.
+        Run the author's checks without a result in this stay in ``comparing``.
 
-        :returns: What was found, a sentence each.
-        :raises CheckFailed: one came to no end, and the next try of the task asks it again.
+        :returns: The failures, a sentence each.
+        :raises CheckFailed: One did not finish; the next try of the task runs it again.
         """
         found = []
         for check in unanswered(self.checks, lanes.home, change):

@@ -229,7 +229,8 @@ def topic_of(terms: CompareTerms, deployment: Deployment, home: StreamHome) -> S
     sinks = [sink for plan in plans for sink in (plan.sink, *plan.writes) if sink.sink == KAFKA]
     if terms.topic:
         named = deployment.filled(terms.topic, home.store.uri)
-        # The connection is that of the sink that names the topic; a sink of another query can have another cluster.
+        # The connection belongs to the sink that names the topic; another query's sink can have
+        # another cluster.
         ranked = sorted(sinks, key=lambda sink: named not in sink.possible_topics)
         options = ranked[0].options if ranked else {}
         return SinkPlan(sink=KAFKA, target=named, options=options)
@@ -285,22 +286,22 @@ def _program(hook: SparkStreamHook, green: Deployment) -> Program | None:
 
 def lay(pointers: Mapping[str, Pointer], base: StreamHome) -> list[str]:
     """
-    Lead consumers to the live lane, by pointers that are new, or were taken away.
+    Lead consumers to the live lane by new or removed pointers.
 
-    So there is something to follow, and to go back to, before the first switch; and a pointer that
-    cannot be moved is found before anything is begun. One that shows it already stays as it is.
+    So there is a position to follow, and to go back to, before the first switch; and an immovable
+    pointer is noticed before the cutover begins. A pointer to the live lane stays unchanged.
 
     :param pointers: By name in the terms of the cutover.
-    :param base: Records of the stream that leads.
-    :returns: Names of the pointers that were led to it; it does no harm to do so again.
-    :raises PointerRefused: what is there was not written by us, or leads to another stream.
-    :raises PointerFailed: it could not be moved now; try again.
+    :param base: Records of the leading stream.
+    :returns: Names of the pointers that were moved; idempotent.
+    :raises PointerRefused: The present content belongs to another writer or another stream.
+    :raises PointerFailed: It could not be moved now; try again.
     """
     home, laid = Home(base.store), []
     for name, pointer in pointers.items():
         stream = name.rpartition("/")[0] or base.name
         now, records = live(home, stream), home.stream(stream).live_records()
-        # A switch that was given up has a later record, and the pointer shows that lane.
+        # An aborted switch has a later record, and the pointer shows that lane.
         if records and records[-1].number != now.number:
             continue
         pointer.move(now, now)

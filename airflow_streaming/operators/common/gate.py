@@ -138,14 +138,14 @@ class GateTask(SpecTask):
     """
     A gate, before a stream of ours or before a checkpoint that another application writes.
 
-    :param stream: The stream, as its keep-alive dag has it or shall have it.
-        (templated, field by field)
-    :param checkpoint: Instead of a stream, the URI of a checkpoint, or of the folder above those of
-        one application's queries. (templated)
+    :param stream: The stream, as in its present or future keep-alive DAG. (templated, field by
+        field)
+    :param checkpoint: Instead of a stream, the URI of a checkpoint, or of the folder above an
+        application's checkpoints. (templated)
     :param checkpoint_conn_id: Connection with credentials for it. (templated)
-    :param fail_on: The best decision from which the task fails: ``not_allowed``, ``unknown`` or
+    :param fail_on: The mildest decision that fails the task: ``not_allowed``, ``unknown`` or
         ``allowed_with_consequence``; ``None`` never fails it. (templated)
-    :param form_policy: For a checkpoint: which of the templated fields a run may give; a stream has its
+    :param form_policy: For a checkpoint: the templated fields that a run may set; a stream has its
         own. See ``FormPolicy``.
     """
 
@@ -179,8 +179,8 @@ class GateTask(SpecTask):
         self.fail_on = fail_on.value if isinstance(fail_on, GateDecision) else fail_on
         if (stream is None) is (checkpoint is None):
             raise SpecError(
-                f"Task {self.task_id!r}: give stream for a stream of ours, or checkpoint for one "
-                "that another application writes."
+                f"Task {self.task_id!r}: give stream for a stream of ours, or checkpoint for "
+                "another application's checkpoint."
             )
         if not is_filled_in(fail_on):
             check_fail_on(fail_on)
@@ -204,7 +204,7 @@ class GateTask(SpecTask):
         """
         Return the URI of every checkpoint by its folder, whose name is empty for a single one.
 
-        :raises CheckpointError: there is none.
+        :raises CheckpointError: There is no checkpoint.
         """
         from airflow_streaming.checkpoints.backup.live_copy import sources_of  # not at dag parse
         from airflow_streaming.hooks.checkpoint import CheckpointHook

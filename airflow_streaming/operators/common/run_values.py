@@ -50,7 +50,7 @@ class RunValuesTask(NamedParameters):
         return ()
 
     def note_written(self, templates: Templates) -> None:
-        """Remember what the author has written, before the fields are rendered."""
+        """Remember the author's values, before the fields are rendered."""
 
     def _do_render_template_fields(
         self,

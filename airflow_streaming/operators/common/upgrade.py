@@ -1,4 +1,4 @@
-"""What the tasks of one upgrade share: the engine, the approval."""
+"""Shared parts of the tasks of one upgrade: the engine, the approval."""
 
 from __future__ import annotations
 
@@ -40,23 +40,22 @@ class StreamApprovalOperator(NamedParameters, ApprovalOperator):
     """
     Ask a user yes or no; silence until ``response_timeout`` is a no.
 
-    Airflow itself sees to it that only the assigned users may answer. The task waits deferred, because
-    the question may be settled elsewhere: by a command from a terminal or a page, by another run, or
-    by the end of the change. Then the task ends with that outcome.
+    Airflow itself sees to it that only the assigned users may answer. The task waits deferred,
+    because the question may be settled elsewhere: by a command from a terminal or a page, by
+    another run, or by the end of the change. Then the task ends with that outcome.
 
-    Who answers within a few seconds of the question is too fast for Airflow: its scheduler meets the
-    task queued again before it has heard that the worker which asked has ended, takes it for killed,
-    and fails the try. The next try reads the answer that was given instead of asking once more (an
-    Airflow operator would drop it). It is read by the triggerer, the only one who can, and only in a
-    retry: when a user clears the task, he is asked anew.
+    An answer within a few seconds is too fast for Airflow: its scheduler finds the task queued
+    again before the worker has reported its end, treats it as killed, and fails the try. The next
+    try reads the existing answer instead of asking again (an Airflow operator would drop it). Only
+    the triggerer can read it, and only in a retry: clearing the task asks again.
 
     :param home: URI of the home. (templated)
-    :param stream: Name of the stream; of several, the one that leads. (templated)
+    :param stream: Name of the stream; of several, the leading one. (templated)
     :param home_conn_id: Connection with credentials for the home. (templated)
     :param approvers: Who may answer, as ids of Airflow's users, a list or a text with commas; empty
         for everybody who may edit the dag. (templated)
-    :param allowed_approvers: The most that ``approvers`` may name, so that no user makes himself an
-        approver in a form.
+    :param allowed_approvers: The users that ``approvers`` may name, so that users cannot add
+        themselves as approvers in a form.
     """
 
     template_fields: Sequence[str] = (
@@ -100,7 +99,7 @@ class StreamApprovalOperator(NamedParameters, ApprovalOperator):
         """End the task: its question was settled elsewhere."""
 
     def ask(self, context: Context) -> Any:
-        """Ask, or read the answer that an earlier try was given."""
+        """Ask, or read the answer to an earlier try."""
         if is_retry(context["ti"], self.retries):
             now = datetime.now(UTC).isoformat()
             trigger = AnswerTrigger(ti_id=str(context["ti"].id), deferred_at=now)
@@ -108,14 +107,14 @@ class StreamApprovalOperator(NamedParameters, ApprovalOperator):
         return self.ask_anew(context)
 
     def on_answer(self, context: Context, event: dict[str, Any]) -> Any:
-        """Take the answer that an earlier try was given; ask again where there is none."""
+        """Read the answer to an earlier try; ask again without one."""
         if event.get("chosen_options"):
             self.log.info("Using the approval recorded by an earlier attempt.")
             return self.execute_complete(context, event)
         return self.ask_anew(context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
-        """Act on what the trigger, or Airflow, reports of the question."""
+        """Act on the event of the trigger or of Airflow."""
         if SETTLED in event:
             told = event[SETTLED]
             return self.settled(context, Settled(Answer(told["answer"]), told["reason"]))
@@ -129,12 +128,12 @@ class StreamApprovalOperator(NamedParameters, ApprovalOperator):
         return f"{name} rejected it." if name else "The approval timed out."
 
     def end(self, context: Context, reason: str) -> None:
-        """Tell the tasks after this one that nothing is to be begun."""
+        """Tell the following tasks to begin no change."""
         self.log.info("%s", reason)
         context["ti"].xcom_push(key=ENDED_XCOM_KEY, value=reason)
 
     def ask_anew(self, context: Context) -> Any:
-        """Ask, whatever an earlier question was answered."""
+        """Ask, regardless of earlier answers."""
         self.assigned_users = [{"id": name, "name": name} for name in self._who_may_answer()]
         try:
             return super().execute(context)
@@ -184,9 +183,9 @@ def answered_by(event: dict[str, Any]) -> str:
 
 def is_retry(ti: Any, retries: int | None) -> bool:
     """
-    Tell whether this try follows one that failed on its own.
+    Return whether this try follows a failed one.
 
-    Airflow allows a task that was cleared more tries than it has retries.
+    Airflow allows a cleared task more tries than it has retries.
     """
     return bool(ti.try_number > 1 and ti.max_tries == retries)
 
@@ -202,7 +201,7 @@ class UpgradeTask(ChangeTask):
     """
     A task of an upgrade.
 
-    :param rewind_with: Takes batches back out of a sink that is no file sink; see ``Rewinding``.
+    :param rewind_with: Takes batches back out of a sink other than a file sink; see ``Rewinding``.
     """
 
     ui_color = "#cfe8cf"
@@ -227,7 +226,6 @@ class UpgradeTask(ChangeTask):
 
     @property
     def takes_advice(self) -> bool:
-        """Tell whether the number of executors is to be what the figures advise."""
         return str(self.sizes().get("executors")) == ADVISED
 
     def _advised(self, context: Context) -> str:

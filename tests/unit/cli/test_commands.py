@@ -69,7 +69,7 @@ class TestStop:
 
         request = stream.stop_request(2)
         assert code == 0
-        assert "The driver of epoch 2 is asked to stop at its next batch boundary." in out
+        assert "The driver of epoch 2 will stop at its next batch boundary." in out
         assert request is not None
         assert (request.by, request.reason, request.grace_seconds) == ("bob", "night", 5.0)
         assert stream.stop_request(1) is None

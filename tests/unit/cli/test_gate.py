@@ -215,7 +215,7 @@ def test_a_script_is_looked_for_from_the_folder_one_is_in(
     code, _, err = run("plan", "job.py", "--runtime", "/no/spark")
 
     assert code == 2
-    assert f"There is no script at {tmp_path}/job.py. Give its path, absolute or from the" in err
+    assert f"{tmp_path}/job.py is not a script. Give an absolute path" in err
 
 
 def test_every_decision_has_an_exit_code() -> None:
