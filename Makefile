@@ -27,7 +27,7 @@ IN_MEMORY := $(shell [ "$$(df -k --output=avail /dev/shm 2>/dev/null | tail -n 1
 MAKEFLAGS += --jobs=4
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo deployment lint check test costs bench chaos faults fuzz judge page java audit clean
+.PHONY: help setup demo deployment lint check test costs bench chaos faults fuzz judge page java audit dist clean
 
 help: ## Show this list.
 	@sed -nE 's/^([a-z]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 10
@@ -158,8 +158,11 @@ $(ICEBERG): scripts/install.sh scripts/iceberg_jar.py | $(INSTALLED)
 	  $(BIN)/python scripts/iceberg_jar.py .runtimes/iceberg .runtimes/iceberg/iceberg-spark-runtime.jar && touch $@ || \
 	  echo "Iceberg's jar cannot be had here; the tests of a lake are skipped."
 
+dist: $(INSTALLED) ## Build wheel, sdist and bill of materials into dist/.
+	@scripts/dist.sh
+
 audit: $(INSTALLED) ## Look for known vulnerabilities of what constraints.txt and scripts/seed.txt name.
 	$(BIN)/uv tool run pip-audit@2.10.1 --strict --requirement constraints.txt --requirement scripts/seed.txt --no-deps --disable-pip
 
 clean: ## Remove everything that make made.
-	rm -rf .venv .runtimes .demo .deployment .mypy_cache .ruff_cache .pytest_cache .test-*.log .test-costs.txt .nightly $(QUEUE)
+	rm -rf dist .venv .runtimes .demo .deployment .mypy_cache .ruff_cache .pytest_cache .test-*.log .test-costs.txt .nightly $(QUEUE)

@@ -27,6 +27,7 @@ from airflow_streaming.home.home import open_home
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.alert import AlertKind
 from airflow_streaming.model.records.control import DesiredState, Event, EventKind
+from airflow_streaming.model.records.owner import Actor
 from airflow_streaming.model.records.supervision import Supervision
 from airflow_streaming.supervision.alerts.alerting import RESTART_KEY, Alert
 from tests.unit.home.make import (
@@ -44,13 +45,15 @@ EPOCHS: Final = 3
 EVENTS: Final = 40
 ALERTS: Final = 6
 TEMPLATE: Final = "orders"
+OWNER: Final = Actor(dag_id=TEMPLATE, bundle="dags-folder", file="streams.py", team="")
 
 
-def make_template(home: str) -> Path:
+def make_template(home: str, events: int) -> Path:
     """Record one stream; return its folder."""
     stream = open_home(home).stream(TEMPLATE)
     stream.create_deployment(make_deployment(stream=TEMPLATE), SCRIPT)
     stream.want(DesiredState.RUNNING, by="kim", reason="First.", now=NOON)
+    stream.claim_ownership(OWNER, by="kim", now=NOON)
     stream.supervise(Supervision(number=0, by="kim", at=NOON))
     for number in range(1, EPOCHS + 1):
         stream.create_epoch(make_epoch(number))
@@ -60,7 +63,7 @@ def make_template(home: str) -> Path:
         if number < EPOCHS:
             stream.declare_dead(make_death(number))
             stream.record_restart_decision(make_decision(number))
-    for number in range(EVENTS):
+    for number in range(events):
         at = NOON + timedelta(seconds=number)
         stream.add_event(
             Event(event=EventKind.LAUNCHED, at=at, by="kim", message=f"Event {number}.")
@@ -82,9 +85,9 @@ def an_alert(number: int) -> Alert:
     )
 
 
-def make_home(home: Path, streams: int) -> None:
+def make_home(home: Path, streams: int, events: int = EVENTS) -> None:
     """Copy the records of one stream under other names; its name is in their bytes."""
-    template = make_template(str(home))
+    template = make_template(str(home), events)
     files = [(path.relative_to(template), path.read_bytes()) for path in template.rglob("*.json")]
     for number in range(streams):
         name = f"{TEMPLATE}_{number:05d}"
@@ -106,6 +109,7 @@ def timed(act: Callable[[], Any]) -> tuple[float, float, int]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
     parser.add_argument("--streams", type=int, default=10_000)
+    parser.add_argument("--events", type=int, default=EVENTS, help="of each stream")
     parser.add_argument("--home", type=Path, help="keep the home here, and use it if it is there")
     parser.add_argument("--only", default="", help="the one command to run")
     arguments = parser.parse_args()
@@ -113,7 +117,7 @@ def main() -> None:
     if not (home / TEMPLATE).exists():
         home.mkdir(parents=True, exist_ok=True)
         began = time.perf_counter()
-        make_home(home, arguments.streams)
+        make_home(home, arguments.streams, arguments.events)
         print(f"{arguments.streams} streams written in {time.perf_counter() - began:.0f} s")
     os.environ["AIRFLOW_STREAMING_HOME"] = str(home)
     one = f"{TEMPLATE}_00007"

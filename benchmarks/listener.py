@@ -271,8 +271,8 @@ def deploy(store: LocalStore, script: Path, arguments: list[str]) -> None:
         created_at=now,
     )
     store.create(LAYOUT.application(1, digest), source)
-    store.create(LAYOUT.place(Deployment, number=1), deployment.to_bytes())
-    store.create(LAYOUT.place(Epoch, number=1), epoch.to_bytes())
+    store.create(LAYOUT.place(Deployment, number=1), LAYOUT.bytes_of(deployment))
+    store.create(LAYOUT.place(Epoch, number=1), LAYOUT.bytes_of(epoch))
 
 
 def tell(cycles: Sequence[Mapping[str, Turn]]) -> int:

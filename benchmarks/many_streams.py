@@ -160,7 +160,9 @@ def record_stream(home: Path, epoch: Epoch, carrier: Carrier) -> None:
         )
     )
     status = _status(epoch, carrier.pid)
-    stream.store.replace(Layout(stream.name).epoch(1, "status.json"), status.to_bytes())
+    stream.store.replace(
+        Layout(stream.name).epoch(1, "status.json"), Layout(stream.name).bytes_of(status)
+    )
     stream.store.create(_history(stream.name), HISTORY * _line(status))
 
 

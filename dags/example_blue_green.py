@@ -49,7 +49,7 @@ def shop(name: str) -> StreamSpec:
 
 # [START howto_cutover_check]
 def keeps_its_place(pair: SideBySide) -> str | None:
-    """Say what is wrong when green does not write an output of its own."""
+    """Return an error when green does not write its own output."""
     if pair.green.output == pair.blue.output:
         return f"Both write {pair.green.output}."
     return None

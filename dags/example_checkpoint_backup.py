@@ -34,7 +34,7 @@ with DAG(
         home=HOME,
         stream=STREAM,
         verify="full",
-        # One alert when three backups in a row were missed, and one when there is one again.
+        # One alert after three missed backups in a row, and one when backups work again.
         max_age=timedelta(hours=3),
     )
     retention = CheckpointRetentionOperator(
@@ -51,7 +51,7 @@ with DAG(
                 Origin.BEFORE_RESTORE: RetentionPolicy(keep_last=5),
             },
         ),
-        # What a killed backup has left is swept too.
+        # Leftovers of a killed backup are swept too.
         trigger_rule="all_done",
     )
     backup >> retention
@@ -100,7 +100,7 @@ with DAG(
             True,
             type="boolean",
             title="Dry run",
-            description="Only say in the log what the restore would mean.",
+            description="Only log the effects of the restore.",
         ),
         "rewind": Param(
             False,

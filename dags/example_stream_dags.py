@@ -20,7 +20,7 @@ INPUT = "{{ var.value.get('retail_input', '/opt/airflow/retail') }}"
 
 # [START howto_upgrade_check]
 def has_written(soaked: Soaked) -> str | None:
-    """Say what is wrong when the new deployment has left nothing in the output."""
+    """Return an error when the new deployment has left no files in the output."""
     written = Path(soaked.deployment.output).rglob("*.parquet")
     newer = (file for file in written if file.stat().st_mtime > soaked.begun_at.timestamp())
     return None if any(newer) else f"{soaked.deployment.output} has no file since the upgrade."

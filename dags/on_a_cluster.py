@@ -1,9 +1,10 @@
 """
-A stream on a standalone cluster whose home, checkpoint and output lie on an object store.
+A stream on a standalone cluster whose home, checkpoint and output are on an object store.
 
-The Spark connection asks for cluster mode, so the driver runs on a worker of the cluster. One
-connection, ``streams_home``, opens the home for Airflow and for Spark. The driver sends the figures of
-every batch to Kafka and shows them to Prometheus. ``docker-compose.yaml`` starts all that this needs.
+The Spark connection sets cluster mode, so the driver runs on a worker of the cluster. One
+connection, ``streams_home``, opens the home for Airflow and for Spark. The driver sends the figures
+of every batch to Kafka and serves them to Prometheus. ``docker-compose.yaml`` starts all required
+services.
 """
 
 from __future__ import annotations

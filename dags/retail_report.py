@@ -1,8 +1,8 @@
 """
-A report that is made only while the stream behind it can be relied on.
+A report that is made only while its stream is healthy.
 
 The sensor waits until the stream has been healthy for a while. It fails at once when the stream is
-stopped or has given up, because then waiting is no use.
+stopped or its circuit is open, because then a wait does not help.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ with DAG("retail_report", schedule=None, catchup=False, tags=["streaming"], doc_
 
     @task
     def report(home: str) -> int:
-        """Count what the stream has delivered; a real report would read it."""
+        """Count the stream's output; a real report would read it."""
         delivered = Path(home, "retail_revenue", "output").rglob("*.parquet")
         files = sum(1 for _ in delivered)
         print(f"The stream has delivered {files} files.")  # noqa: T201 - goes to the task log

@@ -48,7 +48,7 @@ with DAG(
             runtime="spark-4.3",
             conf={"spark.sql.shuffle.partitions": 2},
             restart=RestartPolicy(max_delay=timedelta(minutes=2)),
-            # What fires is an alert; see docs/health.md for the rules and how to change one.
+            # A firing rule sends an alert; see docs/health.md for the rules and how to change one.
             health=HealthRules.recommended(backlog_files=50),
         ),
         conn_id="spark_default",

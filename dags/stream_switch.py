@@ -41,7 +41,7 @@ with DAG(
 
     @task.branch
     def choose(action: str) -> str:
-        """Return the task that does what was asked for."""
+        """Return the task for the action."""
         return f"{action}_stream"
 
     which = {"home": HOME, "stream": "{{ params.stream }}", "reason": "{{ params.reason }}"}

@@ -72,11 +72,16 @@ class Airflow:
         port: int = 8080,
     ) -> None:
         self.home, self.dags = home, dags
-        self.port = free_port(port)
+        self.port = self.choose_port(port)
         self.url = f"http://127.0.0.1:{self.port}{self.PREFIX}"
         self.environment = {**os.environ, **self.settings(), **environment}
         self._components: dict[str, subprocess.Popen[bytes]] = {}
         self._token: str | None = None
+
+    @staticmethod
+    def choose_port(preferred: int) -> int:
+        """Return the port of its pages."""
+        return free_port(preferred)
 
     def start(self, say: Say) -> None:
         """

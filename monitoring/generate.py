@@ -1,5 +1,5 @@
 """
-Writes the Grafana dashboards and the Prometheus rules in this folder from the provider's own tables.
+Writes the Grafana dashboards and the Prometheus rules of the package from its own tables.
 
 Run ``python -m monitoring.generate`` after the metrics of the drivers have changed. A test compares the
 files with this module's output.
@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import airflow_streaming
 from airflow_streaming.driver.sinks.figures import PREFIX
 
-HERE: Final = Path(__file__).parent
+FILES: Final = Path(airflow_streaming.__file__).parent / "monitoring"
 BY_RULE: Final = "stream, rule, query"
 RULE_FIRING: Final = "airflow_streaming_rule_firing"
 """The gauge as Airflow's metrics name it, with the usual prefix."""
@@ -124,7 +125,7 @@ def dashboards() -> dict[str, dict[str, Any]]:
             [(f"time() - {m('batch_start_timestamp_seconds')}", who)],
             "s",
         ),
-        ("Restarts in 24 h", [(f"changes({m('query_info')}[24h])", who)]),
+        ("Driver starts in 24 h", [(f"changes({m('query_info')}[24h])", who)]),
         ("State memory", [(m("state_memory_bytes"), who)], "bytes"),
     ]
     stream = [
@@ -191,7 +192,7 @@ def files() -> dict[str, str]:
 def main() -> None:
     """Write the files."""
     for name, text in files().items():
-        (HERE / name).write_text(text, encoding="utf-8")
+        (FILES / name).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

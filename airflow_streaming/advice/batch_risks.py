@@ -39,7 +39,7 @@ _LIMITS: Final = re.compile(
 
 
 def rate_limit(facts: Facts) -> Iterator[Advice]:
-    """Look for a limit on what a batch takes in."""
+    """Look for a limit on a batch's input."""
     rule = "rate-limit"
     if facts.script is None:
         yield unknown(rule, "The script could not be read, and nothing else shows source options.")
@@ -49,13 +49,16 @@ def rate_limit(facts: Facts) -> Iterator[Advice]:
             f"The script mentions {', '.join(found)}; whether every source has it cannot be seen.",
         )
     elif "readStream" not in facts.script:
-        yield unknown(rule, "The script's sources are opened elsewhere, in code not looked at.")
+        yield unknown(
+            rule,
+            "The script's sources are opened elsewhere, in code that the doctor does not read.",
+        )
     else:
         yield risk(
             rule,
             RiskLevel.MEDIUM,
-            "Nothing limits what a batch takes in: the first one after an outage reads all that "
-            "has piled up, in one go.",
+            "No limit on a batch's input: the first batch after an outage reads the whole "
+            "backlog at once.",
             evidence=f"no maxFilesPerTrigger, maxOffsetsPerTrigger or maxBytesPerTrigger in the "
             f"script; {_largest(facts.history)}",
             remedy="Give every source a limit a few times above its normal batch. The check reads "

@@ -52,7 +52,7 @@ def local_disk(facts: Facts) -> Iterator[Advice]:
     rule, application = "checkpoint-on-local-disk", _application(facts)
     for name, checkpoint in _checkpoints(facts):
         if place(checkpoint)[0] != "":
-            yield fine(rule, f"{checkpoint} is no local folder.", query=name)
+            yield fine(rule, f"{checkpoint} is not a local folder.", query=name)
         elif application is None:
             yield unknown(
                 rule,
@@ -87,14 +87,14 @@ def temporary(facts: Facts) -> Iterator[Advice]:
             yield risk(
                 rule,
                 RiskLevel.HIGH,
-                "The checkpoint lies in a folder for temporary files, which gets emptied.",
+                "The checkpoint is in a folder for temporary files, which gets emptied.",
                 query=name,
                 evidence=checkpoint,
                 remedy="Stop the stream, move the checkpoint whole, and name its new place in the "
                 "stream. Leave nothing of it behind.",
             )
         else:
-            yield fine(rule, f"{checkpoint} is no temporary folder.", query=name)
+            yield fine(rule, f"{checkpoint} is not a temporary folder.", query=name)
 
 
 def _is_temporary(found: Place) -> bool:
@@ -140,8 +140,9 @@ def backup_store(facts: Facts) -> Iterator[Advice]:
                 RiskLevel.HIGH,
                 "No backup can be taken, verified or restored, and every backup task fails.",
                 evidence=store.absence,
-                remedy="Mount the store's volume again, or correct its path, bucket or host. Backups were "
-                "given up on purpose only if the record of the store in the home is deleted too.",
+                remedy="Mount the store's volume again, or correct its path, bucket or host. "
+                "If the backups were removed on purpose, delete the record of the "
+                "store in the home too.",
             )
         else:
             yield fine(rule, f"The backup store {store.uri} is in its place.")
@@ -158,9 +159,7 @@ def shared(facts: Facts) -> Iterator[Advice]:
     if not facts.queries:
         yield unknown(rule, NO_DRIVER)
     elif not clashes:
-        yield fine(
-            rule, f"No other query writes here; {len(facts.others)} other streams looked at."
-        )
+        yield fine(rule, f"No other query writes here; {len(facts.others)} other streams checked.")
 
 
 def _shared_within(rule: str, facts: Facts) -> Iterator[Advice]:
@@ -190,7 +189,7 @@ def _clash(rule: str, query: str, whose: str, mine: str, theirs: str) -> Advice:
     return risk(
         rule,
         RiskLevel.HIGH,
-        f"The checkpoint is also that of {whose}. Two queries on one checkpoint deliver batches "
+        f"{whose} uses the same checkpoint. Two queries on one checkpoint deliver batches "
         "twice until one of them dies.",
         query=query,
         evidence=mine if place(mine) == place(theirs) else f"{mine} and {theirs}",

@@ -66,5 +66,4 @@ def examine(facts: Facts) -> tuple[Advice, ...]:
 
 
 def risks(said: Iterable[Advice]) -> tuple[Advice, ...]:
-    """Return the advice that reports a risk."""
     return tuple(one for one in said if one.outcome is Outcome.RISK)

@@ -38,8 +38,9 @@ def executors(facts: Facts) -> Iterator[Advice]:
             RiskLevel.HIGH if not seen.alive else RiskLevel.MEDIUM,
             f"{seen.missing} of {seen.wanted} executors are missing.",
             evidence=seen.reason or f"{seen.alive} alive, {seen.wanted} wanted",
-            remedy="Ask the cluster why: pending pods, a quota, an image, a full queue. If it cannot "
-            "give more, rescale the stream to what it gives.",
+            remedy="Find the cause on the cluster: pending pods, a quota, an image, a full "
+            "queue. If it cannot give more, rescale the stream to the available "
+            "executors.",
         )
     if seen.lost_last_hour >= OFTEN:
         yield risk(

@@ -1,8 +1,8 @@
 """
-Reads what the doctor examines: the records of a stream, and what its checkpoints pinned.
+Reads the doctor's input: the records of a stream, and the pinned settings of its checkpoints.
 
-Of each query's checkpoint only the newest file of the offset log is read. What cannot be read is
-listed in the facts, and is no risk in itself.
+Of each query's checkpoint only the newest file of the offset log is read. Unreadable parts are
+listed in the facts, and are no risk in themselves.
 """
 
 from __future__ import annotations

@@ -1,21 +1,13 @@
 """
-The production profile and the Spark configuration it stands for.
-
-``core/profile/settings.py`` turns it into Spark settings for one Spark version, and
-``core/profile/resolution.py`` lays the stream's own configuration over them.
-
-A setting that this Spark or this state store does not have is left out, and says so.
+The production profile and the Spark configuration of one Spark version for it.
 
 Some settings are *pinned*: Spark writes them into the checkpoint with the first batch and from then
-on takes them from there, silently, or refuses to start when they differ. For these a profile
-counts on a new checkpoint only.
+on takes them from there, silently, or refuses to start when they differ. Spark 4.1 refuses to read
+the commits of a checkpoint of another format. So a profile never changes a pinned setting under an
+existing checkpoint; to change it, write it into the stream's own conf.
 
-The stream's own conf wins, key by key. What it replaced stays visible.
-
-A checkpoint that is carried on keeps what it was begun with. Spark ignores most changes of a pinned
-setting silently, and some kill the query: Spark 4.1 refuses to read the commits of a
-checkpoint of another format. So a profile never changes a pinned setting under an existing
-checkpoint; to have it, write it into the stream's own conf.
+The stream's own conf wins, key by key, and the replaced value stays visible. A setting that this
+Spark or this state store does not have is left out with the reason.
 """
 
 from __future__ import annotations
@@ -69,22 +61,23 @@ def is_rocksdb(provider: str) -> bool:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
     """
-    Recommended configuration, to be taken by a stream and overridden key by key.
+    Recommended configuration for a stream, which overrides it key by key.
 
-    :param name: What it is called where its values are shown.
+    :param name: Its name beside its values.
     :param cores: Cores that all executors of the stream have together.
     :param partitions_per_core: Shuffle partitions, and so state stores per operator, for each core.
         They cannot be changed later, so give 2 to a stream whose cores may be doubled one day.
     :param state_store: Where state is kept.
-    :param checkpoint_format: State checkpoint format of new checkpoints, 1 or 2. By default 2 only where
-        drivers have recorded that every stateful query writes to a sink that takes a batch again, as
-        Kafka; else 1.
-    :param maintenance_interval: Time between two rounds that upload snapshots and delete old files.
+    :param checkpoint_format: State checkpoint format of new checkpoints, 1 or 2. By default 2 only
+        where drivers have recorded that every stateful query writes to a sink that accepts a batch
+        again, as Kafka; else 1.
+    :param maintenance_interval: Interval between two rounds that upload snapshots and delete old
+        files.
     :param batches_to_retain: Batches whose files a checkpoint keeps.
     :param progress_updates: Progress reports that the driver keeps in memory for each query.
-    :param stop_timeout: How long Spark waits for a query that was asked to stop, before it says so.
+    :param stop_timeout: How long Spark waits for a query to stop, before it reports a timeout.
     :param fair_scheduling: Let the queries of one application share its cores fairly.
-    :raises SpecError: a knob is out of its range.
+    :raises SpecError: a value is out of its range.
     """
 
     name: str
@@ -161,9 +154,9 @@ class Setting:
     One setting of a profile.
 
     :param value: As Spark reads it; ``None`` when it is left out.
-    :param why: What it is for, and on what document or measurement that rests; when it is left
-        out, why.
-    :param pinned: An existing checkpoint keeps the value it was begun with.
+    :param why: Its purpose, with the document or measurement behind it; or the reason to leave it
+        out.
+    :param pinned: An existing checkpoint keeps the value from its first batch.
     """
 
     key: str
@@ -184,9 +177,9 @@ def settings(
     Return the settings of a profile.
 
     :param provider: Class of the state store that will be used; the stream may override it.
-    :param sinks: What the stream's drivers have recorded of its queries; empty when nothing is known.
-    :param held_format: State checkpoint format that counts whatever the profile chooses: that of the
-        checkpoint that continues, or the stream's own; ``None`` where the profile's counts.
+    :param sinks: The recorded sinks of the stream's queries; empty if not known.
+    :param held_format: A fixed state checkpoint format: the continued checkpoint's, or the stream's
+        own; ``None`` for the profile's choice.
     """
     yield from _seen(profile)
     yield from _shared(profile)
@@ -257,8 +250,8 @@ def _kept(profile: Profile) -> Iterator[Setting]:
     yield Setting(
         key="spark.sql.streaming.stopTimeout",
         value=_seconds(profile.stop_timeout),
-        why="By default Spark waits for ever, and silently, for a query that was asked to stop. "
-        "Past this time it tells the log; the driver's own end is bounded by stop_grace.",
+        why="By default Spark waits for ever, and silently, for a query to stop. After this "
+        "time it logs a warning; stop_grace bounds the driver's own end.",
     )
 
 
@@ -347,8 +340,8 @@ _FORMAT_1: Final = (
 _FORMAT_2: Final = (
     "Every state file has an id that the commit names, so that a file left over from an abandoned "
     "timeline is never loaded; with version 1 a rewound checkpoint gave wrong totals without an error. "
-    "There is no way back to 3.5, which cannot read it, and Spark 4.1 does not start on a checkpoint "
-    "of the other version."
+    "A way back to 3.5 does not exist, because it cannot read the format, and Spark 4.1 does not start "
+    "on a checkpoint of the other version."
 )
 
 
@@ -357,7 +350,7 @@ def checkpoint_format(chosen: int | None, sinks: Sequence[SinkFacts]) -> Setting
     Return the state checkpoint format of a new checkpoint, with the reason.
 
     :param chosen: The author's choice; ``None`` to decide by the sinks.
-    :param sinks: What is recorded of the stream's queries; empty when nothing is known.
+    :param sinks: The recorded sinks of the stream's queries; empty if not known.
     """
     stateful = [facts for facts in sinks if facts.is_stateful]
     skipping = [facts for facts in stateful if not facts.habit.executes_again]
@@ -382,12 +375,14 @@ def _left_to_spark(spark: SparkVersion) -> Iterator[Setting]:
     is_adaptive = spark >= ADAPTIVE_STATELESS
     yield _left_out(
         ADAPTIVE,
-        "Spark plans no stateful query adaptively, because the number of its shuffle partitions is that of "
-        "its state. A stateless query has it by default (spark.sql.adaptive.streaming.stateless.enabled); it "
-        "splits skewed partitions and merges small ones."
+        "Spark plans no stateful query adaptively, because its state fixes the number of "
+        "shuffle partitions. A stateless query has it by default "
+        "(spark.sql.adaptive.streaming.stateless.enabled); it splits skewed partitions and "
+        "merges small ones."
         if is_adaptive
-        else "Spark switches adaptive execution off in the session of every streaming query and of its "
-        "foreachBatch, whatever is set here, because the number of shuffle partitions is that of the state.",
+        else "Spark switches adaptive execution off in the session of every streaming query "
+        "and of its foreachBatch, even if it is set here, because the state fixes the "
+        "number of shuffle partitions.",
     )
     yield _left_out(
         COALESCE,
@@ -431,8 +426,8 @@ class ConfValue:
 
     :param value: As Spark reads it, possibly a secret; ``None`` when it is left out.
     :param why: The profile's reason for its value, or for leaving it out.
-    :param pinned: An existing checkpoint keeps the value it was begun with.
-    :param replaces: The profile's value that another one took the place of.
+    :param pinned: An existing checkpoint keeps the value from its first batch.
+    :param replaces: The profile's replaced value.
     """
 
     key: str
@@ -459,11 +454,11 @@ def resolve(
     """
     Return every value of the configuration: the profile's in its own order, then the stream's.
 
-    :param spark_version: Of the runtime, e.g. ``4.3.0``; not looked at without a profile.
+    :param spark_version: Of the runtime, e.g. ``4.3.0``; ignored without a profile.
     :param user_conf: The stream's own ``conf``.
     :param carried_on: Conf of the deployment whose checkpoint continues; ``None`` for a new one.
-    :param sinks: What the stream's drivers have recorded of its queries; empty when nothing is known.
-    :raises SpecError: not a Spark version.
+    :param sinks: The recorded sinks of the stream's queries; empty if not known.
+    :raises SpecError: an invalid Spark version.
     """
     own = {key: conf_text(value) for key, value in user_conf.items()}
     taken = () if profile is None else tuple(_taken(profile, spark_version, own, carried_on, sinks))
@@ -485,7 +480,7 @@ def _taken(
     kept = {} if carried_on is None else carried_on
     default = StateStore.HDFS if carried_on is not None else profile.state_store
     provider = own.get(STATE_PROVIDER) or kept.get(STATE_PROVIDER) or default.provider
-    # An existing checkpoint keeps its format, whatever the stream's own conf says.
+    # An existing checkpoint keeps its format, even against the stream's own conf.
     held = own.get(CHECKPOINT_FORMAT) if carried_on is None else kept.get(CHECKPOINT_FORMAT, "1")
     version = parse_spark_version(spark_version)
     for setting in settings(profile, version, provider, sinks, held_format=held):
@@ -516,7 +511,7 @@ def effective(values: Iterable[ConfValue]) -> dict[str, str]:
 
 
 def summary(profile: Profile, values: Sequence[ConfValue]) -> str:
-    """Return one line for a log: how many values came from where, and what was not taken."""
+    """Return one line for a log: the number of values by origin, and the rejected values."""
     counted = Counter(value.source for value in values if value.value is not None)
     told = ", ".join(f"{counted[source]} {words}" for source, words in _IN_WORDS if counted[source])
     passed = [

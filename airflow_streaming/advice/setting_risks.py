@@ -108,7 +108,7 @@ def fair_scheduling(facts: Facts) -> Iterator[Advice]:
         yield risk(
             rule,
             RiskLevel.LOW,
-            "Scheduler pools are asked for, and without fair scheduling they have no effect.",
+            "The script sets scheduler pools, which have no effect without fair scheduling.",
             evidence=evidence,
             remedy=f"Set {SCHEDULER_MODE}=FAIR, or take the production profile.",
         )

@@ -1,14 +1,12 @@
 """
-Sizing: what recent figures say about cores, executors and the processing trigger.
+Sizing: advice on cores, executors and the processing trigger from recent figures.
 
-It is advice; nothing follows it automatically. A form may take what it says about the executors, which
-``advised_size`` gives or refuses with the reason. A figure that was not reported gives no
+It is advice, and no program follows it automatically, except for the number of executors: a form
+may take it through ``advised_size``, which refuses with the reason where the advice cannot become a
+number of executors. A user enters the number of state partitions into a rescale by hand, and edits
+a processing trigger in the script; the report has both. A figure that was not reported gives no
 advice, and a stream that idles is not called too large on one quiet hour: the busiest query and the
 slowest usual batch decide.
-
-Only this one is taken automatically. The number of state partitions is entered into a rescale by hand, and a
-processing trigger stands in the script; the report says both. Where the advice cannot become a number of executors it
-is refused with the reason, and nothing else is put in its place.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ MIN_BATCHES: Final = 5
 
 
 class SizedSetting(StrEnum):
-    """What is advised on."""
+    """The subject of an advice."""
 
     CORES = "cores"
     STATE_PARTITIONS = "state_partitions"
@@ -48,7 +46,7 @@ class SizeAdvice:
     :param present: The value now, where it is known.
     :param suggested: The value to try.
     :param reason: The figures behind it.
-    :param caution: What the change needs beyond a restart; empty when nothing.
+    :param caution: Needs of the change beyond a restart; empty without any.
     """
 
     setting: SizedSetting
@@ -62,7 +60,7 @@ class SizeAdvice:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
     """
-    What a stream runs with.
+    A stream's size.
 
     :param cores: Cores over all executors.
     :param state_partitions: Pinned number of state partitions, by query.
@@ -77,9 +75,9 @@ class Size:
 
 def advise(recent: Mapping[str, Sequence[BatchProgress]], size: Size) -> tuple[SizeAdvice, ...]:
     """
-    Return what the recent batches of each query say, gravest first; nothing when all is well.
+    Return the advice from each query's recent batches, gravest first; empty if all is well.
 
-    :param recent: Batches of each query that read something, oldest first.
+    :param recent: Batches of each query with input, oldest first.
     """
     told = telling(recent)
     return (*_cores(told, size), *_intervals(told, size), *_partitions(told, size))
@@ -116,7 +114,7 @@ def busy_share(batches: Sequence[BatchProgress], interval_s: float | None) -> fl
 def _cores(told: Mapping[str, Sequence[BatchProgress]], size: Size) -> Iterator[SizeAdvice]:
     shares = busy_shares(told, size)
     known = {query: share for query, share in shares.items() if share is not None}
-    # One that could not be measured may be the busy one.
+    # An unmeasured query may be the busy one.
     if not size.cores or not known or len(known) < len(told):
         return
     query, share = max(known.items(), key=lambda item: item[1])
@@ -187,7 +185,7 @@ _DYNAMIC: Final = "spark.dynamicAllocation.enabled"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizeSource:
     """
-    Where a size comes from that a stream is about to be given.
+    The origin of a stream's new size.
 
     :param size: Its name in the form, e.g. ``executors``.
     :param source: In words.
@@ -202,16 +200,16 @@ def advised_executors(
     recent: Mapping[str, Sequence[BatchProgress]], size: Size, conf: Mapping[str, str]
 ) -> SizeSource:
     """
-    Return the number of executors that the advice on cores comes to.
+    Return the number of executors that follows from the advice on cores.
 
     :param recent: As for ``advise``.
-    :param size: What the stream runs with.
-    :param conf: The configuration that it runs with.
+    :param size: The stream's present size.
+    :param conf: Its present configuration.
     :raises SpecError: no number of executors follows from its figures, with the reason.
     """
     advice = next((a for a in advise(recent, size) if a.setting is SizedSetting.CORES), None)
     if advice is None:
-        raise SpecError(f"There is no advice on the size to take: {_why_none(recent, size)}")
+        raise SpecError(f"No advice on the size: {_why_none(recent, size)}")
     figures = f"{advice.reason} {size.cores} cores now, {number_text(advice.suggested)} advised"
     executors, each = _fixed(conf)
     if executors * each != size.cores:
@@ -223,8 +221,8 @@ def advised_executors(
     wanted = math.ceil(advice.suggested / each)
     if wanted == executors:
         raise SpecError(
-            f"There is no advice on the size to take: at {each} cores each it comes to the "
-            f"{executors} executors that there are. {figures}."
+            f"No advice on the size: at {each} cores each, it gives the present {executors} "
+            f"executors. {figures}."
         )
     source = f"Advised from the last {len(recent[advice.query])} batches. {figures}, {each} each."
     return SizeSource(size="executors", value=str(wanted), source=source)

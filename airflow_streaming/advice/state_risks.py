@@ -43,7 +43,7 @@ _TAKE_AGAIN: Final = (
 
 
 def watermark(facts: Facts) -> Iterator[Advice]:
-    """Look for state that is never dropped, as there is no watermark."""
+    """Look for state that is never dropped, as it has no watermark."""
     rule = "watermark"
     yield from _without_figures(rule, facts)
     for query, latest in _stateful(facts):

@@ -36,10 +36,10 @@ def state_memory(heap: int) -> int:
 
 def stored_bytes(batch: BatchProgress) -> int:
     """
-    Return the bytes of a query's state by what a batch reports.
+    Return the bytes of a query's state from a batch's report.
 
-    RocksDB's memory is its cache and its buffers, and so says nothing of a state that is larger; its
-    files do, from the first snapshot on.
+    RocksDB's memory is its cache and buffers, not the size of a larger state. Its files give the
+    size, from the first snapshot on.
     """
     return max(batch.state_bytes or 0, int(batch.state_metrics.get(_SST, 0)))
 

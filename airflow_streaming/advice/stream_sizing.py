@@ -14,7 +14,7 @@ from airflow_streaming.model.records.autoscale import EXECUTORS
 from airflow_streaming.model.spark.conf import configured_cores
 
 BATCHES: Final = 200
-"""Batches that are looked at, over all queries of the newest driver."""
+"""Number of batches to read, over all queries of the newest driver."""
 _PARTITIONS: Final = "spark.sql.shuffle.partitions"
 
 
@@ -31,19 +31,19 @@ def stream_advice(home: StreamHome, *, cores: int | None = None) -> tuple[SizeAd
 
 def stream_executors(home: StreamHome) -> SizeSource:
     """
-    Return the number of executors that a stream is advised to have.
+    Return the advised number of executors of a stream.
 
-    :raises SpecError: there is no such advice, with the reason.
+    :raises SpecError: no advice exists, with the reason.
     :raises HomeUnavailable: the home cannot be read.
     """
     figures = _figures(home, None)
     if figures is None:
-        raise SpecError("There is no advice on the size to take: the stream has never run.")
+        raise SpecError("No advice on the size: the stream has never run.")
     return advised_executors(figures.recent, figures.size, figures.conf)
 
 
 class _Figures(NamedTuple):
-    """Batches of the newest driver that read something, what it runs with, and its conf."""
+    """Batches of the newest driver with input, and its size and conf."""
 
     recent: dict[str, list[BatchProgress]]
     size: Size

@@ -235,6 +235,11 @@ class _Reader:
     def _take(self, consumed: Any, required: bool, open_ones: set[int]) -> None:
         number, error = consumed.partition(), consumed.error()
         if error is not None:
+            if error.code() == self._library.KafkaError._AUTO_OFFSET_RESET:
+                raise Unreadable(
+                    f"Partition {number} of topic {self.side.topic!r} no longer has the record at offset "
+                    f"{self._partitions[number].next}: it has expired since the comparison began. Compare again."
+                )
             if error.code() != self._library.KafkaError._PARTITION_EOF:
                 raise self._library.KafkaException(error)
             # Markers of transactions and a compacted tail have offsets and no record.
@@ -314,7 +319,7 @@ def _library() -> Any:
         import confluent_kafka
     except ImportError as err:
         raise Unreadable(
-            "Topics are compared with the package confluent-kafka, which is not installed here. Install it "
-            "beside Airflow."
+            "A comparison of topics needs the package confluent-kafka, which is not installed here. Install it "
+            "beside Airflow: pip install 'airflow-streaming[kafka]'."
         ) from err
     return confluent_kafka

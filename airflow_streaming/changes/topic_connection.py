@@ -21,7 +21,7 @@ PREFIX: Final = "kafka."
 SERVERS: Final = f"{PREFIX}bootstrap.servers"
 _CONF: Final = "spark.kafka."
 _CARRIED: Final = ("bootstrap.servers", "client.dns.lookup", "sasl.", "security.", "ssl.")
-"""Beginnings of the options of a writer that say how to connect; all others are about writing."""
+"""Beginnings of the names of connection options; the other options of a writer are about writing."""
 _JAVA_ONLY: Final = frozenset(
     {
         *("sasl.jaas.config", "sasl.client.callback.handler.class", "sasl.login.class"),

@@ -1,4 +1,4 @@
-"""``airflow-streaming doctor``, ``check`` and ``conf``: risks, and recommended settings."""
+"""``airflow-streaming doctor``, ``check`` and ``conf``: risks and settings."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def add_doctor_arguments(parser: ArgumentParser) -> None:
 
 
 def show_advice(home: Home, stream: StreamHome, *, cores: int | None, as_json: bool) -> int:
-    """Examine a stream and print the result; a risk is a problem."""
+    """Examine a stream and print the findings; a risk is a problem."""
     found = examine(gather(home, stream, cores))
     answer(
         doctor_report(stream.name, found),
@@ -118,11 +118,11 @@ def _setting(text: str) -> tuple[str, str]:
 
 def show_conf(arguments: Namespace, stream: StreamHome | None) -> int:
     """
-    Print the recommended configuration.
+    Print the configuration that Spark would get.
 
     :param stream: The stream whose newest deployment's checkpoint is reused; ``None`` for a new
         one.
-    :raises SpecError: Not a Spark version, too old, or a value out of its range.
+    :raises SpecError: an invalid or too old Spark version, or a value out of its range.
     """
     profile = production(cores=arguments.cores, state_store=StateStore(arguments.state_store))
     spark = _known(arguments.spark)
@@ -150,7 +150,7 @@ def _known(spark: str) -> str:
     """
     Return the version whose profile is printed: the newest known one for a newer Spark.
 
-    :raises SpecError: Not a version, or too old.
+    :raises SpecError: an invalid version, or one that is too old.
     """
     # Not at the top: the doctor does without.
     from airflow_streaming.model.spark.releases import NEWEST, OLDEST
@@ -158,8 +158,8 @@ def _known(spark: str) -> str:
     minor = parse_spark_version(spark)[:2]
     if minor < OLDEST.version:
         raise SpecError(
-            f"There is no profile for Spark {spark}: it is older than {OLDEST.name}, the oldest "
-            f"supported version. Give a version from {OLDEST.name} to {NEWEST.name}."
+            f"Spark {spark} is older than {OLDEST.name}, the oldest version that this release "
+            f"runs, so it has no profile. Give a version from {OLDEST.name} to {NEWEST.name}."
         )
     return spark if minor <= NEWEST.version else NEWEST.name
 

@@ -1,4 +1,4 @@
-"""Shared parts of commands: exit codes, the acting user, and arguments with their types."""
+"""Shared by several commands: exit codes, the acting user, and arguments with their types."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ HOME_VARIABLE: Final = "AIRFLOW_STREAMING_HOME"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Person:
     """
-    The acting user and the reason.
+    The acting user, and the reason.
 
-    :param says_why: The reason was given with the command.
+    :param says_why: The command gave the reason.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Person:
 
 
 def person_of(arguments: argparse.Namespace) -> Person:
-    """Return the user in a command's arguments; a read-only command has no such arguments."""
+    """Return the acting user by a command's arguments; read-only commands have none of them."""
     given = getattr(arguments, "reason", None)
     return Person(
         name=getattr(arguments, "by", None) or _user(),
@@ -89,12 +89,12 @@ def add_commands(
 
 def place(text: str) -> str:
     """
-    Return a URI unchanged, and a path as an absolute one.
+    Return a full URI, and a path as an absolute one: users work in a folder.
 
-    A text that only resembles a URI, e.g. ``s3:/bucket``, is left for the opening code to refuse:
-    otherwise it would create a folder called ``s3:``. ``./s3:/bucket`` is that folder.
+    A text that only looks like a URI, e.g. ``s3:/bucket``, is left for the code that opens it to
+    refuse; otherwise a folder called ``s3:`` would be created. ``./s3:/bucket`` is that folder.
 
-    :raises argparse.ArgumentTypeError: A relative path, and the current folder was removed.
+    :raises argparse.ArgumentTypeError: a relative path, and the current folder was removed.
     """
     try:
         return place_of(text)
@@ -104,9 +104,9 @@ def place(text: str) -> str:
 
 def place_of(text: str) -> str:
     """
-    Return the absolute place of a text inside an argument.
+    Like ``place``, for a text from elsewhere than an argument.
 
-    :raises SpecError: A relative path, and the current folder was removed.
+    :raises SpecError: a relative path, and the current folder was removed.
     """
     uri = in_full(text)
     if "://" in uri or lacks_slashes(uri) or not uri.strip():
@@ -149,7 +149,7 @@ def number(
     """
     Return a type of arguments: a number between two bounds, both allowed.
 
-    :param unit: Its unit, for the message of a refusal.
+    :param unit: The unit, for the message of a refusal.
     """
     kind = f"{'a whole number' if is_whole else 'a number'}{f' of {unit}' if unit else ''}"
 
@@ -188,7 +188,7 @@ def moment(text: str) -> datetime:
 
 
 def add_home(parser: argparse.ArgumentParser, default: str | None = argparse.SUPPRESS) -> None:
-    """Add ``--home``; a command's own option keeps a value given before the command."""
+    """Add ``--home``; the option after the command does not override one before it."""
     parser.add_argument(
         "--home",
         default=default,
@@ -214,7 +214,7 @@ def add_person(parser: argparse.ArgumentParser, *, must_say_why: bool = False) -
     who.add_argument(
         "--by", type=said, metavar="NAME", help="who acts (default: the user of this process)"
     )
-    why = "reason; recorded in the stream's timeline"
+    why = "reason, for the stream's timeline"
     who.add_argument(
         "--reason",
         type=said,

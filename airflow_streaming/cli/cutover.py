@@ -105,10 +105,10 @@ def why_there_is_none(lane: StreamHome) -> str:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutoverPage:
     """
-    The records of one cutover, for output.
+    The records of one cutover for its page.
 
-    :param terms: ``None`` if they cannot be read.
-    :param live: Name of the live lane; empty if unknown.
+    :param terms: ``None`` when they cannot be read.
+    :param live: Name of the live lane; empty when it is unknown.
     :param problems: Problems of the records, a sentence each.
     :param failing: Failures of green lanes, a text each.
     """

@@ -75,7 +75,6 @@ def wrapped(text: str, width: int | None) -> str:
 
 
 def line(event: Event) -> str:
-    """Return an event as a line of the timeline."""
     epoch = f" (epoch {event.epoch})" if event.epoch else ""
     return f"{clock(event.at)}  {event.event.value:16}  {event.message}{epoch}  [{event.by}]"
 

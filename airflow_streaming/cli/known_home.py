@@ -1,9 +1,9 @@
 """
-Open the home and the lane that a command names, after a check that they exist.
+The home and the lane of a command, checked before any report about them.
 
 A misspelled or unmounted folder has no streams, and "no streams" must never look healthy to a
-program that watches the exit code. A home has the record of the store probe, which ``init`` writes;
-a home that lost this record is recognized by its streams.
+program that watches the exit code. A home has the record that its store was probed, which ``init``
+writes; a home that lost that record is recognized by its streams.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _ADVICE: Final = (
 
 def open_known(uri: str | None) -> Home:
     """
-    Open the home that the user named; writes nothing.
+    Open the user's home without writing to it.
 
-    :param uri: As given by ``--home`` or the environment; may be ``None`` or empty.
-    :raises SpecError: No home was named, or the place is not a home.
-    :raises HomeUnavailable: It cannot be reached.
+    :param uri: From ``--home`` or the environment; ``None`` or empty if not set.
+    :raises SpecError: it is not set, cannot be a home, or is not a home.
+    :raises HomeUnavailable: it cannot be reached.
     """
     if not uri:
         raise SpecError(f"Which home? Give --home, or set {HOME_VARIABLE}.")
@@ -88,12 +88,12 @@ def init(arguments: argparse.Namespace) -> int:
 
 def lane_named(home: Home, name: str, color: str | None = None) -> StreamHome:
     """
-    Return the records of a lane.
+    Return the records of the named lane.
 
-    :param name: Name of the stream, or of its green lane.
+    :param name: Of the stream, or of its green lane.
     :param color: Of the lane; ``None`` for the live one.
-    :raises SpecError: The name and the color contradict each other, or the name is invalid or names
-        a lane of a lane.
+    :raises SpecError: the name and the color contradict each other, or the name cannot be a folder,
+        or names a lane of a lane.
     """
     base = stream_of(name)
     if color is None:

@@ -37,17 +37,17 @@ if TYPE_CHECKING:
     from airflow_streaming.services.streams import Probe
 
 CUT_OFF: Final = 141
-"""Exit code after a closed pipe, as shells report it: 128 + SIGPIPE."""
+"""A shell's exit code of a program that a closed pipe ended: 128 + SIGPIPE."""
 INTERRUPTED: Final = 130
-"""Exit code after Ctrl-C: 128 + SIGINT."""
+"""A shell's exit code of a program that Ctrl-C ended: 128 + SIGINT."""
 
 
 def main(argv: Sequence[str] | None = None, *, probe: Probe | None = None) -> int:
     """
     Run one command and return its exit code.
 
-    :param argv: Arguments without the program's name; by default the process' arguments.
-    :param probe: How driver processes are seen; by default this host's processes.
+    :param argv: Arguments without the program's name; the process's by default.
+    :param probe: Reads driver processes; this host's by default.
     """
     if sys.stdout is None:  # closed by the caller; said before anything is done
         complain("The output cannot be written: it is closed. Nothing was done.")
@@ -90,13 +90,13 @@ def _main(argv: Sequence[str] | None, probe: Probe | None) -> int:
 
 
 def _print_what_cannot_be_encoded() -> None:
-    # A path may hold characters that the terminal's encoding cannot write.
+    # A path may hold characters that the terminal's encoding, or any, cannot encode.
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _be_interrupted_by(*endings: signal.Signals) -> None:
-    """Treat other ending signals like Ctrl-C, so that a command ends its child processes."""
+    """Let other signals than Ctrl-C end a command's own processes too."""
 
     def interrupt(number: int, _: object) -> None:
         raise KeyboardInterrupt(number)
@@ -114,7 +114,7 @@ def _drop_output() -> None:
 
 
 def _output_is_lost() -> bool:
-    # Unwritten output may be dropped from the buffers by now, so write once more.
+    # A failed write may have emptied the buffers by now, so this writes once more.
     try:
         print(flush=True)
     except OSError:
@@ -136,7 +136,7 @@ def _end_interrupted(ending: int = signal.SIGINT) -> int:
 
 
 def _refuse(arguments: argparse.Namespace, err: StreamingError, code: int) -> int:
-    # Notes list the records that a command wrote before it failed.
+    # Notes list the records that an action wrote before it failed.
     message = " ".join([str(err), *getattr(err, "__notes__", ())])
     complain(message)
     if getattr(arguments, "json", False):
@@ -154,7 +154,8 @@ def _needs_home(arguments: argparse.Namespace) -> bool:
     return arguments.command != "conf" or arguments.stream is not None
 
 
-# Each way imports only its own code: imports cost as much as a backup of ten thousand files.
+# Each branch loads only its own modules: a backup of ten thousand files takes little longer than
+# that.
 def _run(arguments: argparse.Namespace, probe: Probe | None) -> int:
     from airflow_streaming.cli import streams
 

@@ -1,5 +1,5 @@
 """
-Output of commands: reports and JSON to stdout, errors, notices and progress to stderr.
+The output of a command: reports and JSON to stdout; errors, notices and progress to stderr.
 
 A terminal gets ``rich``; a pipe, a file, ``NO_COLOR`` and ``TERM=dumb`` get the plain form, which
 is stable and never wrapped.
@@ -72,7 +72,7 @@ def answer(report: Report, value: Any, *, as_json: bool, sort_keys: bool = False
 
 
 def show_lines(lines: Iterable[str]) -> None:
-    """Print sentences without secrets and terminal control characters."""
+    """Print sentences, with secrets masked and without terminal control sequences."""
     print("\n".join(map(masked, lines)))
 
 
@@ -83,11 +83,11 @@ def complain(message: str) -> None:
 
 
 notice = complain
-"""Print a waiting message; on stderr, because no program reads it."""
+"""Prints the reason for a wait; on stderr, because no program reads it."""
 
 
 def write_page(path: Path | None, markdown: Callable[[], str]) -> bool:
-    """Write a page if requested; return whether that succeeded, and print an error otherwise."""
+    """Write a page on request; report a failure and return False."""
     if path is None:
         return True
     try:

@@ -1,8 +1,8 @@
 """
-The commands of ``airflow-streaming``: one row each, in the groups of its help.
+The commands of ``airflow-streaming``: one row each, grouped as its help prints them.
 
-A command builds its arguments when it is chosen, so a run imports only its own command: that is
-half the time of a short command.
+A command's arguments are defined when it is chosen. So a run loads only its own command, which
+saves half the time of a short command.
 """
 
 from __future__ import annotations
@@ -97,8 +97,8 @@ class Command:
     """
     One command.
 
-    :param summary: Its effect, in the imperative, without a period.
-    :param more: Further sentences, such as its exit codes.
+    :param summary: Its action in the imperative, without a period.
+    :param more: Sentences about it, such as its exit codes.
     :param examples: Lines to copy, without the program's name.
     """
 
@@ -185,6 +185,13 @@ COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
                 "It says why for each value, and needs neither Spark nor a home, unless a stream is named.",
                 ("conf --spark 4.3 --cores 16", "conf --spark 4.3 --cores 16 orders"),
             ),
+            Command(
+                "monitoring",
+                "Write the Grafana dashboards and Prometheus rules",
+                _of("monitoring", "add_arguments"),
+                "It needs neither Spark nor a home. Without --write it lists the files.",
+                ("monitoring --write /etc/monitoring",),
+            ),
         ),
     ),
     (
@@ -201,7 +208,7 @@ COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
             ),
             Command(
                 "start",
-                "Start a stream that is stopped or gave up",
+                "Start a stream that is stopped or whose circuit is open",
                 _of("streams", "add_start_arguments"),
                 "It records the desired state and closes an open circuit, with a whole restart budget: fix "
                 "the cause first. The stream's keep-alive task starts the driver.",
@@ -233,9 +240,9 @@ COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
                 "prune",
                 "Remove what of a stream is old and not needed",
                 _of("prune", "add_arguments"),
-                "Epochs, history, timeline and checkpoints of retired deployments that are older "
-                "than --keep-days. Outputs stay unless --outputs is given. Exit codes: 0 done, 1 "
-                "some items were left, 2 wrong use.",
+                "Removes epochs, history, timeline and checkpoints of retired deployments "
+                "that are older than --keep-days. Outputs stay unless --outputs is given. "
+                "Exit codes: 0 done, 1 a removal failed, 2 wrong use.",
                 ("prune orders --dry-run", "prune orders --keep-days 30 --outputs"),
             ),
             Command(
@@ -253,7 +260,7 @@ COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
                 "reuse",
                 "Let a new stream have the name of a removed one",
                 _of("remove", "add_reuse_arguments"),
-                "Epochs and deployments continue the numbers of the removed stream.",
+                "Numbers of epochs and deployments continue after the removed stream's.",
                 ('reuse orders --reason "orders comes back"',),
             ),
             Command(
@@ -400,8 +407,8 @@ def _parsed(parser: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.Na
     given = list(argv)
     if "--" not in given or _command_of(given) not in OF_SCRIPTS:
         return parser.parse_args(given)
-    # If an option follows the script, argparse counts only the script as positional, and rejects
-    # the arguments after "--".
+    # If an option follows the script, argparse takes only the script as positional and rejects the
+    # arguments after "--".
     cut = given.index("--")
     arguments = parser.parse_args(given[:cut])
     arguments.arguments = [*arguments.arguments, *given[cut + 1 :]]

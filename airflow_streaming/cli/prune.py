@@ -79,15 +79,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(home: Home, stream: StreamHome, arguments: argparse.Namespace, person: Person) -> int:
     """
-    Remove old things, or list them; ``PROBLEM`` if some were left.
+    Remove old records, or list them; ``PROBLEM`` when a removal failed.
 
-    :raises SpecError: The given folder of driver logs does not exist.
+    :raises SpecError: the folder of driver logs does not exist.
     """
     named = arguments.driver_folder
     if named is not None and not named.is_dir():
         raise SpecError(
-            f"There is no folder {str(named)!r} with driver logs on this host, and no file was "
-            "removed. Give [streaming] driver_folder, or leave --driver-folder out."
+            f"Folder {str(named)!r} with driver logs does not exist on this host. Give the "
+            "folder of [streaming] driver_folder, or omit --driver-folder. Nothing was "
+            "removed."
         )
     policy = PrunePolicy(
         keep=timedelta(days=arguments.keep_days),

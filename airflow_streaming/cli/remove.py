@@ -53,10 +53,10 @@ def add_reuse_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(home: Home, arguments: argparse.Namespace, person: Person, launcher: Launcher) -> int:
     """
-    Remove a stream, or list the paths of a removal.
+    Remove a stream, or list the paths that a removal would delete.
 
-    :raises SpecError: The reason is missing.
-    :raises RemovalRefused: The stream cannot be removed now.
+    :raises SpecError: the reason is missing.
+    :raises RemovalRefused: the stream cannot be removed now.
     """
     if not (person.says_why or arguments.dry_run):
         raise SpecError("A removal needs a reason: --reason TEXT. Nothing was removed.")

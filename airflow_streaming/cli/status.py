@@ -61,19 +61,18 @@ def add_list_arguments(parser: argparse.ArgumentParser) -> None:
 def list_streams(home: Home, probe: Probe, arguments: argparse.Namespace) -> int:
     """Print the streams of a page; an unreadable stream is a problem."""
     folders, as_json = Listing(home.store.names("")), arguments.json
-    names = [name for name in home.streams(folders.names) if name > arguments.after]
+    looks = {name: OneLook(home.store, folders) for name in folders.names if name > arguments.after}
+    names = home.streams([*looks], looks)
     page = names[: arguments.limit]
 
     def look(name: str) -> StreamRow | str:
-        stream = StreamHome(OneLook(home.store, folders), name)
+        stream = StreamHome(looks.pop(name), name)
         try:
-            return StreamRow.of(
-                view_stream(stream, probe, patience=0, events=0, with_history=False)
-            )
+            return StreamRow.of(view_stream(stream, probe, patience=0, events=0))
         except (RecordError, SpecError, AccessDenied) as err:
             return str(err)
 
-    found = dict(zip(page, look_at_each(home.store, look, page), strict=True))
+    found = dict(zip(page, look_at_each(home.store, look, page, may_fork=True), strict=True))
     rows = [one for one in found.values() if isinstance(one, StreamRow)]
     unread = {name: why for name, why in found.items() if isinstance(why, str)}
     following = page[-1] if len(page) < len(names) else None
@@ -100,14 +99,12 @@ def view_stream(
     *,
     patience: float,
     events: int = 5,
-    with_history: bool = True,
 ) -> StreamView:
     """
     Look at a stream.
 
     :param patience: Seconds to watch for a sign of life from a driver that seems silent.
     :param events: Number of events to read; 0 reads none.
-    :param with_history: Count the restarts and failures of earlier epochs, too.
     """
     streams = Home(home.store)
 
@@ -115,9 +112,7 @@ def view_stream(
         return observe(home, epoch, probe, patience=patience, rules=rules)
 
     is_live = live_lane(streams, home.name) == home.name
-    status = read_status(
-        home, watch, now=lambda: datetime.now(UTC), is_live=is_live, with_history=with_history
-    )
+    status = read_status(home, watch, now=lambda: datetime.now(UTC), is_live=is_live)
     return StreamView(
         status=status,
         events=tuple(home.events(events)) if events else (),
@@ -233,7 +228,6 @@ def show_live(home: Home, arguments: argparse.Namespace) -> int:
 
 
 def lies_in_output(found: LiveOutput, place: str) -> bool:
-    """Tell whether a place is a folder in the output of the live lane."""
     return "/" in place and " " not in place and lies_in(place, found.output)
 
 

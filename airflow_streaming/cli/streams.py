@@ -48,7 +48,7 @@ def add_start_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--again",
         action="store_true",
-        help="launch the same copy again although the stream gave up on it (default: refuse)",
+        help="launch the same copy again, although it was abandoned (default: refuse)",
     )
     add_person(parser)
 
@@ -117,7 +117,7 @@ def stop(
     if consequence := what_a_stop_does(stream):
         lines.append(consequence)
     if done.epoch is None:
-        show_lines([*lines, "It has never run; there is no driver to stop."])
+        show_lines([*lines, "It has never run and has no driver to stop."])
         return OK
     if done.is_asked_now:
         lines.append(f"The driver of epoch {done.epoch} will stop at its next batch boundary.")
@@ -200,9 +200,9 @@ def run(arguments: argparse.Namespace, probe: Probe | None) -> int:
     """
     Run one command and return its exit code.
 
-    :param probe: How drivers are seen; by default by their launchers.
-    :raises SpecError: Wrong use.
-    :raises StreamingError: The stream does not exist, or could not be read or changed.
+    :param probe: Reads driver processes; by default through their launchers.
+    :raises SpecError: wrong use.
+    :raises StreamingError: the stream does not exist, or a read or a change of it failed.
     """
     return _run(open_known(arguments.home), arguments, probe or listed_launcher().probe)
 
@@ -304,7 +304,7 @@ def _prune(stream: StreamHome, arguments: argparse.Namespace) -> int:
     return prune.run(Home(stream.store), stream, arguments, person_of(arguments))
 
 
-# They name no stream, or one that may not exist.
+# These commands name no stream, or a stream that need not exist.
 _OF_HOME: Final[dict[str, Callable[[Home, argparse.Namespace, Probe], int]]] = {
     "list": lambda home, a, probe: list_streams(home, probe, a),
     "top": _show_top,

@@ -36,7 +36,7 @@ BARS: Final = "▁▂▃▄▅▆▇█"
 WIDTH: Final = 48
 """Characters of a sparkline, each a bucket of the range."""
 WIDEST: Final = 10_000
-"""Columns without a terminal: lines for a program are not wrapped."""
+"""Columns without a terminal: lines for programs are not wrapped."""
 FIGURES: Final = (
     ("input_rate", "input rows/s"),
     ("processing_rate", "processed rows/s"),
@@ -139,7 +139,7 @@ _COLUMNS: Final = (
     ("out/s", "right"),
     ("backlog", "right"),
     ("batch", "right"),
-    ("restarts", "right"),
+    ("restarts 24 h", "right"),
     ("spark", "left"),
     ("reason", "left"),
 )
@@ -156,7 +156,7 @@ def _rows(home: Home, probe: Probe) -> list[tuple[Level, list[str]]]:
         return found.standing.level, _cells(name, found)
 
     names = [name for name in home.streams(folders.names) if color_of(name) == "blue"]
-    return look_at_each(home.store, look, names)
+    return look_at_each(home.store, look, names, may_fork=True)
 
 
 def _status(home: Home, name: str, probe: Probe) -> StreamStatus:
@@ -173,7 +173,7 @@ def _cells(name: str, found: StreamStatus) -> list[str]:
         _number(figures.processing_rate),
         backlog_text(figures.backlog),
         "" if figures.batch_ms is None else duration_text(figures.batch_ms / 1000),
-        str(found.restarts),
+        "" if found.restarts_24h is None else str(found.restarts_24h),
         status.spark_version if status else "",
         found.standing.reason,
     ]

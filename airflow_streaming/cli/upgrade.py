@@ -1,10 +1,10 @@
 """
-Commands of an on-call engineer for an upgrade in progress.
+Actions of an on-call engineer on an upgrade in progress.
 
-A command is a record in the home; steps that need only the home are done at once. The upgrade's
-task does the rest; if its run has failed, clear the failed task and it continues. If no run is
-left, ``--here`` does the rest from this host, except for starting a driver, which the keep-alive
-task does.
+Each command is a record in the home. Consequences that need only the home follow at once. The
+upgrade's task does the rest; when its run has failed, clear the failed task and it continues. If
+the run is gone, ``--here`` does the rest from this host, except for starting a driver, which the
+task that keeps the stream alive does.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LOOK_S: Final = 1.0
 _SAID: Final = {
     UpgradeCommand.KEEP: "{deployment} stays: this is the point of no return.",
     UpgradeCommand.ROLL_BACK: "{deployment} is taken back, and the deployment before it returns.",
-    UpgradeCommand.ABORT: "The upgrade is aborted; the stream is unchanged.",
+    UpgradeCommand.ABORT: "The upgrade is abandoned; the stream stays as it was.",
     UpgradeCommand.LEAVE: "Nothing is put back, and the desired state is stopped. Repair checkpoint and sinks before "
     "you start the stream.",
 }
@@ -146,7 +146,7 @@ def _command(
 
 
 def _finish(stream: StreamHome, change: Change, person: Person) -> str:
-    """Do the steps that need only the home; return the remaining steps, empty if done."""
+    """Do the work that needs only the home; return the remaining work, empty when done."""
     from airflow_streaming.changes.restore.switch import now_in_utc
     from airflow_streaming.changes.upgrade.finish import finish
     from airflow_streaming.cli.asked_clusters import listed_launcher

@@ -64,7 +64,7 @@ class Reached:
 
 def batches_reached(checkpoint: Store) -> Reached:
     """Return how far a checkpoint has come."""
-    # In this order: a batch committed in between must not look like one that was never planned.
+    # Read in this order: a batch committed in between must not look unplanned.
     committed = _newest(checkpoint, "commits")
     return Reached(planned=_newest(checkpoint, "offsets"), committed=committed)
 
@@ -116,13 +116,13 @@ class Claims:
         self, query: str, checkpoint: Store, location: str, *, must_know: bool = False
     ) -> QueryClaim | None:
         """
-        Check that a query may start on a checkpoint, and return the claim on it, if there is one.
+        Check that a query may start on a checkpoint, and return its claim, if any.
 
         :param location: The checkpoint's qualified location.
-        :param must_know: What the claim says of batch ids matters to the query. What it says of a
-            batch that is in the sink already matters to every query that has planned one.
-        :raises DriverRefusal: the checkpoint is another query's, or its content is gone.
-        :raises HomeUnavailable: neither the checkpoint nor the claim could tell.
+        :param must_know: The query needs the batch ids of the claim. A batch that is in the sink
+            already matters to every query with a planned batch.
+        :raises DriverRefusal: the checkpoint belongs to another query, or its content is gone.
+        :raises HomeUnavailable: neither the checkpoint nor the claim can be read.
         """
         found_id = query_id_in(checkpoint)
         try:
@@ -195,18 +195,18 @@ class Claims:
     def _write(self, query: str, claim: QueryClaim) -> None:
         path = self._layout.place(QueryClaim, deployment=self._deployment, query=query)
         try:
-            self._store.create(path, claim.to_bytes())
+            self._store.create(path, self._layout.bytes_of(claim))
         except AlreadyExists:
             # The script uses this query's name on several checkpoints of its own choice.
-            self._store.replace(path, claim.to_bytes())
+            self._store.replace(path, self._layout.bytes_of(claim))
 
 
 def judge_claim(claim: QueryClaim, found_id: str | None, path: str) -> None:
     """
-    Judge what a checkpoint holds against the claim on it.
+    Compare a checkpoint's query id with the claim on it.
 
     :param path: The claim's file, for the message.
-    :raises CheckpointMismatch: another query's checkpoint, or none.
+    :raises CheckpointMismatch: the checkpoint belongs to another query, or has no query id.
     """
     if found_id is None:
         raise CheckpointMismatch(
@@ -216,7 +216,7 @@ def judge_claim(claim: QueryClaim, found_id: str | None, path: str) -> None:
         )
     if found_id != claim.query_id:
         raise CheckpointMismatch(
-            f"Checkpoint {claim.checkpoint} belongs to query id {found_id}; this stream's query "
-            f"{claim.query!r} is {claim.query_id}. Restore the right checkpoint; or, to continue with "
-            f"the one that is there, delete {path} and start the stream again."
+            f"Checkpoint {claim.checkpoint} belongs to query id {found_id}; this stream's "
+            f"query {claim.query!r} is {claim.query_id}. Restore the right checkpoint. To "
+            f"continue with the present one, delete {path} and start the stream again."
         )

@@ -16,9 +16,9 @@ logger = logging.getLogger("airflow_streaming.driver")
 
 def log_to_stderr() -> None:
     """
-    Send the driver's own lines to the driver log, whatever the script does to logging.
+    Send the driver's own lines to the driver log, independent of the script's logging setup.
 
-    From then on no text of this process shows a secret of its environment.
+    From then on secrets of the environment are masked in all text of this process.
     """
     hide(secret_values(os.environ))
     handler = logging.StreamHandler(sys.stderr)
@@ -46,7 +46,7 @@ class ErrorBoundary:
         """Run a piece of our own work; an error in it is logged and goes no further."""
         try:
             yield
-        except Exception as err:  # noqa: BLE001  # whatever it is, the queries continue
+        except Exception as err:  # noqa: BLE001  # the queries continue after any error
             kind = type(err).__name__
             if self._present.get(work) != kind:
                 self._present[work] = kind

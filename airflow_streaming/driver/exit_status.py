@@ -1,10 +1,10 @@
 """
 How the run ended, as shutdown state, exit record and exit code.
 
-A stop and a failure bring the queries down the same way. What differs is the time they are given
-and what is written about it afterwards.
+A stop and a failure end the queries in the same way. Only the time limit and the exit record
+differ.
 
-Pure: what the script did, what the queries did and who asked for what are values.
+Pure: the events of the script, the queries and the stop requests are values.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from airflow_streaming.driver.errors import logger
 from airflow_streaming.driver.monitoring.spark_query import QueryError
 from airflow_streaming.exceptions import AlreadyExists, CheckpointMismatch, StreamingError
 from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.epoch import Epoch, Exit, Outcome
 from airflow_streaming.model.spark.failure_signs import Diagnosis, FailureKind
 from airflow_streaming.model.spark.failures import MAX_TEXT, diagnose, presentable, signature
@@ -72,7 +73,7 @@ class ShutdownState:
             return True
 
     def refuse(self, error: StreamingError) -> None:
-        """Begin the end because the script asked for what is not allowed, even if it carries on."""
+        """Begin the end because the script broke a rule, even if it catches the error."""
         with self._lock:
             if self.refusal is None and self.stop is None:
                 self.refusal = error
@@ -87,18 +88,18 @@ class ExitRecordWriter:
     """
     Writes the exit record of one epoch.
 
-    :param path: The record's path in the home.
+    :param layout: Its stream's.
     """
 
-    def __init__(self, store: Store, path: str) -> None:
-        self._store, self._path = store, path
+    def __init__(self, store: Store, layout: Layout, epoch: int) -> None:
+        self._store, self._layout, self._epoch = store, layout, epoch
         self._lock = threading.Lock()
         self.said: Exit | None = None
 
-    def move(self, path: str) -> None:
+    def move(self, layout: Layout, epoch: int) -> None:
         """Write the record there from now on: the driver has become another epoch's."""
         with self._lock:
-            self._path = path
+            self._layout, self._epoch = layout, epoch
 
     def say(self, exit: Exit) -> None:
         """Write the record unless another thread has written it already."""
@@ -110,9 +111,10 @@ class ExitRecordWriter:
             self._write(exit)
 
     def _write(self, exit: Exit) -> None:
+        path = self._layout.place(Exit, epoch=self._epoch)
         for left in reversed(range(_TRIES)):
             try:
-                self._store.create(self._path, exit.to_bytes())
+                self._store.create(path, self._layout.bytes_of(exit))
             except AlreadyExists:
                 return
             except StreamingError as err:
@@ -142,7 +144,7 @@ class ScriptState(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptEnd:
     """
-    What the script did.
+    How the script ended.
 
     :param error: Why it failed.
     :param retryable: False for a script that cannot even be compiled.
@@ -271,7 +273,6 @@ def refused(epoch: int, at: datetime, error: StreamingError) -> Exit:
 
 
 def code_of(exit: Exit) -> int:
-    """Return the exit code of the process."""
     if exit.outcome is not Outcome.FAILED:
         return COMPLETED_CODE
     return REFUSED_CODE if exit.exception_class == _REFUSED else FAILED_CODE
@@ -310,7 +311,7 @@ def _script_failed(end: RunEnd) -> Exit:
         return _failed(end, "The script failed.", kind=FailureKind.USER_CODE)
     found = _diagnosis(error)
     if found.kind is FailureKind.UNKNOWN:
-        # What a script raises and no sign recognizes is its own failure.
+        # An exception of the script that matches no known sign is the script's own failure.
         found = replace(found, kind=FailureKind.USER_CODE)
     exit = _diagnosed(end, error, f"The script failed: {error.message}", found, query=None)
     return replace(exit, retryable=end.script.retryable)
@@ -348,6 +349,7 @@ def _diagnosed(
             text=error.core or error.message,
         ),
         offsets=error.offsets,
+        rows=error.rows,
         remedy=found.remedy,
     )
 

@@ -15,6 +15,7 @@ import contextlib
 import ctypes
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -32,9 +33,10 @@ def ensure_gateway() -> Any:
 
 def die_with_jvm() -> bool:
     """
-    Have the kernel kill this process when its JVM ends, and tell whether it will.
+    Have the kernel kill this process when its JVM ends, and tell whether that worked.
 
-    For clusters that watch the JVM only: what they report as ended must not write any more.
+    For clusters that watch the JVM only: an application that the cluster reports as ended must not
+    write any more.
     """
     jvm = os.getppid()
     try:
@@ -42,7 +44,7 @@ def die_with_jvm() -> bool:
     except (OSError, AttributeError):  # no Linux
         return False
     if os.getppid() != jvm:
-        os.kill(os.getpid(), signal.SIGKILL)  # it ended before the kernel was asked
+        os.kill(os.getpid(), signal.SIGKILL)  # the parent ended before prctl took effect
     return asked
 
 
@@ -57,9 +59,9 @@ def is_under_jvm() -> bool:
 
 def set_properties(conf: Mapping[str, str]) -> None:
     """
-    Set Spark configuration as system properties of the JVM, from which every SparkConf takes it.
+    Set Spark configuration as system properties of the JVM, the defaults of every SparkConf.
 
-    It comes too late for what the JVM itself was started with, such as its memory.
+    Settings of the JVM's start, such as its memory, have no effect here.
     """
     system = ensure_gateway().jvm.java.lang.System
     for key, value in conf.items():
@@ -67,7 +69,6 @@ def set_properties(conf: Mapping[str, str]) -> None:
 
 
 def connected_gateway() -> Any | None:
-    """Return the gateway if the script has connected to the JVM already."""
     context = _context_class()
     return None if context is None else context._gateway
 
@@ -85,6 +86,41 @@ def _context_class() -> Any | None:
     return getattr(pyspark, "SparkContext", None)
 
 
+FROZEN_SECONDS: Final = 120.0
+"""A frozen JVM is killed after this time at the latest; folders of a short job are removed in seconds."""
+_WATCHDOG: Final = """\
+import select, signal, sys
+process, seconds = int(sys.argv[1]), float(sys.argv[2])
+waiting = select.poll()
+waiting.register(process, select.POLLIN)
+if not waiting.poll(1000 * seconds):
+    signal.pidfd_send_signal(process, signal.SIGKILL)
+"""
+"""Ends with the process that it watches, or kills it. It names that process by a descriptor: a number could be another's by then."""
+
+
+def _killer(pid: int, seconds: float) -> subprocess.Popen[bytes] | None:
+    """Start a process of its own session that kills a process after some time; ``None`` outside of Linux."""
+    try:
+        watched = os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return None
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-ISc", _WATCHDOG, str(watched), str(seconds)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            pass_fds=[watched],
+            start_new_session=True,
+        )
+    except OSError:
+        return None
+    finally:
+        os.close(watched)
+
+
 class JvmProcess:
     """The JVM's process: by default the parent, because spark-submit starts Python itself."""
 
@@ -92,6 +128,7 @@ class JvmProcess:
         self._parent = os.getppid()
         self._pid = self._parent if is_under_jvm() else 0
         self._confirmed = False
+        self._watchdog: subprocess.Popen[bytes] | None = None
 
     def confirm(self, gateway: Any) -> None:
         """Ask the JVM for its own pid, once: a wrapper script may stand between it and Python."""
@@ -127,9 +164,15 @@ class JvmProcess:
             time.sleep(0.05)
         return self.is_gone()
 
-    def freeze(self) -> None:
-        """Stop the JVM from running on, if it is known and there."""
+    def freeze(self, *, seconds: float = FROZEN_SECONDS) -> None:
+        """
+        Stop the JVM from running on, if it is known and there.
+
+        :param seconds: A watchdog kills the JVM after this time, where this process has been killed and
+            cannot.
+        """
         if self._pid and not self.is_gone():
+            self._watchdog = _killer(self._pid, seconds)
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._pid, signal.SIGSTOP)
 
@@ -150,7 +193,7 @@ def stop_spark() -> None:
 
 class JvmView:
     """
-    What the heartbeat asks of the JVM.
+    The heartbeat's view of the JVM.
 
     :param process: Learns the JVM's pid at the first contact.
     """
@@ -193,11 +236,11 @@ def shown_ui(
     own: str | None, application: str, setting: Callable[[str, str], str | None]
 ) -> str | None:
     """
-    Return where browsers find an application's UI; ``None`` where it has none.
+    Return the URL of an application's UI for browsers; ``None`` where it has no UI.
 
     :param own: Its own address, on the driver's host.
-    :param setting: Returns a setting of Spark, or the default that it is given. Masters, workers and
-        applications share those of a reverse proxy.
+    :param setting: Returns a Spark setting, or the default passed to it. Masters, workers and
+        applications share the settings of a reverse proxy.
     """
     proxy = setting("spark.ui.reverseProxyUrl", "") or ""
     is_proxied = (setting("spark.ui.reverseProxy", "") or "").lower() == "true"
@@ -252,7 +295,7 @@ class CpuMeter:
         for pid in self._pids:
             found = _stat(self._proc, pid)
             if found is not None and pid != own:
-                # With its start time, because a number is given to another process later.
+                # With its start time, because pids are reused.
                 yield (pid, int(found[19])), (int(found[11]) + int(found[12])) / ticks
 
     def _family(self, own: int) -> tuple[int, ...]:

@@ -1,8 +1,8 @@
 """
-What a driver runs: its command line, then the records the command line points to.
+The driver's work: its command line, then the records to which the command line points.
 
-Nothing is started before all of it was checked: the token is the epoch's, the script is the one
-that was deployed, and no newer epoch exists.
+Checked before any start: the token belongs to the epoch, the script is the deployed script, and no
+newer epoch exists.
 """
 
 from __future__ import annotations
@@ -117,10 +117,11 @@ def take_private_conf(environment: MutableMapping[str, str]) -> dict[str, str]:
 
 
 def _taken(path: Path) -> str:
-    """Return the text of a private file of ours, and delete it; empty when it is none."""
+    """Return and delete a private file's text; empty if another user owns the file."""
     with contextlib.suppress(OSError):
         found = path.lstat()
-        # In cluster mode the path means nothing on this host; whatever lies there is not ours.
+        # In cluster mode the path means nothing on this host; a file there may belong to another
+        # user.
         if stat.S_ISREG(found.st_mode) and found.st_uid == os.getuid():
             text = path.read_text(encoding="utf-8", errors="replace")
             path.unlink()
@@ -148,14 +149,14 @@ def read_epoch(store: Store, layout: Layout, order: DriverArgs) -> Epoch:
     """
     Read the epoch and check that this process is its driver.
 
-    :raises DriverRefusal: there is no such epoch, it is not ours, or it has ended.
+    :raises DriverRefusal: the epoch does not exist, has ended, or belongs to another driver.
     :raises RecordError: the record is malformed.
     :raises HomeUnavailable: the home cannot be read.
     """
     epoch = _record(Epoch, store, layout, number=order.epoch)
     if not epoch.is_carried_by([order.token]):
         raise DriverRefusal(
-            f"The token on the command line is not that of epoch {order.epoch} of stream "
+            f"The token on the command line does not match epoch {order.epoch} of stream "
             f"{order.stream!r}. Start drivers through the provider only."
         )
     if store.read(layout.place(Exit, epoch=epoch.number)) is not None:
@@ -188,7 +189,8 @@ def read_assignment(store: Store, layout: Layout, order: DriverArgs, epoch: Epoc
 def _deployment(store: Store, layout: Layout, epoch: Epoch) -> Deployment:
     if not epoch.serves or epoch.change is None:
         return _record(Deployment, store, layout, number=epoch.deployment)
-    # Warmed for an upgrade, whose terms hold what is not made yet. Only such a driver needs them.
+    # Warmed for an upgrade, whose terms name records that do not exist yet. Only such a driver
+    # needs them.
     from airflow_streaming.model.records.control import Change
     from airflow_streaming.model.records.upgrade import UpgradeTerms
 

@@ -1,9 +1,9 @@
 """
-The driver's side of a lease: it is renewed by heartbeats, and the driver ends when it is not.
+The driver's side of a lease: heartbeats renew it, and the driver ends when they stop.
 
-The watchdog asks neither the JVM nor the home: it compares two clocks, and kills. A host that was
-suspended counts the time it slept; one that was paused together with its clocks may see the time of
-day jump. Whichever clock has run further counts.
+The watchdog reads neither the JVM nor the home: it compares two clocks, and kills. One clock
+includes the time of a suspended host. The time of day jumps if a host was paused together with its
+clocks. The clock that has advanced further counts.
 """
 
 from __future__ import annotations

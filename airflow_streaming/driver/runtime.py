@@ -1,10 +1,10 @@
 """
-The life of a driver: run the script, keep watch, and end in order.
+The life of a driver: run the script, watch it, and end in order.
 
-Three threads of our own stand beside the script's main thread: the heartbeat (asks the JVM, writes
-the status), the watch (looks for reasons to end, never asks the JVM), and the one that brings the
-queries down once the end has begun. None of them ends the process while the script can still do it
-itself within its time; after that, the process is ended whatever hangs.
+Three threads run beside the script's main thread: the heartbeat (calls the JVM, writes the status),
+the watch (checks for reasons to end, never calls the JVM), and the shutdown thread, which stops the
+queries once the end has begun. The script may end the process itself within its time limit; after
+that, the process is ended even if threads hang.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ from airflow_streaming.model.storage import LocalStore, Store
 SCRIPT_GRACE: Final = 10.0
 """Seconds that the script gets to end once its queries have ended."""
 WANTED_SECONDS: Final = 5.0
-"""How often a hot standby looks whether it is wanted still."""
+"""Interval at which a hot standby checks that it is still needed."""
 WANTED_SECONDS_AWAY: Final = 30.0
 """The same where the home is on an object store."""
 _LOOK_SECONDS: Final = 0.2
@@ -118,7 +118,7 @@ class Driver:
         self._script = RUNNING
         self._queries, self._ending = Queries(), ShutdownState()
         self._jvm = JvmProcess()
-        self._last_word = ExitRecordWriter(store, layout.place(Exit, epoch=epoch.number))
+        self._last_word = ExitRecordWriter(store, layout, epoch.number)
         # Of a hot standby, queries are the lane's, and are claimed once it is promoted.
         lane = Layout(epoch.serves) if epoch.serves else layout
         claims = self._claims = Claims(
@@ -243,7 +243,7 @@ class Driver:
         self._fence.move(layout, epoch.number)
         self._epoch = epoch.number
         _record(self._store, Layout(standby.stream), promoted(standby, epoch, datetime.now(UTC)))
-        self._last_word.move(layout.place(Exit, epoch=epoch.number))
+        self._last_word.move(layout, epoch.number)
         self._watch.move(layout, epoch.number)
         self._claims.move(epoch.number)
         self._plans.move(epoch.number)
@@ -412,7 +412,7 @@ def _run(order: DriverArgs, began: Instant) -> int:
 
 
 def _record(store: Store, layout: Layout, exit: Exit) -> None:
-    ExitRecordWriter(store, layout.place(Exit, epoch=exit.epoch)).say(exit)
+    ExitRecordWriter(store, layout, exit.epoch).say(exit)
 
 
 def _leave(sentence: str, code: int) -> int:

@@ -99,7 +99,7 @@ def has_script_threads() -> bool:
 
 
 def error_of(err: BaseException) -> QueryError:
-    """Return what an exception of the script says; Spark's carry an error condition."""
+    """Return a script's exception; Spark's exceptions have an error condition."""
     text = str(err)
     condition = None
     for method in ("getCondition", "getErrorClass"):

@@ -57,7 +57,7 @@ def stop_queries(
     pause: Callable[[float], object],
 ) -> list[str]:
     """
-    Stop all queries and return the names of those that have not stopped in time.
+    Stop all queries and return the names of queries that did not stop in time.
 
     :param queries: Returns the queries; a script may have started one more in the meantime.
     :param until: Time of ``clock`` at which to give up.
@@ -252,7 +252,7 @@ class StopWatcher:
 
     def _stop_wanted(self) -> Stop | None:
         if self._terminated:
-            return Stop(by="SIGTERM", reason="The process was asked to end.", grace=signal_grace())
+            return Stop(by="SIGTERM", reason="The process received SIGTERM.", grace=signal_grace())
         data = None
         with self._faults.contained("Looking for a stop request"):
             data = self._store.read(self._path)
@@ -263,7 +263,7 @@ class StopWatcher:
 
 
 def read_stop(data: bytes) -> Stop:
-    """Read a stop request; one that cannot be read still asks to stop, with the usual grace."""
+    """Read a stop request; an unreadable request still stops, with the usual grace."""
     try:
         request = StopRequest.from_bytes(data)
     except RecordError as err:

@@ -40,9 +40,9 @@ class CheckpointStore(Store, Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartRequest:
     """
-    What the script asks for.
+    A start that the script requests.
 
-    :param location: The checkpoint location it chose itself, by option or session configuration.
+    :param location: The script's checkpoint location, by option or session configuration.
     :param gated: It set a ``foreachBatch`` function.
     :param place: Where the query would write; ``None`` where its writer does not name the place.
     """
@@ -77,7 +77,6 @@ class CheckpointLocation(NamedTuple):
     run_planned: Run
 
     def open(self) -> CheckpointStore:
-        """Return the checkpoint."""
         return self.opener(self.location)
 
     def absorb(self, batch: int) -> int:
@@ -121,7 +120,7 @@ class StartGuard:
         return self._barrier is not None and self._barrier.sets_aside(query or "")
 
     def started(self) -> Sequence[TrackedQuery]:
-        """Return the queries that were started; one that is just starting is waited for."""
+        """Return the started queries, after waiting for a start in progress."""
         with self._lock:
             return self._queries.all()
 
@@ -234,9 +233,9 @@ class StartGuard:
 
 def checked_name(name: str | None) -> str:
     """
-    Return the query's name if it can be a folder.
+    Check that the query's name can be a folder, and return it.
 
-    :raises DriverRefusal: there is none, or it cannot.
+    :raises DriverRefusal: the name is missing, or cannot be a folder.
     """
     if not name:
         raise DriverRefusal(

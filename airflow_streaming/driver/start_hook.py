@@ -1,20 +1,20 @@
 """
 The hook in ``DataStreamWriter.start``: start checks, and the gate of ``foreachBatch``.
 
-It is the one place where a batch can be refused before any of its code has run.
+It is the only place where a batch can be refused before any of its code has run.
 
 ``query.stop()`` during the function waits for it and then races with the commit: half of the trials
-measured ran the batch a second time after the restart. Here the running batch is left to commit,
-and the next one is turned away at the door, with its offsets planned and nothing written.
+measured ran the batch a second time after the restart. Here the running batch can commit, and the
+next one is refused before its function runs, with its offsets planned and no output written.
 
-It is also where batch ids are shifted: a function that remembers the ids it has seen must find
-those of a stream's other lane continued, although Spark counts from another number here.
+It also shifts batch ids: a function that remembers the ids it has seen must see the ids of a
+stream's other lane continued, although Spark counts from another number here.
 
-Patched are public methods only, on the class, and each calls the original with what it was given:
+Patched are public methods only, on the class, and each calls the original with the same arguments:
 ``start`` and ``toTable`` (the moment a query begins), ``foreachBatch`` (to put the gate before the
-function), and ``queryName``, ``option`` and ``options`` (to know what the script chose; see
-``notes``). Names and signatures of these are the same from 3.5 to 4.3. What the script does not use
-is not touched.
+function), and ``queryName``, ``option`` and ``options`` (to record the script's choice; see
+``notes``). Their names and signatures are the same from 3.5 to 4.3. Methods that the script does
+not use are not touched.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class Gate:
 
 
 def _classic_frame() -> type:
-    """Return the class whose frames a function is given; from 4.0 on it is apart from the public one."""
+    """Return the class of the frames that functions receive; not the public one from 4.0 on."""
     try:
         from pyspark.sql.classic.dataframe import DataFrame as Classic
     except ImportError:
@@ -241,7 +241,7 @@ class StartHook:
         results: list[Any] = []
 
         def launch(name: str, location: str) -> Started:
-            # Past the patches: what we give is not what the script chose.
+            # Past the patches: our own settings are not the script's choice.
             if said_again:
                 writer._jwrite = writer._jwrite.queryName(name)
             if wish.location is None or said_again:

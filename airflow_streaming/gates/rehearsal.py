@@ -6,6 +6,8 @@ It is a record, so that the rehearsing task can pass it to the approval task.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -114,6 +116,11 @@ class Rehearsed(Record):
     @property
     def report(self) -> GateReport:
         return report_of(self.findings)
+
+    @property
+    def digest(self) -> str:
+        """Return the SHA-256 of its JSON form, which is the same after a journey through XCom."""
+        return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form, with the decision for readers that know no rules."""

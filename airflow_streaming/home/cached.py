@@ -1,15 +1,15 @@
 """
-A stream's records for one who looks again and again.
+A stream's records for repeated looks.
 
-Nearly everything in a home is created once and never changes, so what was read once is known. Of
-numbered records the next number is tried instead of listing their folder: on an object store a
-listing costs twelve reads. What is left of a look at a stream at rest is one try for each kind of
+Nearly all files in a home are created once and never change, so a file that was read once is
+cached. Of numbered records the next number is tried instead of listing their folder: on an object
+store a listing costs twelve reads. A look at a stream at rest then costs one try for each kind of
 record that people write, one listing of the epoch's folder, and the status.
 
-What is kept is bounded by its bytes, of one stream and of all streams of the process.
+The cache is bounded by its bytes, for one stream and for all streams of the process.
 
-What is known is given up when the home contradicts it (a folder that is suddenly empty is probably
-unmounted), and every five minutes anyway. Nothing is known of what is not there.
+The cache is dropped when the home contradicts it (a folder that is suddenly empty is probably
+unmounted), and every five minutes anyway. Missing files are never cached.
 """
 
 from __future__ import annotations
@@ -36,15 +36,17 @@ from airflow_streaming.model.wire import Record
 FORGET_AFTER: Final = 300.0
 """Seconds. For files that are moved or deleted by hand, which should not happen but does."""
 RARE: Final = (Deployment, Supervision, Change)
-"""Records that only a task writes which is at work, so that no trigger of its own waits for them; and
-a new deployment leads to a new epoch. A change that a look misses costs one that is woken in vain:
-he looks again himself."""
+"""
+Only a working task writes these records, so no trigger of its own waits for them; and a new
+deployment leads to a new epoch. A look that misses a change only wakes a task in vain: the task
+looks again itself.
+"""
 TRY_RARE_AFTER: Final = 60.0
 """Seconds between two tries for a newer record of a rare kind while the epoch stays the same."""
 MOST_RECORDS: Final = 256
 """Of one stream. A look reads about ten, and one for each recorded alert."""
 MOST_BYTES: Final = 1024 * 1024
-"""Of the records of one stream: a hundred times what a usual one has."""
+"""Limit for the records of one stream: a hundred times the usual size."""
 _RECORDS: Final[ByteCache[Record]] = ByteCache(48 * 1024 * 1024)
 """Records of all streams that this process watches."""
 R = TypeVar("R", bound=Record)

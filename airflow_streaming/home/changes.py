@@ -1,11 +1,11 @@
 """
 The changes of a stream: number, stages, steps and outcome of each.
 
-The terms of an upgrade are written before its change is begun, under a name that holds their
-digest, which the change names: what a dead or slower task has left blocks no other task.
+The terms of an upgrade are written before its change begins, under a name with their digest, which
+the change names. So leftovers of a dead or slower task block no other task.
 
 A cutover is recorded in the home of the leading stream's base lane. Every other lane that it
-touches has a guest: a change of the same sort that names the leader and keeps everybody else from
+touches has a guest: a change of the same sort that names the leader and keeps other tasks from
 changing that lane meanwhile.
 """
 
@@ -45,10 +45,10 @@ class Histories(StreamFolder):
         Return the history of a change, oldest step first; without gaps.
 
         :param cls: The record of its kind's steps, and ``table`` its kind's table.
-        :param known: What was read of it before: a step never changes.
-        :raises RecordError: a step is missing though a later one is there, or a step does not begin
-            where the one before it ended. A hole taken for the end would be filled with a new step,
-            and all the later ones would tell of another course.
+        :param known: Steps that were read before: a step never changes.
+        :raises RecordError: a step is missing though a later one exists, or a step does not begin
+            in the state in which the previous step ended. If a gap were read as the end, a new step
+            would fill it and the later steps would belong to another history.
         """
         history = list(known)
         newest = max(self._numbers_of(cls, change=number), default=0)
@@ -60,9 +60,9 @@ class Histories(StreamFolder):
 
     def take_step(self, step: T) -> T:
         """
-        Take the next step; return the one that counts under its number.
+        Take the next step; return the step recorded under its number.
 
-        A caller that gets another one back than it gave was too late, and looks again.
+        A caller that gets another step back was too late, and looks again.
         """
         return self._put(step)
 
@@ -70,9 +70,9 @@ class Histories(StreamFolder):
         before = table.state_of(history)
         if step.before is not before:
             raise RecordError(
-                f"{self._shown(self._place(step))} is no step of this {table.name} of {self.name!r}: it begins in "
-                f"{step.before.value!r}, and the step before it ended in {before.value!r}. Put back "
-                "what was there."
+                f"{self._shown(self._place(step))} does not fit this {table.name} of "
+                f"{self.name!r}: it begins in {step.before.value!r}, but the previous step "
+                f"ended in {before.value!r}. Restore the original file."
             )
         return step
 
@@ -81,9 +81,9 @@ class Histories(StreamFolder):
         if found is None:
             path = self._layout.place(cls, change=change, number=number)
             raise RecordError(
-                f"Step {number} of change {change} of {self.name!r} is missing though step "
-                f"{newest} is there: {self._shown(path)}. Put back what was there; until then "
-                "nothing is done."
+                f"Step {number} of change {change} of {self.name!r} is missing, but step "
+                f"{newest} exists: {self._shown(path)}. Restore the original file; the change "
+                "is blocked until then."
             )
         return found
 
@@ -91,8 +91,8 @@ class Histories(StreamFolder):
         """
         Return the terms of a change.
 
-        :param remedy: What to do where they are missing.
-        :raises RecordError: they are missing, or not what the change was begun with.
+        :param remedy: The next step if they are missing.
+        :raises RecordError: they are missing, or differ from the terms at the change's start.
         """
         of: dict[str, int | str] = {"change": change.number, "digest": change.terms}
         found = self._get(cls, **of)
@@ -119,7 +119,7 @@ class Changes(Histories):
         """
         Return one change.
 
-        :raises RecordError: there is none of that number.
+        :raises RecordError: this number does not exist.
         """
         return self._numbered(Change, number)
 
@@ -138,7 +138,7 @@ class Changes(Histories):
 
     def begin_change(self, change: Change) -> None:
         """
-        Record what is about to be done.
+        Record a change before its first action.
 
         :raises AlreadyExists: another change was begun first.
         """
@@ -167,7 +167,7 @@ class Changes(Histories):
         """
         Return the terms of an upgrade.
 
-        :raises RecordError: they are missing, or not what the change was begun with.
+        :raises RecordError: they are missing, or differ from the terms at the change's start.
         """
         return self._terms(UpgradeTerms, change, "Put the file back, or abort the upgrade.")
 
@@ -199,7 +199,7 @@ class Cutovers(Histories):
         """
         Return the terms of a cutover, from the home that leads it.
 
-        :raises RecordError: they are missing, or not what the change was begun with.
+        :raises RecordError: they are missing, or differ from the terms at the change's start.
         """
         return self._terms(CutoverTerms, change, "Put the file back.")
 
@@ -224,7 +224,7 @@ class Cutovers(Histories):
 
     def record_check(self, result: CheckResult) -> CheckResult:
         """
-        Record what a check has shown; the first result of a stay counts.
+        Record the result of a check; the first result of a stay counts.
 
         :raises RecordError: its name cannot be a file name.
         """
@@ -237,5 +237,4 @@ class Cutovers(Histories):
         return (self.beside(leader), int(number)) if is_guest else (self, change.number)
 
     def leads(self, change: Change) -> bool:
-        """Tell whether a change of this home is a cutover that this home leads."""
         return change.what is ChangeKind.CUTOVER and not change.leader

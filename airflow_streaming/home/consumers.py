@@ -135,8 +135,8 @@ def live_together(home: Home, streams: Sequence[str]) -> Mapping[str, LiveOutput
     """
     for _ in range(LOOKS):
         found = {stream: _look(home, stream_of(stream)) for stream in streams}
-        # All looks lie between the first and this second pass. A pointer only ever moves to higher
-        # numbers, so what has not moved now had not moved at any moment in between.
+        # All looks are between the first and this second pass. A pointer only ever moves to higher
+        # numbers, so a pointer that has not moved now had not moved at any moment in between.
         if not any(_has_moved(home, one) for one in found.values()):
             return found
     raise HomeUnavailable(
@@ -197,7 +197,7 @@ def _history(home: Home, base: str) -> tuple[LivePeriod, ...]:
 
 
 def _first_reign(folder: StreamHome, first: CutoverTransition) -> LivePeriod:
-    """Return what was live until the first move: the base lane's deployment of that time."""
+    """Return the output that was live until the first move: the base lane's deployment then."""
     shown = folder.deployment(1)
     for number in range(2, (folder.newest_deployment() or shown).number + 1):
         following = folder.deployment(number)

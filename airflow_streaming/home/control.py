@@ -32,6 +32,7 @@ from airflow_streaming.model.records.control import (
 from airflow_streaming.model.records.deployment import Deviation, Override
 from airflow_streaming.model.records.owner import Actor, Owner, claimed, refusal
 from airflow_streaming.model.records.supervision import DEFAULTS, Supervision
+from airflow_streaming.model.records.upgrade import RehearsedRun
 from airflow_streaming.model.wire import decode, parse_json
 
 log: Final = logging.getLogger(__name__)
@@ -82,8 +83,8 @@ class Control(Shared):
         """
         Open the circuit because of an epoch's failure; return the newest record.
 
-        Nothing is recorded when it is open for that epoch already, or when a user has closed it
-        since: a task that was slow to act must not undo what the user decided.
+        No record is written when it is open for that epoch already, or when a user has closed it
+        since: a slow task must not undo the user's decision.
         """
 
         def change(newest: Circuit | None, number: int) -> Circuit | None:
@@ -116,10 +117,10 @@ class Control(Shared):
 
     def supervision(self) -> Supervision:
         """
-        Return what the stream is watched by, the defaults before a task has recorded anything.
+        Return the stream's supervision settings, the defaults before a task has recorded any.
 
-        Every reader judges by this answer. A newest record that cannot be read, of a newer release
-        perhaps, is passed over.
+        Every reader uses this answer. An unreadable newest record, perhaps of a newer release, is
+        skipped.
         """
         shared = self._base()
         for number in reversed(shared._numbers_of(Supervision)):
@@ -131,10 +132,10 @@ class Control(Shared):
 
     def supervise(self, asked: Supervision) -> tuple[str, ...] | None:
         """
-        Record what the stream is watched by, unless the newest record says the same.
+        Record the stream's supervision settings, unless the newest record has the same.
 
-        :param asked: Its number is given here.
-        :returns: What it changes; ``None`` where nothing was recorded.
+        :param asked: Its number is set here.
+        :returns: The changed settings; ``None`` without a new record.
         """
         shared, newest = self._base(), self.supervision()
         number = max(shared._numbers_of(Supervision), default=0)
@@ -145,7 +146,7 @@ class Control(Shared):
         return changes if shared._create(replace(asked, number=number + 1)) else None
 
     def deviation(self) -> Deviation | None:
-        """Return the newest record of what the DAG names beside the live deployment, if any."""
+        """Return the newest record of the DAG's difference from the live deployment, if any."""
         return self._newest(Deviation)
 
     def record_deviation(
@@ -162,6 +163,18 @@ class Control(Shared):
 
         self._append(Deviation, change)
 
+    def rehearsed_run(self, key: str) -> RehearsedRun | None:
+        """Return the newest rehearsal that the preflight of a run has recorded."""
+        found = (self._numbered(RehearsedRun, one) for one in self._numbers_of(RehearsedRun)[::-1])
+        return next((one for one in found if one.key == key), None)
+
+    def record_rehearsed_run(self, key: str, digest: str, *, by: str, now: datetime) -> None:
+        """Record which rehearsal the preflight of a run has made."""
+        self._append(
+            RehearsedRun,
+            lambda _, number: RehearsedRun(number=number, key=key, digest=digest, by=by, at=now),
+        )
+
     def size_numbers(self) -> list[int]:
         """Return the numbers of the changes of the stream's size, the newest last."""
         return self._numbers_of(SizeChange)
@@ -170,7 +183,7 @@ class Control(Shared):
         """
         Return one change of the stream's size.
 
-        :raises RecordError: there is none of that number, or it cannot be read.
+        :raises RecordError: this number does not exist, or its record is unreadable.
         """
         return self._numbered(SizeChange, number)
 
@@ -208,10 +221,10 @@ class Timeline(StreamFolder):
         """
         Return the last events, the newest last.
 
-        Those of a date to come, by more than a day, stand first: a clock that was wrong once must not
-        hide what happened since.
+        Events dated more than a day in the future come first: a clock that was wrong once must not
+        hide later events.
 
-        :param since: Only those recorded from then on; what is older is not read at all.
+        :param since: Only events recorded from then on; older ones are not read at all.
         """
         folder = self._layout.folder(Event)
         first = "" if since is None else f"{since.astimezone(UTC):{_EVENT_TIME}}"
@@ -281,32 +294,29 @@ class AlertLog(StreamFolder):
     """Read and add to the alerts of one stream."""
 
     def alerts(self, limit: int = LOG_LENGTH) -> tuple[Alert, ...]:
-        """Return the last alerts, oldest first; one that cannot be read is logged and left out."""
+        """Return the last alerts, oldest first; an unreadable alert is logged and left out."""
         return self._told(self._numbers_of(Alert)[-max(limit, 1) :])
 
     def newest_alerts(self) -> tuple[Alert, ...]:
         """
-        Return the last alert of each key, oldest first: what a look needs of the open incidents.
+        Return the last alert of each key, oldest first, for a look at the open incidents.
 
-        Only these are decoded. One that cannot be read is logged, and the one before it counts.
+        Only these are decoded, and every file is read once. An unreadable alert is
+        logged, and the one before it counts.
         """
         newest: dict[str, Alert] = {}
         for number in reversed(self._numbers_of(Alert)[-LOG_LENGTH:]):
-            if self._key_of(number) in newest:
+            path = self._layout.place(Alert, number=number)
+            data = self.store.read(path)
+            if data is None or _key_in(data) in newest:
                 continue
-            alert = self._alert(number)
-            if alert is not None:
-                newest.setdefault(alert.key, alert)
+            try:
+                alert = self._parsed(Alert, path, data, number=number)
+            except RecordError as err:
+                log.warning("Left out of the alerts: %s", err)
+                continue
+            newest[alert.key] = alert
         return tuple(newest.values())[::-1]
-
-    def _key_of(self, number: int) -> str | None:
-        """Return the key that an alert's file states; ``None`` where only decoding tells why not."""
-        try:
-            data = self.store.read(self._layout.place(Alert, number=number)) or b""
-            key = parse_json(data, limit=Alert.LARGEST).get("key")
-        except RecordError:
-            return None
-        return key if isinstance(key, str) else None
 
     def add_alert(self, alert: Alert) -> Alert | None:
         """
@@ -372,6 +382,15 @@ class AlertLog(StreamFolder):
         except RecordError as err:
             log.warning("Left out of the alerts: %s", err)
             return None
+
+
+def _key_in(data: bytes) -> str | None:
+    """Return the key that an alert's file states; ``None`` where only decoding tells why not."""
+    try:
+        key = parse_json(data, limit=Alert.LARGEST).get("key")
+    except RecordError:
+        return None
+    return key if isinstance(key, str) else None
 
 
 class Owners(Shared):

@@ -43,7 +43,7 @@ class Deployments(StreamFolder):
         """
         Return one deployment.
 
-        :raises RecordError: there is none of that number.
+        :raises RecordError: this number does not exist.
         """
         return self._numbered(Deployment, number)
 
@@ -51,12 +51,12 @@ class Deployments(StreamFolder):
         """
         Record a deployment together with its script.
 
-        The copy of the script is written first, under a name that holds its digest. So a record
-        never points at a missing or different script, and a copy whose record was never written
-        (because the writer died or lost) does no harm.
+        The copy of the script is written first, under a name with its digest. So a record never
+        points at a missing or different script, and a copy without a record (because the writer
+        died or lost) does no harm.
 
         :raises AlreadyExists: another deployment took the number first.
-        :raises RecordError: the record's digest is not that of the script.
+        :raises RecordError: the record's digest does not match the script.
         :raises ApplicationNotFound: the script is too large to keep.
         """
         self._check_source(deployment, source)
@@ -184,11 +184,11 @@ class LivePointer(StreamFolder):
 
     def point(self, record: LiveRecord) -> LiveRecord:
         """
-        Record that a lane becomes live with a step that is about to be taken.
+        Record that a lane becomes live with the next step.
 
-        :param record: Its number is not read: the next one is given.
-        :returns: The record that stands for this step and event, perhaps another task's. Its number
-            rises with every move of the stream and is passed to pointers outside.
+        :param record: Its number is ignored: the next one is assigned.
+        :returns: The record for this step and event, perhaps another task's. Its number rises with
+            every move of the stream and is passed to pointers outside.
         :raises HomeUnavailable: it could not be recorded.
         """
         for _ in range(APPEND_TRIES):
@@ -206,8 +206,8 @@ class LivePointer(StreamFolder):
         for record in self._newest_live_first():
             if _key(record) == _key(wanted):
                 return record
-            # What counts of an earlier cutover was written before this one began, and so was all
-            # that lies before it; another leader's numbers cannot be compared.
+            # Records of an earlier cutover were written before this one began; another leader's
+            # numbers cannot be compared.
             is_earlier = record.leader == wanted.leader and record.change < wanted.change
             if is_earlier and effective([record], self.live_step) is not None:
                 return None
@@ -228,7 +228,7 @@ class Removals(StreamFolder):
     """Read and record the removals of one stream, or lane."""
 
     def removals(self) -> list[Removal]:
-        """Return all removals, oldest first, those that have not ended included."""
+        """Return all removals, oldest first, including unfinished ones."""
         return [self._numbered(Removal, number) for number in self._numbers_of(Removal)]
 
     def removal_end(self, number: int) -> RemovalEnd | None:
@@ -237,10 +237,10 @@ class Removals(StreamFolder):
 
     def record_removal(self, removal: Removal) -> Removal:
         """
-        Record a removal under the next number; return the one that counts for its folder.
+        Record a removal under the next number; return the removal that counts for its folder.
 
-        :param removal: Its number is not read.
-        :raises HomeUnavailable: it could not be recorded; nothing may be removed.
+        :param removal: Its number is ignored.
+        :raises HomeUnavailable: it could not be recorded, so the removal must not begin.
         """
         for _ in range(APPEND_TRIES):
             known = self.removals()

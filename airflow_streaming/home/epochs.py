@@ -1,8 +1,8 @@
 """
-The epochs of a stream: what is known of each driver, its plans, and its standby orders.
+The epochs of a stream: the records of each driver, its plans, and its standby orders.
 
-An order is created once and never taken back. A task that repeats one, after a crash between the
-order and its answer, finds the number taken by the same order and continues with that.
+An order is created once and never withdrawn. A task that repeats an order, after a crash between
+the order and its answer, finds the number taken by the same order and continues with it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from airflow_streaming.model.status import Status
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochOutcome:
-    """What was written about an epoch besides its driver's heartbeat; mostly nothing."""
+    """The records of an epoch besides its driver's heartbeat; mostly empty."""
 
     stop: StopRequest | None = None
     exit: Exit | None = None
@@ -48,8 +48,8 @@ class Epochs(StreamFolder):
     """
     Read and create the epochs of one stream and the records in their folders.
 
-    A method that records something about an epoch returns the record that counts: the given one,
-    or the one that another writer wrote first.
+    A method that records a fact about an epoch returns the record that counts: its argument, or
+    another writer's earlier record.
     """
 
     def newest_epoch(self) -> Epoch | None:
@@ -64,7 +64,7 @@ class Epochs(StreamFolder):
         """
         Return one epoch.
 
-        :raises RecordError: there is none of that number.
+        :raises RecordError: this number does not exist.
         """
         return self._numbered(Epoch, number)
 
@@ -75,7 +75,8 @@ class Epochs(StreamFolder):
         :raises AlreadyExists: another task took it first.
         """
         # A store's client repeats a request whose reply was lost and then gets "exists". The token
-        # says whether it is ours; taken for a loss, no task would start the epoch's driver.
+        # tells whether the record is ours; if it counted as a loss, no task would start the epoch's
+        # driver.
         if self._put(epoch).token != epoch.token:
             raise AlreadyExists(self._shown(self._place(epoch)))
 
@@ -125,7 +126,7 @@ class Epochs(StreamFolder):
         return self._put(log)
 
     def aftermath(self, epoch: int) -> EpochOutcome:
-        """Return what was written about an epoch, reading only what a listing shows."""
+        """Return the records about an epoch; only listed records are read."""
         names = self._file_names(epoch)
         return EpochOutcome(
             stop=self.stop_request(epoch) if "stop.json" in names else None,
@@ -138,28 +139,28 @@ class Epochs(StreamFolder):
         return frozenset(self.store.names(self._layout.epoch(epoch, "").rstrip("/")))
 
     def restart_decision(self, epoch: int) -> RestartDecision | None:
-        """Return what was decided about a failed epoch, ``None`` while nothing is."""
+        """Return the decision about a failed epoch, ``None`` before it."""
         return self._get(RestartDecision, epoch=epoch)
 
     def record_restart_decision(self, decision: RestartDecision) -> RestartDecision:
-        """Record what becomes of a failed epoch; the first decision counts."""
+        """Record the decision about a failed epoch; the first decision counts."""
         return self._put(decision)
 
     def earlier_decisions(
         self, epoch: int, *, since: datetime | None = None, least: int = 64
     ) -> list[RestartDecision]:
         """
-        Return what a restart policy may hold against an epoch, oldest first.
+        Return the earlier decisions for a restart policy, oldest first.
 
-        These are the decisions about the epochs before it, back to the moment when a user last
-        closed the circuit: closing it grants a new budget.
+        These are the decisions about earlier epochs, back to the moment when a user last closed the
+        circuit: closing it grants a new budget.
 
         :param since: How far the longest window of a budget reaches back.
         :param least: How many to return at least, where there are as many.
         """
         newest_first: list[RestartDecision] = []
         forgiven = self._forgiven()
-        # Those that are there: a forged record may have a number too large to count down from.
+        # Existing epochs only: a forged record may have a number too large to count down from.
         listed = (number for number in self._numbers_of(Epoch) if forgiven < number < epoch)
         for number in sorted(listed, reverse=True):
             decision = self.restart_decision(number)
@@ -175,7 +176,7 @@ class Epochs(StreamFolder):
         """
         Return the last statuses of the epochs after ``first`` and before ``last``, newest first.
 
-        :param most: Epochs that are looked at.
+        :param most: Maximum number of epochs to read.
         """
         numbers = sorted(number for number in self._numbers_of(Epoch) if first < number < last)
         found = (self.status(number) for number in reversed(numbers[-most:]))
@@ -198,7 +199,7 @@ class Plans(StreamFolder):
         return [plan for plan in found if plan is not None]
 
     def plan(self, epoch: int, query: str) -> QueryPlan | None:
-        """Return the plan of one query of an epoch, ``None`` when there is none."""
+        """Return the plan of one query of an epoch, if recorded."""
         return self._get(QueryPlan, epoch=epoch, query=query)
 
     def newest_plans(
@@ -207,12 +208,12 @@ class Plans(StreamFolder):
         """
         Return the newest plan of each query of one deployment, by name.
 
-        A driver that was ended before all its queries started has recorded some of them only; those
-        it has not are in an earlier epoch. What another deployment ran says nothing of this one.
+        A driver that was ended before all its queries started has recorded only some of them; the
+        others are in an earlier epoch. Plans of another deployment do not count.
 
-        :param deployment: Its number; the newest one when not given.
-        :param epochs: Look at so many of its epochs, the newest first; default: at all.
-        :return: None of a deployment whose drivers recorded none.
+        :param deployment: Its number; the newest one by default.
+        :param epochs: Maximum number of its epochs to read, the newest first; by default all.
+        :return: Empty if the deployment's drivers recorded no plan.
         """
         wanted = deployment or max(self._numbers_of(Deployment), default=0)
         found: dict[str, QueryPlan] = {}
@@ -252,7 +253,7 @@ class Standby(StreamFolder):
         return self.beside(standby_of(self.name))
 
     def is_released(self, epoch: int) -> bool:
-        """Tell whether an epoch's driver at the barrier was given any order."""
+        """Tell whether an epoch's driver at the barrier has an order."""
         return bool(self.store.names(self._layout.folder(StandbyOrder, epoch=epoch)))
 
     def barrier(self, epoch: int) -> Barrier | None:
@@ -261,7 +262,7 @@ class Standby(StreamFolder):
 
     def orders(self, epoch: int) -> list[StandbyOrder]:
         """
-        Return the orders that an epoch's driver was given, the first one first.
+        Return the orders to an epoch's driver, the first one first.
 
         :raises RecordError: one of them is malformed.
         """
@@ -271,7 +272,7 @@ class Standby(StreamFolder):
 
     def give_order(self, order: StandbyOrder) -> StandbyOrder:
         """
-        Give an epoch's driver an order, and return the one that counts under its number.
+        Record an order to an epoch's driver, and return the order under its number.
 
         The driver takes orders by their number, without gaps: the next one is
         ``len(home.orders(epoch)) + 1``.
@@ -279,5 +280,5 @@ class Standby(StreamFolder):
         return self._put(order)
 
     def answer(self, epoch: int, number: int) -> StandbyAnswer | None:
-        """Return what became of an order, ``None`` before it was answered."""
+        """Return the answer to an order, ``None`` before it."""
         return self._get(StandbyAnswer, epoch=epoch, number=number)

@@ -21,8 +21,10 @@ from airflow_streaming.model.wire import Record
 log: Final = logging.getLogger(__name__)
 R = TypeVar("R", bound=Record)
 _KEPT: Final = frozenset({"cutover_terms", "cutover_transition", "live", "upgrade_transition"})
-"""Records that are never written a second time: what follows on them is right only with what was
-there."""
+"""
+Records that are never written a second time: later records are right only with the original
+content.
+"""
 APPEND_TRIES: Final = 100
 """Every lost try means that another writer got one record in; a hundred in a row is a fault."""
 _SMALL: Final = 8 * 1024
@@ -58,22 +60,22 @@ class StreamFolder:
 
     def _parsed(self, cls: type[R], path: str, data: bytes, **fields: int | str) -> R:
         try:
-            record = _record(cls, data)
+            record, stream = _record(cls, data)
         except RecordError as err:
             raise RecordError(
                 f"{self._shown(path)} cannot be read: {err}{self._what_to_do(cls)}"
             ) from err
         try:
-            self._layout.check(record, **fields)
+            self._layout.check(record, stream, **fields)
         except RecordError as err:
             raise RecordError(f"{self._shown(path)} is not what its name says: {err}") from None
         return record
 
     def _get(self, cls: type[R], **fields: int | str) -> R | None:
         """
-        Return the record at a place of the catalog, ``None`` when nothing is there.
+        Return the record at a place of the catalog, if it exists.
 
-        :param fields: Those in its place.
+        :param fields: The fields of its place.
         :raises RecordError: it is malformed, or of another stream, number or name.
         """
         return self._read(cls, self._layout.place(cls, **fields), **fields)
@@ -85,13 +87,13 @@ class StreamFolder:
         :param beside: Fields of the place that the record does not have.
         """
         try:
-            self.store.create(self._place(record, **beside), record.to_bytes())
+            self.store.create(self._place(record, **beside), self._layout.bytes_of(record))
         except AlreadyExists:
             return False
         return True
 
     def _put(self, record: R, **beside: int | str) -> R:
-        """Create the record; return it, or the one that was created first."""
+        """Create the record; return it, or the record that was created first."""
         if self._create(record, **beside):
             return record
         fields = self._fields(record, **beside)
@@ -110,14 +112,18 @@ class StreamFolder:
         return {name: beside[name] if name in beside else getattr(record, name) for name in names}
 
     def _numbers(self, folder: str) -> list[int]:
-        names = self.store.names(folder)
-        for name in filter(is_absurd, names):
-            log.warning(
-                "%s was not written by this provider, whose numbers are smaller; it is not read. Find "
-                "out who wrote it, and move it out of the home.",
-                self._shown(f"{folder}/{name}"),
-            )
-        return sorted(number for name in names if (number := number_of(name)) is not None)
+        numbers = []
+        for name in self.store.names(folder):
+            number = number_of(name)
+            if number is not None:
+                numbers.append(number)
+            elif is_absurd(name):
+                log.warning(
+                    "%s was not written by this provider, whose numbers are smaller; it is not read. "
+                    "Find out who wrote it, and move it out of the home.",
+                    self._shown(f"{folder}/{name}"),
+                )
+        return sorted(numbers)
 
     def _numbers_of(self, cls: type[Record], **fields: int) -> list[int]:
         """Return the numbers of all records of a kind, in order."""
@@ -127,7 +133,7 @@ class StreamFolder:
         """
         Return one numbered record.
 
-        :raises RecordError: there is none of that number.
+        :raises RecordError: this number does not exist.
         """
         record = self._get(cls, number=number)
         if record is None:
@@ -170,17 +176,17 @@ class StreamFolder:
     def _what_to_do(self, cls: type[Record]) -> str:
         if cls.KIND not in _KEPT:
             return ""
-        return f" Stream {self.name!r} cannot continue without it: put back what was there."
+        return f" Stream {self.name!r} cannot continue without it: restore the original file."
 
 
-def _record(cls: type[R], data: bytes) -> R:
+def _record(cls: type[R], data: bytes) -> tuple[R, object]:
     if len(data) > _SMALL:
-        return cls.from_bytes(data)
-    return cast("R", _decoded(cls.from_bytes, data))
+        return cls.stored(data)
+    return cast("tuple[R, object]", _decoded(cls.stored, data))
 
 
-# A change reads the same records at every step, to act on what the home says and not on what was
-# remembered. The bytes are read each time; what they mean is worked out once.
+# A change reads the same records at every step, to act on the home's state and not on its memory.
+# The bytes are read each time but parsed once.
 @lru_cache(maxsize=512)
-def _decoded(read: Callable[[bytes], Record], data: bytes) -> Record:
+def _decoded(read: Callable[[bytes], tuple[Record, object]], data: bytes) -> tuple[Record, object]:
     return read(data)

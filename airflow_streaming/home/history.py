@@ -2,8 +2,8 @@
 The figures of a stream over a range of time, read from its home in few and bounded steps.
 
 A short range is read from the history of single batches, a longer one from the summaries that
-drivers write beside it, with the batches that are newer than those. What was read of a file that
-cannot change any more is kept, so that the next look reads the newest file only.
+drivers write beside it, plus newer batches. Files that cannot change any more are cached, so the
+next look reads only the newest file.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _KEPT_BYTES: Final = 24 * 1024 * 1024
 
 
 class Part(NamedTuple):
-    """What one file holds: its buckets, and the last chunk that it covers."""
+    """The content of one file: its buckets, and the last chunk that it covers."""
 
     buckets: tuple[Bucket, ...]
     chunk: int
@@ -41,7 +41,7 @@ class Part(NamedTuple):
 
 class PartCache(ByteCache[Part]):
     """
-    Keeps what was read of files that cannot change, the most recently used ones.
+    Caches parsed files that cannot change, the most recently used ones.
 
     :param most: Bytes of the files; the parsed figures take about three times as much memory.
     """
@@ -53,10 +53,10 @@ class PartCache(ByteCache[Part]):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
     """
-    What was read for a range.
+    The rows read for a range.
 
-    :param buckets: In no order; some may lie outside the range.
-    :param is_cut: There is more of it in the home than one look reads.
+    :param buckets: In no order; some may be outside the range.
+    :param is_cut: The home has more of it than one look reads.
     """
 
     buckets: tuple[Bucket, ...]
@@ -68,7 +68,7 @@ class HistoryReader:
     Reads the figures of one lane of a stream.
 
     :param home: Its records.
-    :param cache: What was read before, shared by all streams of a process.
+    :param cache: Cached files, shared by all streams of a process.
     """
 
     def __init__(self, home: StreamHome, cache: PartCache) -> None:

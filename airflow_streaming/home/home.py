@@ -30,6 +30,7 @@ from airflow_streaming.model.records.epoch import Epoch, LaunchCause
 from airflow_streaming.model.records.owner import Actor, Owner
 from airflow_streaming.model.storage import Store
 from airflow_streaming.storage.fsspec_store import open_store
+from airflow_streaming.storage.one_look import look_at_each
 from airflow_streaming.storage.probe import ensure_exclusive
 
 
@@ -53,9 +54,9 @@ class StreamHome(
     Every record of one stream.
 
     Methods raise ``HomeUnavailable`` when the store cannot be reached, and ``RecordError``, naming
-    the file, for a record that is not what it should be.
+    the file, for a malformed record.
 
-    What would bring a removed stream back raises ``StreamRemoved``.
+    A write that would revive a removed stream raises ``StreamRemoved``.
 
     :param store: The home's store.
     :param name: The stream's name.
@@ -68,7 +69,7 @@ class StreamHome(
         return found if found is not None and found.what is ChangeKind.REMOVE else None
 
     def next_deployment(self) -> int:
-        """Return the number of the next deployment; no number of a removed stream is given again."""
+        """Return the next deployment's number; a removed stream's numbers are never reused."""
         numbers = self.deployment_numbers()
         if numbers:
             return numbers[-1] + 1
@@ -133,16 +134,25 @@ class Home:
     def __init__(self, store: Store) -> None:
         self.store = store
 
-    def streams(self, folders: Sequence[str] | None = None) -> list[str]:
+    def streams(
+        self, folders: Sequence[str] | None = None, looks: Mapping[str, Store] | None = None
+    ) -> list[str]:
         """
         Return the names of the streams that have a deployment, sorted.
 
-        A folder with a name that no stream can have belongs to none and is passed over.
+        Folders whose name cannot be a stream's are skipped.
 
-        :param folders: What the home's root holds, where that was listed just now.
+        :param folders: The listing of the home's root, if known.
+        :param looks: The store by which each folder is looked at; default: the home's own.
         """
-        names = filter(is_lane, self.store.names("") if folders is None else folders)
-        return [name for name in names if self._is_stream(name)]
+        names = [*filter(is_lane, self.store.names("") if folders is None else folders)]
+        stores = looks or {}
+
+        def is_stream(name: str) -> bool:
+            return _is_stream(stores.get(name, self.store), name)
+
+        found = look_at_each(self.store, is_stream, names)
+        return [name for name, is_there in zip(names, found, strict=True) if is_there]
 
     def why_unknown(self, name: str) -> str:
         """Return why a stream without a deployment cannot be used, and what to do."""
@@ -156,17 +166,9 @@ class Home:
                 "first one. If it has run before, check that the home is mounted whole."
             )
         return (
-            f"There is no stream {name!r} in {self.store.uri}. Its streams are: "
+            f"Stream {name!r} does not exist in {self.store.uri}. Existing streams: "
             f"{', '.join(known) or 'none'}."
         )
-
-    def _is_stream(self, name: str) -> bool:
-        try:
-            return "deployments" in self.store.names(name)
-        except (RecordError, AccessDenied):
-            # Something in a stream's place, or no right to look: reading it reports what, and the others
-            # are read.
-            return True
 
     def stream(self, name: str) -> StreamHome:
         """
@@ -175,6 +177,15 @@ class Home:
         :raises SpecError: the name cannot be a folder.
         """
         return StreamHome(self.store, name)
+
+
+def _is_stream(store: Store, name: str) -> bool:
+    try:
+        return "deployments" in store.names(name)
+    except (RecordError, AccessDenied):
+        # Something in a stream's place, or no right to look: reading it reports what, and the others
+        # are read.
+        return True
 
 
 def open_home(

@@ -1,12 +1,12 @@
 """
-Which lane of a stream is live, and how that is followed cheaply.
+Which lane of a stream is live, and a cheap way to follow it.
 
-It costs two listings and, once there was a cutover, four reads, and two more for every change since.
-One listing and two reads would do, but a pointer that was lost must not be taken for one that never
-moved, nor an older record for the newest.
+The first answer costs two listings and, after a cutover, four reads, and two more for every change
+since. One listing and two reads would do, but a lost pointer must not look like a pointer that
+never moved, nor an older record like the newest.
 
-A stream moves perhaps once a month, and what was recorded of it never changes, so an answer costs
-one try for a newer record, and nothing at all between two tries.
+A stream moves perhaps once a month, and its records never change. So a later answer costs one try
+for a newer record, and nothing at all between two tries.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ _MOVED_BY: Final = {
     ChangeOutcome.DONE: CutoverEvent.SWITCHED,
     ChangeOutcome.ROLLED_BACK: CutoverEvent.UNDONE,
 }
-"""What moved the pointer last in a cutover that has ended so; one that was abandoned has not."""
+"""
+The event that moved the pointer last, by the outcome of a cutover; an abandoned cutover has none.
+"""
 
 
 def live_lane(home: Home, stream: str) -> str:
@@ -46,15 +48,15 @@ def live_lane(home: Home, stream: str) -> str:
 
 def stream_of(lane: str) -> str:
     """
-    Return the stream that a name means, whether it is its own or that of a lane.
+    Return the stream of a name: its own name or a lane's.
 
-    :raises SpecError: no stream can be called so, or it is a lane of a lane, which there is not.
+    :raises SpecError: the name cannot be a stream's, or is a lane of a lane.
     """
     base = base_of(check_stream_name(lane))
     if base != base_of(base):
         raise SpecError(
-            f"There is no lane {lane!r}: {base!r} is a lane already. Name the stream itself, "
-            f"{base_of(base)!r}."
+            f"Lane {lane!r} does not exist: {base!r} is a lane already. Name the stream "
+            f"itself, {base_of(base)!r}."
         )
     return base
 
@@ -78,9 +80,9 @@ def counting_record(folder: StreamHome) -> tuple[LiveRecord, CutoverTransition] 
         return found
     leader, change, event = moved
     raise RecordError(
-        f"Which lane of stream {folder.name!r} is live is unknown: cutover {change} of {leader!r} "
-        f"has moved it ({event}), and no record of that is in {folder.store.uri}/{folder.name}/live. "
-        "Put back what was there; do not start the stream before."
+        f"The live lane of stream {folder.name!r} is unknown: cutover {change} of {leader!r} "
+        f"has moved it ({event}), but {folder.store.uri}/{folder.name}/live has no record of "
+        "it. Restore the original files; do not start the stream before."
     )
 
 
@@ -145,8 +147,8 @@ class LiveLaneCache:
         """
         Return the name of the lane.
 
-        :raises RecordError: the records that say so are lost or damaged.
-        :raises HomeUnavailable: the home cannot be read, or lacks what was there before.
+        :raises RecordError: its records are lost or damaged.
+        :raises HomeUnavailable: the home cannot be read, or lacks records that it had before.
         """
         now = self._clock()
         if self._answer is None or now - self._answer[1] >= self._every:
@@ -154,7 +156,7 @@ class LiveLaneCache:
         return self._answer[0]
 
     def _look(self) -> str:
-        # Once is enough: what was there is missed below.
+        # Once is enough: a lost record is noticed below.
         is_first = self._answer is None
         found = counting_record(self.base) if is_first else self.base.live_record()
         moves = 0 if found is None else found[0].number
@@ -167,5 +169,5 @@ class LiveLaneCache:
         return self.base.name if found is None else found[0].lane
 
     def home(self, lane: str) -> CachedStream:
-        """Return the records of a lane; those of the stream itself are read once for both."""
+        """Return the records of a lane; the stream's own records are read once for both."""
         return self.base if lane == self.base.name else self.base.beside(lane)

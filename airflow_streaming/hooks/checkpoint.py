@@ -41,10 +41,10 @@ class BackupStoreHook(BaseHook):
 
         :param create: Make an empty folder a store; without it an empty one is refused.
         :param home: The home of the backed-up streams; see ``open_backup_store``.
-        :raises SpecError: The URI cannot be a store, or its file system is not installed.
-        :raises CheckpointError: The place is not a backup store.
-        :raises BackupStoreMissing: The home knows another store in this place.
-        :raises HomeUnavailable: It cannot be reached.
+        :raises SpecError: the URI cannot be a store, or its file system is not installed.
+        :raises CheckpointError: it is not a backup store.
+        :raises BackupStoreMissing: the home knows another store in this place.
+        :raises HomeUnavailable: it cannot be reached.
         """
         reached = access(self.store, self.conn_id)
         return open_backup_store(self.store, **reached, create=create, home=home)
@@ -52,13 +52,14 @@ class BackupStoreHook(BaseHook):
 
 class CheckpointHook(BaseHook):
     """
-    Opens a checkpoint for reading; it never writes there, not even a probe.
+    Opens a checkpoint read-only; it does not even write a probe to the store.
 
     Without a connection the store is reached with the credentials of the environment, as fsspec
-    finds them. A connection of type ``stream_home`` works as for a home; other types are handled by
-    the provider of the scheme.
+    finds them. A connection of type ``stream_home`` works as for a home; one of another type is
+    left to the provider that owns the scheme.
 
-    :param checkpoint: Checkpoint of one query, or the folder above an application's checkpoints.
+    :param checkpoint: Checkpoint of one query, or the folder above the checkpoints of one
+        application.
     :param conn_id: Connection with credentials for its store.
     """
 

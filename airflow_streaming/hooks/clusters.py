@@ -1,8 +1,8 @@
 """
-The launcher of a Spark connection, and its cluster.
+The launcher of a Spark connection, and the place on its cluster.
 
-The connection names them as for ``spark-submit``: by its master and its deploy mode. In client mode
-the driver is a process of the worker's host, whatever the executors run on.
+The connection selects them by its master and its deploy mode, as with ``spark-submit``. In client
+mode the driver is a process of the worker's host, for any kind of executors.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Target:
     Where a stream's drivers are started.
 
     :param launcher: Name of the launcher.
-    :param master: The master from which drivers request executors; empty if unknown to this module.
+    :param master: The drivers' source of executors; empty where this module does not know.
     :param cluster: The launcher's name of the place; empty for this host.
     """
 
@@ -78,9 +78,9 @@ def target_of(conn_id: str, connection: Connection | None, launcher: str = "") -
     """
     Return the target that a connection names.
 
-    :param connection: ``None`` if it does not exist; an error follows when it is used.
-    :param launcher: The spec's launcher; default: the connection's.
-    :raises SpecError: The connection cannot be run, or contradicts the spec.
+    :param connection: ``None`` if missing; its absence is reported when it is used.
+    :param launcher: The stream's own launcher; empty for the connection's.
+    :raises SpecError: the connection's target cannot be run, or contradicts the stream's.
     """
     master = "" if connection is None else master_of(connection)
     extra: Mapping[str, Any] = {} if connection is None else connection.extra_dejson
@@ -209,13 +209,13 @@ def application_for(
     defaults: str = "",
 ) -> ClusterApplication:
     """
-    Return the application for a cluster.
+    Return the application for a cluster to run.
 
-    :param home: The home's URI; if the cluster must fetch the driver's package from a place that
+    :param home: The home's URI; where the cluster must fetch the driver's package from a place that
         its hosts can read, it is put there.
     :param store: The home's store.
     :param defaults: Text of the runtime's ``spark-defaults.conf``.
-    :raises SpecError: A secret cannot be passed to a cluster, or a file is on this host only.
+    :raises SpecError: a secret cannot be handed over on a cluster, or a file is on this host only.
     """
     conf, secret_options = split_options(conf)
     check_executor_options(conf, target.master)
@@ -255,7 +255,7 @@ def _check_can_be_handed_over(
 
 
 def _share(store: Store, home: str, file: Path) -> str:
-    # The folder's name is a digest of its content, so an existing file is the same.
+    # The folder's name is a digest of its content, so an existing folder is the same.
     path = f"{_PACKAGES}/{file.parent.name}/{file.name}"
     with contextlib.suppress(AlreadyExists):
         store.create(path, file.read_bytes())

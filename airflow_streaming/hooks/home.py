@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from airflow.sdk import Connection
 
 
-# Processes that open homes also look at drivers, with Airflow's connections.
+# All code that opens homes in Airflow's processes also looks at drivers, with Airflow's
+# connections.
 log_in_by(kubernetes_credentials)
 
 
@@ -50,12 +51,12 @@ class StreamHomeHook(BaseHook):
 
     Without a connection the store is reached with the credentials of the environment, as fsspec
     finds them. A connection of type ``stream_home`` carries a key, a secret, an endpoint and a
-    region; other types are handled by the provider of the scheme.
+    region; a connection of another type is left to the provider that owns the scheme.
 
-    :param home: Absolute path or URI of the home; default: the field ``home`` of the connection.
+    :param home: Absolute path or URI of the home; by default the connection's field ``home``.
     :param home_conn_id: Connection with credentials for the home's store.
-    :param looks_only: Open a place that need not be a home, and fail after a few seconds if the
-        store does not answer; for triggers and pages.
+    :param looks_only: Open a place that need not be a home, and give up on a store that does not
+        answer after a few seconds; for triggers and pages.
     :param has_seen_home: Open a place that need not be a home now, since the caller remembers its
         streams and judges by that whether the home has vanished.
     :param own_type_only: Refuse a connection of another type than ``stream_home``, whose provider
@@ -87,10 +88,10 @@ class StreamHomeHook(BaseHook):
         """
         Open the home.
 
-        :raises SpecError: The home is missing, or the URI is invalid.
-        :raises HomeNotAllowed: The connection has another type, and only ours are allowed.
-        :raises HomeNotInitialized: The place is not a home: not mounted, another, or new.
-        :raises HomeUnavailable: The home cannot be reached.
+        :raises SpecError: the URI is missing or invalid.
+        :raises HomeNotAllowed: the connection is of another type, and only ours may be used.
+        :raises HomeNotInitialized: the place is not a home: not mounted, another, or new.
+        :raises HomeUnavailable: the home cannot be reached.
         """
         return self._connect(self._open)
 
@@ -224,11 +225,11 @@ def hadoop_options(home: str, connection: Connection, conf: Mapping[str, str]) -
     """
     Return the Spark configuration by which a driver reaches a home with the same connection.
 
-    The settings apply to the home's own bucket or account, so that a stream's sources may be
-    elsewhere with other credentials. Without a key no provider of credentials is set: Hadoop uses
-    the environment and the role of the instance or pod, as fsspec does.
+    The settings apply only to the home's own bucket or account, so that a stream's sources may use
+    other credentials. Without a key no provider of credentials is set: Hadoop uses the environment
+    and the role of the instance or pod, as fsspec does.
 
-    :param conf: The stream's own; its credentials for this kind of store win.
+    :param conf: The stream's own; its login settings for this kind of store take precedence.
     :returns: Empty for a local home, and for a scheme whose credentials Spark has from elsewhere.
     """
     extra, place = connection.extra_dejson, urlsplit(to_hadoop(home))
@@ -242,7 +243,7 @@ def hadoop_options(home: str, connection: Connection, conf: Mapping[str, str]) -
                 "secret.key": password,
                 "endpoint": endpoint,
                 "endpoint.region": str(extra.get("region") or ""),
-                # Stores other than AWS have no host for each bucket.
+                # Other stores than AWS have no host for each bucket.
                 "path.style.access": "true" if endpoint else None,
                 "connection.ssl.enabled": "false" if endpoint.startswith("http://") else None,
             }
@@ -272,7 +273,7 @@ _LOGS_IN: Final = re.compile(
 
 
 class Access(TypedDict):
-    """Arguments for opening a URI; both ``None`` for the environment's credentials."""
+    """Arguments of functions that open a URI; both ``None`` for the environment's credentials."""
 
     storage_options: dict[str, Any] | None
     filesystem: Any
@@ -280,15 +281,15 @@ class Access(TypedDict):
 
 def access(uri: str, conn_id: str | None, *, own_type_only: bool = False) -> Access:
     """
-    Return the arguments for opening a URI.
+    Return how to reach a URI.
 
-    A connection of type ``stream_home`` works as for a home; other types are handled by the
-    provider of the URI's scheme.
+    A connection of type ``stream_home`` works as for a home; one of another type is left to the
+    provider that owns the URI's scheme.
 
     :param own_type_only: Refuse a connection of another type, whose provider would connect; for
         pages.
-    :raises SpecError: A ``stream_home`` connection cannot hold credentials for this scheme.
-    :raises HomeNotAllowed: The connection has another type, and only ours are allowed.
+    :raises SpecError: a ``stream_home`` connection cannot hold credentials for this scheme.
+    :raises HomeNotAllowed: the connection is of another type, and only ours may be used.
     """
     if conn_id is None or is_local(uri):
         return Access(storage_options=None, filesystem=None)

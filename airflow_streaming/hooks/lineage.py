@@ -1,14 +1,14 @@
 """
-OpenLineage: the inputs and outputs of a stream, and its driver's parent.
+OpenLineage: the inputs and outputs of a stream, and the parent of its driver.
 
-The datasets are from the plans that the stream's drivers have recorded, under OpenLineage's names,
-so that Spark's own listener and other tools refer to the same dataset. Sources and sinks without
-such a name are left out: a socket, a function of ``foreachBatch``, a pattern of topics.
+The datasets come from the plans that the stream's drivers have recorded, under OpenLineage's names,
+so that Spark's own listener and other tools mean the same dataset. Inputs and outputs without such
+a name are left out: a socket, a function of ``foreachBatch``, a pattern of topics.
 
-The parent is from Airflow's own injection, and is switched on with the options of Airflow's
-``SparkSubmitOperator``: ``[openlineage] spark_inject_parent_job_info`` and
+The driver's parent comes from Airflow's own injection, and is switched on where Airflow's
+``SparkSubmitOperator`` has it: ``[openlineage] spark_inject_parent_job_info`` and
 ``spark_inject_transport_info``. It goes to the driver only, never into a deployment: another run of
-the DAG is not another version of the stream.
+the dag is no other version of the stream.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ _SERVERS: Final = "kafka.bootstrap.servers"
 
 class DatasetName(NamedTuple):
     """
-    A dataset's name in OpenLineage.
+    OpenLineage's name of a dataset.
 
-    :param namespace: Its system, e.g. ``s3://lake`` or ``kafka://broker:9092``.
-    :param name: Its name there, e.g. ``orders/2026``.
+    :param namespace: Where it is, e.g. ``s3://lake`` or ``kafka://broker:9092``.
+    :param name: Which one there, e.g. ``orders/2026``.
     """
 
     namespace: str
@@ -92,7 +92,7 @@ def _read(source: SourcePlan) -> Iterator[DatasetName]:
 
 
 def _subscribed(paths: Sequence[str]) -> Iterator[str]:
-    # As in the plan: the option and its value.
+    # As the plan has them: the option, and its value.
     for path in paths:
         how, _, what = path.partition(" ")
         if how == "subscribe":
@@ -123,15 +123,15 @@ def operator_lineage(
     outlets: Sequence[object] = (),
 ) -> OperatorLineage | None:
     """
-    Return an operator's lineage for the OpenLineage provider; ``None`` if it is not installed.
+    Return an operator's answer to the OpenLineage provider; ``None`` without the provider.
 
-    The provider uses a task's declarations only without other lineage. A plan is incomplete: a
-    model that the script loads, a table that a ``foreachBatch`` function writes.
+    The provider uses a task's declared datasets only if no others are known. A plan does not know
+    all: a model that the script loads, a table that a ``foreachBatch`` function writes.
 
     :param plans: Returns the recorded plans; not called without the provider.
-    :param inlets: The task's declared further inputs; entries without an OpenLineage name are left
+    :param inlets: The task's other declared inputs; datasets without a name in OpenLineage are left
         out.
-    :param outlets: Likewise for outputs.
+    :param outlets: Its declared outputs, likewise.
     """
     try:
         from airflow.providers.openlineage.extractors import OperatorLineage
@@ -153,10 +153,10 @@ def operator_lineage(
 
 def driver_lineage(context: Context, properties: Mapping[str, str]) -> dict[str, str]:
     """
-    Return additional driver configuration that names its parent for OpenLineage.
+    Return additional configuration of a driver, so that OpenLineage knows its parent.
 
     The parent is the task's try that launches the driver, and stays so when a later task adopts it.
-    The stream's own settings win.
+    The driver's own settings take precedence.
 
     :param properties: The driver's configuration.
     """

@@ -39,11 +39,11 @@ from airflow_streaming.supervision.readiness.snapshot import (
 
 def for_lane(spec: StreamSpec, home: Home, lane: StreamHome) -> StreamSpec:
     """
-    Return the spec for a lane.
+    Return the dag's spec for a lane.
 
-    Without a second lane it is the DAG's spec, unchanged.
+    Without a second lane it is the dag's own spec, unchanged.
 
-    :param spec: The stream as its DAG describes it.
+    :param spec: The stream as its dag describes it.
     :param lane: The records of the lane.
     """
     if not spec.output and not spec.checkpoint:
@@ -71,7 +71,7 @@ def _deployments(lane: StreamHome) -> Iterator[Deployment]:
 
 
 EPOCHS_BACK: Final = 5
-"""Epochs searched for commits; if more have ended without a batch, something else is wrong."""
+"""Epochs whose commits are read; a stream with more epochs without a batch has another problem."""
 
 
 class SnapshotReader(Protocol):
@@ -81,21 +81,21 @@ class SnapshotReader(Protocol):
         """
         Look once.
 
-        :raises HomeUnavailable: The look failed; the stream's state is unknown.
-        :raises RecordError: A file there is invalid.
+        :raises HomeUnavailable: the look failed; the stream's state is not known.
+        :raises RecordError: a record was found damaged.
         """
 
     def lose_sight(self) -> None:
-        """Note a failed look: the time until the next successful one is not silence."""
+        """Note a failed look: the time until the next successful look does not count as silence."""
 
 
 class StreamSnapshotReader:
     """
-    Observes a stream of ours: its live lane.
+    Looks at a managed stream: at its live lane.
 
-    :param live: Returns the live lane's records.
+    :param live: Returns that lane, and has its records.
     :param who: Its name in messages.
-    :param rules: Rules of health; default: the lane's records.
+    :param rules: The health rules; default: the lane's recorded rules.
     """
 
     def __init__(self, live: LiveLaneCache, who: str, rules: HealthRules | None = None) -> None:
@@ -163,12 +163,12 @@ class StreamSnapshotReader:
 
 def open_looker(subject: Subject, rules: HealthRules | None = None) -> SnapshotReader:
     """
-    Return the reader of a stream; it writes no files.
+    Return a stream's snapshot reader; it never writes.
 
-    :param rules: Rules of health; default: the home's records for a stream of ours, the defaults of
-        ``HealthRules`` for an external one.
-    :raises SpecError: The stream as named cannot be read.
-    :raises HomeError: Its store cannot be set up.
+    :param rules: The health rules; default: for a managed stream the rules that its home records,
+        for an external one the defaults of ``HealthRules``.
+    :raises SpecError: the stream as named cannot be looked at.
+    :raises HomeError: its store cannot be set up.
     """
     if subject.checkpoint is not None:
         return ExternalObserver(

@@ -1,11 +1,11 @@
 """
 Connection → command: how a Spark connection of Airflow becomes a ``spark-submit`` command.
 
-The Spark provider's own hook parses the connection and writes the options, so connections for
-``SparkSubmitOperator`` work the same here. Three things differ: a connection that is missing or
-broken is an error instead of a silent ``yarn``; the binary is always the runtime's, because
-runtimes are defined once for the whole deployment; and neither the command nor the log ever holds a
-value of the stream's configuration.
+The Spark provider's own hook parses the connection and writes the options, so that connections made
+for ``SparkSubmitOperator`` mean the same here. Three things differ: a missing or broken connection
+is an error instead of a silent ``yarn``; the binary always comes from the runtime, because runtimes
+are defined once for the whole deployment; and neither the command nor the log ever holds a value of
+the stream's configuration.
 
 Importing this module imports the Spark provider; import it inside functions.
 """
@@ -99,8 +99,8 @@ class StreamSubmitHook(SparkSubmitHook):
         except AirflowNotFoundException as err:
             raise SpecError(
                 f"Spark connection {self._conn_id!r} does not exist. Create it with: airflow "
-                f"connections add {self._conn_id} --conn-type spark --conn-host 'local[*]' (or "
-                "yarn, spark://HOST:PORT, k8s://URL), or name another one as conn_id."
+                f"connections add {self._conn_id} --conn-type spark --conn-host 'local[*]' "
+                "(or yarn, spark://HOST:PORT, k8s://URL), or name another one as conn_id."
             ) from err
 
     def _create_keytab_path_from_base64_keytab(

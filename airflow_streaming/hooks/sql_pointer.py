@@ -30,29 +30,29 @@ class SqlPointer:
     """
     Leads consumers by statements in a database: a view, a synonym, a row of a table of yours.
 
-    Our table ``airflow_streaming_pointers`` has a row for each pointer with its newest move. The
-    row and your statements are written in one transaction, and the row only if there is no later
-    move. So if definitions are part of transactions (PostgreSQL, SQLite, SQL Server, Redshift,
-    Snowflake for rows) the move is atomic for every reader, runs once, and is never made by a late
-    task. Databases that commit each definition separately (MySQL, Oracle, Trino, Hive) are not
-    atomic if ``sql`` has more than one statement, or defines something: set ``is_atomic=False``.
-    Then the move is recorded first and the statements run whenever the task is repeated, so they
-    must be repeatable; and a task that slept between the two would run them late. Tried with
-    SQLite.
+    Our table ``airflow_streaming_pointers`` has a row for each pointer with its newest record. The
+    row and your statements are written in one transaction, and the row only over an older one. So
+    where definitions are part of transactions (PostgreSQL, SQLite, SQL Server, Redshift, Snowflake
+    for rows) the move is atomic for every reader, runs once, and is never made by a late task.
+    Databases that commit each definition separately (MySQL, Oracle, Trino, Hive) are not atomic
+    when ``sql`` has more than one statement, or a definition: set ``is_atomic=False``. Then the row
+    is written first and the statements run whenever the task is repeated, so they must be
+    repeatable. A task that slept between the two would run them late. Tried with SQLite.
 
-    You are responsible for your statements: this class cannot know whether a view belongs to
-    another team. It refuses a pointer of this name that belongs to another stream.
+    Your statements are your responsibility: this class cannot know whether they write another
+    team's view. It refuses a pointer of this name that belongs to another stream.
 
-    :param conn_id: An Airflow connection whose hook has ``get_conn``, as every SQL database's has.
+    :param conn_id: An Airflow connection whose hook has ``get_conn``, as the hooks of all SQL
+        databases do.
     :param sql: One statement or several, e.g. ``CREATE OR REPLACE VIEW orders AS SELECT * FROM
         read_parquet('{output}/*.parquet')`` or ``UPDATE feeds SET folder = '{output}' WHERE feed =
         '{stream}'``. ``{stream}``, ``{lane}``, ``{color}``, ``{deployment}``, ``{number}`` and
-        ``{output}`` describe the new live lane.
-    :param undo_sql: Statements that lead back; their placeholders describe the former live lane.
-        Default: ``sql``.
-    :param name: By default the id of the connection. Two pointers in one database need different
-        names.
-    :param is_atomic: A consumer sees the state before or after the move, and no other.
+        ``{output}`` are filled with the new live output.
+    :param undo_sql: Statements that lead back; there the placeholders are filled with the earlier
+        live output. By default the statements of ``sql``.
+    :param name: By default the id of the connection. Of two pointers in one database one needs
+        another.
+    :param is_atomic: A consumer sees the state before or after, and nothing between.
     """
 
     conn_id: str
@@ -87,7 +87,7 @@ class SqlPointer:
         self._say(mark_of(to), _filled(self.sql, to))
 
     def undo(self, to: LiveOutput, before: LiveOutput) -> None:
-        """Run the statements that lead back to the former live lane; see ``Pointer``."""
+        """Run the statements that lead back to the earlier live output; see ``Pointer``."""
         self._say(back_to(before, to), _filled(self.undo_sql or self.sql, before))
 
     def _say(self, wanted: Mark, statements: Sequence[str]) -> None:
@@ -137,7 +137,7 @@ class _Rows:
         self._cursor, self._sign, self._name = cursor, placeholder, name
 
     def has_table(self) -> bool:
-        """Return whether the table can be read; a user without CREATE may be given one."""
+        """Tell whether the table can be read; a user without the right to create it can get one."""
         try:
             self.run(f"SELECT word FROM {TABLE} WHERE 1 = 0")  # noqa: S608 - a name of ours
         except Exception:  # noqa: BLE001 - databases share no error for it; making it tells more
@@ -168,7 +168,7 @@ class _Rows:
         return is_new or again
 
     def run(self, statement: str, values: Sequence[object] = ()) -> None:
-        # Some drivers parse a '%' in a statement as a placeholder as soon as values are given.
+        # Some drivers read a '%' in a statement as a placeholder as soon as values are passed.
         if values:
             self._cursor.execute(statement, tuple(values))
         else:
@@ -199,7 +199,8 @@ class _Rows:
 
     def _update(self, shown: Mark, wanted: Mark) -> None:
         written = ", ".join(f"{column} = {self._sign}" for column in _COLUMNS)
-        # Update only the row that was read: a concurrent writer wins.
+        # Only over the row that was read: the database waits for a concurrent writer, which then
+        # wins.
         where = " AND ".join(f"{c} = {self._sign}" for c in ("pointer", "word", "is_undone"))
         statement = f"UPDATE {TABLE} SET {written} WHERE {where}"  # noqa: S608 - names of ours
         self.run(statement, [*_values(wanted), self._name, shown.number, int(shown.undone)])

@@ -85,21 +85,20 @@ class SparkStreamHook(BaseHook):
     """
     Joins one stream's spec with the connection, runtime and home it names.
 
-    It acts on the lane of the stream that was live when it first looked, unless a lane is given.
+    It acts on the lane of the stream that was live at its first look, by default.
 
     :param spec: The stream, rendered.
     :param conn_id: Spark connection: where ``spark-submit`` sends the application.
     :param home_conn_id: Connection with credentials for the home.
     :param by: The acting user, for the records.
-    :param folders: Base folders of a relative application path.
+    :param folders: Where a relative application path may start.
     :param lane: Act on this lane of the stream, live or not.
-    :param launch_conf: Returns additional configuration of a new driver, by its deployment;
-        default: empty.
+    :param launch_conf: Returns a new driver's configuration beside its deployment; default: empty.
     :param has_seen_home: The caller has seen the home before, and remembers its epochs: a home that
-        is empty now has vanished, which is not an error.
+        is empty now has vanished and is no error.
     :param dag: The stream as its DAG has it, where ``spec`` has the values of a form; default:
         ``spec``.
-    :raises SpecError: the spec is invalid, or the stream has no such lane.
+    :raises SpecError: the spec is invalid, or the lane belongs to another stream.
     """
 
     conn_name_attr = "conn_id"
@@ -134,15 +133,14 @@ class SparkStreamHook(BaseHook):
         """
         Return the hook of one lane of this stream, live or not.
 
-        All its members belong to that lane: ``home``, ``keeper``, ``observer()``, ``spec``.
+        ``home``, ``keeper``, ``observer()`` and ``spec`` are that lane's.
 
-        :raises SpecError: The stream has no such lane.
+        :raises SpecError: the lane belongs to another stream.
         """
         return self._copy(self.asked, lane)
 
     @cached_property
     def streams(self) -> Home:
-        """The records of all streams of the home."""
         return StreamHomeHook(
             self.asked.home, self.home_conn_id, has_seen_home=self._has_seen_home
         ).get_conn()
@@ -153,7 +151,7 @@ class SparkStreamHook(BaseHook):
 
     @cached_property
     def home(self) -> StreamHome:
-        """The records of this hook's lane: the given one, or the live one."""
+        """The records of this hook's lane: the chosen one, or the live one."""
         return self.streams.stream(self._given_lane or self.live_lane())
 
     @cached_property
@@ -180,7 +178,7 @@ class SparkStreamHook(BaseHook):
 
     @cached_property
     def launcher(self) -> Launcher:
-        """The launcher of the next driver, which also sees running ones."""
+        """Starts the next driver, and observes earlier drivers."""
         folder = read_settings().driver_logs(self.streams.store.uri)
         cluster = self.target.cluster
         return open_launcher(
@@ -203,8 +201,8 @@ class SparkStreamHook(BaseHook):
         """
         Return the observer of the stream.
 
-        :param memory: A trigger's memory.
-        :param follows: Check at each look whether the lane is still live.
+        :param memory: The findings of a trigger that listened.
+        :param follows: Look each time whether the lane is still the live one.
         """
         return Observer(
             self.home,
@@ -280,10 +278,10 @@ class SparkStreamHook(BaseHook):
         self, deployment: Deployment, source: bytes, *, is_scratch: bool = False
     ) -> Program:
         """
-        Return a deployment for a short Spark job, with the DAG's and the home connection's secrets.
+        Return a deployment for a short Spark job, with the dag's and the home connection's secrets.
 
-        :param is_scratch: Let ``{output}`` be a folder of the scratch. A plan needs the real one,
-            which it does not touch; code that runs batches must not know it.
+        :param is_scratch: Let ``{output}`` be a folder of the scratch. A plan needs the real path,
+            which it does not touch; a job that runs batches must not know it.
         """
         from airflow_streaming.spark_jobs.runner import program_of  # not at dag parse
 

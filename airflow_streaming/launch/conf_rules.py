@@ -1,10 +1,11 @@
 """
-What a stream's configuration may say of its own launch, and what becomes of it.
+Rules for settings of a stream's configuration that affect its own launch.
 
-Some settings are read before there is a driver: by ``spark-submit``, by an operator, or by the JVM's
-start. Secret configuration reaches a driver on most clusters only when its pod or process is there, so
-a secret in one of those would be missing silently. Other settings are the provider's: it finds
-drivers again by them. Whatever contradicts is refused here, before anything is created.
+Some settings are read before the driver exists: by ``spark-submit``, by an operator, or by the
+JVM's start. Secret configuration reaches a driver on most clusters only after its pod or process
+has started, so a secret in one of those would be missing silently. Other settings belong to the
+provider, which finds drivers by them. Conflicting settings are refused here, before any resource is
+created.
 """
 
 from __future__ import annotations
@@ -46,12 +47,12 @@ class LaunchSite:
 @dataclass(frozen=True, slots=True)
 class DecidedSetting:
     """
-    A setting that the provider gives.
+    A setting that the provider sets.
 
-    :param launchers: With which it does; empty for all.
-    :param value: What it gives, ``{master}``, ``{namespace}`` or ``{image}`` of the site; empty where
-        it is another one in each launch, so that none can be given.
-    :param source: What decides, in words for a refusal.
+    :param launchers: Launchers with which it does; empty for all.
+    :param value: Its value, ``{master}``, ``{namespace}`` or ``{image}`` of the site; empty where
+        it differs in each launch, so that the user cannot set it.
+    :param source: The origin of the value, in words for a refusal.
     """
 
     launchers: Collection[str]
@@ -141,9 +142,10 @@ _EXPOSED: Final = {
     **dict.fromkeys(ON_KUBERNETES, (*_REMEDIES, _SHIPPED_REMEDY)),
 }
 """
-What others can read, or what is read before secret configuration has arrived, by launcher: a pattern of keys,
-what becomes of it, and what to do. ``local`` and ``yarn`` hand all of it to ``spark-submit`` in a private file.
-Spark writes ``spark.executorEnv.*`` into the executors' pods as it is (its ``BasicExecutorFeatureStep``).
+Settings that others can read, or that are read before secret configuration has arrived, by
+launcher: a pattern of keys, the effect, and the remedy. ``local`` and ``yarn`` hand all of it to
+``spark-submit`` in a private file. Spark writes ``spark.executorEnv.*`` into the executors' pods as
+it is (its ``BasicExecutorFeatureStep``).
 """
 
 
@@ -215,13 +217,13 @@ def join_shipped(
     """
     Return a configuration and the stream's lists so that each file is in one of them only.
 
-    Of an option of ``spark-submit`` and its key in the configuration only the option counts. So what
-    the configuration names is added to the stream's own list; where it has a secret in an address,
-    which an option would show to every user of the host, all of the list goes into the configuration.
+    Of an option of ``spark-submit`` and its key in the configuration only the option counts. So the
+    configuration's files are added to the stream's own list. If an address contains a secret, which
+    an option would show to every user of the host, the whole list goes into the configuration.
 
     :param lists: By their names in ``SHIPPED``.
-    :param archive: This package for the driver, which every list of Python files begins with: in the
-        configuration it is added here, in an option by who writes that.
+    :param archive: This package for the driver, the first entry of every list of Python files: in
+        the configuration it is added here, in an option by the option's writer.
     """
     left, joined = dict(conf), {what: tuple(given) for what, given in lists.items()}
     for what, key in ((what, key) for what, key in SHIPPED.items() if key in conf):

@@ -65,8 +65,8 @@ def open_end(pid: int, is_driver: Callable[[int], bool]) -> DriverEnd | None:
     """
     Watch for the end of a process.
 
-    The process is asked who it is after the descriptor was opened and proved alive after that, so
-    that an id which passed to another process in between is not taken for the driver's.
+    Its identity is checked after the descriptor was opened and its life after that. So an id which
+    passed to another process in between is not mistaken for the driver's.
 
     :param is_driver: Tells whether the process that has this id now is the driver's.
     :returns: ``None`` where the process is not the driver's or has ended, where the system has no

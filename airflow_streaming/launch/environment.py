@@ -1,16 +1,16 @@
 """
 The driver's environment, its properties file, and files that only their owner may read.
 
-A driver deletes the files of its launch that hold secrets as soon as Spark has read them. One that
-dies before that leaves them, so they are named by their epoch, and deleted when it is proved gone
-and before the next driver is started.
+A driver deletes the launch files with secrets as soon as Spark has read them. A driver that dies
+before that leaves them. So they are named by their epoch, and deleted when the driver is proved
+gone and before the next driver is started.
 
-The worker's environment holds Airflow's connections and keys, and a Python that is not Spark's.
-Everything else (cloud credentials, Hadoop and Kerberos settings, locale) is the driver's too.
+The worker's environment holds Airflow's connections and keys, and a Python that is not Spark's. The
+driver gets everything else: cloud credentials, Hadoop and Kerberos settings, locale.
 
-Spark reads it as Java properties. Once a file is given, Spark leaves ``spark-defaults.conf``
-unread, so that its text goes in front of ours; of two lines with one key the later counts. Spark
-itself cuts blanks off both ends of every value; no notation prevents that.
+Spark reads the file as Java properties. With a file, Spark ignores ``spark-defaults.conf``, so its
+text goes in front of ours; of two lines with one key the later counts. Spark itself trims blanks
+off both ends of every value; no notation prevents that.
 """
 
 from __future__ import annotations
@@ -186,12 +186,12 @@ def driver_environment(
     base: Mapping[str, str], runtime: Runtime, extra: Mapping[str, str]
 ) -> dict[str, str]:
     """
-    Return the driver's environment; with the runtime's class data archive, where it has one.
+    Return the driver's environment, with the runtime's class data archive if it exists.
 
     :param base: The worker's environment.
     :param extra: The stream's ``env``; it wins over the worker's. It may not choose another Spark,
-        Python or Java: those were checked as one combination and are recorded with the deployment.
-    :raises SpecError: ``extra`` has a name that cannot be one, or one that the runtime sets.
+        Python or Java: these were checked as one combination and are recorded with the deployment.
+    :raises SpecError: ``extra`` has an invalid name, or a name that the runtime sets.
     """
     kept = {name: value for name, value in base.items() if not _is_dropped(name)}
     ours = {
@@ -266,10 +266,10 @@ def conf_folder(runtime: Runtime, environment: Mapping[str, str]) -> Path:
 
 def spark_defaults(runtime: Runtime, environment: Mapping[str, str]) -> str:
     """
-    Return the defaults that this runtime's ``spark-submit`` would read; empty when there are none.
+    Return the defaults that this runtime's ``spark-submit`` would read; empty without any.
 
     :param environment: The driver's: SPARK_CONF_DIR in it counts before the runtime's ``conf``.
-    :raises RuntimeNotFound: the file is there and cannot be read.
+    :raises RuntimeNotFound: the file exists and cannot be read.
     """
     path = conf_folder(runtime, environment) / "spark-defaults.conf"
     try:
@@ -297,7 +297,7 @@ def guarded(conf: Mapping[str, str], defaults: str = "") -> dict[str, str]:
 
 
 def split_secrets(conf: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return what of a configuration may be shown, and what is secret."""
+    """Return the public and the secret part of a configuration."""
     hidden = {key for key, value in redact(conf).items() if value == REDACTED}
     shown = {key: value for key, value in conf.items() if key not in hidden}
     return shown, {key: conf[key] for key in hidden}

@@ -1,15 +1,15 @@
 """
-Java: the one a runtime's drivers use, its options, and the classes of a Spark that it has archived.
+Java: a runtime's Java for drivers, its options, and archived classes of its Spark.
 
-The version is read from the ``release`` file of the installation; only where there is none is
-``java -version`` run.
+The version is read from the ``release`` file of the installation; without one ``java -version`` is
+run.
 
-A class data archive holds the parsed classes of a Spark, which a JVM maps instead of reading jars. It is
-made once (``airflow-streaming prepare-runtime``) and lies in the runtime's SPARK_HOME, where a user who
-can write can change Spark itself. Every JVM of the runtime that starts on this host is told of it, if it is
-whole. The JVM checks that the archive is its own and that the jars are unchanged, and reads them as ever
-where not (JEP 350; ``-Xshare:auto`` is the default), so that an archive that no longer fits costs time
-only. Measured on two cores: `docs/benchmarks.md`, cold start.
+A class data archive holds the parsed classes of a Spark, which a JVM maps instead of reading jars.
+It is made once (``airflow-streaming prepare-runtime``) and stored in the runtime's SPARK_HOME,
+where a user who can write can change Spark itself. Every JVM of the runtime on this host gets its
+path as an option, if it is whole. The JVM checks that the archive is its own and that the jars are
+unchanged, and reads the jars otherwise (JEP 350; ``-Xshare:auto`` is the default), so an outdated
+archive only costs time. Measured on two cores: `docs/benchmarks.md`, cold start.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Java:
     """
     One Java installation.
 
-    :param home: Its folder; ``None`` for a ``java`` on PATH that does not tell.
+    :param home: Its folder; ``None`` for a ``java`` on PATH with an unknown folder.
     :param version: As Java writes it, e.g. ``17.0.15`` or ``1.8.0_412``.
     :param source: Where it was found, for messages.
     """
@@ -59,7 +59,7 @@ def find_java(runtime: str, java_home: Path | None, environment: Mapping[str, st
     Find the Java that a runtime's drivers will use.
 
     :param java_home: From the runtime's setting; else JAVA_HOME counts, else PATH.
-    :raises RuntimeNotFound: there is none, or its version cannot be told.
+    :raises RuntimeNotFound: Java is missing, or its version is not known.
     """
     if java_home is not None:
         return _at_home(runtime, java_home, f"java_home {java_home} of the runtime")
@@ -100,8 +100,8 @@ def _at_home(runtime: str, home: Path, source: str) -> Java:
     binary = home / "bin" / "java"
     if not binary.is_file():
         raise RuntimeNotFound(
-            f"Runtime {runtime!r} cannot use {source}: there is no {binary}. "
-            "Give the folder that has bin/java in it."
+            f"Runtime {runtime!r} cannot use {source}: {binary} does not exist. Set the "
+            "folder that has bin/java in it."
         )
     version = _version_of(home) or _ask(runtime, binary, source)
     return Java(home=home, version=version, source=source)
@@ -112,7 +112,7 @@ def _version_of(home: Path) -> str | None:
         match = _RELEASE.search((home / "release").read_text(errors="replace"))
     except OSError:
         return None
-    # A word that is no version is asked for again, of the Java itself.
+    # If the word is not a version, Java itself is run for it.
     return match[1] if match and match[1][:1].isdecimal() else None
 
 
@@ -141,7 +141,7 @@ _OPTIONS: Final = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOpt
 _OF_EXECUTORS: Final = ("spark.executor.extraJavaOptions", "spark.executor.defaultJavaOptions")
 OLDEST_WITH_FILES: Final = 9
 OPTIONS_VARIABLE: Final = "JDK_JAVA_OPTIONS"
-"""Read by Java 9 and newer, which repeats its text in the log, but not that of files it names."""
+"""Read by Java 9 and newer. The log repeats its text, but not the text of files that it names."""
 
 
 def split_options(conf: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
@@ -150,7 +150,7 @@ def split_options(conf: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, .
 
     Spark puts Java options on the JVM's command line, which every user of the host can read.
 
-    :raises SpecError: the options cannot be told apart.
+    :raises SpecError: the options cannot be split.
     """
     left, secret = dict(conf), []
     for key in (key for key in _OPTIONS if key in conf):
@@ -210,8 +210,8 @@ it fails in strange ways (seen with Java 17). A Java that had no such option wou
 """
 _SILENT: Final = "-Xlog:disable -Xlog:all=warning,cds=off,cds+dynamic=off:stderr"
 """
-What a JVM says of an archive that does not fit goes nowhere, and its other warnings to stderr: what the
-first JVM of ``spark-submit`` writes to stdout is taken for the command line of the second.
+Messages about an outdated archive are dropped, and a JVM's other warnings go to stderr: ``spark-
+submit`` reads stdout of the first JVM as the command line of the second.
 """
 
 
@@ -231,7 +231,7 @@ def archive_path(spark_home: Path, java: int, size: int) -> Path:
 
 
 def find_archive(spark_home: Path, java: int) -> Path | None:
-    """Return the archive of a Spark for a Java, ``None`` where there is none that is whole."""
+    """Return the whole archive of a Spark for a Java, if it exists."""
     for path in archives_in(spark_home, java):
         if path.is_file() and path == archive_path(spark_home, java, path.stat().st_size):
             return path
@@ -239,7 +239,7 @@ def find_archive(spark_home: Path, java: int) -> Path | None:
 
 
 def archive_options(spark_home: Path, java: int) -> str:
-    """Return the options by which a JVM maps the archive of its Spark; empty where there is none."""
+    """Return a JVM's options for the archive of its Spark; empty without an archive."""
     path = find_archive(spark_home, java) if java >= OLDEST_JAVA else None
     if path is None:
         return ""

@@ -56,7 +56,7 @@ _STOPPED: Final = frozenset({psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP})
 
 
 def describe(seen: ProcessScan, epoch: Epoch, launch: Launch | None, host: Host) -> Process:
-    """Tell what a look at this host means; ``GONE`` only when nothing was hidden from us."""
+    """Return a driver's state from a scan of this host; ``GONE`` only from a complete scan."""
     if seen.members:
         return _describe_alive(seen, epoch, launch, host)
     if not seen.is_complete:
@@ -70,7 +70,7 @@ def describe(seen: ProcessScan, epoch: Epoch, launch: Launch | None, host: Host)
 
 
 def describe_glance(seen: ProcessTree, host: Host) -> Process:
-    """Tell what a glance at a living driver means."""
+    """Return a driver's state from a glance that found it alive."""
     return _alive(seen.leader, seen.stopped, host, lost=None, cpu_seconds=seen.cpu_seconds)
 
 
@@ -131,9 +131,9 @@ class LocalLauncher:
     """
     Starts drivers as detached processes of this host.
 
-    :param host: The host this is; by default it is asked from the system.
+    :param host: This host; read from the system by default.
     :param booted: Returns when this host was booted.
-    :param folder: Where driver logs lie, by stream; ``None`` where it is not known.
+    :param folder: Folder of driver logs, by stream; ``None`` if not known.
     """
 
     kind = "local"
@@ -199,8 +199,8 @@ class LocalLauncher:
             return describe_glance(alive, self._host)
         process = self._search(epoch, launch)
         if process.state is ProcessState.GONE and launch is not None:
-            # A token is given to one driver only, so a launched one that is gone stays so; a
-            # stopped stream is looked at for months.
+            # A token belongs to one driver only, so a launched driver that is gone stays gone; a
+            # stopped stream may be watched for months.
             self._gone = epoch.token, process
         return process
 
@@ -257,7 +257,7 @@ class LocalLauncher:
             return DriverLog(place=f"{launch.log} on host {launch.host.name}")
         # Another host's file is the driver's own on a shared file system, and older where it is not.
         since = 0.0 if is_here else launch.launched_at.timestamp()
-        absent = DriverLog(place=place, trouble="there is no such file" if is_here else "")
+        absent = DriverLog(place=place, trouble="the log file does not exist" if is_here else "")
         try:
             return _end_of(file, place, most, since=since) or absent
         except FileNotFoundError:
@@ -292,7 +292,7 @@ class LocalLauncher:
 
 
 def _end_of(file: Path, place: str, most: int, *, since: float) -> DriverLog | None:
-    """Return the end of a log; ``None`` when there is none that was written since then."""
+    """Return the end of a log; ``None`` if no log was written since then."""
     handle = LocalFolder(file.parent).open(file.name)
     if handle is None:
         return None
@@ -347,7 +347,7 @@ def _named(host: Host) -> str:
 
 
 def _kill_all(epoch: Epoch, launch: Launch | None) -> str | None:
-    """Kill what is there now and return why that failed."""
+    """Kill all present processes and return the reason for a failure."""
     try:
         members = look(epoch, launch).members
         for process in members:

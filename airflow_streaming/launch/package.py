@@ -1,8 +1,8 @@
 """
-What travels to the driver: the user's script, and the part of this package that a driver needs.
+The driver's package: the user's script, and the part of this package that a driver needs.
 
-``spark-submit`` ships the zip beside the script. Its content depends on nothing but our sources, so
-that its name can be a digest of it: built once, shared by all streams of a user, never out of date.
+``spark-submit`` ships the zip beside the script. Its content depends only on our sources, so its
+name can be a digest: built once, shared by all streams of a user, never out of date.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def locate_application(application: str, folders: Iterable[Path]) -> str:
     Return the script's absolute path, or its URI.
 
     :param folders: Where a relative path may start: the dag file's folder, the dags folder.
-    :raises ApplicationNotFound: naming every place that was looked at.
+    :raises ApplicationNotFound: names every place that was searched.
     """
     if not is_local(application):
         return application
@@ -86,7 +86,7 @@ def _read(location: str) -> bytes:
 
 
 def file_digests(files: Sequence[str]) -> tuple[str, ...]:
-    """Return the SHA-256 of each file; empty for one that is not a local file of this host."""
+    """Return the SHA-256 of each file; empty unless it is a local file of this host."""
     return tuple(map(_digest_of, files))
 
 
@@ -122,7 +122,7 @@ _OLDEST_ZIP_DATE: Final = (1980, 1, 1, 0, 0, 0)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriverPackage:
     """
-    What is submitted to Spark.
+    The files to submit to Spark.
 
     :param archive: The zip, for ``--py-files``.
     :param main: The script to submit, alone with the zip in its folder: Python puts the folder of
@@ -139,7 +139,7 @@ def build_driver_package(
     """
     Return the driver's package, built if the cache does not hold it.
 
-    :param cache: A folder of this user alone: what lies in it will be executed.
+    :param cache: A folder of this user alone: code in it will be executed.
     :param source: Folder of the installed ``airflow_streaming``.
     :raises LaunchError: the cache belongs to another process or cannot be written.
     """

@@ -1,8 +1,8 @@
 """
 The port through which a driver is started, found again, observed and killed.
 
-A launcher knows processes and nothing else: which epoch may start, what a silent driver means and
-whether to kill it is decided elsewhere. Launchers are opened by their name, see ``registry``.
+A launcher handles only processes. Other modules decide which epoch may start, how to treat a silent
+driver and whether to kill it. Launchers are opened by their name, see ``registry``.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ class ClusterApplication:
 
     It has no ``repr`` of its fields: two of them hold secrets.
 
-    :param master: Where the driver asks for executors.
+    :param master: The driver's source of executors.
     :param main: The driver's wrapper: a file of this host, or a URI that all hosts of the cluster
         can read where ``is_shared``.
     :param archive: The zip with the part of this package that the driver needs; as ``main``.
     :param arguments: Of the wrapper, ``--token`` and the epoch's mark among them.
     :param conf: Spark configuration without secrets.
     :param secret_conf: The rest of it. It reaches the driver by ``PRIVATE_CONF`` in its environment
-        or by a file that ``PRIVATE_CONF_FILE`` names, and nothing else shows it.
-    :param environment: What the stream asks for; any value may be secret.
+        or by a file that ``PRIVATE_CONF_FILE`` names, and in no other way.
+    :param environment: The stream's environment; any value may be secret.
     :param spark_version: Of the Spark that the deployment was made for.
     :param image: Container image of driver and executors, where the cluster has containers.
-    :param defaults: Text of the runtime's ``spark-defaults.conf``, for a launcher that submits with a
-        properties file of its own: Spark then leaves the defaults unread.
+    :param defaults: Text of the runtime's ``spark-defaults.conf``, for a launcher that submits with
+        a properties file of its own: Spark then ignores the defaults.
     :param is_shared: Whether every host of the cluster can read ``main`` and ``archive``.
     """
 
@@ -71,12 +71,12 @@ class LaunchRequest:
     :param epoch: The right to start it.
     :param command: ``spark-submit`` with all its arguments, the script and the script's arguments;
         among them ``--token`` and the epoch's mark.
-    :param environment: The driver's whole environment; nothing is inherited.
+    :param environment: The driver's whole environment; no variable is inherited.
     :param log: File for the driver's output, appended to; made private to its owner.
     :param private_files: Files with secrets that the command names. The driver deletes them once
-        Spark has read them; a task that does not get to start the driver deletes them instead.
-    :param application: For launchers of clusters, which start the driver elsewhere: what to start.
-        ``command`` is then what submits it, or empty.
+        Spark has read them; a task that fails before the start deletes them instead.
+    :param application: The driver for launchers of clusters, which start it elsewhere. ``command``
+        is then its submission, or empty.
     """
 
     epoch: Epoch
@@ -99,11 +99,11 @@ Heartbeat = Callable[[], datetime | None]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriverLog:
     """
-    What can be seen of a driver's output from here.
+    A driver's output as seen from here.
 
     :param place: Where people find all of it.
     :param tail: Its end; ``None`` when it cannot be read from here.
-    :param size: Bytes it has, where that is known.
+    :param size: Its bytes, if known.
     :param trouble: Why it cannot be read, when it should be there.
     """
 
@@ -115,20 +115,20 @@ class DriverLog:
 
 class Launcher(Protocol):
     """
-    Starts drivers and sees them; what each method promises is tried by one contract test.
+    Starts drivers and observes them; one contract test checks the promises of each method.
 
-    A driver is recognized by its epoch's token and by nothing else. A launch record says where to
-    look first: it may be missing, since its writer may have died before writing it, and it may be
-    damaged or forged, since others can write to the home. With or without it ``probe`` and ``kill``
-    give the same answers.
+    A driver is recognized only by its epoch's token. A launch record says where to look first: it
+    may be missing, since its writer may have died before writing it, and it may be damaged or
+    forged, since others can write to the home. With or without it ``probe`` and ``kill`` give the
+    same answers.
 
-    "Cannot look" is an answer: ``UNSEEN``, with the reason in its detail. A launcher that cannot
-    reach its cluster, is on another host, or may not see all processes answers so and never
-    guesses. ``GONE`` is a proof: it stays true, and a new driver is started on the strength of it.
-    (A submission that is under way may still start a driver of an older epoch. It reads the fence
-    before it starts a query, so it ends; the task that takes the next epoch looks once more afterwards.)
+    A launcher that cannot reach its cluster, is on another host, or may not see all processes
+    answers ``UNSEEN``, with the reason in its detail, and never guesses. ``GONE`` is a proof: it
+    stays true, and a new driver may start because of it. (A submission that is under way may still
+    start a driver of an older epoch. It reads the fence before it starts a query, so it ends; the
+    task that takes the next epoch looks once more afterwards.)
 
-    A cluster that cannot be asked for a driver by its token gives ``UNSEEN`` for one whose launch
+    A cluster that cannot look up a driver by its token answers ``UNSEEN`` for a driver whose launch
     was not recorded.
 
     The methods may be called by several threads and processes at once, and block.
@@ -158,8 +158,8 @@ class Launcher(Protocol):
         """
         Find the epoch's driver, for a caller that died before recording it.
 
-        :returns: A launch record; ``None`` when there is no driver or none can be seen from here.
-            Only ``probe`` tells the two apart.
+        :returns: A launch record; ``None`` if no driver exists or none can be seen from here. Only
+            ``probe`` distinguishes the two.
         """
 
     def probe(
@@ -168,11 +168,11 @@ class Launcher(Protocol):
         """
         Look at the driver's processes; it never raises.
 
-        :param heartbeat: Asked for when the host seems to have been rebooted; without it no reboot
-            is taken for a proof that the driver is gone.
-        :returns: ``GONE`` only when no process of the driver is left anywhere, among them those that
-            outlived their leader; ``SUSPENDED`` when one of them is stopped and may be continued;
-            ``UNSEEN`` when that cannot be told from here.
+        :param heartbeat: Read when the host seems to have been rebooted; without it a reboot does
+            not prove that the driver is gone.
+        :returns: ``GONE`` only when no process of the driver is left anywhere, including processes
+            that outlived their leader; ``SUSPENDED`` when one of them is stopped and may be
+            continued; ``UNSEEN`` when the state cannot be seen from here.
         """
 
     def kill(
@@ -184,34 +184,36 @@ class Launcher(Protocol):
         It may be repeated, and does nothing to a driver that cannot be seen from here.
 
         :param heartbeat: As with ``probe``.
-        :returns: The last look: ``GONE``, or what is still there and why.
+        :returns: The last look: ``GONE``, or the remaining processes and the reason.
         """
 
     def clean_up(self, epoch: Epoch, launch: Launch | None = None) -> None:
-        """Delete what the launch of a driver that is gone left on this host: files with secrets."""
+        """Delete the files with secrets that the launch of a gone driver left on this host."""
 
     def logs(self, epoch: Epoch, launch: Launch, file: Path | None, most: int) -> DriverLog:
         """
         Return the end of the driver's output; it never raises.
 
-        :param launch: Untrusted: a path in it is shown, and opened only where it equals ``file``.
-        :param file: The driver's log as the caller derives it; ``None`` where only the launcher knows.
+        :param launch: Untrusted: a path in it is reported, and opened only where it equals
+            ``file``.
+        :param file: The driver's log as the caller derives it; ``None`` where only the launcher
+            knows.
         :param most: Bytes to return at most.
         """
 
 
 @runtime_checkable
 class EndWatcher(Protocol):
-    """What a launcher can do besides where its system tells when a driver ends; it is optional."""
+    """Optional for a launcher: reports the end of a driver where its system supports it."""
 
     def open_end(self, epoch: Epoch, launch: Launch | None) -> DriverEnd | None:
         """
         Return a descriptor that becomes readable when a process of the driver ends.
 
-        It only says when to look again, and polls continue beside it, so it may be early or never come.
-        It never raises.
+        It only prompts a look, and polls continue beside it, so it may be early or never come. It
+        never raises.
 
-        :returns: ``None`` where that cannot be told from here, and for a driver that is gone.
+        :returns: ``None`` where the end cannot be watched from here, and for a driver that is gone.
         """
 
 

@@ -3,14 +3,14 @@ The processes of a driver: found by token, and watched through ``/proc``.
 
 A process is a driver's when its command line has ``--token`` followed by the epoch's mark, a digest
 of its token, as two arguments, and it runs as the driver's user, or when it descends from such a
-process. Everybody on the host can read a command line and start a process with the same; as another
-user it does not count. The recorded process id and start time only say where to look first. Zombies
-have run their last instruction and do not count.
+process. Every user of the host can read a command line and start a process with the same arguments;
+as another user it does not count. The recorded process id and start time only say where to look
+first. Zombies have run their last instruction and do not count.
 
-Most looks find the driver where it was. That is told from a few small files: the leader's command
-line carries the mark, and every process below it says its state and CPU time in one line. Who is
-below whom is read for all drivers of the host at once and at most every two seconds. A glance only
-ever says "alive"; whatever it cannot see for certain is left to a full look at the process table.
+Most looks find the driver unchanged, from a few small files: the leader's command line carries the
+mark, and every process below it has its state and CPU time in one line. The process tree is read
+for all drivers of the host at once and at most every two seconds. A glance only ever proves
+"alive"; all other cases need a full look at the process table.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ that moves when the clock is set."""
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessScan:
     """
-    What one look at the process table found.
+    The result of one scan of the process table.
 
     :param members: The driver's processes, its leader first.
     :param is_complete: Whether no process that could be the driver's was hidden from us.
@@ -71,7 +71,7 @@ class ProcessHandle:
 
     @classmethod
     def recorded(cls, launch: Launch | None) -> Self | None:
-        """Return the handle in a launch record, ``None`` where there is none that can be one."""
+        """Return the handle in a launch record; ``None`` if it is missing or invalid."""
         if launch is None:
             return None
         try:
@@ -83,7 +83,7 @@ class ProcessHandle:
         return cls(pid=pid, started=started) if can_be else None
 
     def to_dict(self) -> dict[str, str]:
-        """Return what the launch record holds."""
+        """Return the handle for the launch record."""
         return {"pid": str(self.pid), "started": repr(self.started)}
 
 
@@ -141,11 +141,12 @@ def carries(process: psutil.Process, epoch: Epoch, owner: int | None) -> bool:
 
 def _command_of(process: psutil.Process) -> list[str]:
     """
-    Return a command line; that of a program which is just being started, once it is there.
+    Return a command line; for a program in the middle of its start, wait for it.
 
-    Between the old program and the new one Linux shows none (``begin_new_exec`` and ``create_elf_tables`` of its
-    sources), for microseconds, or as long as the process waits for a core. ``spark-submit`` starts programs twice in
-    one process, and a driver that is not seen counts as dead.
+    Between the old program and the new one Linux shows none (``begin_new_exec`` and
+    ``create_elf_tables`` of its sources), for microseconds, or as long as the process waits for a
+    core. ``spark-submit`` starts programs twice in one process, and a driver that is not seen
+    counts as dead.
     """
     for _ in range(_STARTING_LOOKS):
         command = process.cmdline()
@@ -156,7 +157,7 @@ def _command_of(process: psutil.Process) -> list[str]:
 
 
 def _has_program(process: psutil.Process) -> bool:
-    # A thread of the kernel has none, and that of another user's process is not shown.
+    # A kernel thread has none, and another user's is not readable.
     try:
         return bool(process.exe())
     except psutil.AccessDenied:
@@ -236,9 +237,9 @@ class ProcStat:
     One line of ``/proc/<pid>/stat``.
 
     :param parent: Its parent's process id.
-    :param started: Ticks since the boot; with the id it names one process for good.
+    :param started: Ticks since the boot; with the id it identifies one process for good.
     :param state: The kernel's letter.
-    :param cpu_seconds: User and system time, its own and that of ended children.
+    :param cpu_seconds: User and system time, its own and its ended children's.
     """
 
     pid: int
@@ -267,7 +268,7 @@ class ProcessTree:
 
 
 def glance(epoch: Epoch, launch: Launch | None) -> ProcessTree | None:
-    """Return what is seen of a driver whose leader is where it was recorded, else ``None``."""
+    """Return the processes of a driver whose leader is at its recorded id, else ``None``."""
     handle = ProcessHandle.recorded(launch)
     if handle is None or not HAS_PROC:
         return None
@@ -297,7 +298,7 @@ def is_drivers(epoch: Epoch, pid: int) -> bool:
 
 
 def read_life(pid: int) -> ProcStat | None:
-    """Return what the kernel says of a process, ``None`` when it has none of that id."""
+    """Read a process's status from the kernel; ``None`` if the id is unused."""
     try:
         line = _read(f"/proc/{pid}/stat", _STAT_BYTES)
         # The name before the parenthesis may hold anything, spaces and parentheses too.

@@ -1,12 +1,12 @@
 """
-Launchers by name: the one place where they are made.
+Launchers by name: the only place where they are created.
 
 An epoch records the name of the launcher that starts its driver, and only that one can look at it.
-So callers open the launchers here and get one that passes every question on to the launcher which
-the epoch names. Others add launchers from outside this package by an entry point
-of the group ``airflow_streaming.launchers``: its name is the launcher's, and it leads to something
-that returns a ``Launcher`` when called without arguments. A launcher that is not installed, or
-cannot be loaded, sees nothing and starts nothing; the drivers it has started live on.
+So callers open the launchers here and get one that passes every call on to the epoch's launcher.
+Other packages add launchers by an entry point of the group ``airflow_streaming.launchers``: its
+name is the launcher's, and it leads to a callable without arguments that returns a ``Launcher``. A
+launcher that is not installed, or cannot be loaded, sees nothing and starts nothing; the drivers it
+has started live on.
 """
 
 from __future__ import annotations
@@ -58,20 +58,20 @@ def open_launcher(
     Return a launcher that sees the drivers of all launchers.
 
     :param name: The launcher that starts new drivers.
-    :param folder: Where driver logs lie on this host, by stream; ``None`` where it is not known.
+    :param folder: Folder of driver logs on this host, by stream; ``None`` if not known.
     :param cluster: Where that launcher starts new drivers: the name of its ``host()``. It is not
         needed to look at drivers, whose epochs say where they are.
-    :param policy: Which recorded clusters are asked; none by default.
+    :param policy: The recorded clusters that may be contacted; none by default.
     """
     return RecordedLaunchers(name, folder, cluster, policy)
 
 
 class RecordedLaunchers:
     """
-    Passes every question on to the launcher that the epoch names.
+    Passes every call on to the epoch's launcher.
 
-    Each launcher is made when it is first asked and kept, since it may remember what it has seen. An
-    epoch whose cluster the policy refuses gets ``RefusedCluster`` in every method.
+    Each launcher is created at its first use and kept, since it may cache earlier looks. An epoch
+    whose cluster the policy refuses gets ``RefusedCluster`` in every method.
 
     :param name: The launcher that starts new drivers.
     :param folder: See ``open_launcher``.
@@ -150,7 +150,7 @@ class MissingLauncher:
 
     def host(self) -> Host:
         """
-        Refuse: it is asked for before an epoch is recorded, so that none is taken in vain.
+        Refuse: the host is read before an epoch is recorded, so no epoch is wasted.
 
         :raises SpecError: always.
         """

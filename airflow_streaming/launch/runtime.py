@@ -34,11 +34,11 @@ def find_spark_home(runtime: str, path: Path) -> Path:
     """
     Return the SPARK_HOME in a runtime's folder, with a runnable spark-submit and jars.
 
-    :raises RuntimeNotFound: with what is missing.
+    :raises RuntimeNotFound: names the missing part.
     """
     if not path.is_dir():
         raise RuntimeNotFound(
-            f"Runtime {runtime!r} is said to be at {path}, but there is no such folder. "
+            f"Runtime {runtime!r} is configured at {path}, but this folder does not exist. "
             "Correct the path under [streaming] runtimes, or create the runtime there."
         )
     home = find_pyspark(path) or path
@@ -62,7 +62,7 @@ def find_spark_home(runtime: str, path: Path) -> Path:
 
 
 def find_pyspark(path: Path) -> Path | None:
-    """Return the ``pyspark`` package of a virtual environment; ``None`` when there is none."""
+    """Return the ``pyspark`` package of a virtual environment, if it has one."""
     found = sorted(path.glob("lib/python3*/site-packages/pyspark"))
     return found[0] if found else None
 
@@ -121,9 +121,9 @@ class Runtime:
 
     :param python: The interpreter of the driver, and of the workers where they are local.
     :param java_home: ``None`` when ``java`` on PATH does not tell where it lives.
-    :param java: Feature release of its Java, such as 17; 0 where it was not asked.
-    :param image: Container image with the same Spark, for drivers and executors on Kubernetes; what
-        is installed on this host then submits.
+    :param java: Feature release of its Java, such as 17; 0 if not read.
+    :param image: Container image with the same Spark, for drivers and executors on Kubernetes; this
+        host's installation then submits.
     """
 
     name: str
@@ -180,7 +180,7 @@ def resolve_runtime(
 def _read_entry(name: str, table: Mapping[str, Any]) -> _Entry:
     if name not in table:
         known = ", ".join(sorted(map(repr, table))) or "none"
-        raise RuntimeNotFound(f"There is no runtime {name!r}; known are: {known}. {_HOW}")
+        raise RuntimeNotFound(f"Unknown runtime {name!r}; known runtimes: {known}. {_HOW}")
     value = table[name]
     fields = {"path": value} if isinstance(value, str) else value
     if not isinstance(fields, Mapping) or "path" not in fields or not _KEYS.issuperset(fields):
@@ -202,7 +202,7 @@ def _read_entry(name: str, table: Mapping[str, Any]) -> _Entry:
 
 
 def expanded(path: str) -> Path:
-    """Return a path with the home folder of its ``~``; as it is where there is no such user."""
+    """Return a path with its ``~`` replaced by the home folder; unchanged for an unknown user."""
     try:
         return Path(path).expanduser()
     except RuntimeError:

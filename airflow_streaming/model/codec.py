@@ -1,8 +1,8 @@
 """
 Frozen dataclasses to JSON values and back by their type hints; moments as ISO 8601 text.
 
-A reader for a hint is built once and kept: what is read most, the status of every stream at every
-look, has hundreds of fields, and asking each of them anew what it may be took most of a look.
+A reader for a hint is built once and kept: the status of every stream, read at every look, has
+hundreds of fields, and a new analysis of their hints took most of the time of a look.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ Reader = Callable[[Any, str], Any]
 
 
 def encode(value: Any) -> Any:
-    """Return a dataclass, and whatever is in it, in its JSON form; durations as seconds."""
+    """Return a dataclass, and its nested values, in JSON form; durations as seconds."""
     cls: Any = type(value)
     if cls in _AS_THEY_ARE:
         return value
@@ -92,7 +92,7 @@ def _reader_of(hint: Any) -> Reader:
 
 
 def shown(value: Any) -> str:
-    """Return a JSON value for a message, cut at 80 characters; of a list or object only what it is."""
+    """Return a JSON value for a message, cut at 80 characters; only the kind of a list or object."""
     # The repr of a list nested a thousand deep is itself too deep.
     return type(value).__name__ if isinstance(value, list | Mapping) else f"{value!r:.80}"
 

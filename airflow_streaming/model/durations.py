@@ -17,9 +17,9 @@ def age_of(moment: datetime, now: datetime) -> timedelta:
     """
     Return how long ago a recorded moment is.
 
-    One that is to come by no more than ``CLOCKS_DIFFER`` is now. One further ahead was written by a
-    clock that is wrong, or by hand, and counts as if it were as long past: else whatever waits for it to
-    be old would wait until then.
+    A moment at most ``CLOCKS_DIFFER`` in the future counts as now. A later one comes from a wrong
+    clock, or was edited by hand, and counts as if it were as long past. Otherwise code that waits
+    for it to be old would wait until then.
     """
     age = now - moment
     return max(age, timedelta(0)) if age >= -CLOCKS_DIFFER else -age

@@ -1,13 +1,12 @@
 """
 Health rules: when silence, standstill or a figure becomes a verdict.
 
-A rule has three values. Without data it is *unknown*, and unknown never passes for well. A rule
-that fires names the query or source it speaks of, and clears with hysteresis: the figure must stay
-on the good side of the clear bound for a while.
+A rule has three values. Without data it is *unknown*, and unknown never counts as healthy. A firing
+rule names its query or source, and clears with hysteresis: the figure must stay on the good side of
+the clear bound for a while.
 
-Every rule is an alert unless its severity says more. A rule whose limit only the owner of a
-stream can know is left out until the limit is given. ``docs/health.md`` says where each default is
-from.
+Every rule is an alert unless its severity is higher. A rule whose limit only the owner of a stream
+can know is left out without this limit. ``docs/health.md`` has the origin of each default.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class Comparison(StrEnum):
 
 
 class Severity(StrEnum):
-    """What a verdict asks for, the mildest first."""
+    """The response to a verdict, the mildest first."""
 
     ALERT = "alert"
     """Send an alert; the stream is left alone."""
@@ -58,7 +57,7 @@ BUILT_IN = frozenset(
         *("unfinished_upgrade", "unfinished_cutover"),
     }
 )
-"""Names that the judges of processes, batches and queries give to what they find."""
+"""Names of findings of the built-in judges of processes, batches and queries."""
 
 RuleWindow = Annotated[timedelta, Range(least=timedelta(0), most=timedelta(days=9))]
 """A window of a rule: no longer than the history of a stream is kept, by the files of its summary."""
@@ -68,21 +67,21 @@ RuleWindow = Annotated[timedelta, Range(least=timedelta(0), most=timedelta(days=
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthRule(JsonValue):
     """
-    A condition on a metric: when it fires, when it clears, and what it asks for.
+    A condition on a metric: when it fires, when it clears, and its severity.
 
-    A bound that its metric can never pass, or never come back to, is refused, as is a window that is
-    longer than the nine days that a stream's history is kept.
+    A bound that its metric can never pass, or never come back to, is refused, as is a window that
+    is longer than the nine days that a stream's history is kept.
 
-    :param name: What findings, alerts and incidents call it; unique among the rules of a stream.
+    :param name: Its name in findings, alerts and incidents; unique among the rules of a stream.
     :param metric: The figure.
     :param comparison: On which side of the bound the figure is bad.
-    :param bound: The figure itself on the bound is still good.
+    :param bound: A figure equal to the bound is still good.
     :param sustained_for: How long it must be bad without a break before the rule fires.
     :param mean_over: Take the mean of the figure over this time; zero takes each batch's own. The
         rule is unknown until the query has been seen for so long.
     :param clear_bound: The figure must come back to this bound to clear; default: ``bound``.
     :param clear_for: ... and stay there for this long. ``COMMIT_AGE_SECONDS`` clears at once.
-    :param severity: What a firing rule asks for.
+    :param severity: The response when it fires.
     :param query: Look at this query only; default: at each query separately.
     :param source: Look only at sources whose description contains this text.
     :param column: For ``OBSERVED``: the number, as ``name.column``.
@@ -108,7 +107,7 @@ class HealthRule(JsonValue):
         if not self.name:
             raise SpecError("A health rule needs a name.")
         if self.name in BUILT_IN:
-            raise SpecError(f"{self.name!r} is what a built-in judge calls its findings.")
+            raise SpecError(f"{self.name!r} is the name of a built-in rule. Choose another name.")
         for wrong in (self._wrong_bounds(), self._wrong_field()):
             if wrong is not None:
                 raise SpecError(f"Health rule {self.name!r} {wrong}")
@@ -164,10 +163,10 @@ class HealthRule(JsonValue):
 
 
 class RuleState(StrEnum):
-    """What a rule says."""
+    """The state of a rule."""
 
     UNKNOWN = "unknown"
-    """There is no data for it, or none yet."""
+    """No data yet."""
     CLEAR = "clear"
     PENDING = "pending"
     """Bad, but not for long enough."""
@@ -177,13 +176,13 @@ class RuleState(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """
-    What one rule says of one query or source.
+    The finding of one rule about one query or source.
 
     :param rule: The rule's name.
     :param query: The query; empty for a rule whose query does not exist.
     :param source: The source, for metrics that every source has.
-    :param figure: The figure as last known; ``None`` when there was nothing to measure.
-    :param metric: Metric that the figure and the bound are of; ``None`` for seconds.
+    :param figure: The figure as last known; ``None`` without a value.
+    :param metric: Metric of the figure and the bound; ``None`` for seconds.
     :param since: Since when it has been in this state, by the driver's clock.
     """
 
@@ -216,7 +215,10 @@ def key_of(rule: str, query: str, source: str | None = None) -> str:
 
 
 USUAL_MEAN: Final = timedelta(minutes=10)
-"""Backlogs and the state store are judged by their mean over this time, so that one burst is no alarm."""
+"""
+Backlogs and the state store are judged by their mean over this time, so that one burst does not
+raise an alarm.
+"""
 LIMIT_SHARE: Final = 0.8
 """Share of a limit on state from which on there is something to do about it."""
 _ROOM: Final = 0.9
@@ -316,7 +318,7 @@ def _flow(silent_for: timedelta | None) -> list[HealthRule]:
         name="input_stopped",
         metric=Metric.INPUT_RATE,
         comparison=Comparison.BELOW,
-        # Nothing is below a rate of zero; less than half a row in all that time is none.
+        # No rate is below zero; less than half a row in this time counts as no row.
         bound=0.5 / silent_for.total_seconds(),
         mean_over=silent_for,
         clear_for=timedelta(0),
@@ -417,13 +419,14 @@ class HealthRules(JsonValue):
     :param stall_after: Least time a batch may be in work before it counts as slow or stalled. The
         window grows with the query's processing interval and its own recent batches.
     :param stall_factor: ... to this many times the median of its recent batches.
-    :param stalled: What a stalled query asks for.
-    :param no_executor_after: Time without a single executor, on a cluster and with work to do, after
-        which it is said; a batch that waits for executors is not called slow or stalled then.
-    :param source_unreachable_after: How long a query waits for brokers that accept no connection before
-        it is said; a batch that waits for them is not called slow or stalled then.
+    :param stalled: The response to a stalled query.
+    :param no_executor_after: Time without a single executor, on a cluster and with work to do,
+        after which it is reported; a batch that waits for executors does not count as slow or
+        stalled then.
+    :param source_unreachable_after: How long a query waits for brokers that accept no connection
+        before it is reported; a batch that waits for them does not count as slow or stalled then.
     :param rules: Rules on figures.
-    :raises ValueError: a window that takes a pause for a hang, or two rules of one name.
+    :raises ValueError: a window so short that a pause counts as a hang, or two rules of one name.
     """
 
     WHAT: ClassVar[str] = "health rules"
@@ -457,7 +460,7 @@ class HealthRules(JsonValue):
 
         :param rules: Rules of your own; one with the name of a recommended rule replaces it.
         :param limits: See ``recommended_rules``; every limit has a default.
-        :raises TypeError: there is no limit of that name.
+        :raises TypeError: the limit does not exist.
         """
         own = {rule.name for rule in rules}
         usual = tuple(rule for rule in recommended_rules(**limits) if rule.name not in own)

@@ -1,12 +1,12 @@
 """
 The history of a stream's figures: points in time, folded into buckets that keep the extremes.
 
-A bucket keeps the minimum, the maximum and the last value of every figure, so that a chart of a day
+A bucket keeps the minimum, the maximum and the last value of every figure, so a chart of a day
 shows the one batch that took a minute. Buckets fold into larger ones without loss of that. The
 driver writes one bucket of some minutes for each query beside the full history of its batches; a
 chart of a day reads those, a chart of an hour the batches themselves.
 
-Whatever a line holds, reading it raises nothing: a figure that cannot be read is left out.
+Reading a line never raises: an unreadable figure is left out.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _OF_SOURCE: Final = ("backlog_records", "backlog_bytes", "backlog_files")
 
 def figures_of(row: BatchProgress) -> dict[str, float]:
     """
-    Return every figure of a batch under one name, without those that were not reported.
+    Return every figure of a batch under one name, without unreported ones.
 
     Names with a point have a variable part: ``phase.addBatch``, ``backlog_records.0`` (by position
     of the source), ``state.rocksdbGetCount``, ``observed.<name>.<column>``.
@@ -98,7 +98,7 @@ class Bucket:
 
     @classmethod
     def of(cls, row: BatchProgress) -> Self | None:
-        """Return a bucket of one batch; ``None`` for one that does not say when it was."""
+        """Return a bucket of one batch; ``None`` for a batch without a time."""
         at = ended_at(row)
         if at is None:
             return None
@@ -229,10 +229,10 @@ def downsample(
     """
     Return the figures of every query over a range, in at most ``count`` buckets each.
 
-    Points outside the range are left out, whatever clock they come from.
+    Points outside the range are left out, from any clock.
 
     :param count: At least 1.
-    :param wants: Tells by its name whether a figure is asked for.
+    :param wants: Tells by its name whether a figure is needed.
     """
     length = (end - begin) / max(1, count)
     by_query: dict[str, dict[int, list[Bucket]]] = {}

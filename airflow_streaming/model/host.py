@@ -22,7 +22,7 @@ _DIGITS: Final = 16
 
 
 def this_host() -> Host:
-    """Return this host; what the system does not tell (as on macOS) is left empty."""
+    """Return this host; unavailable fields (as on macOS) are empty."""
     return Host(
         name=socket.gethostname(),
         machine=_read("/etc/machine-id"),
@@ -48,11 +48,11 @@ def is_proved_rebooted(
     """
     Tell whether this is certainly the earlier host after a reboot.
 
-    A container's machine id comes with its image and its name may be given twice, so that two
+    A container's machine id comes with its image and its name may be used twice, so that two
     containers on two machines can look like one machine before and after a reboot. A reboot is
     believed outside containers only. A cloned machine has the name and the id of its original, and
-    differs by its network cards. Where all machines are given one card address, the times decide alone: a
-    boot proves nothing of a driver that was alive after it.
+    differs by its network cards. If all machines share one card address, only the times decide: a
+    boot proves nothing about a driver that was alive after it.
 
     :param booted: When this host was booted.
     :param alive: Every moment at which the driver is known to have been alive.
@@ -65,7 +65,7 @@ def is_proved_rebooted(
 
 
 def _cards() -> Iterator[str]:
-    """Yield digests of the addresses of the network cards; bridges, tunnels and loopback are none."""
+    """Yield digests of the network cards' addresses, without bridges, tunnels and loopback."""
     try:
         found = sorted(one for one in INTERFACES.iterdir() if (one / "device").exists())
     except OSError:
@@ -85,6 +85,6 @@ def _read(path: str) -> str:
 
 def _link(path: str) -> str:
     try:
-        return os.readlink(path)  # noqa: PTH115  # the target is no path; pathlib would parse it
+        return os.readlink(path)  # noqa: PTH115  # the target is not a path; pathlib would parse it
     except OSError:
         return ""

@@ -1,14 +1,14 @@
 """
 The lease of an epoch: how long its driver may run on while it is out of sight.
 
-A driver with a lease renews it with every heartbeat that it gets written, and ends itself when it
-has not got one written for as long as the lease. An observer takes a heartbeat that it has
-seen stand still for the lease and a margin as the end of that driver. No clock of one machine is
-compared with that of another: each side times a duration by its own.
+A driver with a lease renews it with every written heartbeat, and ends itself when no heartbeat was
+written for the lease's duration. An observer that has seen a heartbeat stand still for the lease
+and a margin treats that driver as ended. Clocks of two machines are never compared: each side times
+a duration by its own.
 
-The assumption: clocks of two machines run at the same speed to 1 in 100, and a driver that runs
-at all comes to its watchdog within the margin. A machine that is paused together with its clocks
-does not notice; what protects the stream then is the fence, see ``docs/lost-hosts.md``.
+The assumption: clocks of two machines run at the same speed to 1 in 100, and a driver that runs at
+all comes to its watchdog within the margin. A machine that is paused together with its clocks does
+not notice; then the fence protects the stream, see ``docs/lost-hosts.md``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _DRIFT: Final = 0.1
 
 
 class OnLostHost(StrEnum):
-    """What becomes of a stream whose driver is out of sight and silent."""
+    """The handling of a stream whose driver is out of sight and silent."""
 
     ASK = "ask"
     """It waits until the host answers, or an operator declares the driver dead."""

@@ -1,10 +1,10 @@
 """
-The table of metrics: one row for each, with all that rules, sentences and sinks know of it.
+The table of metrics: one row for each, with its rules, sentences and exports.
 
-To add a metric, add a member with its row. A row with ``from_spark`` takes its figure out of Spark's
-progress report; the driver records it, exports it under the row's name, and rules may use it. A
-figure over a time is a sum over a sum, never a mean of ratios: a batch of a million rows must not
-weigh as much as one of three.
+To add a metric, add a member with its row. A row with ``from_spark`` takes its figure out of
+Spark's progress report; the driver records it, exports it under the row's name, and rules may use
+it. A figure over a time is a sum over a sum, never a mean of ratios: a batch of a million rows must
+not weigh as much as one of three.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from airflow_streaming.model.progress import BatchProgress, SourceProgress
 
 Parts = tuple[float, ...]
-"""What one batch gives to a figure; the parts of several batches are added up."""
+"""A batch's contribution to a figure; the parts of several batches are added up."""
 
 
 def _share(figure: float) -> str:
@@ -39,7 +39,7 @@ def _bytes(figure: float) -> str:
 
 
 class Unit(Enum):
-    """What a metric counts: the unit in exported names, and its form in sentences."""
+    """The unit of a metric: in exported names, and its form in sentences."""
 
     COUNT = "", number_text
     NUMBER = "number", _number
@@ -60,7 +60,7 @@ class Unit(Enum):
 
 class BatchContext(NamedTuple):
     """
-    What a figure of a batch may need beside the batch.
+    The context of a batch's figure.
 
     :param gap: Seconds from the start of the batch before to this one; ``None`` for the first.
     :param interval: Seconds of the processing trigger; 0 without one.
@@ -80,25 +80,26 @@ def _mean(parts: Parts) -> float | None:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricRow:
     """
-    All that is known of one metric. Of the five ways to read it a row names one, or none.
+    The row of one metric. It sets at most one of the five ways to read the figure.
 
-    :param words: What a query has done, as it follows its name; ``{}`` stands for the figure.
-    :param bound_words: A bound of rules; ``{}`` stands for the figure.
-    :param zero_words: The same for a figure of zero, where it differs; ``{}`` stands for the time.
-    :param missing: What Spark has not reported when there is no figure.
+    :param words: The query's behavior, as it follows its name; ``{}`` is replaced by the figure.
+    :param bound_words: A bound of rules; ``{}`` is replaced by the figure.
+    :param zero_words: The same for a figure of zero, where it differs; ``{}`` is replaced by the
+        time.
+    :param missing: The unreported value when the figure is missing.
     :param of_batch: The figure of a batch; ``None`` where Spark did not report it.
     :param of_source: The figure of each source, for metrics that every source has.
     :param from_spark: The figure in Spark's progress report (its JSON, untrusted: read it with the
         functions of ``model.progress``). It is kept in ``BatchProgress.figures``.
-    :param parts: For figures that are no plain mean over batches: what a batch adds.
-    :param figure: What added parts come to; ``None`` if there was nothing to measure.
+    :param parts: For figures other than a plain mean over batches: a batch's contribution.
+    :param figure: The figure from added parts; ``None`` without a value.
     :param least: The figure is never below this; ``None`` where it may be negative.
     :param most: The figure is never above this.
-    :param only_at_work: It measures work that is done or waiting, so a query with nothing to do is
-        well by it. Others (state, watermark, observed numbers) stay what they were.
+    :param only_at_work: It measures work that is done or waiting, so an idle query is healthy by
+        it. Other figures (state, watermark, observed numbers) keep their values.
     :param needs_interval: It is measured by the interval of the processing trigger.
     :param export: Name in metrics systems, without prefix and unit; empty: not exported.
-    :param help: What the exported figure is, for Prometheus and OpenTelemetry.
+    :param help: Description of the exported figure, for Prometheus and OpenTelemetry.
     :param adds_up: Exported as a counter over the epoch, not as the latest value.
     """
 
@@ -174,7 +175,7 @@ def _observed(row: BatchProgress, context: BatchContext) -> Parts | None:
 
 
 class Metric(StrEnum):
-    """What a rule looks at; the unit is a part of the name where there is one."""
+    """The subject of a rule; the unit is a part of the name where it has one."""
 
     row: MetricRow
 
@@ -359,7 +360,7 @@ class Metric(StrEnum):
         MetricRow(
             unit=Unit.COUNT,
             words="has run with {} executors fewer than wanted",
-            missing="how many executors are wanted",
+            missing="the requested number of executors",
             of_batch=lambda row: row.figures.get("missing_executors"),
             export="missing_executors",
             help="Executors that the configuration asks for and the application did not have.",
@@ -415,20 +416,20 @@ class Metric(StrEnum):
         return self.row.of_source is not None
 
     def batch_figure(self, progress: BatchProgress) -> float | None:
-        """Return the figure of one batch; ``None`` where there is none or it takes a context."""
+        """Return the figure of one batch; ``None`` if it is missing or needs a context."""
         if self.row.from_spark is not None:
             return progress.figures.get(self.value)
         return None if self.row.of_batch is None else self.row.of_batch(progress)
 
     def parts_of(self, progress: BatchProgress, context: BatchContext) -> Parts | None:
-        """Return what a batch adds to the figure of its query; ``None`` if Spark did not report it."""
+        """Return a batch's contribution to its query's figure; ``None`` if not reported."""
         if self.row.parts is not None:
             return self.row.parts(progress, context)
         figure = self.batch_figure(progress)
         return None if figure is None else (figure, 1)
 
     def parts_of_sources(self, progress: BatchProgress) -> dict[str, Parts | None]:
-        """Return what a batch adds to the figure of each source."""
+        """Return a batch's contribution to the figure of each source."""
         found: dict[str, Parts | None] = {}
         for source in progress.sources:
             figure = None if self.row.of_source is None else self.row.of_source(source)

@@ -1,14 +1,14 @@
 """
 Names that become parts of paths, the paths built from them, and the two lanes of a stream.
 
-A path in a home is never taken from what was read; it is rebuilt here from a checked stream name,
-a checked query name and numbers.
+A path in a home is never read from a record; it is rebuilt here from a checked stream name, a
+checked query name and numbers.
 
 A lane is a whole stream in the home: deployments, epochs, checkpoints, output and switches of its
-own. What runs side by side shares no folder, so whatever is promised for a stream, one writer above
-all, holds for each lane separately. The first lane has the stream's name and the color blue; the
-other one, which exists from the first cutover on, has ``.green`` behind the name. Which of the two
-consumers read, and keep-alive tasks keep alive, is what the stream's live pointer says.
+own. Lanes that run side by side share no folder, so every guarantee for a stream, above all a
+single writer, holds for each lane separately. The first lane has the stream's name and the color
+blue; the other one, which exists from the first cutover on, has ``.green`` behind the name. The
+stream's live pointer names the lane that consumers read and keep-alive tasks keep alive.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from functools import cache
 from string import Formatter
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from airflow_streaming.exceptions import RecordError, SpecError
+from airflow_streaming.model.codec import shown
 
 if TYPE_CHECKING:
     from airflow_streaming.model.wire import Record
@@ -32,7 +33,7 @@ GREEN_SUFFIX: Final = ".green"
 STANDBY_SUFFIX: Final = ".standby"
 """Behind the name of a lane: where the records of its standby drivers lie, see ``standby_of``."""
 _SUFFIXES: Final = ("", GREEN_SUFFIX, STANDBY_SUFFIX, f"{GREEN_SUFFIX}{STANDBY_SUFFIX}")
-"""What stands behind a stream's name in the names of its folders: of its lanes, and of their standbys."""
+"""Suffixes of a stream's name in the names of its folders: of its lanes, and of their standbys."""
 MAX_STREAM_NAME: Final = _MOST - max(map(len, _SUFFIXES))
 """Characters of a stream's name: the longest name of a folder that is made from it is a name, too."""
 _RULE: Final = (
@@ -45,8 +46,12 @@ STREAM_RULE: Final = (
     f"with {GREEN_SUFFIX!r} and {STANDBY_SUFFIX!r} behind it, too."
 )
 MAX_NUMBER: Final = 999_999_999
-"""Of a record. One a second would take thirty years to get there: what is larger was not given by us."""
+"""
+Largest number of a record. At one a second it takes thirty years: a larger number is not ours.
+"""
 _NAME: Final = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{_MOST - 1}}}")
+_DIGITS_OF_NUMBER: Final = 6
+"""Digits to which a number is padded."""
 _NUMBERED: Final = re.compile(r"([0-9]{6,12})\.json")
 _DIGITS: Final = re.compile(r"([0-9]{1,200})\.json")
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
@@ -140,12 +145,13 @@ def number_of(file_name: str) -> int | None:
     if match is None:
         return None
     # The path is rebuilt from the number, so only the one spelling that leads back to it counts.
-    number = int(match[1])
-    return number if 0 < number <= MAX_NUMBER and match[1] == numbered(number) else None
+    number, digits = int(match[1]), match[1]
+    is_padded = len(digits) == _DIGITS_OF_NUMBER or digits[0] != "0"
+    return number if 0 < number <= MAX_NUMBER and is_padded else None
 
 
 def is_absurd(file_name: str) -> bool:
-    """Tell whether a name is that of a numbered record, but for a number beyond belief."""
+    """Tell whether a name is a numbered record's, but with an impossible number."""
     match = _DIGITS.fullmatch(file_name)
     return match is not None and len(match[1]) > len(str(MAX_NUMBER))
 
@@ -174,6 +180,7 @@ PLACES: Final[Mapping[str, str]] = {
     "owner": "owners/{number}.json",
     "query_claim": "queries/{deployment}/{query}.json",
     "query_plan": "epochs/{epoch}/plans/{query}.json",
+    "rehearsed_run": "rehearsals/{number}.json",
     "removal": "removals/{number}.json",
     "removal_end": "removals/{number}.end.json",
     "restart_decision": "epochs/{epoch}/restart.json",
@@ -191,17 +198,16 @@ PLACES: Final[Mapping[str, str]] = {
     "upgrade_transition": "changes/{change}/steps/{number}.json",
 }
 """
-The catalog of a home: where each kind of record lies in its stream's folder.
+The catalog of a home: the path of each kind of record in its stream's folder.
 
-What stands in braces are fields of the record, or are given beside it.
+Names in braces are fields of the record, or separate arguments.
 """
 _NAMED: Final = {"query": "Query name", "name": "Check name"}
-"""Fields that are names, for the message about one that cannot be a file name."""
+"""Fields that are names, for the message about a name that cannot be a file name."""
 
 
 @cache
 def place_fields(kind: str) -> tuple[str, ...]:
-    """Return the fields in the place of a kind of record."""
     return tuple(name for _, name, _, _ in Formatter().parse(PLACES[kind]) if name)
 
 
@@ -228,8 +234,8 @@ class Layout:
         Return the file of a record, e.g. ``orders/epochs/000017.json``.
 
         :param record: Its class.
-        :param fields: Those in its place, see ``PLACES``.
-        :raises RecordError: a number that no record has, or a name that cannot be a file name.
+        :param fields: The fields of its place, see ``PLACES``.
+        :raises RecordError: an impossible number, or a name that cannot be a file name.
         """
         parts = {name: self._part(name, value) for name, value in fields.items()}
         return f"{self.root}/{PLACES[record.KIND].format_map(parts)}"
@@ -241,29 +247,38 @@ class Layout:
         :param fields: As for ``place``.
         :raises RecordError: malformed, or of another stream, number or name.
         """
-        found = record.from_bytes(data)
-        self.check(found, **fields)
+        found, stream = record.stored(data)
+        self.check(found, stream, **fields)
         return found
 
-    def check(self, record: Record, **fields: int | str) -> None:
+    def bytes_of(self, record: Record) -> bytes:
+        """
+        Return a record as it is stored in this stream's folder.
+
+        :raises RecordError: no reader would take it.
+        """
+        return record.to_bytes(self.root)
+
+    def check(self, record: Record, stream: object, **fields: int | str) -> None:
         """
         Check that a record belongs to this stream and to the place it was read from.
 
         A record is created once, so a copied, renamed or forged file is the only reason to differ.
 
+        :param stream: The stream that its bytes name.
         :param fields: As for ``place``.
         :raises RecordError: naming the field.
         """
-        expected: dict[str, Any] = {"stream": self.root, **fields}
-        for name, value in expected.items():
-            seen = getattr(record, name, value)
+        found: dict[str, tuple[object, object]] = {"stream": (stream, self.root)}
+        found |= {name: (getattr(record, name, value), value) for name, value in fields.items()}
+        for name, (seen, value) in found.items():
             if seen != value:
                 raise RecordError(
-                    f"its {name} is {seen!r:.80}, not {value!r:.80}. Move the file out of the home."
+                    f"its {name} is {shown(seen)}, not {shown(value)}. Move the file out of the home."
                 )
 
     def folder(self, kind: str | type[Record], **fields: int) -> str:
-        """Return a folder, e.g. ``epochs``, or that of a kind of numbered record."""
+        """Return a folder, e.g. ``epochs``, or the folder of a kind of numbered record."""
         if isinstance(kind, str):
             return f"{self.root}/{kind}"
         place = PLACES[kind.KIND].rpartition("/")[0]
@@ -299,7 +314,7 @@ class Layout:
         return f"{self.root}/deployments/{numbered(deployment)}/application-{sha256[:16]}.py"
 
     def epoch(self, epoch: int, name: str) -> str:
-        """Return what lies in an epoch's folder, e.g. ``orders/epochs/000017/orders``."""
+        """Return a path in an epoch's folder, e.g. ``orders/epochs/000017/orders``."""
         return f"{self.root}/epochs/{numbered(epoch)}/{name}"
 
     def progress(self, epoch: int) -> str:
@@ -320,7 +335,7 @@ class Layout:
 
 
 class Color(StrEnum):
-    """What a lane is called by people."""
+    """The name of a lane for people."""
 
     BLUE = "blue"
     GREEN = "green"
@@ -332,7 +347,7 @@ def folders_of(stream: str) -> tuple[str, ...]:
 
 
 def is_lane(name: str) -> bool:
-    """Tell whether a name is that of a stream or of its green lane, as a folder of a home is."""
+    """Tell whether a name is a stream's or its green lane's, as a folder of a home is."""
     try:
         check_is_stream(check_stream_name(base_of(name)))
     except SpecError:
@@ -346,7 +361,6 @@ def base_of(lane: str) -> str:
 
 
 def color_of(lane: str) -> Color:
-    """Return the color of a lane."""
     return Color.GREEN if lane.endswith(GREEN_SUFFIX) else Color.BLUE
 
 

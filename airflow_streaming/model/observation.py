@@ -1,10 +1,10 @@
 """
-What one look at an epoch found, and the verdict on it.
+The result of one look at an epoch, and the verdict on it.
 
-The CPU time used since the last heartbeat does not tell: a driver that froze in the middle of a
-batch had just used seconds of it, and would pass for busy for minutes to come.
+The CPU time used since the last heartbeat is no evidence: a driver that froze in the middle of a
+batch had just used seconds of it, and would look busy for minutes to come.
 
-Durations in an observation were measured by the observer's own clock, those in a status by the
+Durations in an observation were measured by the observer's own clock, durations in a status by the
 driver's; they are never mixed.
 """
 
@@ -56,12 +56,14 @@ class CpuIdle:
 
 
 LAST_WORD_GRACE: Final = timedelta(seconds=60)
-"""From its exit record to the end of its process a driver was measured to need 0.5 to 3 s; where
-the process cannot be seen, it is given this long."""
+"""
+From its exit record to the end of its process a driver was measured to need 0.5 to 3 s; where the
+process cannot be seen, the grace is this long.
+"""
 
 
 class ProcessState(StrEnum):
-    """What a launcher sees of a driver's processes."""
+    """The state of a driver's processes in a launcher's view."""
 
     RUNNING = "running"
     SUSPENDED = "suspended"
@@ -75,12 +77,12 @@ class ProcessState(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
     """
-    What a launcher sees of a driver's processes.
+    A launcher's view of a driver's processes.
 
     :param cpu_seconds: CPU time used so far, where it can be seen.
     :param detail: The evidence in words, without a full stop.
-    :param was_asked: False where this process may not ask the driver's cluster, so that nothing
-        speaks for or against the driver.
+    :param was_asked: False where this process may not contact the driver's cluster, so that the
+        driver's state is not known.
     """
 
     state: ProcessState
@@ -102,7 +104,7 @@ class Process:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
     """
-    Everything one look at an epoch found.
+    The result of one look at an epoch.
 
     :param silent_for: How long this observer has seen the heartbeat stand still.
     :param cpu_in_silence: CPU seconds used in that time, where they can be seen.
@@ -111,7 +113,7 @@ class Observation:
     :param suspended_for: How long this observer has seen its processes suspended.
     :param beating: This observer has itself seen the heartbeat rise. A status that was merely read
         may be an hour old, and no clock of ours can tell.
-    :param findings: What the stream's health rules say of its figures.
+    :param findings: Findings of the stream's health rules.
     :param now: The observer's clock.
     """
 
@@ -146,7 +148,7 @@ class Observation:
 
 
 class VerdictState(StrEnum):
-    """What an observation means."""
+    """The meaning of an observation."""
 
     STARTING = "starting"
     HEALTHY = "healthy"
@@ -159,7 +161,7 @@ class VerdictState(StrEnum):
     STALLED = "stalled"
     """The driver lives, and a query of it stands still although it has work."""
     STOPPING = "stopping"
-    """It was asked to stop, or has written its exit record and is shutting down."""
+    """A stop was requested, or it has written its exit record and is shutting down."""
     HUNG = "hung"
     UNREACHABLE = "unreachable"
     """Silent, and its host cannot be seen from here."""
@@ -180,15 +182,15 @@ WELL: Final = frozenset({VerdictState.HEALTHY, VerdictState.IDLE})
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """
-    What is the matter, and why.
+    The state of a stream, and the reason.
 
     :param rule: The rule that decided: a health rule's name, or a built-in one such as ``stalled``.
-    :param query: The query it speaks of; empty when it speaks of the driver.
+    :param query: Its query; empty for the driver.
     :param since: Since when, by the clock of the driver, or of the observer for a silent one.
-    :param severity: What it asks for; ``None`` when nothing is to be done.
+    :param severity: The response; ``None`` without a need for action.
     :param healthy_for: How long the driver has been making progress, by its own clock.
     :param batches: Batches the epoch has committed; 0 unless it is well.
-    :param findings: Everything that fires, the gravest first; ``rule`` is the first one's.
+    :param findings: All firing findings, the gravest first; ``rule`` is the first one's.
     """
 
     state: VerdictState
@@ -235,7 +237,7 @@ class Verdict:
 
 
 class DriverLiveness(StrEnum):
-    """What is known of the stream's driver."""
+    """The known liveness of the stream's driver."""
 
     NONE = "none"
     """There never was one, or it is not asked for."""

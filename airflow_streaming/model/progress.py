@@ -1,18 +1,18 @@
 """
-The figures of one batch: Spark's progress report, cut to what is used, with offsets and backlog.
+The figures of one batch: Spark's progress report, cut to the used parts, with offsets and backlog.
 
 Reports come from another program, in several versions of it, with parts that third-party sources
-fill in. A figure that cannot be read must cost that figure, never the batch's others.
+fill in. An unreadable figure must cost that figure, never the batch's others.
 
-Sources tell it in three ways, and most tell nothing. Those that work like Kafka report the newest
-position of every partition beside the one where the batch ended. Some give metrics of their own.
-The file source of open Spark reports neither; the driver counts its files instead.
+Sources report a backlog in three ways, and most not at all. Sources like Kafka report the newest
+position of every partition beside the batch's end. Some have metrics of their own. The file source
+of open-source Spark reports neither; the driver counts its files instead.
 
 Kafka and sources that follow it write a position for each partition of each topic, files a number
-of their log, others a plain number. Anything else cannot be ordered, and is reported as such.
+of their log, others a plain number. Other offsets cannot be ordered, and are reported as such.
 
-A figure that Spark did not report is ``None``, never zero: no rule may take "not measured" for
-"nothing there". Whatever a report holds, reading it raises nothing.
+A figure that Spark did not report is ``None``, never zero: no rule may read "not measured" as
+"nothing there". Reading a report never raises.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def objects(value: Any) -> Sequence[Mapping[str, Any]]:
 
 
 def number(value: Any) -> float | None:
-    """Return a finite number, also one that is written as text, as sources write their metrics."""
+    """Return a finite number, also from a text, as sources write their metrics."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
@@ -63,7 +63,7 @@ def whole(value: Any) -> int | None:
 
 
 def numbers(values: Iterable[float | None]) -> list[float]:
-    """Return those that were reported."""
+    """Return the reported numbers."""
     return [value for value in values if value is not None]
 
 
@@ -144,7 +144,7 @@ def is_at_least(mine: str, other: str) -> bool | None:
     try:
         return _at_least(json.loads(mine), json.loads(other))
     except (ValueError, RecursionError):
-        # What can be parsed can still be too deep to be walked.
+        # A parsed document can still be too deep for a recursive walk.
         return None
 
 
@@ -198,10 +198,10 @@ depends on the release."""
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceProgress:
     """
-    What one source of a query gave to a batch, and what it still holds.
+    One source's input to a batch, and its backlog.
 
     :param source: Spark's description of it, at most 200 characters.
-    :param backlog_records: Records after the batch's end offset, where the source tells them.
+    :param backlog_records: Records after the batch's end offset, where the source reports them.
     :param backlog_bytes: The same in bytes.
     :param backlog_files: The same in files.
     :param end_offset: Where the batch ended, in the source's own terms, at most 500 characters.
@@ -238,7 +238,7 @@ class BatchProgress:
     :param watermark_delay_s: Start of the batch minus its watermark; both are the driver's times.
     :param state_bytes: Memory of the state stores (``memoryUsedBytes``).
     :param dropped_rows: Rows that came behind the watermark and were dropped.
-    :param state_commit_ms: Time to commit one state store, of the operator that needs longest:
+    :param state_commit_ms: Time to commit one state store, of the slowest operator:
         ``commitTimeMs``, which Spark adds up over all stores of an operator, divided by their
         number. RocksDB's own latencies are parts of it, other stores have none, and their names
         change between versions; so the whole is taken, which is the same for every store.
@@ -246,11 +246,12 @@ class BatchProgress:
     :param observed: Numbers from ``df.observe`` by ``name.column``, at most 50.
     :param sources: The first 20.
     :param phases_ms: Spark's ``durationMs``: the time of every phase of the batch.
-    :param state_metrics: RocksDB's figures, of ``STATE_METRICS`` those that were reported, summed
-        over the state operators of the query.
-    :param executors: Executors that the application had when the batch was seen, without the driver.
-    :param output_rows: Rows that the sink has written; ``None`` for sinks that count none, which Spark
-        reports as -1: files, ``foreachBatch``, and every other sink of the older interface.
+    :param state_metrics: The reported metrics of ``STATE_METRICS`` from RocksDB, summed over the
+        state operators of the query.
+    :param executors: Executors that the application had when the batch was seen, without the
+        driver.
+    :param output_rows: Rows that the sink has written; ``None`` for sinks that do not count, which
+        Spark reports as -1: files, ``foreachBatch``, and every other sink of the older interface.
     :param figures: Metrics that have no field here, by name; see ``MetricRow.from_spark``.
     """
 
@@ -311,7 +312,7 @@ class BatchProgress:
 
 
 def offset_text(offset: Any) -> str | None:
-    """Return an offset in the source's own terms, cut; ``None`` where there is none."""
+    """Return an offset in the source's own terms, cut; ``None`` without one."""
     if offset is None:
         return None
     if isinstance(offset, str):

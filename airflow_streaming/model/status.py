@@ -1,8 +1,8 @@
 """
-What a driver tells of itself: its heartbeat and the latest progress of every query.
+A driver's own status: its heartbeat and the latest progress of every query.
 
-Times in a status are the driver's own; they are compared with each other only, never with the
-clock of the reader.
+Times in a status are the driver's own; they are compared with each other only, never with the clock
+of the reader.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from airflow_streaming.model.wire import Record
 
 
 class DriverState(StrEnum):
-    """What the driver is doing."""
+    """The driver's present activity."""
 
     STARTING = "starting"
     """The script has not started a query yet."""
@@ -39,27 +39,31 @@ class QueryStatus:
     """
     One query as the driver sees it now.
 
-    :param processing: A batch is being worked on (``isTriggerActive``).
-    :param data_available: The source has something to read.
-    :param batches: Batches committed in this epoch, as far as seen.
+    :param processing: A batch is in work (``isTriggerActive``).
+    :param data_available: The source has data to read.
+    :param batches: Batches committed in this epoch, as far as seen; of a continuous query the epochs that
+        Spark has committed.
     :param progress: The latest batch's figures; ``None`` before the first.
     :param error: Message of the exception that ended it.
     :param processing_interval_s: Interval of its processing trigger, where it has one.
+    :param epoch_interval_s: Seconds between the commits of a continuous query. Spark reports no batch and no
+        figure of such a query. ``None`` for a query in batches.
     :param recent_durations_ms: Durations of its last 20 batches, the newest last.
     :param planned_batch: The batch in work.
     :param batch_for_s: How long that batch has been in work.
-    :param quiet_for_s: How long that batch has shown no sign of work: no task finished, and no CPU
-        time used by active tasks or by the driver on its behalf.
+    :param quiet_for_s: How long that batch has had no sign of work: no task finished, and no CPU
+        time used by active tasks or by the driver for it.
     :param committed_ago_s: Time since a batch was last seen committed, or since the start.
-    :param active_tasks: Tasks of the batch that run now.
+    :param active_tasks: Running tasks of the batch.
     :param ready_for_s: How long it has had data to read without a batch in work.
-    :param refusal: Why no broker of a source or sink accepts a connection, while the query waits for one.
+    :param refusal: Why no broker of a source or sink accepts a connection, while the query waits
+        for one.
     :param refused_for_s: How long it has waited for them.
-    :param batch_shift: What is added to Spark's batch ids before a ``foreachBatch`` function sees
-        them. All other figures name batches as Spark does.
+    :param batch_shift: Added to Spark's batch ids before a ``foreachBatch`` function sees them. All
+        other figures name batches as Spark does.
 
-    The durations are counted by the driver beat by beat with a monotonic clock, so that
-    neither a moved clock nor a suspended driver makes them jump.
+    The durations are counted by the driver beat by beat with a monotonic clock, so that neither a
+    moved clock nor a suspended driver makes them jump.
     """
 
     name: str
@@ -85,6 +89,12 @@ class QueryStatus:
     refusal: str = ""
     refused_for_s: float | None = None
     batch_shift: int = 0
+    epoch_interval_s: float | None = None
+
+    @property
+    def is_continuous(self) -> bool:
+        """Tell whether it runs without batches."""
+        return self.epoch_interval_s is not None
 
     @property
     def waits_for_trigger(self) -> bool:
@@ -95,11 +105,11 @@ class QueryStatus:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkStatus:
     """
-    What became of the progress reports handed to a sink.
+    The counts of progress reports handed to a sink.
 
     :param sink: Its name, e.g. ``kafka``.
-    :param dropped: Reports given up because the sink was slow or away.
-    :param trouble: What is wrong with it now, if anything.
+    :param dropped: Reports dropped because the sink was slow or away.
+    :param trouble: Its present error, if any.
     :param url: Where its figures can be fetched, if the driver serves them itself.
     """
 
@@ -148,7 +158,7 @@ class Status(Record):
     :param at: Time of this beat.
     :param first_progress_at: When the first batch of this epoch was seen committed.
     :param standby: It waits at the barrier, see ``model.records.epoch``, until it is released.
-    :param executors: ``None`` in local mode, and before Spark could be asked.
+    :param executors: ``None`` in local mode, and before the first read.
     """
 
     KIND: ClassVar[str] = "status"

@@ -5,9 +5,9 @@ It has three implementations: local files (here), fsspec (``home``, on Airflow's
 FileSystem (``driver``, on Spark's side). This room uses the standard library only, because it is
 shipped to clusters together with the driver.
 
-Others may write into the folder too. Every folder on the way to a file is opened by the one above
-it and never through a link, only plain files are read, and opening never waits, as that of a pipe
-would for its writer.
+Other programs may write into the folder too. Every folder on the way to a file is opened by the one
+above it and never through a link, only plain files are read, and opening never waits, as it would
+on a pipe.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Store(Protocol):
 
     def read(self, path: str) -> bytes | None:
         """
-        Return the file's content, ``None`` when there is no such file.
+        Return the file's content, ``None`` for a missing file.
 
         :raises RecordError: larger than a record may be.
         """
@@ -92,7 +92,7 @@ _FOLDER: Final = _ROOT | os.O_NOFOLLOW
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _WRITE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NO_FILE: Final = {errno.ELOOP, errno.ENXIO}
-"""What opening a symbolic link or a socket ends in."""
+"""Errors from opening a symbolic link or a socket."""
 _CHUNK: Final = 64 * 1024
 FORGOTTEN: Final = 86_400.0
 """Seconds after which no writer is still writing a temporary file."""
@@ -109,12 +109,12 @@ _SORTS: Final = {
 
 def mode_within(folder: int) -> int:
     """
-    Return the mode of new files for the mode of the root folder they lie under.
+    Return the mode of new files for the mode of their root folder.
 
-    They hold what was read from private files, so they are private, unless the folder is shared on
-    purpose: its group may write there, or belongs to it by the set-group-id bit, or is all that is
-    let in beside the owner; or everybody may write there. What makes a folder readable for
-    everybody is mostly an unintended umask.
+    They hold data from private files, so they are private, unless the folder is shared on purpose:
+    its group may write there, or belongs to it by the set-group-id bit, or is the only one allowed
+    in beside the owner; or every user may write there. A folder that every user can read is mostly
+    the result of an unintended umask.
     """
     if folder & stat.S_ISVTX:
         return 0o600  # as /tmp: a place for private files of all
@@ -140,11 +140,11 @@ class LocalFolder:
 
     def open(self, path: str) -> int | None:
         """
-        Return the handle of a plain file, to be read; ``None`` when there is none.
+        Return the handle of a plain file for reading; ``None`` for a missing file.
 
         :param path: Relative to this folder.
-        :raises RecordError: it is something else than a plain file.
-        :raises BehindLink: a folder on the way is none.
+        :raises RecordError: it is not a plain file.
+        :raises BehindLink: a folder on the way is not a folder.
         :raises OSError: it cannot be opened.
         """
         folder, _, name = check_relative(path).rpartition("/")
@@ -164,8 +164,8 @@ class LocalFolder:
         """
         Open a folder below this one, or this one itself.
 
-        :param make: Create it, and those above it, when they are missing.
-        :raises BehindLink: a folder on the way is none.
+        :param make: Create it, and its parents, when they are missing.
+        :raises BehindLink: a folder on the way is not a folder.
         :raises OSError: it cannot be opened.
         """
         if make:
@@ -199,9 +199,9 @@ class LocalFolder:
 
     def names(self, path: str) -> list[str]:
         """
-        Return the names in a folder below this one, in no order; empty when there is none.
+        Return the names in a folder below this one, in no order; empty for a missing folder.
 
-        :raises BehindLink: it, or a folder on the way, is none.
+        :raises BehindLink: it, or a folder on the way, is not a folder.
         :raises OSError: it cannot be opened.
         """
         try:
@@ -216,7 +216,7 @@ class LocalFolder:
             os.close(handle)
 
     def file_mode(self) -> int:
-        """Return the mode for new files; the umask takes from it what it takes."""
+        """Return the mode for new files, before the umask."""
         return mode_within(self.path.stat().st_mode)
 
     def _opened(self, handle: int, name: str, path: str) -> int:
@@ -369,7 +369,7 @@ class LocalStore:
 
 
 def _content(handle: int) -> bytes:
-    """Return what is in a file, up to one byte more than a record may have."""
+    """Return a file's content, up to one byte more than a record may have."""
     chunks, size = [], 0
     while size <= MAX_RECORD_BYTES:
         # Nearly every record comes at once, and the second call says that it was all.
@@ -404,5 +404,5 @@ def _sort_of(handle: int, name: str) -> str:
 
 
 def _sort(mode: int) -> str:
-    """Return what something is that is no plain file; empty for a plain file."""
+    """Return the kind of an entry; empty for a plain file."""
     return _SORTS.get(stat.S_IFMT(mode), "")

@@ -1,12 +1,12 @@
 """
-Where a folder lies, in the words of fsspec and of Hadoop, and whether two folders overlap.
+The location of a folder, in the terms of fsspec and of Hadoop, and whether two folders overlap.
 
 Airflow's side reaches a home through fsspec (``s3://``), the driver through Hadoop's FileSystem
-(``s3a://``). The two name the same stores differently; this is the only place that knows.
+(``s3a://``). The two name the same stores differently; only this module knows both.
 
-A copy inside the checkpoint it is made of would grow into itself, and Spark would find folders in
-its checkpoint that it never made. The other way round, deleting the copy deletes the live
-checkpoint with it. Another query's checkpoint or backup store is no better place for it.
+A copy inside its own checkpoint would grow into itself, and Spark would find folders in its
+checkpoint that it never created. The other way round, deleting the copy deletes the live checkpoint
+with it. Another query's checkpoint or backup store is as bad a place for it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def check_uri(uri: str, what: str) -> str:
 
     :param uri: An absolute local path or a URI such as ``s3://bucket/streams``, or Hadoop's usual
         ``file:/folder``.
-    :param what: What the folder is, for the message.
+    :param what: The folder's name in the message.
     :raises SpecError: empty, relative, a root, with ``..``, with credentials, or with a query part.
     """
     uri = in_full(uri)
@@ -118,7 +118,6 @@ def is_local(uri: str) -> bool:
 
 
 def local_path(uri: str) -> str:
-    """Return the path of a local URI."""
     uri = in_full(uri)
     return uri.split("://", 1)[1] if "://" in uri else uri
 
@@ -141,7 +140,6 @@ def to_fsspec(uri: str) -> str:
 
 
 def join(base: str, *parts: str) -> str:
-    """Join checked path parts to a URI."""
     return "/".join([base.rstrip("/"), *parts])
 
 
@@ -156,14 +154,14 @@ _STORE_KIND: Final = b'"backup-store"'
 
 def check_apart(first: str, second: str, *, what: str, other: str) -> None:
     """
-    Refuse two places of which one is the other or lies inside it.
+    Refuse two places that are the same or contain each other.
 
-    Nothing is asked of a disk: symbolic links must be followed before.
+    It reads no disk: symbolic links must be followed before.
 
     :param first: URI or absolute path, of fsspec's or of Hadoop's spelling; ``second`` likewise.
-    :param what: What the first place is, for the message, e.g. ``"checkpoint"``.
-    :param other: What the second one is.
-    :raises SpecError: they do not lie apart; both are named.
+    :param what: The first place's name in the message, e.g. ``"checkpoint"``.
+    :param other: The second place's name.
+    :raises SpecError: they overlap; both are named.
     """
     one, two = _folder(first), _folder(second)
     if one == two:
@@ -186,13 +184,13 @@ def is_same_place(first: str, second: str) -> bool:
 
 
 def overlap(first: str, second: str) -> bool:
-    """Tell whether two URIs are one place, or one lies in the other, by their spelling."""
+    """Tell whether two URIs are one place, or one contains the other, by their spelling."""
     one, two = _folder(first), _folder(second)
     return one.startswith(two) or two.startswith(one)
 
 
 def lies_in(place: str, folder: str) -> bool:
-    """Tell whether a URI is a folder, or lies in it, by their spelling."""
+    """Tell whether a URI is a folder, or is inside it, by their spelling."""
     return _folder(place).startswith(_folder(folder))
 
 
@@ -207,7 +205,10 @@ def check_outside(place: str, above: str, *, metadata: bytes | None, mark: bytes
     if metadata is not None and parse_query_id(metadata) is not None:
         what, then = "the checkpoint of a query", "Spark would find folders that it never made"
     elif mark is not None and _STORE_KIND in mark:
-        what, then = "a backup store", "verification and retention would take it for a part of that"
+        what, then = (
+            "a backup store",
+            ("verification and retention would treat it as a part of the store"),
+        )
     else:
         return
     raise SpecError(

@@ -1,9 +1,9 @@
 """
 How records travel: versioned, size-capped JSON to frozen dataclasses and back.
 
-Everything read is untrusted. A reader ignores fields it does not know (a newer minor wrote them),
-refuses a major version or kind it does not know, and names the field that is wrong. The codec goes
-by the type hints of a dataclass, so that a record is declared once and never parsed by hand.
+All input is untrusted. A reader ignores unknown fields (a newer minor wrote them), refuses an
+unknown major version or kind, and names a malformed field. The codec uses the type hints of a
+dataclass, so that a record is declared once and never parsed by hand.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ MAX_RECORD_BYTES = 1024 * 1024
 """No record is near this size; a status of 200 queries is about 200 kB."""
 MAX_NOTE_BYTES = 64 * 1024
 """Of an alert or an event: hundreds of them are read at once."""
+STREAM: Final = "stream"
+"""Key in the bytes of each record of a stream, whether or not its class has such a field."""
 _TEXTS: Final = ("reason", "message")
 """Fields that quote users, scripts and errors: no secret is written, and nothing unprintable is read."""
 
@@ -60,14 +62,16 @@ class Record:
         decoded: Self = reader_of(cls)(_with_texts(data, printable), cls.KIND)
         return decoded
 
-    def to_bytes(self) -> bytes:
+    def to_bytes(self, stream: str | None = None) -> bytes:
         """
         Return the record as it is stored.
 
+        :param stream: The stream or lane in whose folder it is stored; ``None`` outside of a stream.
         :raises RecordError: no reader would take it: too large, a naive time, or NaN.
         """
+        place = {} if stream is None else {STREAM: stream}
         try:
-            told = _with_texts(self.to_dict(), _masked)
+            told = _with_texts({**place, **self.to_dict()}, _masked)
             data = (json.dumps(told, sort_keys=True, allow_nan=False) + "\n").encode()
         except ValueError as err:
             raise RecordError(f"A {self.KIND!r} record cannot be written: {err}") from err
@@ -79,7 +83,7 @@ class Record:
         return data
 
     def fitted(self) -> Self:
-        """Return the record with its texts cut until it is no larger than a reader takes."""
+        """Return the record with its texts cut until it is no larger than a reader accepts."""
         most, room = self.LARGEST, self.LARGEST - self.LARGEST // 8  # masks may lengthen a text
         record = self
         while most > _SHORT and len(json.dumps(record.to_dict(), allow_nan=False)) > room:
@@ -94,7 +98,17 @@ class Record:
 
         :raises RecordError: not JSON, too large, or not this kind of record.
         """
-        return cls.from_dict(parse_json(data, limit=cls.LARGEST))
+        return cls.stored(data)[0]
+
+    @classmethod
+    def stored(cls, data: bytes) -> tuple[Self, Any]:
+        """
+        Read a stored record; return it with the stream that its bytes name.
+
+        :raises RecordError: as ``from_bytes``.
+        """
+        told = parse_json(data, limit=cls.LARGEST)
+        return cls.from_dict(told), told.get(STREAM)
 
 
 _SHORT: Final = 64
@@ -102,7 +116,7 @@ _SHORT: Final = 64
 
 
 def _cut(record: Record, most: int) -> dict[str, Any]:
-    """Return the texts of a record, and those of its mappings, cut to a number of characters."""
+    """Return the texts of a record, and of its mappings, cut to a number of characters."""
     found: dict[str, Any] = {}
     for field in fields(record):
         value = getattr(record, field.name)
@@ -171,7 +185,7 @@ Value = TypeVar("Value")
 
 def decode(cls: type[Value], data: Mapping[str, Any], where: str) -> Value:
     """
-    Build a dataclass that is no record of its own, e.g. one line of a progress history.
+    Build a dataclass that is not a record itself, e.g. one line of a progress history.
 
     :param where: Names the value in messages.
     :raises RecordError: a field is missing or of the wrong type.
@@ -191,7 +205,6 @@ class JsonValue:
     WHAT: ClassVar[str]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the value as JSON."""
         encoded: dict[str, Any] = encode(self)
         return encoded
 

@@ -49,27 +49,26 @@ class CheckpointBackupOperator(CheckpointTask):
 
     The return value is the backup's id; XCom ``backup`` has its details.
 
-    :param stream: The stream's name; for an external stream, the name of its backups, by default
-        made of the checkpoint's URI. (templated)
-    :param home: The home's URI, for a stream of ours. (templated)
+    :param stream: The stream's name. For an external stream, the name of its backups; derived from
+        the checkpoint's URI by default. (templated)
+    :param home: The home's URI, for a managed stream. (templated)
     :param checkpoint: For an external stream, the URI of its checkpoint or of the folder above its
         queries' checkpoints. (templated)
-    :param store: The backup store's URI; ``<home>/_backups`` when not given. (templated)
-    :param checkpoint_conn_id: Connection with credentials for the checkpoint; default: the home's.
-        (templated)
-    :param origin: Why it is taken; retention may keep each sort differently. (templated)
-    :param note: Words to be kept with it. (templated)
+    :param store: The backup store's URI; ``<home>/_backups`` by default. (templated)
+    :param checkpoint_conn_id: Connection with credentials for the checkpoint; the home's connection
+        by default. (templated)
+    :param origin: Why it is taken; retention may keep each origin differently. (templated)
+    :param note: A note to keep with it. (templated)
     :param sink_logs: From the name of a query with a file sink to the URI of its output, whose
-        metadata log is backed up too; the name may be empty for an only query. Default: the sinks
-        that the stream's drivers recorded. As a mapping or JSON. (templated)
+        metadata log is backed up too; the name may be empty for an only query. Not needed for file
+        sinks that the stream's drivers have recorded. As a mapping or JSON. (templated)
     :param verify: Verify the backup at once: ``quick``, ``full`` or ``None``.
-    :param blackouts: Times of day in which the task is skipped.
-    :param max_age: The longest permitted age of the newest usable backup; beyond it, an alert is
-        sent once, and once more at the recovery. With ``verify="full"`` only a verified backup is
-        usable.
-    :param on_late: Notified of that: a notifier, a callable that takes the context, or a list of
-        them.
-    :param on_recovered: Notified of its end.
+    :param blackouts: Times of day without backups; the task is skipped.
+    :param max_age: Maximum age of the newest good backup's content; beyond it, an alert is sent
+        once, and once more at recovery. With ``verify="full"`` only a verified backup is good.
+    :param on_late: Notified when this age is exceeded: a notifier, a callable that takes the
+        context, or a list of them.
+    :param on_recovered: Notified at recovery.
     """
 
     template_fields: Sequence[str] = (
@@ -251,18 +250,18 @@ def _summary(backup: Backup) -> dict[str, Any]:
 
 class CheckpointRetentionOperator(CheckpointTask):
     """
-    Remove backups that a policy does not keep, and objects that no backup needs.
+    Remove backups that a policy does not keep, and objects that no backup needs any more.
 
-    The newest verified backup is never removed, nor is a backup for a change that is still open.
-    Unreferenced objects are listed by one run and deleted by a later one, an hour or more after it.
+    The newest verified backup is never removed. A backup for a change of the stream is never
+    removed before that change has ended. Unreferenced objects are listed by one run and deleted by
+    a later run, an hour or more after it.
 
-    :param stream: The stream's name; default: every stream of the store. (templated)
+    :param stream: The stream's name; every stream of the store by default. (templated)
     :param home: The home's URI. (templated)
-    :param store: The backup store's URI; ``<home>/_backups`` when not given. (templated)
-    :param policy: A ``RetentionPolicy``, or its fields as a mapping or a JSON text with
-        ``keep_for`` in days. (templated)
-    :param dry_run: Plan only; the log lists the backups that would stay, with every reason.
-        (templated)
+    :param store: The backup store's URI; ``<home>/_backups`` by default. (templated)
+    :param policy: The retention: a ``RetentionPolicy``, or its fields as a mapping or a JSON text
+        with ``keep_for`` in days. (templated)
+    :param dry_run: Plan only; the log lists the backups to keep, with every reason. (templated)
     """
 
     template_fields: Sequence[str] = (*CheckpointTask.template_fields, "policy", "is_dry_run")
@@ -325,7 +324,7 @@ def policy_of(given: RetentionPolicy | Mapping[str, Any] | str) -> RetentionPoli
     """
     Return the policy from one of its three forms.
 
-    :raises SpecError: The form is invalid.
+    :raises SpecError: it has another form.
     """
     if isinstance(given, RetentionPolicy):
         return given

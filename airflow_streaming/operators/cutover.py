@@ -50,19 +50,20 @@ _IN: Final = {
     PROMOTE: (CutoverState.READY, CutoverState.HELD),
     KEEP: (CutoverState.LIVE, CutoverState.SOAKING),
 }
-"""States in which each command is possible."""
+"""States in which each word is accepted."""
 
 
 class CutoverApprovalOperator(StreamApprovalOperator):
     """
-    Ask a user for the command that a cutover waits for, and record it.
+    Ask a user for the word for which a cutover waits, and record it.
 
-    The command is a record in the stream's home, as from the command line; the waiting task follows
-    it. Silence until ``response_timeout`` is a no. If the command, or its opposite, was recorded
-    elsewhere the task succeeds; it is skipped if the cutover has moved on without either.
+    The word is a record in the stream's home, like a word from the command line; the waiting task
+    continues with it. Silence until ``response_timeout`` is a no. Once the word, or its opposite,
+    was recorded elsewhere the task succeeds; it is skipped when the cutover has moved on without
+    either.
 
-    :param word: ``promote``: make green live, and a no aborts; ``keep``: leave it live for good,
-        and a no leads consumers back to blue.
+    :param word: ``promote``: make green live, and a no abandons the cutover; ``keep``: leave it
+        live for good, and a no leads consumers back to blue.
     :param preflight_task_id: The task of the same run that made the report.
     """
 
@@ -129,7 +130,7 @@ class CutoverApprovalOperator(StreamApprovalOperator):
             state = words(CUTOVER.state_of(history))
             if command_settled(self.word, history, home.change_end(change.number)) is None:
                 self.log.warning(
-                    "Green is compared again (%s); the approval is requested again.", state
+                    "Green is compared again (%s), so this task asks for the word again.", state
                 )
                 return False
             raise AirflowFailException(
@@ -153,9 +154,9 @@ class CutoverApprovalOperator(StreamApprovalOperator):
 
 def begin(engine: Cutover, lanes: DagLanes, report: Mapping[str, Any]) -> Change:
     """
-    Open the change, or find the open one for the same cutover.
+    Open the change, or return the open change with the same terms.
 
-    :raises CutoverRefused: The proposal or the running deployment differs from the report.
+    :raises CutoverRefused: the proposal differs from the report, or another change is open.
     """
     _retire_what_is_kept(engine, lanes)
     way = SwitchMethod(report["way"])
@@ -211,8 +212,8 @@ def _pair(candidate: Candidate, told: Mapping[str, Any], way: SwitchMethod) -> t
         )
     if pair.shadow.fingerprint != told["fingerprint"]:
         raise CutoverRefused(
-            f"The DAG's proposal for stream {pair.stream!r} has changed since the report, so it "
-            "was not approved. Run the whole DAG again."
+            f"The DAG's proposal for stream {pair.stream!r} has changed since the report was "
+            "made, so it is not approved. Run the whole DAG again."
         )
     return pair, source
 
@@ -228,13 +229,13 @@ GIVEN_UP: Final = frozenset({S.ABORTING, S.ABORTED, S.ROLLING_BACK, S.ROLLED_BAC
 
 class CutoverStepOperator(CutoverTask):
     """
-    Advance a cutover to a state.
+    Advance a cutover to a state, through all states before it.
 
-    The first step of a run opens the change, by the preflight's report: only the approved version
-    is started. The task fails if the cutover is aborted on the way.
+    The first step of a run opens the change from the preflight's report, so only the approved
+    proposal starts. It fails when the cutover is abandoned before this state.
 
-    A step that leads to ``ready`` also ends if the result is inconclusive and a user must decide;
-    its XCom ``markdown`` is the page for this user.
+    A step that leads to ``ready`` also ends without proof, when a user must decide; its XCom
+    ``markdown`` is the page for this user.
 
     :param until: The state, by name, e.g. ``catching_up``, ``comparing``, ``ready``, ``soaking``.
     """
@@ -303,14 +304,14 @@ class CutoverStepOperator(CutoverTask):
         from airflow_streaming.operators.common.cutover_lanes import usable  # not at dag parse
 
         for name in lay(usable(self.pointers), home):
-            self.log.info("Pointer %s leads to the live lane.", name)
+            self.log.info("Pointer %s now leads to the live lane.", name)
 
 
 def state_named(name: str) -> CutoverState:
     """
     Return a state that a step can lead to, by its name.
 
-    :raises SpecError: Unknown name.
+    :raises SpecError: the name is unknown.
     """
     if name not in STEPS:
         raise SpecError(f"until is {name!r}; give {', '.join(STEPS)}.")
@@ -319,10 +320,10 @@ def state_named(name: str) -> CutoverState:
 
 class CutoverCheckOperator(CutoverTask):
     """
-    Run the author's checks on green's output beside blue.
+    Run the author's checks on green's output beside blue's.
 
-    Their results are recorded with the cutover, and it continues or is aborted by them. If green
-    must start again later, the waiting task runs them once more.
+    The results are recorded with the cutover, which continues or is abandoned by them. If green
+    must begin again later, the waiting task runs them once more.
     """
 
     def execute(self, context: Context) -> list[str]:
@@ -349,13 +350,13 @@ _BECAME: Final = {
 
 class CutoverFinishOperator(CutoverTask):
     """
-    End a cutover, even if earlier tasks failed.
+    Bring a cutover to its end, whatever the outcome of the tasks before it.
 
-    It succeeds if green stays, is skipped if no cutover was begun on purpose, and fails with the
-    reason if blue is live. A cutover with failed tasks is ended: before the switch blue stays,
-    after it consumers are led back to it.
+    It succeeds when green stays, is skipped when the run started no cutover on purpose, and fails,
+    with the reason, when blue is live. A cutover with a failed task is abandoned: before the switch
+    blue stays unchanged, after it consumers are led back to blue.
 
-    :param approve_task_id: The task that requested the approval to begin.
+    :param approve_task_id: The task in which a user approved the start.
     :param step_task_ids: The steps, the last one last.
     """
 
@@ -474,14 +475,14 @@ class CutoverRetireOperator(CutoverTask):
             change = found_cutover(lanes.home, self.report(context))
             if change is None:
                 raise AirflowSkipException(
-                    "This run started no cutover; there is no blue lane to retire."
+                    "This run started no cutover, so no blue lane needs to be retired."
                 )
             steps = lanes.home.steps(change.number)
             left = _left(lanes.home, change, steps)
             if left is None:
                 raise AirflowSkipException(f"Nothing is kept: {words(CUTOVER.state_of(steps))}.")
             if left <= timedelta():
-                reason = "Blue's retention has ended."
+                reason = "Blue was kept for the requested time."
                 self.engine(lanes, context).command(CutoverCommand.RETIRE, reason, change.number)
                 self.log.info("Blue is retired: its final backup is taken, and its lane is free.")
                 return change.number, None

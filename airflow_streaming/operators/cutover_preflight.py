@@ -18,6 +18,7 @@ from airflow_streaming.model.arguments.accepted import (
     check_accepted,
 )
 from airflow_streaming.model.arguments.fields import checked
+from airflow_streaming.model.arguments.form_policy import Refusal, RunValue
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.records.control import Change
 from airflow_streaming.model.records.cutover import CompareTerms, ReadyTerms, StartWay, SwitchMethod
@@ -152,7 +153,7 @@ def _is_this(
 
 class CutoverPreflightOperator(CutoverTask):
     """
-    Run the gates on a cutover and judge both methods, before any change.
+    Run the gates of a cutover and check both ways, before any change.
 
     The task changes nothing, except that it first finishes an earlier cutover that was decided and
     whose run is gone. It fails when the gates do not allow the cutover. The return value is the
@@ -160,24 +161,24 @@ class CutoverPreflightOperator(CutoverTask):
     is in the log as well.
 
     :param way: ``parallel`` or ``handover``. (templated)
-    :param start: Checkpoint of green: ``fresh``, ``cloned``, ``carried``, or ``by_gate`` to let the
-        gates decide. (templated)
-    :param replay_from: Start of a fresh green's input, ISO 8601; computed when empty. (templated)
-    :param ready: Conditions on green before it may become live.
+    :param start: Checkpoint of green: ``fresh``, ``cloned``, ``carried``, or ``by_gate`` for the
+        gates' choice. (templated)
+    :param replay_from: From when a fresh green reads, ISO 8601; computed when empty. (templated)
+    :param ready: Conditions for green before it may become live.
     :param compare: How the outputs of which streams are compared; not at all when empty.
-    :param soak: Conditions on green after the switch.
+    :param soak: Conditions for green after the switch.
     :param soak_minutes: The bound of a form: replaces ``soak.at_most`` unless it is empty.
         (templated)
     :param approval: ``switch``: ``ask`` (default) a user before the switch, or ``auto``; ``end``:
-        ``auto`` (default): a good soak is the point of no return, or ``ask`` for a user's command.
+        ``auto`` (default): a good soak is the point of no return, or ``ask`` for a user's word.
         (templated)
     :param retain_blue: How long blue's checkpoint and output are kept after that.
     :param retain_hours: The same in hours, from a form; ``retain_blue`` when empty. (templated)
-    :param keeps_blue_running: Parallel outputs only: blue keeps running through the soak.
+    :param keeps_blue_running: Parallel outputs only: blue runs on through the soak.
     :param deadlines: How long a state may last, by its name.
-    :param sink_habits: How a sink handles a repeated batch id, by the query's name.
-    :param accept: Codes of losses against the live deployment that are accepted. (templated)
-    :param dry_run: Only report. (templated)
+    :param sink_habits: Behavior of a sink for a batch id that it has seen, by the query's name.
+    :param accept: Codes of steps back from the live deployment that are accepted. (templated)
+    :param dry_run: Only check and report. (templated)
     """
 
     template_fields: Sequence[str] = (
@@ -290,6 +291,10 @@ class CutoverPreflightOperator(CutoverTask):
                 for one in candidates
             ]
         return CutoverPreflight(way=wish.way, pairs=tuple(pairs))
+
+    def _refused(self, given: Sequence[RunValue]) -> list[Refusal]:
+        # A cutover has none of the codes that only an author accepts. It names its own codes itself.
+        return super()._refused([one for one in given if one.field != "accept"])
 
     def _wish(self) -> PlanRequest:
         from airflow_streaming.changes.cutover.begin import PlanRequest  # not at dag parse

@@ -1,4 +1,4 @@
-"""The operator that examines a stream for risks, e.g. once a day."""
+"""The operator that finds risks in how a stream runs, e.g. once a day."""
 
 from __future__ import annotations
 

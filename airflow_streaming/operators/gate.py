@@ -24,23 +24,24 @@ if TYPE_CHECKING:
 
 class ChangeGateOperator(GateTask):
     """
-    Judge whether a new version of a script may continue from the running one's checkpoints.
+    Check whether a new version of a script may continue from the running version's checkpoints.
 
     The script is run in plan mode on its runtime, in the worker: it starts no query and reads no
-    data. Its plans are compared with the running driver's recorded plans and with the checkpoints.
-    A stream that never ran passes.
+    data. Its plans are compared with the plans that the running driver recorded and with the
+    checkpoints. A stream that never ran passes.
 
     The return value is the decision; XCom ``report`` has the findings and ``markdown`` a page.
 
     :param stream: The stream with its new script. (templated, field by field)
-    :param checkpoint: Instead of a stream, the URI of a checkpoint, or of the folder above an
-        application's checkpoints. (templated)
+    :param checkpoint: Instead of a stream, the URI of a checkpoint, or of the folder above the
+        checkpoints of one application's queries. (templated)
     :param checkpoint_conn_id: Connection with credentials for it. (templated)
     :param application: For a checkpoint, the new script. (templated)
     :param application_args: Its arguments. (templated)
     :param conf: Its Spark configuration. (templated)
-    :param runtime: Name of its Spark installation; for a stream, default: the spec's. (templated)
-    :param fail_on: The mildest decision that fails the task. (templated)
+    :param runtime: Name of the new Spark installation; for a stream the spec's by default.
+        (templated)
+    :param fail_on: The best decision from which the task fails. (templated)
     """
 
     template_fields: Sequence[str] = (
@@ -133,25 +134,24 @@ def by_query(places: Mapping[str, str], new: ScriptPlan) -> Mapping[str, str]:
 
 class SparkVersionGateOperator(GateTask):
     """
-    Judge whether another version of Spark continues from the checkpoints, and the way back.
+    Check whether another Spark version continues from the checkpoints, and whether it can go back.
 
-    It reads checkpoints, starts no JVM, and answers from rules and measurements. A stream that
-    never ran passes.
+    It reads checkpoints, starts no JVM, and decides by rules and measurements. A stream that never
+    ran passes.
 
     The return value is the decision; XCom ``report`` has the findings and ``markdown`` a page.
 
     :param stream: The stream. (templated, field by field)
-    :param checkpoint: Instead of a stream, the URI of a checkpoint, or of the folder above an
-        application's checkpoints. (templated)
+    :param checkpoint: Instead of a stream, the URI of a checkpoint, or of the folder above the
+        checkpoints of one application's queries. (templated)
     :param checkpoint_conn_id: Connection with credentials for it. (templated)
-    :param from_version: The Spark that wrote it; for a stream, default: the deployment's.
-        (templated)
+    :param from_version: The Spark that wrote it; for a stream, its deployment's Spark. (templated)
     :param to_version: The new Spark. (templated)
-    :param to_runtime: The same as a name in ``[streaming] runtimes``; for a stream, default: the
-        spec's. (templated)
+    :param to_runtime: The same as a name in ``[streaming] runtimes``; for a stream the spec's
+        runtime by default. (templated)
     :param conf: Spark configuration of the new deployment; for a stream, changes of the spec's.
         (templated)
-    :param fail_on: The mildest decision that fails the task. (templated)
+    :param fail_on: The best decision from which the task fails. (templated)
     """
 
     template_fields: Sequence[str] = (

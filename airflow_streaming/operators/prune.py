@@ -24,17 +24,17 @@ class StreamPruneOperator(CheckpointTask):
     """
     Remove old epochs, history, timeline, driver logs and checkpoints of retired deployments.
 
-    Everything that a backup, a live lane or a standby needs stays, and everything while a change of
-    the stream is open. Driver logs are removed on the host where the task runs. The next run
-    finishes a dead one. The return value counts the removed things, by kind.
+    Data that a backup, an open change, a live lane or a standby needs stays. While a change of the
+    stream is open, all data stays. Driver logs are removed on the host where the task runs. The
+    next run finishes a run that died. The return value counts the removed items by kind.
 
-    :param stream: The stream's name; for both lanes. (templated)
+    :param stream: The stream's name; both lanes are pruned. (templated)
     :param home: The home's URI. (templated)
-    :param store: The backup store's URI; default: ``<home>/_backups``. (templated)
+    :param store: The backup store's URI; ``<home>/_backups`` by default. (templated)
     :param policy: How long things are kept: a ``PrunePolicy``, or its fields as a mapping or a JSON
         text with ``keep`` in days. (templated)
-    :param dry_run: Plan only; the log lists the things to remove and the reasons why others stay.
-        (templated)
+    :param dry_run: Plan only; the log lists the items to remove and the reason to keep each other
+        item. (templated)
     """
 
     template_fields: Sequence[str] = (*CheckpointTask.template_fields, "policy", "is_dry_run")
@@ -106,7 +106,7 @@ def prune_policy_of(given: PrunePolicy | Mapping[str, Any] | str) -> PrunePolicy
     """
     Return the policy from one of its three forms.
 
-    :raises SpecError: The form is invalid.
+    :raises SpecError: it has another form.
     """
     if isinstance(given, PrunePolicy):
         return given

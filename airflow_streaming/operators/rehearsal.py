@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from airflow_streaming.exceptions import SpecError
+from airflow_streaming.exceptions import RecordError, SpecError
 from airflow_streaming.gates.rehearsal_due import Due, rehearsal_due
 from airflow_streaming.model.arguments.fields import Positive, checked
 from airflow_streaming.model.arguments.literals import mapping_of, texts_of, texts_or_template
 from airflow_streaming.model.jobs.rehearsal import QUICK, Bounds
 from airflow_streaming.operators.common.base import Log, ProgressLogger
 from airflow_streaming.operators.common.checkpoint import Terminated
-from airflow_streaming.operators.common.form_edits import choice_of, pulled
+from airflow_streaming.operators.common.form_edits import choice_of, key_of, pulled
 from airflow_streaming.operators.common.gate import (
     MARKDOWN_XCOM_KEY,
     REPORT_XCOM_KEY,
@@ -74,7 +74,6 @@ class Proposed(NamedTuple):
 
     @property
     def home(self) -> StreamHome:
-        """Return the stream's home."""
         return self.hook.home
 
 
@@ -198,7 +197,7 @@ class UpgradeRehearsal(NamedTuple):
 
 class RehearsalOperator(GateTask):
     """
-    Run a new script on a copy of the stream's checkpoints, and discard its output.
+    Run a new script on a copy of the stream's checkpoints and discard its output.
 
     It runs in the worker, on a small Spark of that host, for a bounded time. The live stream is not
     touched. The copy is removed at the end, also when the task is killed.
@@ -206,19 +205,19 @@ class RehearsalOperator(GateTask):
     The return value is the decision; XCom ``report`` has the findings and ``markdown`` a page.
 
     :param stream: The stream with the proposed script. (templated, field by field)
-    :param checkpoint: Instead of a stream, the URI of a checkpoint, or of the folder above an
-        application's checkpoints. (templated)
+    :param checkpoint: Instead of a stream, the URI of a checkpoint, or of the folder above the
+        checkpoints of one application's queries. (templated)
     :param checkpoint_conn_id: Connection with credentials for it. (templated)
-    :param application: The script; for a stream, default: the spec's. (templated)
+    :param application: The script; for a stream the spec's by default. (templated)
     :param application_args: For a checkpoint, its arguments. (templated)
     :param conf: Spark configuration; for a stream, changes of the spec's. (templated)
-    :param runtime: Name of the Spark installation; for a stream, default: the spec's. (templated)
+    :param runtime: Name of the Spark installation; for a stream the spec's by default. (templated)
     :param backup_id: Rehearse on this backup of the stream instead of a copy of the live
-        checkpoints; ``newest`` takes the newest one. (templated)
-    :param backup_store: URI of the backups; ``<home>/_backups`` when not given. (templated)
+        checkpoints; ``newest`` selects the newest one. (templated)
+    :param backup_store: URI of the backups; ``<home>/_backups`` by default. (templated)
     :param batches: Batches after which each query is ended; 0 replays one batch only. (templated)
     :param time_limit: Time for all queries together, without the start of Spark.
-    :param fail_on: The mildest decision that fails the task. (templated)
+    :param fail_on: The best decision from which the task fails. (templated)
     """
 
     template_fields: Sequence[str] = (
@@ -374,15 +373,13 @@ class UpgradeRehearsalOperator(RehearsalOperator):
         A cleared task rehearses again, because its source may have new data by then.
         """
         from airflow_streaming.gates.findings import report_from  # not at dag parse
-        from airflow_streaming.gates.rehearsal import Rehearsed
         from airflow_streaming.spark_jobs.shared_spark import SharedSpark
 
-        seen = pulled(context, self.preflight_task_id, REHEARSED_XCOM_KEY)
-        if seen and context["ti"].try_number == 1:
-            self.log.info("The preflight has rehearsed the upgrade in its Spark.")
-            return Rehearsed.from_dict(seen)
-        report = pulled(context, self.preflight_task_id, REPORT_XCOM_KEY) or {}
         proposed = self.proposed(context)
+        if context["ti"].try_number == 1 and (found := self._of_preflight(context, proposed.home)):
+            self.log.info("The preflight has rehearsed the upgrade in its Spark.")
+            return found
+        report = pulled(context, self.preflight_task_id, REPORT_XCOM_KEY) or {}
         rehearsal = UpgradeRehearsal(
             place=self._place(proposed.home),
             bounds=bounds_of(self.batches, self.time_limit),
@@ -392,6 +389,27 @@ class UpgradeRehearsalOperator(RehearsalOperator):
         )
         with SharedSpark() as spark:
             return rehearsal.run(proposed, spark, self.log)
+
+    def _of_preflight(self, context: Context, home: StreamHome) -> Rehearsed | None:
+        """Return the rehearsal of the preflight; ``None`` without one, and where XCom has another than the home."""
+        from airflow_streaming.gates.rehearsal import Rehearsed  # not at dag parse
+
+        seen = pulled(context, self.preflight_task_id, REHEARSED_XCOM_KEY)
+        if not seen:
+            return None
+        try:
+            found, recorded = Rehearsed.from_dict(seen), home.rehearsed_run(key_of(context))
+        except RecordError as err:
+            self.log.warning("The rehearsal of the preflight cannot be read: %s", err)
+            return None
+        if recorded is None or recorded.digest != found.digest:
+            self.log.warning(
+                "XCom %r of task %r is not the rehearsal that stream %r has recorded for this run. The upgrade is "
+                "rehearsed again.",
+                *(REHEARSED_XCOM_KEY, self.preflight_task_id, home.name),
+            )
+            return None
+        return found
 
     def execute(self, context: Context) -> str:
         report = pulled(context, self.preflight_task_id, REPORT_XCOM_KEY) or {}

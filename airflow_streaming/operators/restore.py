@@ -35,18 +35,18 @@ MOST_PROBLEMS: Final = 5
 
 class CheckpointVerifyOperator(CheckpointTask):
     """
-    Verify a backup; the task fails if it is not whole.
+    Verify a backup; the task fails if the verification fails.
 
     :param stream: The stream's name. (templated)
     :param home: The home's URI. (templated)
-    :param store: The backup store's URI; ``<home>/_backups`` when not given. (templated)
-    :param backup_id: Which backup; the stream's newest when not given. (templated)
-    :param level: ``quick`` looks at names and sizes, ``full`` reads every byte, ``drill`` has a
-        real Spark open the state and run a batch on a scratch copy as well. (templated)
-    :param runtime: For a drill, the name of a Spark installation in ``[streaming] runtimes``;
-        default: the version that wrote the backup. (templated)
-    :param script: For a drill, an external stream's script; a stream of ours is drilled with the
-        script of the backup's own deployment. Without a script, only the state is opened.
+    :param store: The backup store's URI; ``<home>/_backups`` by default. (templated)
+    :param backup_id: Which backup; the stream's newest by default. (templated)
+    :param level: ``quick`` compares names and sizes, ``full`` reads every byte, ``drill`` also has
+        a real Spark open the state and run a batch on a scratch copy. (templated)
+    :param runtime: For a drill, the name of a Spark installation in ``[streaming] runtimes``; by
+        default one of the version that wrote the backup. (templated)
+    :param script: For a drill, the script of an external stream; a managed stream is drilled with
+        the script of the backup's own deployment. Without a script, only the state is opened.
         (templated)
     :param drill_timeout: How long Spark may take for the drill.
     """
@@ -91,7 +91,7 @@ class CheckpointVerifyOperator(CheckpointTask):
     def verify(
         self, store: BackupStore, backup: Backup, level: Level, narrator: ProgressLogger, *, by: str
     ) -> Verification:
-        """Verify one backup and log the result."""
+        """Verify one backup and log the findings."""
         from airflow_streaming.checkpoints.vault.verify import verify  # not at dag parse
 
         found = verify(
@@ -138,7 +138,7 @@ def level_of(text: str) -> Level:
     """
     Return a level by its name.
 
-    :raises SpecError: Unknown name.
+    :raises SpecError: the name is unknown.
     """
     try:
         return Level(text)
@@ -170,37 +170,37 @@ def _page(found: Verification | RestorePlan) -> str:
 
 
 PLAN_XCOM_KEY: Final = "plan"
-"""XCom with the plan of a restore: replayed batches, input read again, refusals."""
+"""XCom with the plan of a restore: data to roll back, data to read again, reasons for a refusal."""
 
 
 class CheckpointRestoreOperator(CheckpointTask):
     """
-    Restore a backup, or report its effects.
+    Restore a backup, or report the effects of a restore.
 
-    A stream of ours gets a new deployment that continues from the restored checkpoint. It must be
-    stopped for that, and it stays stopped: start it with ``StartStreamOperator``. With ``to`` the
-    checkpoint is only written there. An old checkpoint is never overwritten.
+    A managed stream gets a new deployment that continues from the restored checkpoint. It must be
+    stopped first, and it stays stopped: start it with ``StartStreamOperator``. With ``to`` the
+    checkpoint is only written there. A restore never overwrites an old checkpoint.
 
-    The log first reports the effects of the restore: which batches and offsets go back, which
-    batches the sink receives again, and every refusal. With a refusal, a dry run succeeds and
+    Before any change the log reports the effects: batches and offsets to roll back, rows that the
+    sink will see again, and every reason for a refusal. With such a reason, a dry run succeeds and
     reports it, and a real run fails.
 
     :param stream: The stream's name. (templated)
     :param home: The home's URI. (templated)
-    :param store: The backup store's URI; ``<home>/_backups`` when not given. (templated)
-    :param backup_id: Which backup; the stream's newest when not given. (templated)
-    :param to: URI of a place that is missing or empty, for a copy; when not given, the stream's own
-        next checkpoint. (templated)
+    :param store: The backup store's URI; ``<home>/_backups`` by default. (templated)
+    :param backup_id: Which backup; the stream's newest by default. (templated)
+    :param to: URI of a missing or empty place for a copy; the stream's own next checkpoint by
+        default. (templated)
     :param to_conn_id: Connection with credentials for that place. (templated)
-    :param dry_run: Only report; on by default. (templated)
+    :param dry_run: Only report the effects; on by default. (templated)
     :param reason: Why, for the records. (templated)
-    :param accept: Accepted refusals, by their codes, as a list or a text with commas, e.g.
-        ``query_missing``. (templated)
-    :param rewind: Rewind the stream's file sinks to the batches of the backup, without which a
-        query with state cannot go back and write to the same folder: later output is moved to
+    :param accept: Reasons for a refusal that are accepted, by their codes, as a list or a text with
+        commas, e.g. ``query_missing``. (templated)
+    :param rewind: Rewind the stream's file sinks to the batches of the backup. Without it a query
+        with state cannot go back and write to the same folder. Later output moves to
         ``<output>/_rolled_back``. Not with ``to``. (templated)
-    :param backup_before: Back up the replaced checkpoint. If this fails the restore continues,
-        because the old checkpoint stays in its place.
+    :param backup_before: Back up the present checkpoint first. If that fails the restore continues,
+        because the old checkpoint stays where it is.
     """
 
     template_fields: Sequence[str] = (

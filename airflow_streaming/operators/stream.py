@@ -52,24 +52,24 @@ _LOGGED_BY_THE_ACT: Final = frozenset(
         Action.STANDBY,
     }
 )
-"""Steps whose reason is in the action's log line."""
+"""Steps whose reason is in the log line of their action."""
 
 
 class SparkStreamOperator(SpecTask):
     """
     Keep a PySpark streaming application running.
 
-    The first run launches the driver as a process of its own and defers. The driver outlives the
-    task, the worker and Airflow itself; whatever happens to the task, the next attempt adopts the
-    driver that runs. When the driver fails, the task wakes, asks the restart policy, and relaunches
+    The first run launches the driver in a separate process and defers. The driver outlives the
+    task, the worker and Airflow itself; after any end of the task, the next attempt adopts the
+    running driver. When the driver fails, the task wakes, asks the restart policy, and relaunches
     it on the same checkpoint. When a cutover makes another lane of the stream live, or puts the
     first one back, the same task continues with that one.
 
     An edited spec is a proposal: the running deployment stays until a run of the dag is triggered
     with the parameter ``restart=True``. A retry of that run does not replace a deployment that is
-    newer than the run, such as that of an upgrade.
+    newer than the run, e.g. an upgrade's deployment.
 
-    A home is never made by a task: an unmounted one looks like a new one. Make it once with
+    A task never creates a home: an unmounted one looks like a new one. Create it once with
     ``airflow-streaming init``, or trigger the dag with the configuration ``{"init_home": true}``.
 
     Marking the task failed or successful by hand stops the stream; clearing it does not.
@@ -80,21 +80,21 @@ class SparkStreamOperator(SpecTask):
     :param stream: The stream. (templated, field by field)
     :param conn_id: Spark connection of the apache-spark provider. (templated)
     :param home_conn_id: Connection with credentials for the home. (templated)
-    :param poll_interval: Time between two looks of the trigger.
+    :param poll_interval: Interval between two looks of the trigger.
     :param rollover_after: Age of the dag run at which the task succeeds and leaves the stream to
         the next run, so that ``airflow db clean`` never meets a task that is months old.
     :param backup_before_restart: Back up the checkpoints before a changed deployment is applied by
-        ``restart=True``; when that fails, the deployment stays as it is and so does the driver.
-    :param apply_allowed: Apply an edited stream without a request if the gates allow it without
-        consequence: code, configuration and Spark continue from the same checkpoint. Other edits
-        stay proposals, and so does a deployment that the newest upgrade has replaced or rolled
-        back.
-    :param backup_store: URI of the store for it; ``<home>/_backups`` when not given. (templated)
+        ``restart=True``; if that fails, the deployment stays as it is and so does the driver.
+    :param apply_allowed: Apply an edited stream without a request when the gates call it allowed:
+        code, configuration and Spark continue from the same checkpoint, and no user action is
+        needed. Every weaker result stays a proposal, and so does a spec that the newest upgrade has
+        replaced, or has tried and rolled back.
+    :param backup_store: URI of the store for it; ``<home>/_backups`` by default. (templated)
     :param changed_by: Ids of dags in other files that may upgrade the stream, cut it over or
         restore it, and show it. Dags in the file of this one may always.
     :param on_unhealthy: Notified when a health rule fires, or the driver is hung, stalled, slow or
         out of reach: a notifier, a callable that takes the context, or a list of them.
-    :param on_restart: Notified of every automatic restart, including failed ones.
+    :param on_restart: Notified of every automatic restart, and of each failed one.
     :param on_gave_up: Notified when the circuit opens, so that a user must act.
     :param on_recovered: Notified when the incident of an earlier alert is over.
     """
@@ -158,9 +158,9 @@ class SparkStreamOperator(SpecTask):
         return self._steer(hook, context, {})
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
-        """Act on the trigger's event, after another look."""
+        """Handle the trigger's event, after a new look at the stream."""
         self.log.info("The trigger asks to %s; looking at the stream.", event.get("action"))
-        # The event is about this lane; whether it is still live is read next.
+        # The event is about this lane. The next step checks whether it is still live.
         lane = str(event.get("lane") or self.stream.name)
         hook = self.open_hook(context, has_seen_home=True).lane(lane)
         is_known = False
@@ -169,18 +169,18 @@ class SparkStreamOperator(SpecTask):
             if is_known:
                 self._claim(hook, actor_of(self, context))
         except (HomeUnavailable, RecordError) as err:
-            # The running driver is watched anyway; the next run looks again.
+            # The running driver is watched all the same; the next run looks again.
             self.log.warning("The owner of stream %r is not known: %s", self.stream.name, err)
         if is_known:
             self._supervise(hook)
         return self._steer(hook, context, event)
 
     def on_kill(self) -> None:
-        # A worker's SIGTERM arrives here on every deploy. The driver is not a child of this task.
+        # A worker gets SIGTERM on every deploy. The driver is not a child of this task.
         self.log.info("The stream is left running; the next attempt adopts it.")
 
     def get_openlineage_facets_on_start(self) -> OperatorLineage | None:
-        """Return the stream's lineage, by its drivers' recorded plans and its declarations."""
+        """Return the stream's inputs and outputs, from its drivers' recorded plans and its spec."""
         from airflow_streaming.hooks.lineage import operator_lineage  # not at dag parse
 
         return operator_lineage(self._recorded_plans, inlets=self.inlets, outlets=self.outlets)
@@ -203,7 +203,7 @@ class SparkStreamOperator(SpecTask):
             hook.home.claim_ownership(actor, self.changed_by, by=hook.by, now=datetime.now(UTC))
 
     def _is_known(self, hook: SparkStreamHook, event: Mapping[str, Any]) -> bool:
-        """Return whether the home is the one that the task remembers; an empty folder is not."""
+        """Tell whether the home is the remembered one; an empty folder is not."""
         from airflow_streaming.supervision.observer import is_other_home  # not at dag parse
 
         home, mark = hook.home, str(event.get("mark") or "")
@@ -264,8 +264,8 @@ class SparkStreamOperator(SpecTask):
     def _follow(
         self, hook: SparkStreamHook, context: Context, event: dict[str, Any]
     ) -> dict[str, Any]:
-        # It runs already, so there is no deployment to make: the next task proposes the DAG's spec
-        # to it, as an edited stream.
+        # It runs already, so no deployment is needed: the next task proposes the dag's spec to it,
+        # like an edited stream.
         live = hook.lane(hook.live_lane())
         self._supervise(live)
         return self._steer(live, context, {"successor_waits": event.get("successor_waits")})

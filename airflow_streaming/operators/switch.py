@@ -37,7 +37,7 @@ MAX_ACTS = 4
 
 class StreamSwitch(NamedParameters, BaseOperator):
     """
-    Base of the operators that stop and start a stream.
+    Shared by stopping and starting.
 
     :param home: The home's URI. (templated)
     :param stream: The stream's name. (templated)
@@ -75,17 +75,17 @@ class StopStreamOperator(StreamSwitch):
     """
     Stop a stream and prove that its driver is down.
 
-    The desired state is recorded first, so that no task restarts the stream. The driver is
-    requested to stop at a batch boundary, and is killed after the grace. The task succeeds when no
-    process of the driver exists, and it is deferred while it waits.
+    The desired state is recorded first, so that no task restarts the stream. The driver stops at a
+    batch boundary; after the grace it is killed. The task succeeds when no process of the driver
+    exists, and it is deferred while it waits.
 
     :param home: The home's URI. (templated)
     :param stream: The stream's name. (templated)
     :param reason: Why, for the records. (templated)
     :param home_conn_id: Connection with credentials for the home. (templated)
-    :param grace: How long the driver may take to reach a batch boundary; default:
-        ``StreamSpec.stop_grace`` of its DAG.
-    :param poll_interval: Time between two looks of the trigger.
+    :param grace: How long the driver may take to reach a batch boundary; by default
+        ``StreamSpec.stop_grace`` of the stream's dag.
+    :param poll_interval: Interval between two looks of the trigger.
     """
 
     @checked
@@ -137,15 +137,13 @@ class StopStreamOperator(StreamSwitch):
                 )
             if situation.desired is not DesiredState.STOPPED:
                 raise AirflowFailException(
-                    f"The desired state of stream {self.stream!r} is running again, so this task "
-                    "stopped waiting. Its newest 'desired' record names the user; stop it again "
-                    "if needed."
+                    f"The desired state of stream {self.stream!r} is running again, so the "
+                    "stop is abandoned. Its newest 'desired' record names the user. Stop it "
+                    "again if needed."
                 )
             if step.action is Action.PARK:
                 if situation.change is not None:
-                    self.log.warning(
-                        "%s This stops the driver of the other lane.", situation.change
-                    )
+                    self.log.warning("%s This ends the driver in the other lane.", situation.change)
                 return {"stream": self.stream, "epoch": seen.epoch.number if seen else None}
             if seen is None or step.action is Action.WATCH:
                 break
@@ -192,7 +190,7 @@ class StartStreamOperator(StreamSwitch):
     :param stream: The stream's name. (templated)
     :param reason: Why, for the records. (templated)
     :param home_conn_id: Connection with credentials for the home. (templated)
-    :param again: Also launch the same copy after a failure caused by the copy itself.
+    :param again: Also launch a copy that was abandoned because of a failure in the copy.
     """
 
     @checked

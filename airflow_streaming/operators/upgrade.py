@@ -46,15 +46,14 @@ if TYPE_CHECKING:
 
 class UpgradeApprovalOperator(StreamApprovalOperator):
     """
-    Ask a user whether an upgrade, or a cutover, may begin; until then nothing is changed.
+    Ask a user whether an upgrade, or a cutover, may begin; until then no change is made.
 
-    A no leaves everything as it was, and so does silence until ``response_timeout``. A dry run ends
-    here.
+    A no changes nothing, and neither does silence until ``response_timeout``. A dry run ends here.
 
-    :param preflight_task_id: The task with the report.
+    :param preflight_task_id: The task with the report to approve.
     :param dry_run: End here. (templated)
     :param approval: ``begin``: ``ask`` (default), or ``auto``: starting the run was the approval.
-        With ``allowed_approvers``, an approval is always required. (templated)
+        With ``allowed_approvers``, the task always asks. (templated)
     """
 
     template_fields: Sequence[str] = (
@@ -91,7 +90,7 @@ class UpgradeApprovalOperator(StreamApprovalOperator):
             self.log.info("Change %s was approved when it was started.", report["resumes"])
             return None
         if not self.allowed_approvers and not is_asked(self.approval, "begin", Approval.ASK):
-            self.log.info("This upgrade needs no approval.")
+            self.log.info("The run needs no approval.")
             return None
         return self.ask(context)
 
@@ -124,12 +123,12 @@ _GIVEN_UP: Final = (Stage.ABORTED, Stage.ROLLING_BACK, Stage.RESTORED, Stage.ROL
 
 class UpgradeStepOperator(UpgradeTask):
     """
-    Advance an upgrade to a stage.
+    Advance an upgrade to a stage, through all stages before it.
 
-    The first step of a run opens the change, by the preflight's report: only the approved
-    deployment is deployed. While the change is open the keep-alive task only observes.
+    The first step of a run opens the change from the preflight's report, so only the approved
+    proposal is deployed. While the change is open the keep-alive task only watches.
 
-    ``until="judged"`` is the soak; it fails if the new deployment is not good.
+    ``until="judged"`` is the soak; it fails when the new deployment is not good.
 
     :param until: The stage, by name: ``backed_up``, ``ready`` (the same without a warm-up),
         ``stopped``, ``deployed``, ``launched`` or ``judged``.
@@ -201,8 +200,8 @@ class UpgradeStepOperator(UpgradeTask):
         current = hook.home.newest_deployment()
         if proposed.fingerprint != report["fingerprint"]:
             raise UpgradeRefused(
-                f"The DAG's proposal for stream {hook.home.name!r} has changed since the report, "
-                "so it was not approved. Run the whole DAG again."
+                f"The DAG's proposal for stream {hook.home.name!r} has changed since the "
+                "report was made, so it is not approved. Run the whole DAG again."
             )
         if current is None or current.number != report["replaced"]:
             raise UpgradeRefused(
@@ -232,7 +231,7 @@ def stage_of(name: str) -> Stage:
     """
     Return a stage that a step can lead to, by its name.
 
-    :raises SpecError: Unknown name.
+    :raises SpecError: the name is unknown.
     """
     allowed = (
         *(Stage.BACKED_UP, Stage.READY, Stage.STOPPED),
@@ -249,7 +248,7 @@ PASSED_XCOM_KEY: Final = "passed"
 
 class UpgradeCheckOperator(UpgradeTask):
     """
-    Run checks on a new deployment's output, before it is kept.
+    Check the results of a new deployment, before it is kept.
 
     The task fails with a check's finding, and the task that settles the upgrade rolls it back.
 
@@ -310,7 +309,7 @@ class UpgradeCheckOperator(UpgradeTask):
 
 
 def wrong_by(check: Check, answer: bool | str | None) -> str:
-    """Return the failure in a check's answer, in a sentence; else empty."""
+    """Return a check's finding in a sentence; empty if the check passed."""
     if answer is None or answer is True or answer == "":
         return ""
     return (
@@ -324,16 +323,16 @@ _NOT_PASSED: Final = "A check failed to finish; see its log."
 
 class UpgradeFinishOperator(UpgradeTask):
     """
-    Keep the new deployment if all went well, and otherwise roll the upgrade back.
+    Keep the new deployment if all tasks succeeded, and roll the upgrade back otherwise.
 
-    It also runs after failed tasks. It succeeds if the new deployment is kept, is skipped if no
-    upgrade was begun on purpose, and fails with the reason if the old deployment is back. A dry
-    run, or a run that was not approved, touches no other task's upgrade.
+    It always runs. It succeeds when the new deployment is kept, is skipped when the run started no
+    upgrade on purpose, and fails, with the reason, when the old deployment is back. A dry run, or a
+    run without approval, touches no upgrade of another task.
 
     :param preflight_task_id: The task that made the report.
-    :param approve_task_id: The task that requested the approval.
+    :param approve_task_id: The task that asks a user.
     :param soak_task_id: The step that leads to ``judged``.
-    :param step_task_ids: The steps before it, whose errors explain a failure.
+    :param step_task_ids: The steps before it, whose errors give the reason.
     :param check_task_id: The task with the checks; ``None`` without any.
     """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
@@ -95,17 +96,17 @@ def take_advice(home: StreamHome) -> SizeSource:
 
 class UpgradePreflightOperator(UpgradeTask):
     """
-    Run the gates on an upgrade and plan its rollback, before any change.
+    Run the gates of an upgrade and plan its rollback, before any change.
 
     The task changes nothing, except that it first finishes an earlier upgrade that was decided and
-    whose run is gone. It fails when the gates do not allow the upgrade, and is skipped when there
-    is nothing to do. The return value is the decision. The next tasks read XCom ``report``;
+    whose run is gone. It fails when the gates do not allow the upgrade, and is skipped without
+    changes to apply. The return value is the decision. The next tasks read XCom ``report``;
     ``markdown`` is the page for the approver.
 
-    :param soak: Conditions on the new deployment before it is kept.
+    :param soak: Conditions for the new deployment before it is kept.
     :param soak_minutes: The bound of a form: replaces ``soak.at_most`` unless it is empty.
         (templated)
-    :param sink_habits: Behavior of a sink for a repeated batch id, by the query's name:
+    :param sink_habits: Behavior of a sink for a batch id that it has seen, by the query's name:
         ``overwrites``, ``remembers``, ``appends`` or ``nothing``. Not for file sinks.
     :param accept: Codes of findings that are accepted: steps back from the live deployment
         (``live.older_spark``, ``live.older_script``, ``live.dropped_conf``), rows that come twice
@@ -116,15 +117,15 @@ class UpgradePreflightOperator(UpgradeTask):
         restart.
     :param repartitions: Repartition state to the proposed number of shuffle partitions, where Spark
         and the checkpoints allow it; otherwise that number has no effect on state.
-    :param even_if_equal: Continue without a difference: a plain restart with all steps of an
-        upgrade.
+    :param even_if_equal: Continue without any difference: a plain restart with all of an upgrade's
+        care.
     :param prewarm: Warm the new driver up before the old one is stopped, where the launcher can;
-        empty or ``None``: as the stream's ``standby``, which has a second driver already.
+        empty or ``None``: the stream's ``standby`` setting, which pays for a second driver already.
         (templated)
-    :param dry_run: Only report; do not continue an open upgrade. (templated)
-    :param approval: ``begin``: ``ask`` (default) (a user reads the report first), or ``auto``. With
-        ``same_code`` nothing is rehearsed, so ``auto`` refuses an *unknown* of the gates.
-        (templated)
+    :param dry_run: Only check and report; an open upgrade is not continued. (templated)
+    :param approval: ``begin``: ``ask`` (default) where a user reads the report before the upgrade
+        begins, or ``auto``. With ``same_code`` there is no rehearsal, so ``auto`` refuses an
+        *unknown* of the gates. (templated)
     :param rehearsal: How the upgrade is rehearsed. A rehearsal that is due runs here, in the Spark
         of plan mode, and XCom ``rehearsed`` has it for the task that judges it. ``None`` leaves it
         to that task, which starts a Spark of its own.
@@ -203,7 +204,7 @@ class UpgradePreflightOperator(UpgradeTask):
             check_same_code(current, candidate.deployment)
         if current.fingerprint == candidate.deployment.fingerprint and not self.even_if_equal:
             self._skip(
-                context, (f"Stream {self.stream.name!r} already runs the requested deployment.")
+                context, f"Stream {self.stream.name!r} already runs the requested deployment."
             )
         with self.working(), SharedSpark() as spark:
             found = self._look(hook, current, candidate, sizes, spark)
@@ -239,6 +240,9 @@ class UpgradePreflightOperator(UpgradeTask):
             rehearsed = tasks.UpgradeRehearsal(
                 place, bounds, options.compare, options.passing, found.gates
             ).run(tasks.proposed_of(hook), spark, self.log)
+            hook.home.record_rehearsed_run(
+                key_of(context), rehearsed.digest, by=hook.by, now=datetime.now(UTC)
+            )
         except StreamingError as err:
             self.log.warning("The task of the rehearsal runs it, because it failed here: %s", err)
             return

@@ -42,7 +42,7 @@ Another Spark, another script or another configuration **on the same checkpoint*
 form describes the new deployment. **Start with a dry run**, which is the default: it changes nothing,
 and its task `preflight` shows the report.
 
-| task | what it does | after a kill |
+| task | action | after a kill |
 |---|---|---|
 | `preflight` | runs the gates, plans the rollback; fails when the change is blocked | nothing changed |
 | `rehearse` | decides by a run on a copy of the checkpoints, whose output is discarded | nothing changed |
@@ -72,7 +72,7 @@ the new version and the switch method. **Start with a dry run**, which is the de
 nothing, and its task `preflight` shows both methods, what green starts with, and how long a rollback
 is possible.
 
-| task | what it does | after a failure or a rejection |
+| task | action | after a failure or a rejection |
 |---|---|---|
 | `preflight` | runs the gates, judges both methods; fails when the change is blocked | nothing changed |
 | `approve` | requests an approval to start green | nothing changed |
@@ -133,9 +133,9 @@ def restore_page(stream: StreamSpec) -> str:
 
 {_table(stream)}
 
-| task | what it does | after a failure |
+| task | action | after a failure |
 |---|---|---|
-| `verify` | verifies the backup; fails when it does not hold | nothing changed |
+| `verify` | verifies the backup; fails if it is damaged | nothing changed |
 | `restore` | writes it beside the old checkpoint, as a new deployment | nothing changed |
 
 **Start with a dry run**, which is the default: it reports which batches and offsets go back and what the
@@ -145,7 +145,7 @@ is the current one. The old checkpoint stays at its path and is backed up first.
 
 
 def prune_page(stream: StreamSpec) -> str:
-    """Return the page of the prune DAG."""
+    """Return the page of the prune dag."""
     return f"""
 ### Old things of stream `{stream.name}`
 
@@ -156,7 +156,7 @@ what would go first: `airflow-streaming prune {stream.name} --dry-run`.
 
 
 def _table(stream: StreamSpec) -> str:
-    # Templates are shown unrendered: the page is made when the dag is parsed.
+    # Templates are not rendered here: the page is made when the dag is parsed.
     rows = {
         "application": stream.application,
         "runtime": stream.runtime,

@@ -2,11 +2,11 @@
 The form of an upgrade: choices of a user who triggers a run manually.
 
 A field that is left empty keeps the live value. The form offers the runtimes of ``[streaming]
-runtimes`` where the DAGs are parsed; without any, the field accepts any name, and the preflight
+runtimes`` where the dags are parsed. Without any there, the field takes any name, and the preflight
 reports whether the worker knows it.
 
 A field that may stay empty has ``null`` among its types: Airflow's form does not start a run before
-every other one is filled in. There are no sections, because the form shows them closed.
+all other fields are filled in. The form has no sections, because Airflow shows them closed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """
-One call per stream: every dag that it needs, with good names, pages, forms and tags.
+One call per stream: all its dags, with good names, pages, forms and tags.
 
-Everything in them is available as single operators and task groups; for another order, compose your
-own dags of the same parts.
+All of them are available as single operators and task groups; for another order, compose your own
+dags of the same parts.
 """
 
 from __future__ import annotations
@@ -110,8 +110,8 @@ def stream_dags(
     :param cutover: Options of the cutover, e.g. ``CutoverOptions(compare=...)``. They are the first
         choices of the form.
     :param backup: When it is backed up, and which backups are kept.
-    :param prune: Adds ``<name>_prune``, which removes old, unneeded records and folders, e.g.
-        ``PruneOptions(policy=PrunePolicy(outputs=True))``.
+    :param prune: Adds ``<name>_prune``, which removes old records and folders that are not needed,
+        e.g. ``PruneOptions(policy=PrunePolicy(outputs=True))``.
     :param soak: Terms of the soak, for options without them.
     :param approvers: Ids of the users who may approve a change, for options without them.
     :param approval: Approval by step, for options without that step. An ``ask`` stays; an ``auto``
@@ -119,8 +119,8 @@ def stream_dags(
     :param keep_alive: More arguments of ``SparkStreamOperator``, e.g. ``on_gave_up``.
     :param connections: How the tasks reach Spark, the home and the backups.
     :param tags: Tags of every dag; the stream's name is added.
-    :param pool: Airflow's pool of every task; by default Airflow's own. A task that is deferred, as
-        the one that keeps the stream alive, takes no slot unless the pool counts deferred tasks.
+    :param pool: Airflow's pool of every task; by default Airflow's own. A deferred task, such as
+        the keep-alive task, takes no slot unless the pool counts deferred tasks.
     :param start_date: Of every dag.
     :raises SpecError: the stream has the name of a lane or a template as its name; or options of
         the cutover contradict each other.

@@ -2,9 +2,9 @@
 The upgrade in place as a task group.
 
 Preflight, perhaps rehearse, approve, back up, exchange the deployment, soak, check, and keep or
-roll back. Nothing is changed before the approval. The last task runs after success and failure of
-the others and ends the upgrade. One task stops and starts the driver, because two tasks would add
-the time that Airflow needs to start the second.
+roll back. Nothing changes before the approval. The last task runs after success and failure of the
+others and ends the upgrade. One task stops and starts the driver, because two tasks would add the
+time that Airflow needs to start the second.
 """
 
 from __future__ import annotations

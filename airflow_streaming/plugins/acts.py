@@ -50,7 +50,7 @@ def act_on(kept: Kept, act: str, *, by: str, reason: str, number: int | None, co
     do = _ACTS.get(act)
     if do is None:
         known = sorted([*_ACTS, _DECLARE_DEAD])
-        raise UpgradeRefused(f"Unknown act {act!r}. Use one of: {', '.join(known)}.")
+        raise UpgradeRefused(f"Unknown action {act!r}. Known actions: {', '.join(known)}.")
     return do(home, by, reason, number)
 
 
@@ -66,11 +66,8 @@ def _start(
 def _stop(home: StreamHome, by: str, reason: str, number: int | None) -> str:
     stopped = streams.stop(home, by=by, reason=reason)
     if stopped.request is None:
-        return "Desired state is stopped; no driver was running."
-    return (
-        f"Desired state is stopped; the driver of epoch {stopped.epoch} will stop at its next "
-        "batch boundary."
-    )
+        return "Desired state is stopped; no driver is running."
+    return f"Desired state is stopped; the driver of epoch {stopped.epoch} will stop."
 
 
 def _declare_dead(
@@ -112,8 +109,7 @@ def _command(
     check_owner(led, kept)
     if command not in [*CutoverCommand] or (number is not None and number != led_number):
         raise UpgradeRefused(
-            f"Cutover {number} does not accept the command {command!r} now, or is another "
-            "cutover: reload the page."
+            f"Cutover {number} with command {command!r} is outdated: reload the page."
         )
     changes.command_cutover(
         *(led, led_number, CutoverCommand(command)),

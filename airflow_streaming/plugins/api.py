@@ -1,9 +1,9 @@
 """
-The data of the page: the fleet, a stream, its figures, timeline, changes, backups and reports.
+The page's data: the fleet, a stream, its figures, timeline, changes, backups and reports.
 
-Every route checks a right: a list has the DAGs that the user may see, and a stream is found by its
-DAG, whose right is checked. No ``GET`` changes anything. An act needs the right to edit the DAG, a
-header that no other site can send, and an address of this server as its origin.
+Every route requires a permission: a list has the dags that the user may see, and a stream is found
+by its dag, whose permission is checked. ``GET`` never changes state. An action needs the permission
+to edit the dag, a header that no other site can send, and an address of this server as its origin.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from airflow.api_fastapi.app import get_auth_manager
@@ -43,18 +43,22 @@ from airflow_streaming.model.texts import one_line
 from airflow_streaming.plugins.access.kept import Keepers, Kept, dags_of
 from airflow_streaming.plugins.access.looks import Looks
 from airflow_streaming.plugins.acts import act_on
-from airflow_streaming.plugins.board import READING, REMOVED, Boards, Lane
+from airflow_streaming.plugins.board import REMOVED, Boards, Lane
 from airflow_streaming.plugins.changes import changes_view
+from airflow_streaming.plugins.fleet_page import READING, Column, FleetView, page_of
 from airflow_streaming.plugins.lists import deployments_view, lanes_of, timeline_view
 from airflow_streaming.plugins.removal import RemovalBody, Removals, may_remove, remove_from_page
 from airflow_streaming.plugins.reports import all_reports, one_report
 from airflow_streaming.plugins.views import now_utc
+from airflow_streaming.supervision.stream_status import Level
 
 POINTS: Final = 240
 """Buckets of a chart; more are not seen on a screen of this width."""
 LONGEST: Final = 9 * 86_400
 SHARED: Final = 2.0
 """Seconds for which pages that show the same streams share one list of them."""
+MANY: Final = 1_000
+"""Rows that are shared even while some of them are still to be read, which takes many looks."""
 MOST_SHARED: Final = 16
 Part = Literal["main", "state", "observed", "all"]
 _HEADERS: Final = {
@@ -66,7 +70,7 @@ _REFUSED: Final = (UpgradeRefused, CutoverRefused, DeclarationRefused, SameCopyR
 
 
 def add_api(app: FastAPI) -> None:
-    """Add the routes of the data and of the acts."""
+    """Add the routes of the data and of the actions."""
     app.state.keepers = Keepers()
     app.state.boards = Boards(app.state.looks)
     app.state.answers = {}
@@ -99,8 +103,8 @@ def from_this_page(
     """
     Refuse a request that another site could have made a browser send.
 
-    A form cannot send the header, and a script of another origin needs permission for it. The
-    browser's statement of the origin must agree.
+    A form cannot send the header, and a script of another origin needs permission to send it. The
+    browser's origin headers must agree.
     """
     site = request.headers.get("sec-fetch-site", "same-origin")
     origin = request.headers.get("origin")
@@ -150,27 +154,72 @@ def named_as(request: Request, dag_id: str, stream: Annotated[str, Path(max_leng
 KeptByName = Annotated[Kept, Depends(kept_as)]
 
 
-async def fleet(request: Request, seen: Annotated[list[Kept], Depends(seen_by)]) -> Response:
-    """Return a row for every stream that the user may see."""
+class SharedRows(NamedTuple):
+    """
+    Rows that several pages show.
+
+    :param at: Monotonic seconds.
+    :param kept: Their streams, held here because the key of the rows is made of their ids.
+    """
+
+    at: float
+    rows: list[dict[str, Any]]
+    kept: list[Kept]
+
+
+def view_of(
+    q: Annotated[str, Query(max_length=200)] = "",
+    level: Annotated[Level | None, Query()] = None,
+    dag: Annotated[str, Query(max_length=250)] = "",
+    sort: Annotated[Column, Query()] = "state",
+    order: Annotated[Literal["asc", "desc"], Query()] = "asc",
+    page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
+) -> FleetView:
+    """Return the filter and order of a fleet page from its address."""
+    return FleetView(
+        text=q, level=level, dag=dag, column=sort, is_reversed=order == "desc", page=page
+    )
+
+
+async def fleet(
+    request: Request,
+    seen: Annotated[list[Kept], Depends(seen_by)],
+    view: Annotated[FleetView, Depends(view_of)],
+) -> Response:
+    """Return one page of the streams that the user may see."""
     boards: Boards = request.app.state.boards
-    answers: dict[tuple[Kept, ...], tuple[float, bytes, str]] = request.app.state.answers
+    rows = await rows_of(request, seen)
+    found = await _in_thread(lambda: page_of(rows, view))
+    by_key = {(one.dag.dag_id, one.stream): one for one in seen}
+    shown = [by_key[row["dag"], row["stream"]] for row in found.rows]
+    boards.show(shown)
+    data = found.to_dict()
+    body, _ = packed({"at": now_utc().isoformat(), **data})
+    # Without a new look, only the ages are others.
+    same = {name: data[name] for name in data if name not in ("streams", "oldest")}
+    seen_at = f"{boards.seen_at(shown)}\n{boards.oldest_at(seen)}"
+    return sent(request, body, tag_of(f"{seen_at}\n{same}".encode()))
+
+
+async def rows_of(request: Request, seen: list[Kept]) -> list[dict[str, Any]]:
+    """Return the rows of some streams; pages that show the same streams share them for two seconds."""
+    boards: Boards = request.app.state.boards
+    answers: dict[tuple[int, ...], SharedRows] = request.app.state.answers
     # Of exactly the streams that this user may see, so that nothing is shared beyond a right.
-    key, now = tuple(seen), time.monotonic()
+    key, now = tuple(map(id, seen)), time.monotonic()
     known = answers.get(key)
-    if known is not None and now - known[0] < SHARED:
-        return sent(request, known[1], known[2])
+    if known is not None and now - known.at < SHARED:
+        return known.rows
     rows = [row for row in await boards.rows(seen) if not (row["gone"] and row["state"] == REMOVED)]
-    body, _ = packed({"at": now_utc().isoformat(), "streams": rows})
-    tag = tag_of(boards.seen_at(seen).encode())  # without a new look, only the ages are others
-    if all(row["state"] != READING for row in rows):
+    if len(rows) > MANY or all(row["state"] != READING for row in rows):
         if len(answers) >= MOST_SHARED:
             answers.clear()
-        answers[key] = (now, body, tag)
-    return sent(request, body, tag)
+        answers[key] = SharedRows(now, rows, seen)
+    return rows
 
 
 async def whole(request: Request, kept: KeptByName, user: GetUserDep) -> Response:
-    """Return one stream's present state, and the user's possible acts."""
+    """Return a stream's present state, and the user's possible actions."""
 
     def show(lane: Lane) -> dict[str, Any]:
         view = lane.view()
@@ -241,9 +290,9 @@ async def series(
     Return the figures of a range for charts.
 
     :param seconds: Length of the range.
-    :param end: Its end in Unix time; default: now.
+    :param end: Its end in Unix time; now by default.
     :param part: ``main`` without RocksDB's figures and observed metrics, or only one of these.
-    :param lane: One lane; default: the live one.
+    :param lane: One lane; the live one by default.
     """
     until = time.time() if end is None else end
     begin = until - seconds
@@ -289,9 +338,9 @@ async def timeline(
     lane: Annotated[str | None, Query(max_length=110)] = None,
 ) -> Response:
     """
-    Return a stream's timeline, newest first.
+    Return the events of a stream, the newest first.
 
-    :param since: Unix time of the oldest event.
+    :param since: Unix time; older events are not read.
     """
     first = None if since is None else datetime.fromtimestamp(since, UTC)
 
@@ -319,7 +368,7 @@ async def deployments(request: Request, kept: KeptByName) -> Response:
 
 
 async def backups(request: Request, kept: KeptByName) -> Response:
-    """Return the newest backups of a stream, or the reason why they are not visible."""
+    """Return the newest backups of a stream, or the reason for their absence."""
 
     def show(lane: Lane) -> dict[str, Any]:
         view = lane.view()
@@ -355,17 +404,19 @@ async def report(request: Request, dag_id: str, run_id: str, task_id: str) -> Re
     """Return one report as Markdown."""
     found = await _in_thread(lambda: one_report(dag_id, run_id, task_id))
     if found is None:
-        raise HTTPException(404, "Report not found; Airflow may have removed it.", _HEADERS)
+        raise HTTPException(
+            404, "The report does not exist; Airflow may have removed it.", _HEADERS
+        )
     return answer(request, found)
 
 
 class ActBody(BaseModel):
     """
-    Body of an act.
+    The body of an action.
 
-    :param reason: The reason, for the record.
-    :param confirm: The stream's name, typed or confirmed twice, if data may be lost.
-    :param number: The epoch or the change, as shown on the page.
+    :param reason: Why, for the record.
+    :param confirm: The stream's name, typed or confirmed twice, for actions that may lose data.
+    :param number: The epoch or the change on the user's page.
     """
 
     reason: str = Field(min_length=1, max_length=500)
@@ -408,13 +459,13 @@ async def remove(
 
 
 async def look(request: Request, kept: Kept, show: Callable[[Lane], Any]) -> Any:
-    """Read one stream with a deadline."""
+    """Return the result of a look at one stream, or refuse it in time."""
     boards: Boards = request.app.state.boards
     return await look_at(request, kept, lambda: show(boards.lane(kept)))
 
 
 async def look_at(request: Request, kept: Kept, show: Callable[[], Any]) -> Any:
-    """Read one home or checkpoint with a deadline."""
+    """Return the result of a look at one home or checkpoint, or refuse it in time."""
     looks: Looks = request.app.state.looks
     try:
         return await looks.look(kept.place, show)
@@ -450,7 +501,6 @@ def packed(data: Any) -> tuple[bytes, str]:
 
 
 def tag_of(content: bytes) -> str:
-    """Return the tag of some content."""
     return f'W/"{hashlib.sha256(content).hexdigest()[:20]}"'
 
 

@@ -2,8 +2,8 @@
 The last rows of the streams of all homes, for the fleet page.
 
 A look at hundreds of streams takes longer than a page should wait. So a page gets the last rows at once, with their
-age, and a new look begins. A look ends before the deadline; the streams with the oldest rows come first. However many
-pages are open, looks take a bounded share of the server's time.
+age, and a new look begins. A look ends before the deadline; the streams that open pages show come first, then the streams
+with the oldest rows. However many pages are open, looks take a bounded share of the server's time.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ from airflow_streaming.model.uris import is_local
 from airflow_streaming.plugins.access.drivers import PageDrivers
 from airflow_streaming.plugins.access.kept import Kept, check_owner
 from airflow_streaming.plugins.access.looks import Looks
+from airflow_streaming.plugins.access.page_store import PageStore
 from airflow_streaming.plugins.access.trust import check_home
 from airflow_streaming.plugins.external import ExternalWatch, open_observer
-from airflow_streaming.plugins.page_store import PageStore
+from airflow_streaming.plugins.fleet_page import READING
 from airflow_streaming.plugins.views import StreamWatch, now_utc, unreadable
 from airflow_streaming.settings import read_settings
 from airflow_streaming.supervision.stream_status import Level
@@ -50,6 +51,8 @@ too large for one look rests as long as each look took: at most half a core.
 """
 LEAST_REST: Final = 0.2
 """Seconds between two looks at a home that is too large for one look."""
+SHOWN_FOR: Final = 12.0
+"""Seconds for which a row counts as shown on a page, after the page asked for it; pages ask every 5 s."""
 SLICE: Final = 0.4
 """Share of the deadline that one look may take before it leaves the rest to the next."""
 FIRST_WAIT: Final = 1.0
@@ -59,8 +62,6 @@ PAUSE: Final = 15.0
 
 REMOVED: Final = "removed"
 """State of a stream that was removed."""
-READING: Final = "reading"
-"""State of a row of which nothing fresh has been seen yet."""
 
 
 def open_checked(kept: Kept) -> Home:
@@ -106,11 +107,11 @@ class Lane:
 
     def view(self, name: str | None = None) -> StreamWatch:
         """
-        Return the view of a lane; by default the live one.
+        Return the view of a lane; of the live one by default.
 
-        :raises NotTheOwner: The stream belongs to another DAG, or has no owner yet.
-        :raises HomeUnavailable: Records of the stream have disappeared.
-        :raises StreamingError: The stream cannot be read.
+        :raises NotTheOwner: the stream belongs to another dag, or to none yet.
+        :raises HomeUnavailable: records of the stream have disappeared.
+        :raises StreamingError: the stream cannot be read.
         """
         lane = name or self.live()
         if lane not in self.views:
@@ -149,12 +150,16 @@ class HomeBoard:
     lanes: dict[tuple[str, str], Lane] = field(default_factory=dict)
     others: dict[tuple[str, str], ExternalWatch] = field(default_factory=dict)
     store: PageStore | None = None
+    shown: dict[tuple[str, str], float] = field(default_factory=dict)
+    """When a page last showed a row; of the rows of pages that were open lately."""
     problem: str = ""
     next_at: float = float("-inf")
     asked_at: float = float("-inf")
     since: float = float("-inf")
-    """End of the latest pause. Older rows are read again before they are shown."""
+    """End of the latest pause. Rows from before it are read again before they are served."""
     task: asyncio.Task[None] | None = None
+    is_large: bool = False
+    """The home needs several looks for all its streams."""
 
 
 class Boards:
@@ -188,6 +193,13 @@ class Boards:
             await asyncio.wait(first, timeout=FIRST_WAIT)
         return [self._row(one) for ones in by_home.values() for one in ones]
 
+    def show(self, kept: Sequence[Kept]) -> None:
+        """Note which rows a page shows: the next looks begin with them."""
+        now = self._clock()
+        for one in kept:
+            board = self._boards.setdefault((one.home, one.home_conn_id), HomeBoard())
+            board.shown[_key(one)] = now
+
     def seen_at(self, kept: Sequence[Kept]) -> str:
         """Return a text that changes with every look at any of the streams."""
         told = []
@@ -195,6 +207,17 @@ class Boards:
             board = self._boards.get((one.home, one.home_conn_id)) or HomeBoard()
             told.append(f"{_key(one)} {self._at(board, one)} {board.since} {board.problem}")
         return "\n".join(told)
+
+    def oldest_at(self, kept: Sequence[Kept]) -> float:
+        """Return when the stream with the oldest look was seen, on the clock of the boards."""
+        nothing = HomeBoard()
+        return min(
+            (
+                self._at(self._boards.get((one.home, one.home_conn_id), nothing), one)
+                for one in kept
+            ),
+            default=0.0,
+        )
 
     def lane(self, kept: Kept) -> Lane:
         """
@@ -250,14 +273,17 @@ class Boards:
         is_idle = board.task is None or board.task.done()
         if is_idle and (is_new or now >= board.next_at):
             board.task = asyncio.create_task(self._look(board, list(ones)))
-        lacks = any(self._at(board, one) < board.since for one in ones)
-        return board.task if is_new or lacks else None
+        lacking = sum(self._at(board, one) < board.since for one in ones)
+        # Many looks are needed for all streams of a large home; a page waits for the first of them.
+        is_first = lacking == len(ones) or all(_key(one) not in board.seen for one in ones)
+        waits = is_first if board.is_large else is_new or lacking > 0
+        return board.task if waits else None
 
     async def _look(self, board: HomeBoard, ones: Sequence[Kept]) -> None:
         begun = self._clock()
         try:
             is_whole = await self.looks.look(ones[0].place, partial(self._slice, board, ones))
-            board.problem = ""
+            board.problem, board.is_large = "", not is_whole
             took = self._clock() - begun
             rest = max(FRESH, SHARE * took) if is_whole else max(LEAST_REST, took)
         except LookRefused as err:
@@ -270,7 +296,9 @@ class Boards:
         """Look at streams until the time is up; tell whether it was enough for all."""
         begun, until = self._clock(), self._clock() + SLICE * self.looks.deadline
         due = [one for one in ones if begun - self._at(board, one) >= FRESH]
-        for one in sorted(due, key=lambda one: self._at(board, one)):
+        shown = {key for key, at in [*board.shown.items()] if begun - at <= SHOWN_FOR}
+        board.shown = {key: board.shown[key] for key in shown}
+        for one in sorted(due, key=lambda one: (_key(one) not in shown, self._at(board, one))):
             if self._clock() > until:
                 return False
             board.seen[_key(one)] = _Seen(self._look_at(one), self._clock())
@@ -282,7 +310,7 @@ class Boards:
                 return self.external(kept).row(now_utc())
             return self.lane(kept).view().row(now_utc())
         except HomeNotAllowed as err:
-            return unreadable(kept.stream, str(err), level="busy")
+            return unreadable(kept.stream, str(err), level=Level.WARN.value)
         except StreamRemoved as err:
             row = unreadable(kept.stream, str(err), level=Level.OFF.value)
             return {**row, "state": REMOVED, "rank": Level.OFF.rank}

@@ -1,7 +1,7 @@
 """
-Changes of a stream as tables of states, and the possible acts.
+Changes of a stream as tables of states, and its possible actions now.
 
-Every act states in advance which parts are stopped, replayed or lost.
+Every action states its effects first: processes to stop, data to replay or to lose.
 """
 
 from __future__ import annotations
@@ -190,13 +190,12 @@ def _facts(facts: Mapping[str, str], most: int = 30) -> dict[str, str]:
 
 
 def open_upgrade_waits_for(home: StreamHome, change: Change) -> str:
-    """Return the wait of a stream's open upgrade."""
     terms = tried(lambda: home.terms(change))
     return cut(waits_for(home.upgrade_steps(change.number), terms), 400)
 
 
 def acts_of(home: StreamHome, status: StreamStatus) -> list[dict[str, Any]]:
-    """Return the possible acts on a stream, each with its effect and cost."""
+    """Return the possible actions on a stream, each with its effects and costs."""
     return [*_stream_acts(home, status), *_change_acts(home)]
 
 
@@ -251,7 +250,9 @@ def _stream_acts(home: StreamHome, status: StreamStatus) -> Iterator[dict[str, A
 _OUT_OF_SIGHT: Final = frozenset({VerdictState.UNREACHABLE.value, VerdictState.HUNG.value})
 _UPGRADE_SAYS: Final = {
     UpgradeCommand.KEEP: "The new deployment stays; the way back is closed.",
-    UpgradeCommand.ABORT: "The upgrade is aborted; the old deployment continues, or starts again.",
+    UpgradeCommand.ABORT: (
+        "The upgrade is abandoned; the old deployment runs on, or starts again."
+    ),
     UpgradeCommand.LEAVE: "Nothing is put back and the stream stays stopped, for you to repair.",
 }
 _CUTOVER_SAYS: Final = {
@@ -259,11 +260,9 @@ _CUTOVER_SAYS: Final = {
     "soak, and can be made live again until then.",
     "look-again": "Green is compared once more, from now on.",
     "abort": "Green is taken down. Blue stays live; consumers lose no data.",
-    "roll-back": (
-        "Blue becomes the live lane again. Rows that only green wrote since the switch are no "
-        "longer read."
-    ),
-    "keep": "Green stays, regardless of the soak. After that blue cannot be made live again.",
+    "roll-back": "Blue becomes the live lane again. Consumers no longer read green's output "
+    "since the switch.",
+    "keep": "Green stays, independent of the soak. After that blue cannot be made live again.",
     "retire": "Blue's lane is retired: its checkpoint and output are no longer kept.",
 }
 

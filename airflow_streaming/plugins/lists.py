@@ -20,7 +20,7 @@ from airflow_streaming.plugins.page_values import cut, quoted, told
 
 
 def deployments_view(home: StreamHome, most: int = 12) -> list[dict[str, Any]]:
-    """Return the newest deployments of a lane, newest first, each with its differences."""
+    """Return the newest deployments of a lane, the newest first, each with its differences."""
     numbers = home.deployment_numbers()[-most - 1 :]
     found = [home.deployment(number) for number in numbers]
     rows = []

@@ -24,7 +24,7 @@ def cut(text: str | None, most: int = MAX_TEXT) -> str:
 def quoted(text: str | None, most: int = MAX_TEXT) -> str:
     """Return a text that quotes errors, scripts or users: its secrets marked, then cut."""
     whole = text or ""
-    # Half a secret is not recognized, so cut after masking; the masked text is bounded too.
+    # Half a secret is not recognized, so the cut comes last; the text to mask is bounded too.
     found = mask_secrets(whole[: 2 * most])
     is_whole = len(found) <= most and len(whole) <= 2 * most
     return found if is_whole else f"{found[:most]} ... ({len(whole)} characters)"

@@ -36,7 +36,7 @@ _TYPES: Final = {
 
 
 class File(NamedTuple):
-    """One served file."""
+    """One file of the page."""
 
     data: bytes
     type: str

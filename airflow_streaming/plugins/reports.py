@@ -1,5 +1,5 @@
 """
-Reports of gates, rehearsals and preflights that the tasks of a stream's DAGs left in Airflow.
+Reports of gates, rehearsals and preflights that the tasks of a stream's dags have left in Airflow.
 
 They are shown as text and decide nothing, so it does no harm that users can write there too.
 """

@@ -59,7 +59,7 @@ def create_app(looks: Looks | None = None) -> FastAPI:
 
 
 async def not_valid(_: Request, error: RequestValidationError) -> Response:
-    """Describe an invalid request without its values, which JSON may not be able to hold."""
+    """Describe the invalid part of a request without its content, which JSON may not allow."""
     found = [{name: one[name] for name in ("loc", "msg", "type")} for one in error.errors()]
     body = json.dumps({"detail": found}, allow_nan=False, default=str)
     return Response(body, 422, _TEXT, media_type="application/json")
@@ -75,7 +75,7 @@ def _looks() -> Looks:
 
 
 def kept(dag_id: str, run_id: str, task_id: str, map_index: MapIndex) -> Kept:
-    """Return the stream that a task keeps, if the API server may read it."""
+    """Return the stream of a task, if the API server may read it."""
     found = kept_by(dag_id, run_id, task_id, map_index)
     if found is None:
         raise HTTPException(
@@ -120,7 +120,6 @@ async def spark_ui(request: Request, kept: KeptByTask, workers: Workers) -> Resp
 
 
 async def stream_page(request: Request, kept: KeptByTask) -> Response:
-    """Lead to the page of the stream that a task keeps."""
     root = request.scope.get("root_path", "")
     query = urlencode({"dag": kept.dag.dag_id, "stream": kept.stream})
     return RedirectResponse(f"{root}/app/?{query}")
@@ -134,7 +133,7 @@ def _end_of_log(home: StreamHome, drivers: PageDrivers) -> Response:
     log = drivers.logs(epoch, launch, file, MOST)
     kept = None if log.tail is not None else home.driver_log(epoch.number)
     try:
-        # Output of the JVM bypasses the driver's own masks.
+        # The JVM's output bypasses the driver's own masks.
         return PlainTextResponse(shown_log(log, kept), headers=_TEXT)
     except LookupError as err:
         raise HTTPException(404, str(err)) from err

@@ -1,7 +1,8 @@
 """
-One stream for the page, read from its records: the row of the fleet and the whole of it.
+One stream for the page, read from its records: the row of the fleet and the full view.
 
-Every text is sent unchanged, cut to a length; the page writes it as text and never as HTML.
+Every text is sent as it is in the home, cut to a length; the page inserts it as text and never as
+HTML.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from airflow_streaming.model.observation import Observation, Process
 from airflow_streaming.model.records.control import ChangeInProgress, StreamRemoval
 from airflow_streaming.model.records.cutover import CutoverStanding
 from airflow_streaming.model.records.cutover_table import CutoverState
-from airflow_streaming.model.records.epoch import Epoch, LaunchCause
+from airflow_streaming.model.records.epoch import Epoch
 from airflow_streaming.model.records.upgrade import OpenUpgrade
 from airflow_streaming.model.records.upgrade_table import Stage
 from airflow_streaming.model.status import QueryStatus, Status
@@ -41,12 +42,10 @@ from airflow_streaming.supervision.epoch_figures import Figures
 from airflow_streaming.supervision.rules import sentences
 from airflow_streaming.supervision.standby import summary
 from airflow_streaming.supervision.standby_observer import view_standby
-from airflow_streaming.supervision.stream_status import StreamStatus
+from airflow_streaming.supervision.stream_status import Level, StreamStatus
 
 SELDOM: Final = 45.0
 """Seconds between two looks at what changes rarely: backups, events, sparklines."""
-_RESTARTS: Final = frozenset({LaunchCause.RESTART, LaunchCause.TRIAL, LaunchCause.ROLLBACK})
-_DAY: Final = timedelta(days=1)
 _WAITS_FOR_PERSON: Final = frozenset(
     {CutoverState.READY, CutoverState.HELD, Stage.JUDGED, Stage.LEFT}
 )
@@ -55,12 +54,12 @@ _WAITS_FOR_PERSON: Final = frozenset(
 @dataclass(slots=True)
 class StreamWatch:
     """
-    Observes one lane of a stream again and again.
+    Looks at one lane of a stream repeatedly.
 
-    :param home: Its records, cached.
-    :param parts: Cached histories, shared by all streams.
-    :param probe: Sees the processes of its drivers and standbys.
-    :param open_backups: Opens the store of its backups; ``None`` if the page may not open it.
+    :param home: Its records, with a cache.
+    :param parts: Cached parts of histories, shared by all streams.
+    :param probe: Looks at the processes of its drivers and standbys.
+    :param open_backups: Opens the store of its backups; ``None`` when the page may not open it.
     :param live: Returns the live lane of the stream; default: it has one lane.
     :param clock: Monotonic seconds.
     """
@@ -126,7 +125,7 @@ class StreamWatch:
             return self._observe(epoch, rules, now, is_close=is_close)
 
         is_live = self.live is None or self.live() == self.home.name
-        return read_status(self.home, look, now=lambda: now, is_live=is_live, with_history=is_close)
+        return read_status(self.home, look, now=lambda: now, is_live=is_live)
 
     def _observe(
         self, epoch: Epoch, rules: HealthRules, now: datetime, *, is_close: bool
@@ -179,6 +178,7 @@ class StreamWatch:
             "backlog": figures.backlog,
             "watermark_delay_s": _short(figures.watermark_delay_s),
             "state_rows": figures.state_rows,
+            "restarts_24h": look.restarts_24h,
             "change": change_view(look.change, look.now),
         }
 
@@ -188,21 +188,11 @@ class StreamWatch:
             self._seldom = {
                 "spark_in": sparkline(buckets, "input_rate"),
                 "spark_out": sparkline(buckets, "processing_rate"),
-                "restarts_24h": self._restarts(look.now),
                 "backup": self._newest_backup(),
                 "event": self._newest_event(),
             }
             self._seldom_at = self.clock()
         return self._seldom
-
-    def _restarts(self, now: datetime) -> int:
-        count = 0
-        for number in reversed(self.home.epoch_numbers()[-200:]):
-            epoch = tried(partial(self.home.epoch, number))
-            if epoch is None or abs(now - epoch.created_at) > _DAY:
-                break
-            count += epoch.cause in _RESTARTS
-        return count
 
     def _newest_backup(self) -> dict[str, Any] | None:
         if self.open_backups is None:
@@ -217,10 +207,10 @@ class StreamWatch:
 
     def backups(self, most: int = 20) -> list[dict[str, Any]]:
         """
-        Return the newest backups, newest first.
+        Return the newest backups, the newest first.
 
-        :raises CheckpointError: The store does not exist, or another release wrote it.
-        :raises StreamingError: The store cannot be read.
+        :raises CheckpointError: the store is missing, or of another release.
+        :raises StreamingError: the store cannot be read.
         """
         if self.open_backups is None:
             return []
@@ -388,7 +378,7 @@ def unreadable(kept_stream: str, reason: str, *, level: str = "bad") -> dict[str
         "lane": kept_stream,
         "state": "unreadable",
         "level": level,
-        "rank": 1,
+        "rank": Level(level).rank,
         "reason": quoted(reason, 600),
         "remedy": "",
         "since": None,

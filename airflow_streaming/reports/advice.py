@@ -1,8 +1,8 @@
 """
 Reports of advice: the doctor's risks and a production profile's values.
 
-The doctor lists risks with their evidence, facts that could not be examined, and checks that
-passed; a profile lists Spark's settings with source and reason.
+The doctor's report lists risks with their evidence, parts that could not be examined, and checks
+that passed. A profile's report lists each Spark setting with its origin and reason.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ _TONES: Final = {
 
 
 def doctor_report(stream: str, advice: Sequence[Advice]) -> Report:
+    """Return the findings of an examination, the gravest first."""
     return report_of(_of_risks(stream, advice))
 
 
@@ -90,10 +91,10 @@ def profile_report(
     profile: Profile, spark: str, values: Sequence[ConfValue], asked: str = ""
 ) -> Report:
     """
-    Return the report of a profile.
+    Return a profile's Spark settings.
 
     :param spark: Version that the values are for.
-    :param asked: The requested version, if it is newer than every known one.
+    :param asked: The requested version, where it is newer than every known one.
     """
     return report_of(_of_profile(profile, spark, values, asked))
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 
 def backup_report(taken: Backup) -> Report:
+    """Return a finished backup."""
     seconds = (taken.finished_at - taken.begun_at) / timedelta(seconds=1)
     rows: list[tuple[Words, Words]] = [
         ("backup", value(taken.id)),
@@ -84,7 +85,7 @@ def backups_report(
     :param problems: Verifications that cannot be read, a sentence each.
     """
     if not found:
-        return report_of([Paragraph("This place has no backups.")])
+        return report_of([Paragraph("The store has no backups.")])
     titles = ("backup", "stream", "begun", "origin", "batches", "files", "size", "verified")
     rows = (_listed(one, verified[one.stream, one.id]) for one in found)
     listed = table(titles, rows, "files, size")
@@ -135,6 +136,7 @@ def _verification(found: Verification) -> Iterator[Block]:
 
 
 def restore_plan_report(plan: RestorePlan) -> Report:
+    """Return the effects of a restore."""
     return report_of(
         (
             Verdict(
@@ -149,6 +151,7 @@ def restore_plan_report(plan: RestorePlan) -> Report:
 
 
 def restored_report(done: Restored) -> Report:
+    """Return a finished restore."""
     return report_of(
         (
             Verdict(
@@ -189,6 +192,7 @@ def _consequences(plan: RestorePlan) -> Iterator[Block]:
 
 
 def copied_report(done: Cloned) -> Report:
+    """Return the result of a clone or a carry-over."""
     return report_of(
         (
             Verdict(

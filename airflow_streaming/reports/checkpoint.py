@@ -1,4 +1,4 @@
-"""The report of a checkpoint: its content and every defect."""
+"""The report of a checkpoint: its content, and all its problems."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ _FORMAT_2: Final = (
 
 
 def checkpoint_report(found: Checkpoint) -> Report:
+    """Return the content of a checkpoint."""
     return report_of(_blocks(found))
 
 

@@ -1,4 +1,4 @@
-"""The reports of a cutover: for the approvals before it begins and before the switch."""
+"""The reports of a cutover, for the approvals of its start and of its switch."""
 
 from __future__ import annotations
 
@@ -61,22 +61,21 @@ _STARTS: Final = {
     StartWay.CARRIED: "blue's position in the sources, without state",
 }
 _BACK: Final[Mapping[SwitchMethod, Words]] = {
-    SwitchMethod.PARALLEL: (
-        "consumers are pointed back to blue's output, where blue continues. Green's rows stay in "
-        "green's own output, which no consumer reads any more."
-    ),
+    SwitchMethod.PARALLEL: "consumers are pointed back to blue's output, where blue "
+    "continues. Green's output stays in its own place, which "
+    "consumers no longer read.",
     SwitchMethod.HANDOVER: (
         "green is drained, and blue resumes from green's last batch. ",
-        strong("Rows that green has written into the output by then stay there."),
+        strong("Output that green has written there by then stays."),
     ),
 }
 
 
 def cutover_report(found: CutoverPreflight, course: CutoverPlan, replaces: str = "") -> Report:
     """
-    Return a preflight: the decision, the changes, both methods, the course, the end.
+    Return a preflight: the decision, the differences, both methods, the course, the end.
 
-    :param replaces: The lane that is given up for this, such as an earlier blue; else empty.
+    :param replaces: Data that is removed for this, such as an earlier blue; empty for nothing.
     """
     return report_of(_blocks(found, course, replaces))
 
@@ -191,7 +190,7 @@ def _gates(one: PairPreflight) -> Iterator[Block]:
 
 
 def _course(found: CutoverPreflight, course: CutoverPlan) -> Iterator[Block]:
-    yield Heading("Steps after the approval")
+    yield Heading("After the approval")
     yield Items(items=tuple(_steps(found.way, course)), is_numbered=True)
 
 
@@ -227,9 +226,9 @@ def _no_return(way: SwitchMethod, course: CutoverPlan) -> Iterator[Block]:
         "start another cutover."
     )
     who = "The end of a good soak" if course.finalizes_by_itself else "The approval after the soak"
-    yield Heading("Ways back and their deadlines")
+    yield Heading("Possible rollbacks, and until when")
     yield table(
-        ("when", "effect of a failure or a rejection"),
+        ("when", "consequence of a failure or a rejection"),
         (
             ("before the switch", "green is stopped automatically. Blue is unchanged."),
             ("from the switch to the end of the soak", _BACK[way]),
@@ -252,11 +251,11 @@ def _compared(course: CutoverPlan) -> Words:
         told = (
             "The outputs are ",
             strong("not compared"),
-            ", because the terms have no comparison.",
+            ", because the terms do not configure it.",
         )
         return *told, *checks
     streams = joined(code(terms.stream) for terms in course.compare)
-    return "The output of both is compared, bucket by bucket: ", *streams, ".", *checks
+    return "The outputs of both are compared, bucket by bucket: ", *streams, ".", *checks
 
 
 def _pointers(course: CutoverPlan) -> tuple[str | Span, ...]:
@@ -311,9 +310,9 @@ def promotion_report(
     comparisons: Sequence[CompareReport] = (),
 ) -> Report:
     """
-    Return green's results, and the effects of an approval and a rejection.
+    Return the findings about green, and the effects of an approval and a rejection.
 
-    :param checks: Results of comparisons and of the author's checks, by name.
+    :param checks: Results of comparisons and the author's checks, by name.
     :param comparisons: The comparisons, a report a stream.
     """
     return report_of(_promotion(terms, history, checks, comparisons))

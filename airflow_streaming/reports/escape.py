@@ -1,5 +1,5 @@
 """
-Values in Markdown: text of a user, a script or a store is never markup.
+Values in Markdown: text of a user, a script or a store is shown literally, and is never markup.
 
 Every page is made with these functions, so that no value can end its cell or its code span, or
 become a heading, a list, a link or HTML. All of them return one line.
@@ -43,7 +43,7 @@ def cell(value: str, nothing: str = "") -> str:
     """
     Return a value as text of a cell.
 
-    :param nothing: Text for an empty one.
+    :param nothing: The text for an empty value.
     """
     return _escaped(_line(value)) or nothing
 

@@ -44,9 +44,7 @@ TONES: Final = {
     GateDecision.UNKNOWN: Tone.UNKNOWN,
     GateDecision.NOT_ALLOWED: Tone.BAD,
 }
-BLOCKED: Final = (
-    "Blocked; no change was made. Apply the remedies of the findings, then run the preflight again."
-)
+BLOCKED: Final = "Blocked; no change was made. Follow the findings, then run the preflight again."
 PATTERN_WORDS: Final = {
     Pattern.NOTHING_TO_DO: "nothing to do",
     Pattern.RESTART_IN_PLACE: "restart in place, on the same checkpoint",
@@ -57,6 +55,7 @@ PATTERN_WORDS: Final = {
 
 
 def gate_report(found: GateReport) -> Report:
+    """Return a gate's report: the decision first, then the findings, the worst first."""
     return report_of((decision_of(found), *findings_of(found)))
 
 
@@ -79,7 +78,7 @@ def findings_of(found: GateReport) -> Iterator[Block]:
 
 
 def how_to_deploy(decision: GateDecision, pattern: Pattern) -> str:
-    """Return a pattern as a sentence; an unknown change needs a rehearsal first."""
+    """Return a pattern as a sentence; an unknown change needs a rehearsal before it is deployed."""
     when = ", but not before a rehearsal" if decision is GateDecision.UNKNOWN else ""
     return f"How to deploy it{when}: {PATTERN_WORDS[pattern]}."
 
@@ -149,7 +148,6 @@ def _theme(rule: Rule) -> str:
 
 
 def plan_report(planned: ScriptPlan) -> Report:
-    """Return the plan of a script."""
     return report_of(_blocks(planned))
 
 

@@ -26,10 +26,10 @@ from airflow_streaming.reports.report import (
 )
 
 NOTHING: Final = "—"
-"""Content of an empty cell."""
+"""The text of an empty value's cell."""
 _Marks: TypeAlias = tuple[tuple[str, str], ...]
 _MARKS: Final[_Marks] = (("-", "."), ("*", ")"))
-"""The prefix of an item, and the suffix of its number."""
+"""Markers of list items, and separators after numbers."""
 
 
 def markdown(report: Report) -> str:
@@ -61,12 +61,10 @@ def _is_empty(block: Block) -> bool:
 
 
 def line(words: Words) -> str:
-    """Return words as text of a line."""
     return _joined(words, escape.text, escape.code, escape.prose)
 
 
 def cell(words: Words) -> str:
-    """Return words as text of a cell."""
     shown = _joined(words, escape.cell, escape.code_cell, escape.prose_cell)
     return shown or NOTHING
 

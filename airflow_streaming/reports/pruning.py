@@ -1,4 +1,4 @@
-"""The report of removed old things of a stream."""
+"""The report of a pruning."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def pruning_report(done: Pruned, *, dry_run: bool) -> Report:
-    """Return the removed things, and the old things that stay, with reasons."""
+    """Return the removed items and, of the old items, the kept ones with the reason."""
     return report_of(_blocks(done, dry_run=dry_run))
 
 

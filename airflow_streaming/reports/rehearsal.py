@@ -35,6 +35,7 @@ _MOST_SHOWN: Final = 8
 
 
 def rehearsal_report(found: Rehearsed) -> Report:
+    """Return a rehearsal's report."""
     return report_of(_blocks(found))
 
 
@@ -74,7 +75,7 @@ def _table(queries: Sequence[RehearsedQuery]) -> Iterator[Block]:
     if any(query.live for query in queries):
         yield Paragraph(
             "The rehearsal ran alone on a small Spark of one host; compare its pace with the "
-            "running version only if that has equal resources."
+            "running version's only if that has no more resources."
         )
 
 
@@ -91,7 +92,7 @@ def _row(query: RehearsedQuery) -> tuple[Words, ...]:
 
 
 def ended(query: RehearsedQuery) -> str:
-    """Return a query's run, in a line."""
+    """Return a query's result, in a line."""
     ending = query.ending.value.replace("_", " ")
     if not query.started:
         return ending

@@ -1,12 +1,13 @@
 """
-A report as a value, independent of its format.
+A report as a value: its content, without a format.
 
 Every report of this product is a function that returns a :class:`Report`; ``reports.markdown`` and
-``reports.terminal`` turn any of them into text. So a report is written once, and a value of a user,
-a script or a store is markup in none of its forms.
+``reports.terminal`` turn any of them into text. So a report is written once, and a value that a
+user, a script or a store wrote can be markup in none of its forms.
 
-Words are a string or a sequence of strings and spans. A string is our own sentence, in which pairs
-of backticks are code and all else is text; :func:`code` and :func:`value` hold text from elsewhere.
+Words are a string or a sequence of strings and spans. A string is a sentence of ours, in which
+pairs of backticks are code and all else is text; :func:`code` and :func:`value` hold text that was
+read elsewhere.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Final, TypeAlias
 
 
 class Mark(StrEnum):
-    """Kinds of spans."""
+    """The format of a span."""
 
     CODE = "code"
     STRONG = "strong"
@@ -48,7 +49,6 @@ def strong(text: str) -> Span:
 
 
 def value(text: str) -> Span:
-    """Return a value as text."""
     return Span(text, Mark.VALUE)
 
 
@@ -78,11 +78,11 @@ class Tone(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """
-    The answer of a report, which comes first.
+    The answer of a report, in its first line.
 
-    :param subject: Of what; empty if the heading names it.
+    :param subject: Its subject; empty where the heading names it.
     :param word: The answer in one or two words.
-    :param reason: Its basis; may be empty.
+    :param reason: Its reason; empty for none.
     """
 
     word: str
@@ -105,7 +105,7 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """A paragraph of sentences."""
+    """One or more sentences."""
 
     words: Words
 
@@ -140,7 +140,7 @@ class Column:
 @dataclass(frozen=True, slots=True)
 class Table:
     """
-    A table; an empty cell becomes a dash.
+    A table; an empty cell is a dash.
 
     :param rows: As many cells as there are columns.
     """
@@ -159,11 +159,11 @@ class Finding:
     """
     One finding.
 
-    :param label: Its severity, in a word or two.
-    :param message: The fact.
-    :param rule: Name of the rule or code.
-    :param subject: The affected query or file.
-    :param details: Names, each with its words: the values seen, the evidence, the next step.
+    :param label: Its gravity, in a word or two.
+    :param message: The finding in a sentence.
+    :param rule: Name of its rule or code.
+    :param subject: Its place, such as a query or a file.
+    :param details: Names, each with its words: values seen, evidence, next steps.
     """
 
     label: str
@@ -176,7 +176,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """Preformatted lines, such as a command."""
+    """Literal lines, such as a command."""
 
     text: str
 
@@ -204,12 +204,10 @@ class Report:
 
 
 def report_of(blocks: Iterable[Block]) -> Report:
-    """Return a report of some blocks."""
     return Report(tuple(blocks))
 
 
 def facts(rows: Iterable[tuple[Words, Words]]) -> Facts:
-    """Return facts."""
     return Facts(tuple(rows))
 
 

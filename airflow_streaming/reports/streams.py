@@ -42,7 +42,7 @@ class StreamView:
     The status of a stream, with its events and open change for a report.
 
     :param has_lanes: The stream has a second lane.
-    :param change: Progress of an open upgrade, cutover, restore or undo; else empty.
+    :param change: Progress of an open upgrade, cutover, restore or undo; empty without one.
     :param standby: State of the hot standby; empty without a standby.
     """
 
@@ -82,7 +82,7 @@ class StreamView:
             "failures_in_a_row": status.failures_in_a_row,
             "backing_off": status.is_backing_off,
             "process": seen.process.state.value if seen else None,
-            "restarts": status.restarts,
+            "restarts_24h": status.restarts_24h,
             "next_attempt_at": _time(status.next_attempt_at),
             "unread": list(status.unread),
             "dag_differs": status.dag_differs,
@@ -119,6 +119,8 @@ class StreamRow:
     epoch: int | None
     change: str
     incidents: int
+    failures_in_a_row: int
+    restarts_24h: int | None
 
     @classmethod
     def of(cls, view: StreamView) -> StreamRow:
@@ -140,6 +142,8 @@ class StreamRow:
             epoch=status.epoch or None,
             change=view.change,
             incidents=len(status.incidents),
+            failures_in_a_row=status.failures_in_a_row,
+            restarts_24h=status.restarts_24h,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -160,6 +164,8 @@ class StreamRow:
             "epoch_number": self.epoch,
             "change": self.change,
             "open_incidents": self.incidents,
+            "failures_in_a_row": self.failures_in_a_row,
+            "restarts_24h": self.restarts_24h,
         }
 
 
@@ -238,7 +244,7 @@ def _facts(view: StreamView, status: StreamStatus) -> Iterator[tuple[Words, Word
         yield from _driver(status.seen)
     if view.standby:
         yield "standby", value(view.standby)
-    yield "restarts", f"{status.restarts} since the circuit was last closed by a user"
+    yield "restarts", "" if status.restarts_24h is None else f"{status.restarts_24h} in 24 h"
     yield "failures", f"{status.failures_in_a_row} in a row"
     waits = ", backing off" if status.is_backing_off else ""
     yield "next attempt", f"{clock(status.next_attempt_at)}{waits}"

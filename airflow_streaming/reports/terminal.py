@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 NOTHING: Final = "-"
-"""Content of an empty cell."""
+"""The text of an empty value's cell."""
 _INDENT: Final = "    "
 _BELOW: Final = 2
 """Columns by which a finding is indented below its decision."""

@@ -1,4 +1,4 @@
-"""The report of an upgrade's preflight, for the approval."""
+"""The report of an upgrade's preflight, for its approval."""
 
 from __future__ import annotations
 
@@ -33,10 +33,8 @@ _VERDICTS: Final = {
 _WAYS: Final = {
     RollbackMethod.REWIND: "The stream returns to the backup taken at the stop, and the sinks are rewound "
     "to match, as if the upgrade had not run.",
-    RollbackMethod.RESUME: (
-        "The old deployment resumes at the new one's last position; rows that the new one wrote "
-        "stay."
-    ),
+    RollbackMethod.RESUME: "The old deployment resumes where the new one ended; the new "
+    "one's output stays.",
     RollbackMethod.NONE: "A rollback is not possible.",
 }
 
@@ -61,7 +59,7 @@ def _blocks(found: Preflight, soak: SoakTerms) -> Iterator[Block]:
         yield from _rollback(found)
         yield from _course(found, soak)
     if found.advice:
-        yield Heading("Figures")
+        yield Heading("Recent figures")
         yield Items(items=found.advice)
 
 
@@ -113,14 +111,13 @@ _WARMED: Final = (
 
 
 def _course(found: Preflight, soak: SoakTerms) -> Iterator[Block]:
-    yield Heading("Steps after the approval")
+    yield Heading("After the approval")
     if found.prewarm:
         yield Paragraph(_WARMED)
     yield Paragraph(
-        "A verified backup, a stop at a batch boundary, the new deployment on the same "
-        f"checkpoint. The soak lasts at least {duration_text(soak.at_least)} and at most "
-        f"{duration_text(soak.at_most)}: every query must commit {soak.batches} batches, its "
-        f"backlog may not exceed {number_text(soak.backlog_growth)} times its former value, and "
-        "no new failure may occur. After a good soak the new deployment is kept and a rollback "
-        "is no longer possible; otherwise it is rolled back."
+        f"A verified backup, a stop at a batch boundary, the new deployment on the same checkpoint. The "
+        f"soak lasts at least {duration_text(soak.at_least)} and at most {duration_text(soak.at_most)}: "
+        f"every query must commit {soak.batches} batches, its backlog may not exceed "
+        f"{number_text(soak.backlog_growth)} times the earlier backlog, and no new failure may occur. After a good soak the new "
+        "deployment is kept and a rollback is no longer possible; otherwise it is rolled back."
     )

@@ -42,13 +42,13 @@ LISTEN: Final = timedelta(seconds=15)
 
 class StreamGateSensor(NamedParameters, BaseSensorOperator):
     """
-    Wait until a stream meets a condition; base class of this provider's sensors.
+    Wait until a stream meets a condition; the base of this provider's sensors.
 
     The stream is either one of this provider, named by ``stream`` and ``home``, or any Spark stream
-    at all, named by its ``checkpoint``. It fails at once, without retries, when the stream will not
-    meet the condition without intervention: it is stopped, or its circuit is open. During a
-    restore, upgrade or cutover it waits. It returns an observation: ``stream``, ``batch``,
-    ``watermark`` (the least of all its queries) and ``reason``.
+    at all, named by its ``checkpoint``. The sensor fails at once, without retries, when the stream
+    will not meet the condition without intervention: it is stopped, or its circuit is open. It
+    waits for a restore, upgrade or cutover in progress. It returns its observation: ``stream``,
+    ``batch``, ``watermark`` (the least of all its queries) and ``reason``.
 
     :param stream: Name of a stream of this provider. (templated)
     :param home: The home's URI. (templated)
@@ -61,10 +61,10 @@ class StreamGateSensor(NamedParameters, BaseSensorOperator):
     :param conn_id: Connection with credentials for the checkpoint's store. (templated)
     :param query: Check this query only; default: every query of the stream must meet the condition.
         (templated)
-    :param rules: Rules of health; default: the stream's own.
+    :param rules: The health rules; default: the stream's own rules.
     :param tolerate_stop: Wait this long, since its stop, for a stream whose desired state is
         "stopped".
-    :param deferrable: Wait in the triggerer; else poke or reschedule, by ``mode``.
+    :param deferrable: Wait in the triggerer; otherwise poke or reschedule, by ``mode``.
     """
 
     template_fields: Sequence[str] = (
@@ -126,7 +126,7 @@ class StreamGateSensor(NamedParameters, BaseSensorOperator):
         """
         Return the condition, from rendered fields.
 
-        :raises SpecError: A field is invalid.
+        :raises SpecError: a field is invalid.
         """
 
     def _asked(self) -> Condition:
@@ -138,9 +138,9 @@ class StreamGateSensor(NamedParameters, BaseSensorOperator):
 
     def subject(self) -> Subject:
         """
-        Return the checked stream.
+        Return the stream of this sensor.
 
-        :raises SpecError: It is not named, or named twice.
+        :raises SpecError: it is named in no way, or in two.
         """
         return Subject(
             stream=self.stream,
@@ -174,6 +174,7 @@ class StreamGateSensor(NamedParameters, BaseSensorOperator):
         )
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
+        """Return or raise the trigger's result."""
         readiness = Readiness(state=ReadinessState(event["state"]), reason=str(event["reason"]))
         self._conclude(readiness)
         return event.get("seen")
@@ -224,11 +225,11 @@ class StreamHealthSensor(StreamGateSensor):
 
     Healthy means that its queries make progress, or wait because no source has data, and that a
     sign of life was observed while waiting. An external stream without an endpoint shows life by
-    its commits alone, so it does not pass while it waits for data.
+    its commits alone, so one that waits for data does not pass.
 
     :param healthy_for: How long the stream must have been healthy: a stream of this provider, in
         its present epoch; an external one, while this sensor watched.
-    :param kwargs: Parameters of ``StreamGateSensor`` (the stream) and of every sensor.
+    :param kwargs: Arguments of ``StreamGateSensor``, which select the stream, and of every sensor.
     """
 
     @checked
@@ -250,12 +251,12 @@ class StreamProgressSensor(StreamGateSensor):
     """
     Wait until a stream has committed a certain batch, or any batch since a certain time.
 
-    It passes for a stopped stream too, if the batch is committed.
+    A commit is final: the sensor also passes for a stopped stream with this batch.
 
     :param batch: This batch, or a later one.
     :param committed_since: At or after this time, by the clock of the driver that writes the
         checkpoint; a time with its zone, or ISO 8601 that names its zone. (templated)
-    :param kwargs: Parameters of ``StreamGateSensor`` (the stream) and of every sensor.
+    :param kwargs: Arguments of ``StreamGateSensor``, which select the stream, and of every sensor.
     """
 
     template_fields: Sequence[str] = (*StreamGateSensor.template_fields, "committed_since")
@@ -270,9 +271,7 @@ class StreamProgressSensor(StreamGateSensor):
     ) -> None:
         super().__init__(**kwargs)
         if batch is None and committed_since is None:
-            raise SpecError(
-                "StreamProgressSensor needs a condition. Give batch= or committed_since=."
-            )
+            raise SpecError("StreamProgressSensor needs batch= or committed_since=.")
         self.batch = batch
         self.committed_since = committed_since
         if committed_since is not None and not is_filled_in(committed_since):
@@ -291,11 +290,11 @@ class StreamWatermarkSensor(StreamGateSensor):
     """
     Wait until the watermark of a stream has passed a time, so that windows up to it are complete.
 
-    With ``past="{{ data_interval_end }}"`` a batch dag reads only windows that the stream no longer
-    changes. The watermark moves with the data; it stays while a source is silent.
+    With ``past="{{ data_interval_end }}"`` a batch dag reads only windows that the stream will not
+    change any more. The watermark moves with the data: while a source is silent it stands still.
 
     :param past: The time; a time with its zone, or ISO 8601 that names its zone. (templated)
-    :param kwargs: Parameters of ``StreamGateSensor`` (the stream) and of every sensor.
+    :param kwargs: Arguments of ``StreamGateSensor``, which select the stream, and of every sensor.
     """
 
     template_fields: Sequence[str] = (*StreamGateSensor.template_fields, "past")
@@ -313,15 +312,15 @@ class StreamWatermarkSensor(StreamGateSensor):
 
 class StreamBacklogSensor(StreamGateSensor):
     """
-    Wait until a stream's backlog is small.
+    Wait until little is left for a stream to read.
 
-    The figure is from the latest batch, so the stream must be observed while it works. A checkpoint
-    alone shows no backlog: this sensor is for streams of this provider.
+    The figure is the latest batch's, so the stream must be observed while it works. A checkpoint
+    alone has no backlog: this sensor is for streams of this provider.
 
     :param below: The backlog must be below this.
-    :param unit: ``records``, ``bytes``, ``files`` or ``seconds``; seconds are records over the
-        processing rate. Not every source reports each of them.
-    :param kwargs: Parameters of ``StreamGateSensor`` (the stream) and of every sensor.
+    :param unit: ``records``, ``bytes``, ``files`` or ``seconds``; records divided by the processing
+        rate are seconds. Not every source reports each of them.
+    :param kwargs: Arguments of ``StreamGateSensor``, which select the stream, and of every sensor.
     """
 
     @checked
@@ -348,10 +347,10 @@ class StreamBacklogSensor(StreamGateSensor):
 
 class StreamCaughtUpSensor(StreamGateSensor):
     """
-    Wait until a stream has read at least as far as another one.
+    Wait until a stream has read at least as far as another stream.
 
-    Their queries are compared by name; where both have a single query, these two. The sources'
-    offsets are compared, so both must read the same sources, in the same order.
+    Their queries are compared by name; where both have a single query, these two. The offsets are
+    the sources', so both must read the same ones, in the same order.
 
     :param with_stream: Name of the other stream, when it is one of this provider. (templated)
     :param with_home: Its home; default: this stream's home. (templated)
@@ -359,7 +358,7 @@ class StreamCaughtUpSensor(StreamGateSensor):
         (templated)
     :param with_checkpoint: Checkpoint of the other stream, when it is an external one. (templated)
     :param with_conn_id: Connection with credentials for that checkpoint's store. (templated)
-    :param kwargs: Parameters of ``StreamGateSensor`` (the stream) and of every sensor.
+    :param kwargs: Arguments of ``StreamGateSensor``, which select the stream, and of every sensor.
     """
 
     template_fields: Sequence[str] = (

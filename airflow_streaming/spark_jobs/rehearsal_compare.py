@@ -5,7 +5,8 @@ The old version goes first: it runs the newest batch again and continues with wh
 input. What it planned is then given to the new version batch by batch, on another copy of the same
 pin, so that both get the same rows in the same batches. Where the checkpoint still has the plans of
 all batches, and few enough, the new version also runs from scratch: the same plans from the first on,
-without state.
+without state. Both runs of the new version take turns in one Spark; the old version has another one, which ends
+before.
 
 Nothing but scratch copies is written, and the output is thrown away, as in a rehearsal.
 """
@@ -30,6 +31,7 @@ from airflow_streaming.model.spark.plan import QueryPlan
 from airflow_streaming.spark_jobs.rehearsal import PREFIX, run_events, scratch_order
 from airflow_streaming.spark_jobs.runner import Program
 from airflow_streaming.spark_jobs.scratch import Scratch, scratch_folder
+from airflow_streaming.spark_jobs.shared_spark import SharedSpark
 from airflow_streaming.storage.folders import open_folders
 
 MOST_PAST: Final = 60
@@ -69,14 +71,18 @@ def compare_versions(
     :raises HomeUnavailable: a store is away.
     """
     begun = time.monotonic()
-    with scratch_folder(scratch, PREFIX) as own:
+    memory = f"{bounds.memory_mb}m"
+    with (
+        SharedSpark(scratch, cores=bounds.cores, memory=memory) as spark,
+        scratch_folder(spark.folder, PREFIX) as own,
+    ):
         sides = _Sides(own, bounds, progress)
         pinned = place.copies(own.folder / "pinned", progress)
         first = _run(sides, "old", old, sides.copied(pinned, "old"))
         planned = {query.folder: _planned(first, query) for query in pinned}
-        second = _run(sides, "new", new, _stepped(sides, pinned, "new", planned))
+        second = _run(sides, "new", new, _stepped(sides, pinned, "new", planned), spark=spark)
         past, why_not = _past(place, pinned, planned, most_past)
-        third = _run(sides, "fresh", new, _stepped(sides, past, "fresh", planned))
+        third = _run(sides, "fresh", new, _stepped(sides, past, "fresh", planned), spark=spark)
         found = tuple(
             compare_runs(
                 query.folder,
@@ -192,7 +198,14 @@ class _Sides:
         ]
 
 
-def _run(sides: _Sides, name: str, version: Version, copies: Sequence[DrilledQuery]) -> _Ran:
+def _run(
+    sides: _Sides,
+    name: str,
+    version: Version,
+    copies: Sequence[DrilledQuery],
+    *,
+    spark: SharedSpark | None = None,
+) -> _Ran:
     by_name = {copy.folder: copy for copy in copies}
     if not copies:
         return _Ran(by_name, ())
@@ -205,7 +218,7 @@ def _run(sides: _Sides, name: str, version: Version, copies: Sequence[DrilledQue
         events=str(folder / "events.jsonl"),
         compares=True,
     )
-    ended = run_events(order, version.runtime, version.program, folder, sides.progress)
+    ended = run_events(order, version.runtime, version.program, folder, sides.progress, spark)
     return _Ran(by_name, ended.events, ended.failure)
 
 

@@ -8,15 +8,26 @@ the home's own store.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final, TypeVar
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
 
 from airflow_streaming.model.storage import Store
 from airflow_streaming.model.uris import is_local
 
 LOOKS_AT_ONCE: Final = 16
 """Streams that are read at the same time from an object store, which answers slowly."""
+MOST_PROCESSES: Final = 8
+LEAST_EACH: Final = 250
+"""Streams for which a further process is worth its start."""
+_CHUNK: Final = 50
+"""Streams that a process takes at a time."""
+_acts: Final[list[Callable[[Any], Any]]] = []
 One = TypeVar("One")
 Other = TypeVar("Other")
 
@@ -96,9 +107,70 @@ class OneLook:
         self._read.clear()
 
 
-def look_at_each(store: Store, act: Callable[[One], Other], items: Iterable[One]) -> list[Other]:
-    """Return the result of an act for each item, in order; in threads where the store is remote."""
-    if is_local(store.uri):
-        return [act(one) for one in items]
-    with ThreadPoolExecutor(LOOKS_AT_ONCE, "look") as pool:
-        return list(pool.map(act, items))
+def look_at_each(
+    store: Store,
+    act: Callable[[One], Other],
+    items: Sequence[One],
+    *,
+    may_fork: bool = False,
+) -> list[Other]:
+    """
+    Return the result of an act for each item, in order.
+
+    A remote store is read by threads, which wait for it. Many streams on a local disk may be read by
+    processes, because parsing takes most of the time.
+
+    :param may_fork: The act changes nothing, and its results can be pickled.
+    """
+    if not is_local(store.uri):
+        with ThreadPoolExecutor(LOOKS_AT_ONCE, "look") as threads:
+            return list(threads.map(act, items))
+    # A fork beside other threads may inherit a lock that no thread gives up.
+    is_alone = may_fork and threading.active_count() == 1
+    workers = workers_for(len(items), _processors()) if is_alone else 1
+    return in_processes(act, items, workers) if workers > 1 else [act(one) for one in items]
+
+
+def workers_for(items: int, processors: int) -> int:
+    """Return how many processes are worth their start."""
+    return max(1, min(processors, MOST_PROCESSES, items // LEAST_EACH))
+
+
+def in_processes(act: Callable[[One], Other], items: Sequence[One], workers: int) -> list[Other]:
+    """Return the result of an act for each item, in order; forked processes call it."""
+    with _forked(act):
+        pool = multiprocessing.get_context("fork").Pool(workers, _obey_pool)
+        try:
+            return pool.map(_act, items, chunksize=_CHUNK)
+        except KeyboardInterrupt:
+            pool.terminate()
+            raise
+        finally:
+            # They end by themselves: SIGTERM may reach one that has the command's handler still.
+            pool.close()
+            pool.join()
+
+
+@contextmanager
+def _forked(act: Callable[[Any], Any]) -> Iterator[None]:
+    """Leave an act where the processes that are forked now find it: a closure cannot be pickled."""
+    _acts.append(act)
+    try:
+        yield
+    finally:
+        _acts.pop()
+
+
+def _obey_pool() -> None:
+    # The pool ends its processes by SIGTERM, which the command answers with an error. Ctrl-C reaches all.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _act(one: Any) -> Any:
+    return _acts[-1](one)
+
+
+def _processors() -> int:
+    # Where this is missing (macOS), a fork is not safe either.
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1

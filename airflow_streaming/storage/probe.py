@@ -102,7 +102,7 @@ def check_initialized(store: Store) -> None:
     if _is_proved(store):
         return
     raise HomeNotInitialized(
-        f"There is no home at {shown_place(store.uri)}: {found_at(store)}. A home that was used before is "
+        f"{shown_place(store.uri)} is not a home: {found_at(store)}. A home that was used before is "
         "not mounted here, or its path, bucket or host is another, and its drivers may still run: bring "
         "it back, then try again. Nothing was started. Only if the home is new: 'airflow-streaming init "
         f'{store.uri}\', or trigger the DAG once with the configuration {{"init_home": true}}.'

@@ -268,6 +268,10 @@ def judge_executors(status: Status, *, no_executor_after: timedelta) -> list[Fin
 def _judge(query: QueryStatus, status: Status, window: float, stalled: Severity) -> Finding | None:
     if not query.active:
         return None
+    if query.epoch_interval_s is not None:
+        return _judge_epochs(
+            query, status, max(window, _INTERVALS * query.epoch_interval_s), stalled
+        )
     if query.processing:
         return _judge_batch(query, status, window, stalled)
     if not query.data_available:
@@ -282,6 +286,19 @@ def _judge(query: QueryStatus, status: Status, window: float, stalled: Severity)
         f"a batch; the limit is {duration_text(window)}."
     )
     return _finding("stalled", query, status, reason, waits, window, stalled)
+
+
+def _judge_epochs(
+    query: QueryStatus, status: Status, window: float, stalled: Severity
+) -> Finding | None:
+    ago = query.committed_ago_s
+    if ago is None or ago < window:
+        return None
+    reason = (
+        f"Query {query.name!r} is continuous and has committed no epoch for {duration_text(ago)}; it is given "
+        f"{duration_text(window)}."
+    )
+    return _finding("stalled", query, status, reason, ago, window, stalled)
 
 
 def _judge_batch(
@@ -379,7 +396,7 @@ def _judge_alive(seen: Observation, rules: HealthRules) -> Verdict:
     if status.first_progress_at is None and not _waits_for_data(status):
         return Verdict(
             state=VerdictState.STARTING,
-            reason=f"Driver of epoch {number} has not committed a batch yet.",
+            reason=_nothing_committed(status),
         )
     return _well(status)
 
@@ -438,15 +455,35 @@ def _failed_queries(status: Status) -> list[Finding]:
 
 def _well(status: Status) -> Verdict:
     active = [query for query in status.queries if query.active]
-    waiting = all(not q.processing and not q.data_available for q in active)
+    # A continuous query reads all the time, and its status says neither.
+    waiting = not any(q.processing or q.data_available or q.is_continuous for q in active)
+    batches = sum(query.batches for query in status.queries if not query.is_continuous)
     # A query that waits since its start has shown as much as it can.
     progressed_for = status.progressed_for or max(timedelta(0), status.at - status.started_at)
     return Verdict(
         state=VerdictState.IDLE if waiting else VerdictState.HEALTHY,
-        reason=f"{len(active)} of {len(status.queries)} queries active, {status.batches} batches "
-        f"committed in epoch {status.epoch}" + (", waiting for data." if waiting else "."),
+        reason=f"{len(active)} of {len(status.queries)} queries active, {batches} batches "
+        f"committed in epoch {status.epoch}"
+        + (", waiting for data." if waiting else ".")
+        + _continuous(active),
         healthy_for=progressed_for,
         batches=status.batches,
+    )
+
+
+def _nothing_committed(status: Status) -> str:
+    if any(query.is_continuous for query in status.queries):
+        return f"Driver of epoch {status.epoch} has not been seen to commit an epoch of Spark yet."
+    return f"Driver of epoch {status.epoch} has not committed a batch yet."
+
+
+def _continuous(active: Sequence[QueryStatus]) -> str:
+    """Return a sentence for each continuous query, with a blank before it."""
+    return "".join(
+        f" Query {query.name!r} is continuous: Spark reports no batches and no figures of it; "
+        f"{query.batches} of Spark's epochs committed."
+        for query in active
+        if query.is_continuous
     )
 
 

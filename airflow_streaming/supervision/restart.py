@@ -54,11 +54,12 @@ def failures_in_a_row(
     """
     Return the failures since a driver last made healthy progress.
 
-    :param decisions: About failed epochs since a user last closed the circuit, oldest first.
+    :param decisions: About failed epochs since a user last closed the circuit, oldest first; the
+        newest is enough.
     :param progress: Of every driver since the newest of them: a driver stopped by a user leaves no
         decision, and may have run well for days.
     """
-    if not decisions or any(_recovered(one, policy) for one in progress):
+    if not decisions or any(has_recovered(one, policy) for one in progress):
         return 0
     return decisions[-1].consecutive_failures
 
@@ -118,7 +119,7 @@ def _obstacle(
         return _poison_text(failure, policy)
     if not failure.retryable or failure.kind.needs_a_person:
         return "A restart would fail the same way."
-    if failure.trial and not _recovered(failure, policy):
+    if failure.trial and not has_recovered(failure, policy):
         return "It was the half-open trial, so the circuit stays open."
     failure_class = failure.kind.restart_class
     if failure_class is FailureClass.OUTAGE:
@@ -139,9 +140,10 @@ def _obstacle(
 def _poison_text(failure: Failure, policy: RestartPolicy) -> str:
     named = bad_input(failure.reason)
     offsets = f" It reads {'; '.join(failure.offsets)}." if failure.offsets else ""
+    rows = f" Rows with that value: {', '.join(failure.rows)}." if failure.rows else ""
     return (
         f"Batch {failure.batch_id} of query {failure.query!r} has failed {policy.poison_after} "
-        f"times in the same way.{offsets}{f' {named}' if named else ''}"
+        f"times in the same way.{offsets}{f' {named}' if named else ''}{rows}"
     )
 
 
@@ -168,7 +170,8 @@ def _spent_text(budget: Budget, failure_class: FailureClass) -> str:
     )
 
 
-def _recovered(made: Progress, policy: RestartPolicy) -> bool:
+def has_recovered(made: Progress, policy: RestartPolicy) -> bool:
+    """Tell whether a driver made healthy progress, which ends a row of failures."""
     # Progress counts, not being alive: a driver can sit up for hours without committing a batch.
     return made.progressed_for >= policy.reset_after and made.batches >= policy.reset_batches
 
@@ -232,6 +235,7 @@ def _told_by(exit: Exit, failure: Failure) -> Failure:
         query=exit.query,
         batch_id=exit.batch_id,
         offsets=exit.offsets,
+        rows=exit.rows,
         remedy=exit.remedy,
         retryable=exit.retryable,
     )

@@ -146,8 +146,10 @@ class StreamStatus:
     The records of a stream, and one observation of its newest epoch.
 
     :param stream: The name of the lane.
-    :param decisions: About failed epochs since a user last closed the circuit, oldest first.
-    :param progress: Of every driver since the newest of them.
+    :param decisions: The newest decision about a failed epoch since a user last closed the circuit; empty
+        without one, and where a driver has made healthy progress since.
+    :param progress: Of every driver since then.
+    :param restarts_24h: Automatic restarts decided within 24 hours; ``None`` where a record is damaged.
     :param incidents: Alerts that are not over, oldest first.
     :param is_live: Consumers read this lane.
     :param deviation: The newest record of how the DAG differs from a live deployment.
@@ -164,6 +166,7 @@ class StreamStatus:
     deployment: Deployment | None
     decisions: tuple[RestartDecision, ...] = ()
     progress: tuple[Progress, ...] = ()
+    restarts_24h: int | None = 0
     incidents: tuple[Alert, ...] = ()
     change: ChangeInProgress | None = None
     is_live: bool = True
@@ -222,11 +225,6 @@ class StreamStatus:
         if not self.circuit_is_open or self.seen is None or self.deployment is None:
             return False
         return fails_alike(self.decision, self.seen.epoch.deployment, self.deployment.number)
-
-    @property
-    def restarts(self) -> int:
-        """Return the restarts decided since a user last closed the circuit."""
-        return sum(one.action is RestartAction.RESTART for one in self.decisions)
 
     @property
     def is_all_right(self) -> bool:

@@ -1,8 +1,8 @@
 """
-Running streaming scripts in a Spark of one's own, from a test.
+Running streaming scripts in a separate Spark, from a test.
 
-One Spark serves all tests that share a tester: to start it takes most of the time of a small test.
-Every run gets a session of its own in it, so that no setting and no view is left behind.
+One Spark serves all tests that share a tester: its start takes most of the time of a small test.
+Every run gets a new session in it, so that settings and views do not leak between runs.
 """
 
 from __future__ import annotations
@@ -65,11 +65,11 @@ class StreamTestError(Exception):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryRun:
     """
-    What one query did in one run.
+    The result of one query in one run.
 
     :param id: Its id, which it keeps as long as its checkpoint.
     :param progress: Spark's progress, a dictionary a batch, oldest first; Spark keeps the last 100.
-    :param rows: What a memory sink holds; ``None`` for other sinks.
+    :param rows: Rows of a memory sink; ``None`` for other sinks.
     :param error: Why it failed.
     """
 
@@ -80,7 +80,7 @@ class QueryRun:
 
     @property
     def batches(self) -> list[int]:
-        """The numbers of the batches that ran, without those that had nothing to do."""
+        """The numbers of the batches that ran, without empty ones."""
         return sorted({one["batchId"] for one in self.progress if "addBatch" in one["durationMs"]})
 
     @property
@@ -104,10 +104,10 @@ class QueryRun:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptRun:
     """
-    What one run of a script did.
+    The result of one run of a script.
 
     :param queries: Its queries by name.
-    :param error: What the script itself raised.
+    :param error: The script's own exception.
     """
 
     queries: Mapping[str, QueryRun]
@@ -120,7 +120,7 @@ class ScriptRun:
         """
         Return the run if nothing in it failed.
 
-        :raises StreamTestError: the first failure, of a query before that of the script.
+        :raises StreamTestError: the first failure, of a query before one of the script.
         """
         for error in (*(query.error for query in self.queries.values()), self.error):
             if error is not None:
@@ -132,7 +132,7 @@ class StreamTester:
     """
     One Spark for many tests; started by the first call that needs it.
 
-    :param python: Python of the Spark installation; default: the one that runs this.
+    :param python: Python of the Spark installation; default: the running Python.
     :param conf: Configuration of Spark; over ``SETTINGS``.
     :param environment: More environment variables for Spark.
     :param patience: Seconds after which a call counts as hung, and Spark is killed.
@@ -164,16 +164,16 @@ class StreamTester:
         check: bool = True,
     ) -> ScriptRun:
         """
-        Run a script until its queries have read all that is there.
+        Run a script until its queries have read all present input.
 
-        Called again with the same checkpoint, it is a restart.
+        A second call with the same checkpoint is a restart.
 
         :param arguments: The script's.
-        :param checkpoint: Folder for the checkpoints, instead of what the script says.
+        :param checkpoint: Folder for the checkpoints, instead of the script's own.
         :param conf: Settings of the script's session.
         :param py_files: Python files that the script imports; they stay for the runs after it.
         :param own_trigger: Keep the script's processing triggers; it must then end on its own.
-        :param check: Raise what failed; otherwise it is in the result.
+        :param check: Raise a failure; otherwise it is in the result.
         :raises StreamTestError: the script or a query failed.
         """
         run = _script_run(
@@ -197,7 +197,7 @@ class StreamTester:
         py_files: Sequence[str | Path] = (),
     ) -> dict[str, list[dict[str, Any]]]:
         """
-        Compute what the script's queries would give for all input at once, and return the rows.
+        Compute the result of the script's queries for all input at once, and return the rows.
 
         The script runs with ``read`` in the place of ``readStream``. Sinks, output modes and
         ``foreachBatch`` are left out, and watermarks mean nothing: late rows are in the result.
@@ -260,8 +260,8 @@ class StreamTester:
         """
         Call a function of a Python file in Spark's process: ``function(spark, *arguments)``.
 
-        :param arguments: What JSON can hold.
-        :return: Rows, where the function returns a frame; otherwise what JSON makes of it.
+        :param arguments: JSON values.
+        :return: Rows, if the function returns a frame; otherwise its JSON value.
         """
         given = [str(one) if isinstance(one, Path) else one for one in arguments]
         return self._ask("call", file=str(file), function=function, arguments=given)
@@ -324,7 +324,7 @@ class StreamTester:
         self._replies = os.fdopen(reading, "rb")
 
     def _worker_environment(self) -> dict[str, str]:
-        # What belongs to the tests' own Python would be imported into Spark's.
+        # Modules of the tests' own Python would be imported into Spark's.
         kept = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "SPARK_HOME")}
         of_spark = {
             "TZ": "UTC",
@@ -351,7 +351,7 @@ class StreamTester:
     def _gone(self, what: str) -> StreamTestError:
         end = self._log_end()
         self.kill()
-        return StreamTestError(f"Spark ended while it was asked for {what!r}. Its log ends:\n{end}")
+        return StreamTestError(f"Spark ended during the request {what!r}. Its log ends:\n{end}")
 
     def _log_end(self) -> str:
         return self.log.read_bytes()[-LOG_BYTES:].decode(errors="replace")
@@ -368,7 +368,7 @@ class LiveScript:
         self._tester, self._ended = tester, False
 
     def process_all(self) -> dict[str, int]:
-        """Wait until all that has arrived is committed; return the newest batch of each query."""
+        """Wait until all present input is committed; return the newest batch of each query."""
         return dict(self._tester._ask("process_all"))
 
     def await_batch(self, query: str, batch: int, *, seconds: float = 120.0) -> dict[str, int]:
@@ -380,7 +380,7 @@ class LiveScript:
         return dict(self._tester._ask("await_batch", query=query, batch=batch, seconds=seconds))
 
     def stop(self) -> ScriptRun:
-        """Stop the queries, and return what they did."""
+        """Stop the queries, and return their results."""
         self._ended = True
         return _script_run(self._tester._ask("stop"))
 

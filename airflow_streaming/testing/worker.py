@@ -1,10 +1,10 @@
 """
 The Spark side of the testing kit: one session that runs scripts on request.
 
-Run by the Python of a Spark installation, as a file and not as a module: it needs Python and pyspark
-and nothing else, so that the installation needs no package of ours. A request is one line of JSON on
-standard input; the reply is one line on the descriptor in ``argv``. What scripts and Java print goes
-to standard output and error, which the kit keeps in a log.
+The Python of a Spark installation runs it as a file and not as a module: it needs only Python and
+pyspark, and no package of ours in the installation. A request is one line of JSON on standard
+input; the reply is one line on the descriptor in ``argv``. Output of scripts and Java goes to
+standard output and error, which the kit keeps in a log.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ WITHOUT_CHECKPOINT = frozenset({"memory", "console", "noop"})
 
 class Execution:
     """
-    One run of a script: the queries that it starts, each with a checkpoint of its own.
+    One run of a script: the queries that it starts, each with its own checkpoint.
 
     :param checkpoint: Folder of the checkpoints; a query's is named as the query.
     :param to_the_end: Replace the script's processing trigger by ``availableNow``.
@@ -141,7 +141,7 @@ def put(owner: type, name: str, value: Any) -> Iterator[None]:
 
 
 class BatchWriter:
-    """Takes what a script says to a stream's writer, and keeps the rows of one batch computation."""
+    """Takes a script's calls on a stream's writer, and keeps the rows of one batch computation."""
 
     def __init__(self, frame: Any, found: dict[str, Any]) -> None:
         self._frame, self._found, self._name = frame, found, ""
@@ -183,7 +183,7 @@ def run_as_batch(script: str, arguments: Sequence[str]) -> dict[str, Any]:
         replaced(SparkSession, "stop", lambda original, session: None),
         replaced(StreamingQueryManager, "awaitAnyTermination", lambda *args: True),
         put(type(session()), "readStream", reader),
-        # From 4.0 frames are of a class below the one that scripts name.
+        # From 4.0 frames have a subclass of the class that scripts name.
         put(type(session().range(1)), "writeStream", writer),
     ):
         execute(script, arguments)
@@ -243,7 +243,7 @@ def describe(err: BaseException) -> dict[str, Any]:
 
 
 def newest_batch(query: Any) -> int:
-    """Return the newest batch that ran; progress of an idle query names one that did not."""
+    """Return the newest batch that ran; an idle query's progress names a later one."""
     progress = [json.loads(one.json()) for one in query._jsq.recentProgress()]
     return max((one["batchId"] for one in progress if "addBatch" in one["durationMs"]), default=-1)
 
@@ -273,7 +273,7 @@ class Worker:
         self._live: tuple[Execution, threading.Thread, Any] | None = None
 
     def answer(self, request: Mapping[str, Any]) -> Any:
-        """Do what is asked for; may raise anything."""
+        """Execute a request; may raise any exception."""
         return getattr(self, f"do_{request['do']}")(**request["with"])
 
     def do_hello(self) -> Any:

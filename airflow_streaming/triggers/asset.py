@@ -1,10 +1,10 @@
 """
-Announce a stream's progress as events of an asset.
+Announce a stream's progress and state as events of an asset.
 
-It runs as long as a DAG is scheduled by the asset, and is moved between triggerers, so its last
-event is stored with the asset, in Airflow's own store. An event is stored there before it is sent,
-and as pending until it must have been delivered: when a triggerer dies in between, the next one
-sends the same event again, rather than never.
+It runs as long as a dag is scheduled by the asset, and moves between triggerers, so its last event
+is stored with the asset, in Airflow's own store. An event is stored there before it is sent, and as
+pending until it must have been delivered: when a triggerer dies in between, the next one sends the
+same event again.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ DELIVERY: Final = 5.0
 
 class StreamEventTrigger(SubjectTrigger, BaseEventTrigger):
     """
-    Announces a stream's progress.
+    Announces a stream's progress or state repeatedly.
 
-    :param asset: Name of the asset, with which the last event is stored.
-    :param topic: The kind of event: ``watermark``, ``batch``, ``state`` or ``live``.
+    :param asset: Name of the asset, with which the last event is kept.
+    :param topic: The topic: ``watermark``, ``batch``, ``state`` or ``live``.
     :param every_seconds: See ``supervision.readiness.asset_events.announce``.
-    :param query: The relevant query; default: the one furthest behind.
-    :param poll_seconds: Time between two looks.
-    :param kwargs: Parameters of ``SubjectTrigger``, which identify the stream.
+    :param query: The query that counts; default: the slowest one.
+    :param poll_seconds: Interval between two looks.
+    :param kwargs: Arguments of ``SubjectTrigger``, which select the stream.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class StreamEventTrigger(SubjectTrigger, BaseEventTrigger):
         return payload
 
     async def _recall(self) -> dict[str, Any] | None:
-        """Load the last event; return the one that may not have been delivered."""
+        """Load the last event; return it if its delivery is uncertain."""
         store = self._store()
         kept: Any = await store.aget(self._key) if store is not None else None
         self._told = LastSent() if kept is None else LastSent.from_dict(kept["told"])

@@ -1,10 +1,10 @@
 """
 Wake the task that advances a change.
 
-The triggers observe and never act. The awaited events of an upgrade are in the home: a driver that
-ends or appears, a stage, a command, the end of the change. For a cutover these are a step, which
-may be a user's command, and the state of the drivers in all of its lanes. The task always looks
-again itself.
+The triggers look and never act. An upgrade's progress shows in the home: a driver that ends or
+starts, a stage, a command, the end of the change. A cutover's progress shows there too: a step,
+which may be a user's command, and the state of the drivers in all of its lanes. The task looks
+again itself in every case.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from airflow_streaming.triggers.home import HomeTrigger
 
 class UpgradeTrigger(HomeTrigger):
     """
-    Fires on an event of the stream, and at intervals.
+    Fires when the stream has changed, and from time to time.
 
-    :param wake_seconds: Time after which it fires without an event.
-    :param memory: The memory of the task's observer.
+    :param wake_seconds: Time after which it fires even without a change.
+    :param memory: The findings of the task's observer while listening.
     """
 
     def __init__(
@@ -70,13 +70,13 @@ def what_is(situation: ReconcileInput) -> tuple[Any, ...]:
 
 class CutoverTrigger(HomeTrigger):
     """
-    Fires on an event of a cutover or in its lanes, and at intervals.
+    Fires when a cutover or one of its lanes has changed, and from time to time.
 
-    :param stream: The leading stream.
-    :param lanes: The lanes to observe, of all streams.
+    :param stream: The stream that leads.
+    :param lanes: The lanes to look at, of all streams.
     :param change: Number of the cutover.
-    :param wake_seconds: Time after which it fires without an event.
-    :param memory: The memory of the task.
+    :param wake_seconds: Time after which it fires even without a change.
+    :param memory: The task's findings; findings of a single look are passed on.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class CutoverTrigger(HomeTrigger):
             observer.lose_sight()
 
     def look(self, observer: Observer) -> dict[str, Any] | None:
-        """Return ``None``: all lanes are observed together, in ``look_once``."""
+        """Return nothing: ``look_once`` looks at all lanes together."""
         return None
 
     def _step(self, records: CachedStream) -> tuple[int, bool]:

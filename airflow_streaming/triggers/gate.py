@@ -37,7 +37,7 @@ class StreamGate:
     :param subject: The stream.
     :param condition: The condition it must meet.
     :param other: A stream it must have caught up with.
-    :param rules: Rules of health; default: the stream's recorded ones.
+    :param rules: The health rules; default: the stream's recorded rules.
     """
 
     def __init__(
@@ -54,11 +54,11 @@ class StreamGate:
 
     def look(self) -> tuple[Readiness, StreamSnapshot]:
         """
-        Look once at the streams.
+        Look once at all queries in question.
 
-        :raises HomeUnavailable: A look failed.
-        :raises RecordError: A file there is invalid.
-        :raises SpecError: A stream as named cannot be read.
+        :raises HomeUnavailable: a read failed.
+        :raises RecordError: a record was found damaged.
+        :raises SpecError: a stream as named cannot be looked at.
         """
         if not self._lookers:
             others = [self._other] if self._other is not None else []
@@ -66,7 +66,7 @@ class StreamGate:
         if self._other is None:
             snapshot = self._lookers[0].snapshot()
             return gate(snapshot, self._condition), snapshot
-        # The other one first: commits between the two looks are not required of this one.
+        # The other stream first: this one need not have read its commits between the two looks.
         theirs, snapshot = (looker.snapshot() for looker in reversed(self._lookers))
         return catch_up(snapshot, theirs, self._condition), snapshot
 
@@ -76,11 +76,11 @@ class StreamGate:
             looker.lose_sight()
 
     def needs_to_listen(self, snapshot: StreamSnapshot) -> bool:
-        """Return whether another look soon may show more than a single one."""
+        """Tell whether a second look in a moment may give more than a single one."""
         return self._condition.needs_a_sign_of_life and not snapshot.fresh
 
     def describe(self, readiness: Readiness, snapshot: StreamSnapshot) -> dict[str, Any]:
-        """Return the observation for later tasks: the position of every checked query."""
+        """Return the observation for later tasks: the progress of every query in question."""
         queries = asked(snapshot, self._condition.query)
         return {
             "stream": self._subject.name,
@@ -103,9 +103,9 @@ class GateTrigger(SubjectTrigger):
     :param condition: ``Condition`` as JSON.
     :param deferred_at: When the task deferred, ISO 8601.
     :param other: ``Subject`` as JSON: a stream to catch up with.
-    :param rules: ``HealthRules`` as JSON; default: the stream's recorded ones.
-    :param poll_seconds: Time between two looks.
-    :param kwargs: Parameters of ``SubjectTrigger``, which identify the stream.
+    :param rules: ``HealthRules`` as JSON; default: the stream's recorded rules.
+    :param poll_seconds: Interval between two looks.
+    :param kwargs: Arguments of ``SubjectTrigger``, which select the stream.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class GateTrigger(SubjectTrigger):
                 self._gate = self._open()
             readiness, snapshot = self._gate.look()
         except SpecError as err:
-            # Neither another look nor another try of the task helps.
+            # Neither another look nor another try of the task would help.
             return {"state": ReadinessState.LOST.value, "reason": str(err)}, None
         state = snapshot.verdict.state
         if readiness.state is ReadinessState.WAITING:

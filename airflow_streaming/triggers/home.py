@@ -36,7 +36,7 @@ class HomeTrigger(PollingTrigger):
     """
 
     learned_before: dict[str, Any] | None = None
-    """The memory of the task's observer, if given."""
+    """The findings of the task's observer while listening, if passed on."""
 
     asks_every = 0.0
     """Seconds between two questions which lane is live; 0 for every look."""
@@ -108,6 +108,7 @@ class HomeTrigger(PollingTrigger):
 
     @property
     def watched_lane(self) -> str:
+        """Return the lane of the last look."""
         return self._watched_lane
 
     @abstractmethod
@@ -121,7 +122,7 @@ class HomeTrigger(PollingTrigger):
         home = live.home(lane)
         return Observer(
             *(home, task_launcher(home)),
-            # The memory of one lane does not apply to the other.
+            # Findings about one lane do not apply to the other.
             memory=self.learned_before if self._watcher is None else None,
             live=live if self.follows else None,
         )
@@ -139,7 +140,7 @@ def rules_from(data: dict[str, Any] | None) -> HealthRules | None:
 
 
 def autoscale_from(data: dict[str, Any] | None) -> Autoscale | None:
-    """Return the size policy in a trigger's kwargs; an invalid one changes no size."""
+    """Return the size settings in a trigger's kwargs; unknown settings change no size."""
     if data is None:
         return None
     read: Callable[[dict[str, Any]], Autoscale | None] = Autoscale.from_dict

@@ -1,15 +1,15 @@
 """
-Poll until there is an event to report, in a bounded number of threads.
+Look repeatedly until there is an event to report, in threads of bounded number.
 
-If the system reports the end of a driver's process, the next look comes at once, and further ones
-soon until the driver is gone; the event loop waits for it, without a thread. The poll stays for all
-other events and for unreported ends.
+Where the system reports the end of a driver's process, the next look comes at once, and further
+ones soon until no process of the driver is left; the event loop waits for it, without a thread. The
+poll stays for all other events and for ends that are not reported.
 
-The threads are not asyncio's own: a hanging store would fill those up, and block Airflow's own work
-in them. Each home has its own threads, so a hanging one does not block others.
+The threads are not asyncio's own: a store that hangs would fill those up, and block Airflow's own
+work in threads. Each home has its own lane of threads, so that one that hangs holds up no other.
 
-A trigger observes and never acts: it may run twice, anywhere, and be cut off without notice. It
-holds no state but its kwargs; its memory is passed on in the event.
+A trigger looks and never acts: it may run twice, anywhere, and be cut off without notice. It holds
+no state but its kwargs; it passes its findings on in the event.
 """
 
 from __future__ import annotations
@@ -60,7 +60,6 @@ class HomeThreads:
         self._looks: set[Future[Any]] = set()
 
     def submit(self, look: Callable[[], Result]) -> Future[Result]:
-        """Make a look in one of the threads."""
         future = self._threads.submit(look)
         self._looks.add(future)
         future.add_done_callback(self._looks.discard)
@@ -126,9 +125,9 @@ DAMAGE_PATIENCE: Final = 300.0
 """Seconds after which records that are there and cannot be read are more than a store in trouble."""
 SOON: Final = 0.1
 """
-Seconds to the next look if the look after a process's end still finds the driver: its last process
-may end during the look, and then no further end is reported. Each further look waits twice as long,
-up to the poll.
+Seconds to the next look after a look right after a process's end that found the driver alive: its
+last process may end during that look, and then no end is reported any more. Each further look waits
+twice as long, up to the poll.
 """
 SPREAD: Final = 5.0
 """Seconds over which first looks are spread at most: a triggerer that takes over a thousand
@@ -149,18 +148,18 @@ def hold_left(deferred_at: str | None) -> float:
 
 class PollingTrigger(BaseTrigger):
     """
-    Polls one stream until there is an event to report.
+    Looks at one stream repeatedly until there is an event to report.
 
-    :param place: URI that is read.
-    :param who: Its name in messages.
-    :param tag: Its name in metrics.
+    :param place: URI of the stream's home or checkpoint.
+    :param who: The stream's name in messages.
+    :param tag: The stream's name in metrics.
     :param deferred_at: When the task deferred, ISO 8601; ``None`` without a waiting task.
-    :param poll_seconds: Time between two looks.
+    :param poll_seconds: Interval between two looks.
     :param lane: Looks with the same lane share threads; default: the place.
     """
 
     counts_verdicts: ClassVar[bool] = False
-    """Whether it emits metrics of verdicts: only one trigger of a stream does."""
+    """Whether it emits metrics of verdicts: one trigger of a stream does, waiting ones do not."""
 
     _threads: HomeThreads
 
@@ -215,7 +214,7 @@ class PollingTrigger(BaseTrigger):
         return self.poll_seconds * random.uniform(0.9, 1.1)  # noqa: S311 - spreads
 
     async def _sleep_until(self, planned: float) -> float:
-        # A look after a reported end comes early; the poll stays, even if it misses an event.
+        # A look that the system prompts comes before its time; the poll stays as a fallback.
         seconds = planned - time.monotonic()
         if self._end is None:
             await asyncio.sleep(seconds)
@@ -300,7 +299,7 @@ class PollingTrigger(BaseTrigger):
         """Look, in a thread; return the event's payload if there is one, and the verdict."""
 
     def driver_end(self) -> DriverEnd | None:
-        """Return the watch for the driver's end, in a thread; see ``Observer``."""
+        """Return the end watcher of the last observed driver, in a thread; see ``Observer``."""
         return None
 
     @abstractmethod
@@ -342,12 +341,12 @@ def _spare_what_airflow_loaded() -> None:
 
 class SubjectTrigger(PollingTrigger):
     """
-    Polls one stream, ours or external.
+    Polls one stream, managed or external.
 
     The parameters ``stream``, ``home`` and ``home_conn_id``, or else ``checkpoint``, ``endpoint``
-    and ``conn_id``, are ``Subject``'s.
+    and ``conn_id``, have the same meaning as in ``Subject``.
 
-    :param poll_seconds: Time between two looks.
+    :param poll_seconds: Interval between two looks.
     :param deferred_at: When the task deferred, ISO 8601; ``None`` without a waiting task.
     """
 

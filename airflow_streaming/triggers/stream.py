@@ -24,7 +24,9 @@ from airflow_streaming.supervision.restart import Progress, failures_in_a_row
 from airflow_streaming.triggers.home import HomeTrigger, autoscale_from
 
 RELOOK: Final = timedelta(minutes=5)
-"""How often a worker looks at a blocked stream again; the worker may see more."""
+"""
+Interval at which a worker looks at a blocked stream again; the worker may see more than we can.
+"""
 REDELIVER: Final = timedelta(minutes=3)
 """When a task is resumed for an undelivered alert; a mail server is usually back by then."""
 CLOCKS_APART: Final = timedelta(minutes=1)
@@ -32,8 +34,8 @@ CLOCKS_APART: Final = timedelta(minutes=1)
 is. Without it a clock that goes ahead of the worker's would wake the task all the wait long."""
 ASK_AIRFLOW_EVERY: Final = timedelta(seconds=50)
 """
-How often Airflow's database is queried for another queued run of the DAG, give or take a fifth;
-looks at the home cost Airflow nothing.
+Interval between queries of Airflow for another queued run of the dag, give or take a fifth; looks
+at the home cost Airflow nothing, this costs its database a query.
 """
 USER_MARKED: Final = frozenset({"failed", "success"})
 _Failures = tuple[
@@ -45,22 +47,22 @@ _running_kills: Final[set[asyncio.Task[None]]] = set()
 
 class StreamTrigger(HomeTrigger):
     """
-    Wakes the task that keeps a stream alive when the next step needs an action.
+    Wakes the task that keeps a stream alive when the next step is an action.
 
     :param watched: The epoch that the task watches; ``mark`` is its mark, which another home in the
         place of the stream's home does not have.
     :param run_started_at: Start of the dag run, ISO 8601.
     :param rollover_seconds: Age of the dag run at which the task ends; ``None`` for never.
-    :param blocked: The task could not do the step, and need not be woken for it at once.
+    :param blocked: The task could not execute the step, and need not be woken for it at once.
     :param unable_to: The action that it could not do.
     :param undelivered: An alert could not be delivered; a worker tries again after a while.
     :param due_in_seconds: How long a restart must wait by the clock of the task; ``None`` without a
         decided restart.
-    :param until_parked: Also fire when the stream is down and no step is due.
-    :param keeps: The lane that the task keeps alive; it is woken when another lane becomes live.
-        Default: the lane with the stream's name; with ``until_parked``, the live one.
-    :param autoscale: ``Autoscale`` as JSON; the task is woken for a change of the stream's size.
-    :param standby: The spec has a hot standby, and the task is woken to start it.
+    :param until_parked: Fire as well when the stream is down and needs no action.
+    :param keeps: The lane that the task keeps alive; it is woken when another one has become live.
+        Default: the lane with the stream's name; with ``until_parked``, any live lane.
+    :param autoscale: ``Autoscale`` as JSON; the task is woken when the stream's size is to change.
+    :param standby: The stream has a hot standby, and the task is woken to start it.
     """
 
     counts_verdicts = True
@@ -122,7 +124,7 @@ class StreamTrigger(HomeTrigger):
         }
 
     def lane(self, live: LiveLaneCache) -> str:
-        # Not the live lane: finding it is part of the look, and acting on it is the task's job.
+        # Not the live one: the look itself finds the live lane, and the task acts on it.
         return self.keeps or self.stream if self.follows else live()
 
     def look(self, observer: Observer) -> dict[str, Any] | None:
@@ -146,7 +148,7 @@ class StreamTrigger(HomeTrigger):
                 self.log.info("Stream %r: %s. %s", self.stream, step.action, step.reason)
             self._shown = step
             return None
-        # The task looks again and logs its result in the same log.
+        # The task looks again and logs its findings in the same log.
         return self._event(step.action.value, step.reason, observer.memory())
 
     def _count_failures(self, s: ReconcileInput) -> None:

@@ -1,8 +1,8 @@
 """
-What other dags do with a stream: wait for it, follow it, be told of it, and examine it daily.
+Other dags around a stream: they wait for it, follow it, get its alerts, and examine it daily.
 
-All of them work on ``retail_revenue``, the stream of the main example, and on a stream that something
-else launched, named by its checkpoint.
+All of them work on ``retail_revenue``, the stream of the main example, and on an external stream,
+named by its checkpoint.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ with DAG(
 # [END howto_every_sensor]
 
 # [START howto_asset_consumer]
-# The asset's watcher begins as soon as this file is read, so its home is no template: it comes from the
-# environment, and without one there is nothing to watch.
+# The asset's watcher begins as soon as this file is read, so its home is not a template: it comes
+# from the environment, and without one the watcher has no work.
 if home := os.environ.get("AIRFLOW_STREAMING_HOME"):
     days = stream_asset("retail_revenue", home, every=timedelta(days=1))
 

@@ -1,8 +1,9 @@
 """
-Three queries in one application, each in a fair pool of its own, with the production profile.
+Three queries in one application, each in its own fair pool, with the production profile.
 
 One driver and one set of executors serve three queries: cheaper than three applications, and no
-query starves another. ``airflow-streaming doctor`` compares the profile with what runs.
+query starves another. ``airflow-streaming doctor`` compares the profile with the running
+configuration.
 """
 
 from __future__ import annotations

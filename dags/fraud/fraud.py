@@ -29,7 +29,7 @@ globals().update(
         StreamSpec(
             name="fraud",
             application="jobs/fraud_alerts.py",
-            # The database lies in the output, so that each lane of a cutover has its own.
+            # The database is in the output, so that each lane of a cutover has its own.
             application_args=[
                 "--input",
                 f"{INPUT}/payments",

@@ -1,11 +1,11 @@
 """
 Revenue of a shop per country and day, from a folder into which files of order lines arrive.
 
-A plain Spark application: it does not know what launches, watches or restarts it. One file is one
-arrival. A day's figure is written once, when the watermark has passed the end of the day, so that
-lines which come up to one day late are still counted.
+A plain Spark application: it does not know its launcher or supervisor. One file is one arrival. A
+day's figure is written once, when the watermark has passed the end of the day, so that lines which
+come up to one day late are still counted.
 
-    spark-submit retail_revenue.py --input /data/orders --output /data/revenue
+spark-submit retail_revenue.py --input /data/orders --output /data/revenue
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ with DAG(
         stream=StreamSpec(
             name="lake",
             application="jobs/lake_accounts.py",
-            # The tables lie in the output, so that each lane of a cutover has its own.
+            # The tables are in the output, so that each lane of a cutover has its own.
             application_args=["--input", f"{INPUT}/accounts", "--warehouse", "{output}"],
             # Or packages=["org.apache.iceberg:iceberg-spark-runtime-3.5_2.12:1.10.2"].
             jars=[f"{{{{ var.value.get('iceberg_jar', '{ICEBERG}') }}}}"],

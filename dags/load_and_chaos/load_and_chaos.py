@@ -1,11 +1,12 @@
 """
-Ten times the load, and drivers killed at random: what breaks first, and what is lost.
+Ten times the load, and drivers killed at random: the first overload, and lost rows.
 
-``load_10x`` copies files that arrived into a stream's input, at a multiple of the busiest minute seen and with event
-times as new as the stream's, and reports which health rule fires first and what the doctor advises. ``chaos`` kills the stream's driver
-at random moments and then runs a command that compares its output. Both stop by themselves, leave their
-report in an asset event, and refuse a stream that is not marked by
-``conf={"spark.airflow_streaming.chaos": "allowed"}``, as the stream ``load_and_chaos`` is.
+``load_10x`` copies files that arrived into a stream's input, at a multiple of the busiest minute
+seen and with event times as new as the stream's, and reports which health rule fires first and the
+doctor's advice. ``chaos`` kills the stream's driver at random moments and then runs a command that
+compares its output. Both stop automatically, leave their report in an asset event, and refuse a
+stream that is not marked by ``conf={"spark.airflow_streaming.chaos": "allowed"}``, as the stream
+``load_and_chaos`` is.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ LOOK_EVERY: Final = 15.0
 TELL_EVERY: Final = 600.0
 """Seconds between two lines of progress in the task's log."""
 COPY: Final = "load-"
-"""What the names of copies begin with."""
+"""Prefix of the names of copies."""
 LOAD_REPORT = Asset("load_10x_report")
 CHAOS_REPORT = Asset("chaos_report")
 
@@ -92,7 +93,7 @@ def plan(files: Sequence[Path], times: int, minutes: int) -> Iterator[tuple[floa
 
 
 def originals(folder: Path) -> list[Path]:
-    """Return the files of a folder that are no copies, by name."""
+    """Return the original files of a folder, without copies, by name."""
     with os.scandir(folder) as entries:
         names = [one.name for one in entries if not one.name.startswith((".", COPY))]
     return [folder / name for name in sorted(names)]
@@ -148,7 +149,7 @@ def newest_time(text: str, column: str) -> datetime | None:
 
 class Renewal:
     """
-    Gives copies of files event times as new as those of the newest file that arrived.
+    Gives copies of files event times as new as in the newest arrived file.
 
     :param column: Column of the event time; empty to leave files as they are.
     """
@@ -231,6 +232,11 @@ def firing(seen: Mapping[str, Any]) -> list[str]:
     return sorted({one["rule"] for one in seen["rules"] if one["state"] == "firing"})
 
 
+def not_judged(seen: Mapping[str, Any]) -> dict[str, str]:
+    """Return the rules that could not be judged yet, with the reasons: a mean may need more time than was seen."""
+    return {one["rule"]: one["reason"] for one in seen["rules"] if one["state"] == "unknown"}
+
+
 def processes_of(token: str) -> list[int]:
     """Return the processes of this host that were started for an epoch's token."""
     # A command line shows a digest of the token.
@@ -246,7 +252,7 @@ def processes_of(token: str) -> list[int]:
 
 
 def kill_at_random(home: str, stream: str, kills: int, minutes: int) -> list[dict[str, Any]]:
-    """Kill a process of the driver so many times within so many minutes; return what was killed."""
+    """Kill a process of the driver at random times within so many minutes; return them."""
     chance, start, killed = random.SystemRandom(), time.monotonic(), []
     moments = sorted(chance.uniform(0, 60 * minutes) for _ in range(kills))
     for moment in moments:
@@ -275,7 +281,7 @@ def await_health(home: str, stream: str, minutes: int) -> bool:
 
 class Compared(NamedTuple):
     """
-    Whether a stream's output is what it should be.
+    Whether a stream's output is correct.
 
     :param is_equal: The command succeeded in time.
     :param found: The last line that it printed.
@@ -287,9 +293,9 @@ class Compared(NamedTuple):
 
 def compared_within(compare: str, minutes: int) -> Compared:
     """
-    Run a command until it succeeds, for so many minutes at most; return what it found.
+    Run a command until it succeeds, for so many minutes at most; return its result.
 
-    A stream that is well may not have read and written everything yet.
+    A healthy stream may not have read and written everything yet.
     """
     until = time.monotonic() + 60 * minutes
     while True:
@@ -377,7 +383,7 @@ with DAG(
 
     @task(outlets=[LOAD_REPORT])
     def feed_and_report(home: str, orders: str) -> Iterator[Metadata]:
-        """Feed, then tell which rules fired and what the doctor advises."""
+        """Feed, then report the fired rules and the doctor's advice."""
         given = get_current_context()["params"]
         stream, minutes, start = given["stream"], int(given["minutes"]), time.monotonic()
         seen = status(home, stream)
@@ -402,6 +408,7 @@ with DAG(
             "files": sent,
             "fired_before": fired.before,
             "fired_first": fired.first,
+            "not_judged": not_judged(seen),
             "verdict": seen["verdict"],
             "advice": [one for one in advice if one["outcome"] == "risk"],
         }

@@ -1,8 +1,8 @@
 """
-A stream that ends: every hour it reads what is there, succeeds, and updates an asset.
+A stream that ends: every hour it reads the present input, succeeds, and updates an asset.
 
-``availableNow`` is a batch job with the memory of a stream. A run that failed is retried on the same
-checkpoint and reads what the last one had not committed.
+``availableNow`` is a batch job with the memory of a stream. A run that failed is retried on the
+same checkpoint and reads the uncommitted data of the last run.
 """
 
 from __future__ import annotations

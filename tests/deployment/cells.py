@@ -27,7 +27,9 @@ from tests.system.victims import worker as busy_worker
 DOWN_SECONDS: Final = 5.0
 """How long a part is away before it is started again."""
 CELL_SECONDS: Final = 600.0
-LOOK_EVERY: Final = 0.3
+LOOK_EVERY: Final = 1.0
+MIDDLE_EVERY: Final = 0.3
+"""The middle of an act may last a second."""
 BUSY: Final = ("running", "queued", "scheduled", "restarting")
 OVER: Final = (
     CutoverState.FINALIZED,
@@ -72,17 +74,15 @@ class World:
         newest = self.stream.epoch
         return newest.number if newest else 0
 
-    def until(
-        self, condition: Callable[[], bool], what: str, seconds: float = CELL_SECONDS
-    ) -> None:
+    def until(self, condition: Callable[[], bool], what: str, every: float = LOOK_EVERY) -> None:
         """Wait for something; a look that fails counts as "not yet", because a part may be away."""
         wait_for(
             lambda: bool(looked(condition)),
             what=what,
             say=self.say,
-            seconds=seconds,
+            seconds=CELL_SECONDS,
             failing=self.made.airflow.ended_component,
-            every=LOOK_EVERY,
+            every=every,
         )
 
     def trigger(self, kind: str, **form: Any) -> None:
@@ -366,7 +366,9 @@ def _run_cell(world: World, name: str, part: str) -> Outcome:
         world.before = world.epoch
         act.begin(world)
         if part != "none":
-            world.until(lambda: act.midway(world) or act.over(world), "the middle of the act")
+            world.until(
+                lambda: act.midway(world) or act.over(world), "the middle of the act", MIDDLE_EVERY
+            )
             world.say(f"Killed {PARTS[part](world)}")
         world.until(lambda: act.over(world), "the end of the act")
         failure = act.check(world)

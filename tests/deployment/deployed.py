@@ -13,6 +13,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
@@ -55,7 +56,7 @@ AHEAD: Final = 20
 
 class DeployedAirflow(Airflow):
     """
-    The processes of Airflow in a profile.
+    The processes of Airflow by a profile.
 
     :param profile: What runs, and how often.
     :param ports: Where it listens.
@@ -71,6 +72,11 @@ class DeployedAirflow(Airflow):
     def PREFIX(self) -> str:  # type: ignore[override]
         """Path of its pages below the address of the proxy."""
         return self._prefix
+
+    @staticmethod
+    def choose_port(preferred: int) -> int:
+        # The proxy listens there already.
+        return preferred
 
     def commands(self) -> Mapping[str, tuple[str, ...]]:
         return commands(self.profile, self.ports)
@@ -97,6 +103,23 @@ class DeployedAirflow(Airflow):
             )
         if done.returncode != 0:
             raise RuntimeError(f"Airflow's users cannot be made; see {self.log('people')}.")
+
+    def is_healthy(self) -> bool:
+        return super().is_healthy() and all(map(self._serves_tasks, self.ports.api_servers))
+
+    def _serves_tasks(self, port: int) -> bool:
+        """
+        Tell whether an API server answers tasks.
+
+        Its first such request makes all versions of the routes, which takes seconds of CPU time in which it
+        answers nothing else.
+        """
+        url = f"http://127.0.0.1:{port}{self.PREFIX}/execution/health"
+        try:
+            with urllib.request.urlopen(url, timeout=PATIENCE) as reply:
+                return bool(reply.status == HTTPStatus.OK)
+        except OSError:
+            return False
 
     def ended_component(self) -> str | None:
         """Start each component again that has ended, as a service manager does; tell when one ends too often."""

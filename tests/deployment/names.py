@@ -9,5 +9,5 @@ from demo.airflow import COMPONENT
 
 
 def host_name() -> str:
-    """Return the name of this process's component; that of the host outside of a component."""
+    """Return the name of this process's component, or of the host where the process is not a component."""
     return os.environ.get(COMPONENT) or socket.gethostname()

@@ -116,7 +116,7 @@ _DATABASES: Final = {
     Database.MARIADB: (
         Need(program="mariadbd", package="mariadb-server"),
         Need(program="mariadb-install-db", package="mariadb-server"),
-        _module("pymysql", "pymysql"),
+        _module("MySQLdb", "mysqlclient  # after apt-get install libmariadb-dev pkg-config gcc"),
         _module("aiomysql", "aiomysql"),
     ),
 }
@@ -200,7 +200,7 @@ def commands(profile: Profile, ports: Ports) -> dict[str, tuple[str, ...]]:
 
 _CONNECTS: Final = {
     Database.POSTGRESQL: "postgresql+psycopg2://airflow@127.0.0.1:{port}/airflow",
-    Database.MARIADB: "mysql+pymysql://airflow:airflow@127.0.0.1:{port}/airflow?charset=utf8mb4",
+    Database.MARIADB: "mysql+mysqldb://airflow:airflow@127.0.0.1:{port}/airflow?charset=utf8mb4",
 }
 
 

@@ -319,7 +319,7 @@ class Making:
             failure_kind=FailureKind.UNKNOWN if failed else None,
             signature="s1" if failed else None,
         )
-        store.create(layout.epoch(number, "exit.json"), record.to_bytes())
+        store.create(layout.epoch(number, "exit.json"), layout.bytes_of(record))
         if failed:
             gives_up = self.kind == "gave_up" and number >= 4
             waits = self.kind == "restarting" and number >= 4

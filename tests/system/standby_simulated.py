@@ -180,7 +180,9 @@ class Driver:
 
     def _adopt(self, epoch: Epoch, _: Any) -> None:
         path = Layout(self.epoch.stream).epoch(self.epoch.number, "exit.json")
-        self.store.create(path, promoted(self.epoch, epoch, self.world.now).to_bytes())
+        self.store.create(
+            path, promoted(self.epoch, epoch, self.world.now).to_bytes(self.epoch.stream)
+        )
         self.epoch, self.beat = epoch, 0
         self._beat()
 
@@ -210,7 +212,7 @@ class Driver:
             epoch=self.epoch.number, outcome=outcome, reason="It ends.", ended_at=self.world.now
         )
         if self.store.read(path) is None:
-            self.store.create(path, last.to_bytes())
+            self.store.create(path, last.to_bytes(self.epoch.stream))
         self.world.launcher.end(self.epoch.token)
 
 

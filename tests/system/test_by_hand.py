@@ -214,7 +214,9 @@ class RecordedStream:
     def commit(self, batch: int, watermark: datetime) -> None:
         progress = a_batch(batch_id=batch, watermark=watermark.isoformat())
         status = a_status(epoch=1, beat=batch, queries=(a_query(progress=progress),))
-        self._home.store.replace(Layout("orders").epoch(1, "status.json"), status.to_bytes())
+        self._home.store.replace(
+            Layout("orders").epoch(1, "status.json"), Layout("orders").bytes_of(status)
+        )
 
 
 def is_settled(airflow: Airflow) -> bool:

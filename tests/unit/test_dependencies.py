@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -89,3 +93,49 @@ def test_a_disk_too_small_for_an_environment_ends_the_installation_before_it_beg
 
     assert done.returncode == status
     assert (tmp_path / "new").exists() == (status == 0)
+
+
+NAMES = {"yaml": "pyyaml", "spnego": "pyspnego", "airflow": "apache-airflow"}
+"""The distributions of imports that have another name."""
+BY_AIRFLOW = {"fastapi", "pydantic", "sqlalchemy", "starlette"}
+"""What only the API server imports, which cannot run without them."""
+BY_RUNTIMES = {"pyspark", "prometheus-client", "py4j"}
+"""What drivers import, from their own environment."""
+BY_EXTRAS = {"lz4", "openlineage"}
+"""Packages that the distribution of an extra brings, or whose extra has another name."""
+
+
+def imported() -> Iterator[str]:
+    """Yield the distribution of every import, wherever in a module it stands."""
+    for file in (ROOT / "airflow_streaming").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_bytes())):
+            if isinstance(node, ast.Import):
+                modules = [name.name for name in node.names]
+            elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+                modules = [node.module]
+            else:
+                continue
+            yield from map(distribution_of, modules)
+
+
+def distribution_of(module: str) -> str:
+    first, *more = module.split(".")
+    if (first, *more[:1]) == ("airflow", "providers"):
+        package = {"apache": "apache-spark", "cncf": "cncf-kubernetes", "common": "common-compat"}
+        return f"apache-airflow-providers-{package.get(more[1], more[1])}"
+    return NAMES.get(first, first.replace("_", "-"))
+
+
+def test_every_package_that_is_imported_is_declared() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = [value for key, value in project["optional-dependencies"].items() if key != "dev"]
+    declared = {
+        re.split(r"[<>=\[]", requirement)[0]
+        for requirements in (project["dependencies"], *extras)
+        for requirement in requirements
+    }
+    own = {*sys.stdlib_module_names, "airflow-streaming"} | {
+        name.replace("_", "-") for name in sys.stdlib_module_names
+    }
+
+    assert set(imported()) - own - BY_AIRFLOW - BY_RUNTIMES - BY_EXTRAS <= declared

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import socket
+from pathlib import Path
 
 import pytest
 
 from tests.deployment.cells import ACTS, PARTS, chosen
+from tests.deployment.deployed import DeployedAirflow
 from tests.deployment.profiles import (
     PROFILES,
     Ports,
@@ -50,7 +53,7 @@ def test_a_local_executor_has_one_of_everything() -> None:
     ("profile", "database"),
     [
         (LOCAL, "postgresql+psycopg2://airflow@127.0.0.1:5001/airflow"),
-        (MARIADB, "mysql+pymysql://airflow:airflow@127.0.0.1:5001/airflow?charset=utf8mb4"),
+        (MARIADB, "mysql+mysqldb://airflow:airflow@127.0.0.1:5001/airflow?charset=utf8mb4"),
     ],
 )
 def test_the_database_and_the_executor_are_settings(profile: Profile, database: str) -> None:
@@ -131,3 +134,16 @@ def test_a_cell_that_was_not_run_says_so() -> None:
         "| backup | 12 s | not run |",
         "| upgrade | not run | failed: no end |",
     ]
+
+
+def test_airflow_is_reached_at_the_address_of_the_proxy_that_runs_already(tmp_path: Path) -> None:
+    with socket.socket() as proxy:
+        proxy.bind(("127.0.0.1", 0))
+        proxy.listen()
+        page = proxy.getsockname()[1]
+        behind = Ports(page=page, api_servers=(1, 2), database=3)
+        given = {"dags": tmp_path, "environment": {}}
+        airflow = DeployedAirflow(tmp_path, profile=CELERY, ports=behind, **given)
+    assert airflow.url == f"http://127.0.0.1:{page}/airflow"
+    assert airflow.environment["AIRFLOW__API__BASE_URL"] == airflow.url
+    assert airflow.environment["AIRFLOW__CORE__EXECUTION_API_SERVER_URL"].startswith(airflow.url)

@@ -84,19 +84,25 @@ def test_the_texts_of_a_module_are_its_comments_docstrings_and_sentences() -> No
     ]
 
 
+HEADLESS: Final = (
+    r"(?:^|[.;:] )(?:What|Those|One|The one|Whatever|Whichever) (?:that |which |who )?\w+"
+    r"|\b(?:what|whatever) (?:is|was|are|were|has|had|it|they|there|a|an|the|no|can|could|may|must|does"
+    r"|did|another|other|needs?|comes?|goes|stands|lies|runs)\b"
+    r"|\b(?:those|ones?|the one|all|none|nothing|everything|anything) that\b|\bthat of\b|\bthose of\b"
+)
+"""A relative clause without its noun: "What is proved of green", "one that differs"."""
+FOREIGN: Final = (
+    r"\b(?:goes? by|went by|comes? of|came of|becomes? of|became of|tells? of|told of|stands? in\b"
+    r"|lies? (?:beside|below|above|in)\b|takes? (?:it|them|one|none)? ?for\b|taken for|has got to|is at it"
+    r"|carr(?:y|ies|ied) (?:it|them) through|put in order|made anew|let(?:s)? go|speaks? against|is of no"
+    r"|looked at|be looked)\b"
+)
+"""Verbs that the field does not use."""
 CONSTRUCTIONS: Final = tuple(
     re.compile(pattern, re.MULTILINE)
     for pattern in (
-        # A relative clause without its noun: "What is proved of green", "one that differs".
-        r"(?:^|[.;:] )(?:What|Those|One|The one|Whatever|Whichever) (?:that |which |who )?\w+|"
-        r"\b(?:what|whatever) (?:is|was|are|were|has|had|it|they|there|a|an|the|no|can|could|may|must|does|did|"
-        r"another|other|needs?|comes?|goes|stands|lies|runs)\b|"
-        r"\b(?:those|ones?|the one|all|none|nothing|everything|anything) that\b|\bthat of\b|\bthose of\b",
-        # Verbs that the field does not use.
-        r"\b(?:goes? by|went by|comes? of|came of|becomes? of|became of|tells? of|told of|stands? in\b|"
-        r"lies? (?:beside|below|above|in)\b|takes? (?:it|them|one|none)? ?for\b|taken for|has got to|is at it|"
-        r"carr(?:y|ies|ied) (?:it|them) through|put in order|made anew|let(?:s)? go|speaks? against|is of no|"
-        r"looked at|be looked)\b",
+        HEADLESS,
+        FOREIGN,
         r"\b(?:is|are|was|were) (?:no|none|no one)\b(?! longer)",
         r"\b(?:is|are|was|were|be) (?:told|said|asked|shown|given|wanted)\b",
     )
@@ -104,12 +110,18 @@ CONSTRUCTIONS: Final = tuple(
 MOST: Final = 20
 """Constructions per 10,000 words of docstrings, comments and strings."""
 PLAIN: Final = (
+    "advice",
     "changes",
     "checkpoints",
     "cli",
+    "driver",
     "gates",
+    "home",
     "hooks",
+    "launch",
+    "model",
     "operators",
+    "orchestration",
     "plugins",
     "reports",
     "sensors",
@@ -150,7 +162,9 @@ def test_a_room_has_few_translated_constructions(room: str) -> None:
 
 
 def test_constructions_are_found() -> None:
-    source = '"""What is proved of green."""\n# those that wait are of no use\nx = "A name that is none."\n'
+    source = (
+        '"""What is proved of green."""\n# those that wait for long\nx = "A name that is none."\n'
+    )
 
     assert constructions(list(sentences(source))) == 3
 

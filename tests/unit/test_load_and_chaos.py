@@ -175,3 +175,12 @@ def test_a_driver_is_found_by_its_token_only(dag: dict[str, Any]) -> None:
         assert dag["processes_of"](uuid.uuid4().hex) == []
         assert dag["processes_of"]("") == []
         process.kill()
+
+
+def test_the_report_names_the_rules_that_could_not_be_judged_yet(dag: dict[str, Any]) -> None:
+    rules = [
+        {"rule": "silent", "state": "clear", "reason": "Rows come."},
+        {"rule": "backlog_files", "state": "unknown", "reason": "Seen for 5 of 10 min."},
+    ]
+
+    assert dag["not_judged"]({"rules": rules}) == {"backlog_files": "Seen for 5 of 10 min."}

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from airflow_streaming.driver.sinks.figures import BATCH_FIGURES, PREFIX, SINK_FIGURES, Kind
-from monitoring.generate import HERE, RULE_FIRING, dashboards, files
+from monitoring.generate import FILES, RULE_FIRING, dashboards, files
 
 KNOWN = {
     f"{PREFIX}_{figure.full_name}{'_total' if figure.kind is Kind.COUNTER else ''}"
@@ -20,7 +20,7 @@ KNOWN = {
 
 @pytest.mark.parametrize("name", sorted(files()))
 def test_a_file_is_what_the_code_gives(name: str) -> None:
-    assert (HERE / name).read_text() == files()[name], "run: python -m monitoring.generate"
+    assert (FILES / name).read_text() == files()[name], "run: python -m monitoring.generate"
 
 
 @pytest.mark.parametrize("name", sorted(files()))
@@ -40,5 +40,5 @@ def test_promtool_takes_the_rules() -> None:
     promtool = shutil.which("promtool")
     if promtool is None:
         pytest.skip("promtool is not installed, so the syntax of the alert rules is not checked.")
-    file = Path(HERE / "prometheus/alerts.yaml")
+    file = Path(FILES / "prometheus/alerts.yaml")
     subprocess.run([promtool, "check", "rules", str(file)], check=True)

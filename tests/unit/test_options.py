@@ -263,7 +263,7 @@ def test_a_function_that_can_take_it_is_taken(function: Callable[..., Any]) -> N
 
 
 NONSENSE: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
-    (SoakTerms, {"batches": 0, "at_least": timedelta(0)}, "has shown nothing"),
+    (SoakTerms, {"batches": 0, "at_least": timedelta(0)}, "without any evidence"),
     (SoakTerms, {"queries": ("",)}, r"SoakTerms\.queries has an empty name"),
     (SoakTerms, {"queries": ("a", "a")}, "'a' twice"),
     (a_comparison, {"keys": ("k",), "ignore": ("x", "k")}, "'k' in keys and in ignore"),

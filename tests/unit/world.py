@@ -170,7 +170,7 @@ class World:
         }
         self._store().replace(
             Layout(self.lane).epoch(epoch.number, "status.json"),
-            Status(**{**told, **changes}).to_bytes(),
+            Layout(self.lane).bytes_of(Status(**{**told, **changes})),
         )
 
     @staticmethod
@@ -208,7 +208,9 @@ class World:
             ended_at=datetime.now(UTC),
             retryable=retryable,
         )
-        self._store().create(Layout(self.lane).epoch(epoch.number, "exit.json"), record.to_bytes())
+        self._store().create(
+            Layout(self.lane).epoch(epoch.number, "exit.json"), Layout(self.lane).bytes_of(record)
+        )
         self.launcher.end(epoch.token)
 
     def _store(self) -> Any:

@@ -48,7 +48,9 @@ _EPILOGS: Final = {
     "  airflow-streaming checkpoint delete /backups BACKUP_ID --yes --reason 'a test'\n\n"
     f"{_CODES}",
 }
-_ONE_OR_SEVERAL: Final = "checkpoint of one query, or the folder above an application's checkpoints"
+_ONE_OR_SEVERAL: Final = (
+    "checkpoint of one query, or the folder above the checkpoints of one application"
+)
 
 
 def add_verbs(parser: argparse.ArgumentParser) -> None:
@@ -82,7 +84,7 @@ def needs_home(arguments: argparse.Namespace) -> bool:
 
 
 def _inspect(kinds: Kinds) -> None:
-    verb = _verb(kinds, "inspect", "Show a checkpoint's content, and every defect")
+    verb = _verb(kinds, "inspect", "Show the content of a checkpoint, and all its problems")
     verb.add_argument("uri", type=place, metavar="URI", help=_ONE_OR_SEVERAL)
     verb.add_argument(
         "--thorough",
@@ -107,7 +109,8 @@ def _backup(kinds: Kinds) -> None:
         help="name to file the backup of a URI under (default: one made of the URI)",
     )
     _add_sinks(
-        verb, "whose log is backed up too (default: the sinks recorded by the stream's drivers)"
+        verb,
+        "whose log is backed up too (default: the outputs that the stream's drivers have recorded)",
     )
     add_person(verb)
 
@@ -180,15 +183,13 @@ def _fill_restore(verb: argparse.ArgumentParser) -> None:
     verb.add_argument(
         "--rewind",
         action="store_true",
-        help=(
-            "rewind the stream's file sinks to the batches of the backup; later output is moved "
-            "to _rolled_back in their folders"
-        ),
+        help="rewind the stream's file sinks to the batches of the backup; later output "
+        "moves to _rolled_back in their folders",
     )
     _add_sinks(
         verb,
-        "whose log is compared (default: the sinks recorded by the stream's drivers and in the "
-        "backup)",
+        "whose log is compared (default: the outputs that the stream's drivers have "
+        "recorded, and the backup names)",
     )
     add_person(verb)
 
@@ -329,7 +330,7 @@ def _sink(text: str) -> tuple[str, str]:
 
 
 def _reason_in(reasons: Collection[RefusalCode]) -> Callable[[str], RefusalCode]:
-    # argparse would print the choices as Python prints an enum.
+    # The choices of argparse would be printed as Python prints an enum.
     known = {str(one): one for one in reasons}
 
     def parse(text: str) -> RefusalCode:
@@ -374,7 +375,6 @@ _ON_A_STREAM: Final = {
 
 
 def run_on_stream(stream: StreamHome, arguments: Namespace, person: Person) -> int:
-    """Run one verb on a stream of a home."""
     module, act = _ON_A_STREAM[arguments.verb]
     found = import_module(f"airflow_streaming.cli.checkpoint.{module}")
     return int(getattr(found, act)(stream, arguments, person))

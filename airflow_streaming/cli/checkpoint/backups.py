@@ -29,7 +29,7 @@ from airflow_streaming.reports.backups import (
 from airflow_streaming.reports.report import Paragraph, report_of
 from airflow_streaming.storage.folders import open_folders
 
-# Each verb imports on use: imports are half the run time of a small one.
+# Each verb loads its modules when it runs: half the time of a short command is imports.
 if TYPE_CHECKING:
     from airflow_streaming.checkpoints.backup.live_copy import Source
     from airflow_streaming.checkpoints.vault.retention import Retained
@@ -47,7 +47,7 @@ def check_stream(store: BackupStore, name: str) -> None:
     streams = store.streams()
     if name not in streams:
         raise CheckpointError(
-            f"Stream {name!r} has no backups in {store.uri}. Its streams are: "
+            f"Stream {name!r} does not exist in {store.uri}. Existing streams: "
             f"{', '.join(streams) or 'none'}."
         )
 
@@ -96,7 +96,7 @@ def back_up_of_home(stream: StreamHome, arguments: Namespace, person: Person) ->
 
     if arguments.name is not None:
         raise SpecError(
-            "--name is for the backup of a URI; a stream's backups have the stream's name."
+            "--name is for the backup of a URI; a stream's backup has the stream's name."
         )
     uri = arguments.store or default_store(stream.store.uri)
     store = open_backup_store(uri, create=True, home=stream.store)
@@ -147,7 +147,7 @@ def _with_sinks(sources: Sequence[Source], sinks: Mapping[str, str]) -> list[Sou
 
 
 def list_backups(arguments: Namespace, _: Person | None) -> int:
-    """Print a store's backups; a damaged one, or a failed verification, is a problem."""
+    """Print the backups of a store; a damaged backup or a failed verification is a problem."""
     store = open_backup_store(arguments.store)
     if arguments.stream is not None:
         check_stream(store, arguments.stream)
@@ -177,7 +177,7 @@ def _listed_as_dict(listed: Listed, verified: str) -> dict[str, Any]:
 
 
 def verify_backup(arguments: Namespace, person: Person | None) -> int:
-    """Verify a backup and print the result."""
+    """Verify a backup and print the findings."""
     from airflow_streaming.checkpoints.vault.verify import verify
 
     level = Level(arguments.level)

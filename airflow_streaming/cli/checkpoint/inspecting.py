@@ -1,4 +1,4 @@
-"""``checkpoint inspect``, apart from the other verbs: it imports no code for copies or restores."""
+"""``checkpoint inspect``, apart from the other verbs: it loads no code that copies or restores."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from airflow_streaming.storage.folders import open_folders
 
 
 def inspect(arguments: Namespace, _: Person | None) -> int:
-    """Print the content of a checkpoint, or of an application's checkpoints."""
+    """Print the content of a checkpoint, or the checkpoints of one application."""
     uri = arguments.uri
     found, beside = _read(uri, thorough=arguments.thorough, as_json=arguments.json)
     several = beside or len(found) != 1 or found[0].uri != uri
@@ -45,6 +45,6 @@ def _read(
     except CheckpointError as err:
         if not as_json:
             raise
-        # With JSON, a place without a checkpoint gets the same kind of object.
+        # With --json, a place without a checkpoint gives the same JSON object.
         nothing = Finding(code=FindingCode.NOT_A_CHECKPOINT, path="", message=str(err))
         return [Checkpoint(uri=uri, problems=(nothing,))], ()

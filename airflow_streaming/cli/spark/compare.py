@@ -135,9 +135,9 @@ def _add_bound(group: argparse._ArgumentGroup) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """
-    Compare, print the result, and return the exit code.
+    Compare, print the findings, and return the exit code.
 
-    :raises SpecError: An invalid argument.
+    :raises SpecError: an invalid argument.
     """
     terms = _terms(arguments)
     found = _topics(terms, arguments) if terms.format == KAFKA else _outputs(terms, arguments)
@@ -153,7 +153,7 @@ def _topics(terms: CompareTerms, arguments: argparse.Namespace) -> CompareReport
     """
     Compare two topics in this process.
 
-    :raises SpecError: The broker is missing, or the end of the time.
+    :raises SpecError: a broker or an end of the time is missing.
     """
     from airflow_streaming.changes.topic_comparison import TopicRange, compare_topics
     from airflow_streaming.changes.topic_connection import (
@@ -185,7 +185,7 @@ def _topics(terms: CompareTerms, arguments: argparse.Namespace) -> CompareReport
 
 
 def _outputs(terms: CompareTerms, arguments: argparse.Namespace) -> CompareReport:
-    # Not at the top: help and argument errors need no code that starts Spark.
+    # Not at the top: help and wrong use work without the modules that start a Spark.
     from airflow_streaming.cli.spark.runtime import runtime_named
     from airflow_streaming.spark_jobs.compare import compare
 

@@ -103,7 +103,8 @@ def _version(verb: argparse.ArgumentParser) -> None:
         dest="from_version",
         type=_spark,
         metavar="VERSION",
-        help="Spark that wrote the checkpoint, e.g. 3.5 (default: the deployment's Spark)",
+        help="Spark that wrote the checkpoint, e.g. 3.5 (default: Spark of the stream's "
+        "deployment)",
     )
     verb.add_argument(
         "--to",
@@ -150,14 +151,14 @@ def _change(verb: argparse.ArgumentParser) -> None:
         dest="from_version",
         type=_spark,
         metavar="VERSION",
-        help="Spark that wrote the checkpoint (default: from the old plan)",
+        help="Spark that wrote the checkpoint (default: Spark of the old plan)",
     )
     verb.add_argument(
         "--to",
         dest="to_version",
         type=_spark,
         metavar="VERSION",
-        help="Spark that will run the new code (default: from the new plan)",
+        help="Spark that will run the new code (default: Spark of the new plan)",
     )
     verb.add_argument(
         "--rehearse",
@@ -179,7 +180,7 @@ def _add_subject(verb: argparse.ArgumentParser) -> None:
         "--checkpoint",
         type=place,
         metavar="URI",
-        help="checkpoint of one query, or the folder above an application's checkpoints",
+        help="checkpoint of one query, or the folder above the checkpoints of one application",
     )
     what.add_argument(
         "--stream",
@@ -315,7 +316,8 @@ def checkpoints(
         return found
     if named not in found:
         raise SpecError(
-            f"There is no checkpoint of {named!r}. Checkpoints found: {', '.join(found)}."
+            f"Query {named!r} has no checkpoint here. Queries with a checkpoint: "
+            f"{', '.join(found)}."
         )
     return {named: found[named]}
 
@@ -334,10 +336,10 @@ def planned_script(
     spark: SharedSpark | None = None,
 ) -> ScriptPlan:
     """
-    Return the plan of a script, which runs as a stream's deployment if a stream is given.
+    Return the plan of a script, as the deployment of a stream if there is one.
 
-    :param spark: As in ``plan_script``.
-    :raises SpecError: The runtime is missing, or a file of the deployment is not here.
+    :param spark: As of ``plan_script``.
+    :raises SpecError: the runtime is missing, or a file of the deployment is not on this host.
     """
     if arguments.runtime is None:
         raise SpecError("Which Spark plans the script? Give --runtime, or --plan with a plan.")
@@ -432,7 +434,7 @@ def _gate_change(
 
 
 def _is_deployed(arguments: argparse.Namespace, home: StreamHome | None) -> bool:
-    """Return whether the stream is known to run this script with these arguments."""
+    """Tell whether the stream's deployment has the same script and arguments."""
     deployment = None if home is None else home.newest_deployment()
     if deployment is None or arguments.script is None or arguments.old_script or arguments.old_plan:
         return False

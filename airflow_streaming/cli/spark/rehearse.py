@@ -65,13 +65,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_subject(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("checkpoints, one of")
+    group = parser.add_argument_group("runtime, one of")
     what = group.add_mutually_exclusive_group(required=True)
     what.add_argument(
         "--checkpoint",
         type=place,
         metavar="URI",
-        help="checkpoint of one query, or the folder above an application's checkpoints",
+        help="checkpoint of one query, or the folder above the checkpoints of one application",
     )
     what.add_argument(
         "--backup", nargs=2, metavar=("STORE", "ID"), help="a backup instead of live checkpoints"
@@ -114,12 +114,12 @@ def _add_comparison(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--old-script",
         metavar="OLD",
-        help="version that runs now (default: the deployment's script)",
+        help="version that runs now (default: script of the stream's deployment)",
     )
     group.add_argument(
         "--old-runtime",
         metavar="NAME",
-        help="its Spark, a name or a folder (default: --runtime)",
+        help="its Spark, a name or a folder (default: the value of --runtime)",
     )
 
 
@@ -163,7 +163,7 @@ def _old_program(arguments: argparse.Namespace, home: StreamHome | None) -> Prog
     if arguments.old_script is not None:
         return program_as_deployed(arguments, arguments.old_script, home, is_scratch=True)
     if home is None:
-        raise SpecError("The comparison needs the old version. Give --old-script.")
+        raise SpecError("The old version is missing. Give --old-script to compare with.")
     known, deployment = open_known(arguments.home), home.newest_deployment()
     if deployment is None:
         raise SpecError(known.why_unknown(home.name))
@@ -177,7 +177,7 @@ def run(arguments: argparse.Namespace) -> int:
     :raises SpecError: an argument that cannot be.
     :raises StreamingError: a store is not available, or Spark could not be started.
     """
-    # Not at the top: help and argument errors need no code for checkpoints.
+    # Not at the top: help and wrong use work without the modules that read and run checkpoints.
     from airflow_streaming.cli.spark.runtime import program_as_deployed, runtime_named
     from airflow_streaming.reports.markdown import markdown
     from airflow_streaming.reports.rehearsal import rehearsal_report

@@ -1,7 +1,7 @@
 """
-The script and the Spark runtime of a command, and ``airflow-streaming prepare-runtime``.
+A command's script and Spark runtime, and ``airflow-streaming prepare-runtime``.
 
-``prepare-runtime`` makes the runtime's class data archive.
+This command makes the runtime's class data archive.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from airflow_streaming.spark_jobs.runner import Program, program_of, read_progra
 
 def script_of(arguments: argparse.Namespace, script: str) -> Program:
     """
-    Read a script, with its arguments and configuration.
+    Read a script, with the command's arguments and configuration for it.
 
     :param script: A URI, or a path; a relative one starts in the working folder.
-    :raises ApplicationNotFound: It cannot be read, or is not Python.
+    :raises ApplicationNotFound: it cannot be read, or is not Python.
     """
     if is_local(script):
         path = Path(place_of(local_path(script)))
         if not path.is_file():
             raise ApplicationNotFound(
-                f"{path} is not a script. Give an absolute path, a path from the current folder, "
-                "or a URI."
+                f"No script at {path}. Give its path, absolute or relative to the working "
+                "folder, or its URI."
             )
     return read_program(script, arguments.arguments, dict(arguments.conf))
 
@@ -98,7 +98,7 @@ def runtime_named(name: str) -> Runtime:
     Return the Spark of ``--runtime``.
 
     :param name: A name in AIRFLOW__STREAMING__RUNTIMES, or a folder.
-    :raises RuntimeNotFound: It does not exist or does not run.
+    :raises RuntimeNotFound: it does not exist, or it does not run.
     """
     runtimes = runtimes_from(os.environ)
     if name in runtimes:
@@ -116,7 +116,6 @@ def runtime_named(name: str) -> Runtime:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
     parser.set_defaults(run=run)
     add_runtime(parser, "is prepared (required)")
     add_json(parser)

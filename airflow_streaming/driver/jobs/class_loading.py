@@ -1,9 +1,9 @@
 """
-The driver that loads what drivers load: its JVM archives the classes when it ends.
+The driver that loads the classes of all drivers; its JVM archives them when it ends.
 
-Which classes those are is told by small streams of the usual kinds, each run over a few rows to its end:
-JSON and CSV files, a watermark and windows, deduplication and a join, both state stores, files and a Python
-function as sinks. A class that is missing in the archive is read from its jar as ever.
+Small streams of the usual kinds select the classes, each run over a few rows to its end: JSON and
+CSV files, a watermark and windows, deduplication and a join, both state stores, files and a Python
+function as sinks. A class that the archive lacks is read from its jar.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def load_classes(session: Any, folder: Path) -> None:
-    """Run each kind of stream once; one that this Spark cannot run loads as much as it can."""
+    """Run each kind of stream once, as far as this Spark can run it."""
     source = folder / "in"
     source.mkdir()
     (source / "1.json").write_text(_ROWS)

@@ -1,12 +1,12 @@
 """
 The driver of a comparison: reads two outputs and reports where they differ.
 
-The files are listed once, when the output is opened, and every count is made of these. Where a file
-sink keeps a log, Spark lists what the log has committed, so that a batch is there with all of its
-files or with none. What other writers replace while it is read is gone, and is read again.
+The files are listed once, when the output is opened; every count uses this list. Where a file sink
+keeps a log, Spark lists the files of committed batches, so a batch is complete or absent. Files
+that other writers replace meanwhile are read again.
 
-It is an ordinary Spark application on this host, started by ``spark_jobs.compare`` with one argument,
-the file of its order. It writes nothing but its reports, a line each.
+It is an ordinary Spark application on this host, started by ``spark_jobs.compare`` with one
+argument, the file of its order. It writes only its reports, one per line.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ PAUSE: Final = 5.0
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Do what the order says and end the process."""
+    """Execute the order and end the process."""
     log_to_stderr()
     order = CompareOrder.from_bytes(Path(arguments[0]).read_bytes())
     leave_with_caller(order.held, order.scratch)
@@ -77,7 +77,7 @@ class Comparison:
     One comparison.
 
     :param session: Spark's session; see ``fitted`` for the settings that it needs.
-    :param sleep: Waits so many seconds.
+    :param sleep: Sleeps for a number of seconds.
     """
 
     def __init__(
@@ -103,8 +103,8 @@ class Comparison:
         return replace(report, seconds=seconds, spark=str(self._session.version))
 
     def _may_be_in_flight(self, report: CompareReport) -> bool:
-        # Where the end of the time is guessed from the last rows, a batch that is just being put in
-        # its place can be there in part. What differs for another reason does so again.
+        # If the end of the time is estimated from the last rows, a batch that is being committed
+        # can be there in part. A real difference shows again at the next comparison.
         bound = self._asked.bound
         is_known = bound.until is not None or (bound.blue is not None and bound.green is not None)
         return report.result is CompareResult.DIFFERS and not report.columns and not is_known

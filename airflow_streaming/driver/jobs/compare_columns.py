@@ -1,7 +1,7 @@
 """
-What of two outputs can be compared: their rows, their columns, and the time that both hold.
+The comparable part of two outputs: rows, columns and the time range that both hold.
 
-Order and nullability say nothing of the rows and are not compared. A column of another type is a
+Order and nullability do not matter to rows and are not compared. A column of another type is a
 difference even where the values look alike: readers of the output would get another type.
 """
 
@@ -20,13 +20,13 @@ from airflow_streaming.model.uris import to_hadoop
 
 class Absent(Exception):
     """
-    There is no output to read.
+    The output cannot be read because it is missing or empty.
 
-    :param exists: A place is there, and it has no row yet.
+    :param exists: The output's location exists but has no rows yet.
     """
 
     def __init__(self, *, exists: bool) -> None:
-        super().__init__("There is no output.")
+        super().__init__("The output does not exist.")
         self.exists = exists
 
 
@@ -68,8 +68,8 @@ class Measured(NamedTuple):
     """
     A column that is summed.
 
-    :param name: As the terms name it.
-    :param exact: Its sums are exact; those of floating numbers depend on the order of rows.
+    :param name: The name in the terms.
+    :param exact: Its sums are exact; sums of floating-point numbers depend on the order of rows.
     """
 
     name: str
@@ -99,16 +99,16 @@ def check_time(blue: Any, green: Any, terms: CompareTerms) -> bool:
     """
     Tell whether both sides can be cut by time.
 
-    :raises Unfit: the column is none of the two's, or is no time.
+    :raises Unfit: neither side has the column, or its type is not a time.
     """
     return not terms.time or _fits(blue, green, terms.time, _TIMES, "bucket by", "a time")
 
 
 def usable_keys(blue: Any, green: Any, terms: CompareTerms) -> list[str]:
     """
-    Return the key columns that both sides have; one that is missing is reported as a difference.
+    Return the key columns that both sides have; a missing column is reported as a difference.
 
-    :raises Unfit: neither side has one of them.
+    :raises Unfit: both sides lack one of them.
     """
     return [key for key in terms.keys if _fits(blue, green, key, None, "group by", "")]
 
@@ -144,7 +144,9 @@ def _fits(
 
 def _refuse(name: str, types: tuple[str, str], use: str, what: str) -> None:
     if not any(types):
-        raise Unfit(f"Neither output has a column {name!r} to {use}. Name one that they have.")
+        raise Unfit(
+            f"Neither output has a column {name!r} to {use}. Name a column that both outputs have."
+        )
     raise Unfit(
         f"Column {name!r} is {types[0] or 'missing'} in blue and {types[1] or 'missing'} in green; "
         f"to {use} it must be {what}."
@@ -167,7 +169,7 @@ def with_moment(rows: Any, time: str) -> Any:
     if not time:
         return rows.withColumn(MOMENT, F.lit(None).cast("bigint"))
     kind = rows.select(time).dtypes[0][1]
-    # A text that is no time is a row without a time.
+    # A text that cannot be parsed as a time makes a row without a time.
     moment = F.try_to_timestamp(F.col(time)) if kind == "string" else F.col(time)
     return rows.withColumn(MOMENT, F.unix_micros(moment.cast("timestamp")))
 
@@ -232,7 +234,7 @@ def _with_split(side: SideFound, before: int, after: int) -> SideFound:
 
 
 def within(rows: Any, common: CommonTime) -> Any:
-    """Return the rows that are compared: those of the common time, and those without a time."""
+    """Return the rows to compare: rows of the common time and rows without a time."""
     return rows.where(~(_before(common) | _after(common)))
 
 

@@ -1,13 +1,13 @@
 """
 Where the rows of two outputs differ, by figures for each key and row by row.
 
-Both sides are put on top of each other and aggregated together, so a key that one side lacks, or
-that is null, needs no join, and what Spark holds in memory is bounded: it spills the rest.
+Both sides are united and aggregated together, so a key that one side lacks, or that is null, needs
+no join. Spark spills to disk, so memory is bounded.
 
-A row is compared as the text of its columns, so that columns of any type can be. First its hash
-alone: hashes are counted and added up in 65,536 buckets, which moves no rows about. Only what is in
-buckets that differ is then counted row by row, both sides together; a row that both have as often as
-each other cancels out. That a difference hides from a bucket's sums takes a chance of 1 in 2^64.
+A row is compared as the text of its columns, which works for every type. First its hash is counted
+and added up in 65,536 buckets, without a shuffle of rows. Only rows of buckets that differ are then
+counted one by one, both sides together; rows that both sides have equally often cancel out. A
+difference stays hidden in a bucket's sums with a probability of 1 in 2^64.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from airflow_streaming.model.jobs.comparison import MOST_NAMED, GroupDiffers, Ro
 from airflow_streaming.model.records.cutover import CompareTerms
 
 NOISE: Final = 1e-9
-"""Sums of floating numbers depend on the order of rows; this share of what was added up is noise."""
+"""Share of the summed values that counts as noise: sums of floats depend on the order of rows."""
 _MOST_TEXT: Final = 200
-"""Characters of a key's value that are shown."""
+"""Maximum number of characters of a key's value in a report."""
 
 
 class Groups(NamedTuple):
@@ -57,7 +57,7 @@ def compare_groups(
     by = ["bucket", *(f"k{n}" for n in range(len(keys)))]
     found = sides[0].unionByName(sides[1]).groupBy(*by).agg(*_figures(sums))
     found = found.withColumn("differs", _differs(sums, terms.tolerance))
-    # What is found once is asked twice, and may be as large as the number of keys.
+    # Persisted because it is read twice and may be as large as the number of keys.
     found = found.persist(StorageLevel.DISK_ONLY)
     try:
         counts = {row[0]: row[1] for row in found.groupBy("differs").count().collect()}

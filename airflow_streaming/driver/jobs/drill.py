@@ -1,11 +1,11 @@
 """
 The driver of a drill: opens the state of scratch copies and runs one batch on them.
 
-The rows of every store are counted. Counting loads the version into a store of its own, of every
-partition, just as a restarted query would; it writes nothing to the checkpoint.
+The rows of every store are counted. Counting loads the version of every partition into a separate
+store, as a restarted query would; it does not write to the checkpoint.
 
 It is an ordinary Spark application on this host, started by ``checkpoint.drill`` with one argument,
-the file of its order. Whatever it finds out it writes down at once, a line an event.
+the file of its order. It writes each finding at once, one event per line.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ from airflow_streaming.model.wire import Record
 
 def leave_after(seconds: float, what: str) -> None:
     """
-    End this process at that time, unless it has ended.
+    End this process after some seconds, unless it has ended.
 
-    The process that started it ends it sooner, unless that was killed.
+    The parent process ends it sooner, unless the parent was killed.
 
-    :param what: What this process is, for the log.
+    :param what: The name of this process in the log.
     """
 
     def leave() -> None:
@@ -66,8 +66,8 @@ def answer_to_file(
     """
     Write the answer to an order, whole or not at all; return the exit code.
 
-    :param what: What this process is, for the log.
-    :param margin: Seconds after the order's in which this process ends itself.
+    :param what: The name of this process in the log.
+    :param margin: Seconds after the order's deadline at which this process ends itself.
     """
     leave_after(order.seconds + margin, what)
     written = Path(f"{order.answer}.part")
@@ -89,10 +89,10 @@ _JOIN = "symmetricHashJoin"
 
 class Look(NamedTuple):
     """
-    One question to the state reader.
+    One read with the state reader.
 
-    :param subject: What it is about, in words.
-    :param options: Options of the reader that ask it.
+    :param subject: The store, in words.
+    :param options: The reader's options for it.
     """
 
     subject: str
@@ -125,7 +125,7 @@ def _parts(store: dict[str, Any]) -> Iterator[tuple[str, dict[str, str]]]:
     variables = properties.get("stateVariables") or []
     for variable in variables:
         name = str(variable.get("stateName", ""))
-        # Spark's own cannot be asked for.
+        # The reader does not accept names of Spark's own stores.
         if name and not is_of_spark(name):
             yield f", variable {name}", {"stateVarName": name}
     if variables and properties.get("timeMode", "NoTime") != "NoTime":
@@ -136,20 +136,20 @@ def _parts(store: dict[str, Any]) -> Iterator[tuple[str, dict[str, str]]]:
 
 def reader_session(session: Any, *, state_format: int) -> Any:
     """
-    Return a session for the reader, apart from what the script has set in its own.
+    Return a session for the reader, independent of the script's settings.
 
-    :param state_format: State checkpoint format. The reader goes by the session's, not by what the
-        checkpoint says.
+    :param state_format: State checkpoint format. The reader uses the session's value, not the
+        checkpoint's.
     """
     reader = session.newSession()
     reader.conf.set("spark.sql.streaming.stateStore.checkpointFormatVersion", str(state_format))
-    # Before 4.3 the coordinator of state stores exists only once the queries were asked for.
+    # Before 4.3 the coordinator of state stores exists only after the first access to the queries.
     reader._jsparkSession.streams()
     return reader
 
 
 def read_stores(session: Any, checkpoint: str) -> list[dict[str, Any]]:
-    """Return what the checkpoint's operator metadata says of its stores."""
+    """Read the stores from the checkpoint's operator metadata."""
     rows = session.read.format("state-metadata").load(checkpoint).collect()
     return [row.asDict() for row in rows]
 
@@ -169,7 +169,7 @@ _MARGIN: Final = 10.0
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Do what the order says and end the process."""
+    """Execute the order and end the process."""
     log_to_stderr()
     order = DrillOrder.from_bytes(Path(arguments[0]).read_bytes())
     leave_with_caller(order.held, order.scratch)
@@ -216,7 +216,7 @@ class Drill:
             )
             return Absent(asked.name)
         if query.folder in self._ran:
-            # The script starts its queries over and over; it has shown what it does.
+            # The script starts its queries in an endless loop; more runs would show nothing new.
             raise SystemExit(0)
         session = asked.writer.session
         self._greet(session)
@@ -237,7 +237,7 @@ class Drill:
             started = starter.begin(
                 query.copy, once=query.runs is not None, checks_schema=query.has_input
             )
-            with contextlib.suppress(Exception):  # it is asked below why it failed
+            with contextlib.suppress(Exception):  # the failure is read below
                 started.awaitTermination()
         except Exception as err:
             self._tell_failed(query, error_of(err), str(err))
@@ -269,7 +269,7 @@ class Drill:
         reader = reader_session(session, state_format=query.state_format)
         try:
             looks = looks_at(read_stores(reader, query.copy))
-        except Exception as err:  # noqa: BLE001 - whatever it is, it is what the drill looks for
+        except Exception as err:  # noqa: BLE001 - any failure is a result of the drill
             text = sentence_of(error_of(err))
             self._tell(DrillEventKind.STATE_FAILED, query, subject="its operators", text=text)
             return

@@ -35,14 +35,14 @@ _MARGIN: Final = 10.0
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Do what the order says, and write the answer."""
+    """Execute the order and write the answer."""
     log_to_stderr()
     order = CatalogOrder.from_bytes(Path(arguments[0]).read_bytes())
     return answer_to_file(order, lambda: answer_to(order), "Moving the pointer", margin=_MARGIN)
 
 
 def answer_to(order: CatalogOrder) -> CatalogAnswer:
-    """Do what the order says in the session of this process; return what became of it."""
+    """Execute the order in this process's session and return the result."""
     from pyspark.sql import SparkSession
 
     try:
@@ -97,8 +97,9 @@ def _shown(session: Any, order: CatalogOrder, what: str) -> Mark | None:
     if not session.catalog.tableExists(order.name):
         if order.entry is Entry.TABLE:
             raise PointerRefused(
-                f"There is no table {order.name}. Create it as an external table over the output of "
-                "the live lane, with the property 'airflow_streaming.stream' set to the stream."
+                f"Table {order.name} does not exist. Create it as an external table over the "
+                "output of the live lane, with the property 'airflow_streaming.stream' set "
+                "to the stream."
             )
         return None
     _check_sort(session, order, what)

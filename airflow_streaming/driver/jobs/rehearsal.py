@@ -1,18 +1,18 @@
 """
 The driver of a rehearsal: the user's script on copies of checkpoints.
 
-The caller keeps a file of the folder locked for as long as he lives; the system gives the lock up
-with him, however he ended. Numbers of processes would not do: they are given again.
+The caller holds a lock on a file of the folder; the system releases it when the caller ends,
+however it ends. A pid is not enough, because pids are reused.
 
-The rows of a batch are computed once, whatever is asked of them afterwards: a second action would
-run every stateful operator a second time. What is shown is text, cut and with secrets masked.
+The rows of a batch are computed once and kept: a second action would run every stateful operator a
+second time. Samples are text, cut and with secrets masked.
 
-A bound ends the query as ``stop`` would, never by an error, because the script may ask the query
-how it ended. A batch beyond the bound is held at its door until Spark knows that it is to stop.
+A bound ends the query as ``stop`` does, never by an error, because the script may read how the
+query ended. A batch beyond the bound waits until Spark has received the stop.
 
 It is an ordinary Spark application on this host, started by ``spark_jobs.rehearsal`` with one
 argument, the file of its order. Queries run one after the other, each inside its own ``start``; the
-time is shared out among those that are left. Whatever it finds out it writes down at once.
+remaining queries share the remaining time. It writes each finding at once.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _sample(kept: Any, most: int) -> list[dict[str, str]]:
 
 
 def shown(row: Iterable[tuple[str, Any]]) -> dict[str, str]:
-    """Return the values of a row as they are shown, the first columns of it."""
+    """Return the first columns of a row as text for a sample."""
     found: dict[str, str] = {}
     for name, value in list(row)[:_MOST_COLUMNS]:
         found[name] = REDACTED if is_secret_name(name) else _text(value)
@@ -192,7 +192,7 @@ class Run:
         except Exception as err:
             if self._stopping.is_set():
                 return
-            # What Spark makes of it has lost the cause among its own frames.
+            # Spark's own version of the error hides the cause among its frames.
             self._error = error_of(err)
             raise
         self._rows[batch] = count
@@ -274,11 +274,11 @@ def _is_gone(text: str) -> bool:
 SCRIPT_GRACE: Final = 10.0
 """Seconds that a script may run on after the last query of the checkpoints has ended."""
 _MOST_NEW: Final = 20
-"""New queries of one script; one that starts more starts them over and over."""
+"""Maximum number of new queries; a script that exceeds it starts them in an endless loop."""
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Do what the order says and end the process."""
+    """Execute the order and end the process."""
     log_to_stderr()
     order = RehearsalOrder.from_bytes(Path(arguments[0]).read_bytes())
     leave_with_caller(order.held, order.scratch)
@@ -321,7 +321,7 @@ class Rehearsal:
         self._greet(asked.writer.session)
         query = find_query(self._order.queries, asked, self._ran) or self._new_query(asked)
         if query.folder in self._ran:
-            # The script starts its queries over and over; it has shown what it does.
+            # The script starts its queries in an endless loop; more runs would show nothing new.
             raise SystemExit(0)
         left = len({q.folder for q in self._order.queries} - self._ran) or 1
         self._ran.add(query.folder)

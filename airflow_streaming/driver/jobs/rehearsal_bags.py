@@ -1,13 +1,13 @@
 """
-What a comparison of two versions needs of a run: its rows and its state as bags, and planned batches.
+Rows, state and planned batches of a run, for a comparison of two versions.
 
-A bag is a number of rows and a digest that no order changes: the sums of two hashes of every row. A
-row is hashed as the text of its columns; floating numbers are cut to ten digits, because their sums
-depend on the order of rows.
+A bag is a number of rows and a digest that does not depend on their order: the sums of two hashes
+of every row. A row is hashed as the text of its columns. Floats are cut to ten digits, because
+their sums depend on the order of rows.
 
-Spark runs a batch that was planned and not committed with exactly the planned offsets. So the plans
-of one run are given to another, one at a time. The watermark of a plan is the run's own: it is what
-its commit before said, which Spark itself would have written into the plan.
+Spark runs a planned, uncommitted batch with exactly the planned offsets. So the plans of one run
+are passed to the other run, one at a time. The watermark of a plan is taken from the run's own
+previous commit, as Spark itself does.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _POLL: Final = 0.1
 _NULL: Final = "\x00"
 _WATERMARK: Final = "batchWatermarkMs"
 _NOT_STATE: Final = "partition_id"
-"""A column of the state reader that says where a row lies, and nothing of what it is."""
+"""A column of the state reader: the row's partition, which is not part of the state."""
 
 
 def bag_of(rows: Any) -> tuple[int, str]:
@@ -80,7 +80,7 @@ def state_events(session: Any, query: DrilledQuery, batch: int) -> Iterator[Rehe
                 rows=count,
                 digest=digest,
             )
-    except Exception as err:  # noqa: BLE001 - Spark 3.5 has no reader; whatever it is, it is told
+    except Exception as err:  # noqa: BLE001 - Spark 3.5 has no reader; any error is reported
         text = sentence_of(error_of(err))
         yield RehearsalEvent(seen=Seen.STATE_UNREAD, query=query.folder, text=text)
 
@@ -140,9 +140,9 @@ class SteppedRun:
 
     def go(self, starter: Starter) -> Any:
         """
-        Run all batches, tell what they wrote and what state they left, and return the ended query.
+        Run all batches, report their output and the state left, and return the ended query.
 
-        :raises Exception: Spark does not take the query.
+        :raises Exception: Spark rejects the query.
         """
         query = self._query
         for path in query.cut:

@@ -1,13 +1,13 @@
 """
 The driver that changes the number of state partitions: an ordinary Spark application on one host.
 
-Spark writes one batch that reads no input: offsets that pin the new number, the state in as many
-partitions, and a commit. A checkpoint whose newest batch is that of an earlier try is finished, which
-Spark allows with the same number only; one that has the number already is left as it is.
+Spark writes one batch that reads no input: offsets with the new number, the state in as many
+partitions, and a commit. If an earlier attempt left such a batch, it is finished, which Spark
+allows with the same number only. A checkpoint that has the number already is left unchanged.
 
-Spark refuses a checkpoint whose newest batch is planned and not committed (LAST_BATCH_FAILED, measured on 4.3),
-and a busy query has such a batch at every moment. A plan that was begun by no driver is removed first. That is
-what a crash before the plan was written leaves: the sources' own logs may be ahead of the plans.
+Spark refuses a checkpoint whose newest batch is planned and not committed (LAST_BATCH_FAILED,
+measured on 4.3), and a busy query has such a batch at every moment. A plan that no driver began is
+removed first: a crash before the plan was written leaves the sources' own logs ahead of the plans.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ DONE_ALREADY: Final = "STATE_REPARTITION_INVALID_CHECKPOINT.SHUFFLE_PARTITIONS_A
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Do what the order says, and write the answer."""
+    """Execute the order and write the answer."""
     log_to_stderr()
     order = RepartitionOrder.from_bytes(Path(arguments[0]).read_bytes())
     return answer_to_file(order, lambda: answer_to(order), "Changing the state partitions")
 
 
 def answer_to(order: RepartitionOrder) -> RepartitionAnswer:
-    """Do what the order says in the session of this process; return what became of it."""
+    """Execute the order in this process's session and return the result."""
     from pyspark.sql import SparkSession
 
     return answered(SparkSession.builder.getOrCreate(), order)
@@ -63,7 +63,6 @@ def answered(session: Any, order: RepartitionOrder) -> RepartitionAnswer:
 
 
 def checkpoint_store(session: Any, checkpoint: str) -> Store:
-    """Return a checkpoint as a store."""
     context = session.sparkContext
     return HadoopStore(checkpoint, context._gateway, context._jsc.hadoopConfiguration())
 
@@ -94,9 +93,9 @@ def repartition(session: Any, checkpoint: str, partitions: int) -> None:
 
 def condition_of(err: Exception) -> str:
     """
-    Return the error condition of the innermost cause that has one, or the name of the error's class.
+    Return the error condition of the innermost cause that has one, else the error's class name.
 
-    PySpark does not translate these errors, so Java's own are asked.
+    Reads the Java exceptions, because PySpark does not translate these errors.
     """
     java, found = getattr(err, "java_exception", None), ""
     while java is not None:

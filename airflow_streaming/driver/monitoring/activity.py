@@ -1,17 +1,16 @@
 """
 Whether the batch in progress is working: Spark's jobs and tasks, CPU time and phase.
 
-Asked is Spark's own status store, which holds what the web page and the REST interface show, also
-where both are switched off. One question brings all running jobs as the JSON of the REST interface,
-whose names are public and the same from 3.5 to 4.3.
+The data is read from Spark's status store, which the web page and the REST interface show, and
+works where both are switched off. One call returns all running jobs as the JSON of the REST
+interface, whose names are public and the same from 3.5 to 4.3.
 
-A long batch is slow as long as it shows signs of work and stalled when it shows none. A sign is a
-finished task, a new job or stage, records that moved, or CPU time used by the driver's processes
-on the batch's behalf. Tasks on other machines are seen by the first three only.
+A long batch is slow while it shows signs of work and stalled without them. A sign is a finished
+task, a new job or stage, moved records, or CPU time of the driver's processes for this batch. Tasks
+on other machines show the first three signs only.
 
 Durations are sums of the steps between beats. A step counts for at most twice the longest rest
-between beats, so that a driver which was suspended for an hour does not wake up with an hour of
-silence that no batch is to blame for.
+between beats. So a driver that was suspended for an hour does not count this hour as silence.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What the tasks of one query show; ``marks`` and ``moved`` change when there is work."""
+    """The activity of one query's tasks; ``marks`` and ``moved`` change when there is work."""
 
     marks: Hashable = None
     moved: float | None = None
@@ -64,13 +63,13 @@ class Work:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActivitySnapshot:
     """
-    What one beat sees of the application, for all queries at once.
+    One beat's snapshot of the application, for all queries at once.
 
     :param at: Monotonic seconds.
     :param cpu: Seconds of CPU time the driver's processes have used.
-    :param jobs: Jobs that run; ``None`` when they could not be seen.
+    :param jobs: Running jobs; ``None`` when they could not be read.
     :param newest: Returns the id of a group's newest job.
-    :param moved: Returns how much the tasks of some stages have moved.
+    :param moved: Returns how many records the tasks of some stages have moved.
     """
 
     at: float
@@ -81,12 +80,12 @@ class ActivitySnapshot:
 
     def work_of(self, group: str, *, others: Collection[str], quiet: bool) -> Work:
         """
-        Return what the tasks of a query show.
+        Return the activity of a query's tasks.
 
         :param group: The query's run id.
-        :param others: Run ids of other queries that are processing. Without any, jobs of no query,
-            as of a script that names its own groups, are taken for this one's.
-        :param quiet: Look closer, because there has been no other sign of work for a while.
+        :param others: Run ids of other processing queries. If empty, jobs outside any query's group
+            (of a script that sets its own groups) count for this query.
+        :param quiet: Read more detail, because there has been no other sign of work for a while.
         """
         if self.jobs is None:
             return Work()
@@ -130,7 +129,7 @@ class JobsView:
         )
 
     def running(self) -> tuple[Job, ...] | None:
-        """Return the jobs that run; ``None`` while there is no Spark context."""
+        """Return the running jobs; ``None`` while there is no Spark context."""
         if not self._connect():
             return None
         found = self._store.jobsList(self._running)
@@ -223,10 +222,10 @@ LONGEST_STEP: Final = 20.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerRun:
     """
-    One run of a query's processing trigger: it plans and works on one batch, or finds nothing.
+    One run of a query's processing trigger: it plans and runs one batch, or finds no data.
 
     :param batch: The batch.
-    :param started: Tells this run from the next look for the same batch, by the JVM's clock.
+    :param started: Start by the JVM's clock; distinguishes runs for the same batch.
     """
 
     batch: int | None = None
@@ -236,17 +235,18 @@ class TriggerRun:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beat:
     """
-    What one beat saw of a query.
+    One beat's observation of a query.
 
     :param at: Monotonic seconds.
-    :param run: The trigger's run in work; ``None`` while the query waits.
+    :param run: The trigger's current run; ``None`` while the query waits.
     :param batches: Batches committed so far.
     :param marks: Changes whenever a task finishes, or a job or stage begins; ``None``: not known.
-    :param moved: Records moved by the tasks that run; ``None``: not known.
-    :param active_tasks: Tasks that run; ``None``: not known.
+    :param moved: Records moved by the running tasks; ``None``: not known.
+    :param active_tasks: Running tasks; ``None``: not known.
     :param cpu: Seconds of CPU time the driver's processes have used; ``None``: not known.
     :param ready: No batch is in work although the source has data.
-    :param alone: No other query is processing, so that CPU time is this one's even without tasks.
+    :param alone: No other query is processing, so all CPU time counts for this query even without
+        tasks.
     """
 
     at: float

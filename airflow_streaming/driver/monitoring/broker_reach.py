@@ -16,7 +16,7 @@ from typing import Final
 from airflow_streaming.driver.monitoring.kafka_places import KafkaPlace
 
 ASK_SECONDS: Final = 10.0
-"""How long a query has waited before its brokers are asked, and the rest between two questions."""
+"""Seconds that a query waits before its brokers are probed, and the interval between probes."""
 _CONNECT_SECONDS: Final = 3.0
 _MOST_SERVERS: Final = 5
 Connect = Callable[[str], None]

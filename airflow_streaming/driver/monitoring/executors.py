@@ -1,9 +1,9 @@
 """
 How many executors the application has, has lost and is waiting for.
 
-Spark's status store remembers every executor, with the tasks that failed on it and, of one that went,
-when and why. It is asked every ten seconds, at about a millisecond: losing an executor is no matter of
-a second.
+Spark's status store remembers every executor with its failed tasks, and when and why an executor
+was removed. It is read every ten seconds at about a millisecond; a lost executor needs no faster
+report.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ExecutorsView:
         self._conf: Mapping[str, str] = {}
         self._told_failed = 0
         self.latest: ExecutorStatus | None = None
-        """``None`` in local mode, and before Spark was asked."""
+        """``None`` in local mode and before the first read."""
 
     def figures(self, *, with_failed: bool) -> dict[str, float]:
         """
@@ -91,9 +91,9 @@ class ExecutorsView:
 
 def executors_in(text: str, *, wanted: int | None, now: datetime) -> ExecutorStatus:
     """
-    Return what a list of Spark's ``ExecutorSummary`` says.
+    Parse a list of Spark's ``ExecutorSummary``.
 
-    :param text: The list as the REST API writes it, with the driver and those that went.
+    :param text: The list as the REST API writes it, with the driver and removed executors.
     """
     listed = [one for one in objects(json.loads(text)) if one.get("id") != "driver"]
     gone = [(moment, one) for one in listed if (moment := _removed(one)) is not None]

@@ -47,6 +47,21 @@ def offsets_of(checkpoint: Store, batch: int) -> tuple[str, ...]:
     return tuple(told)
 
 
+def files_of(checkpoint: Store, batch: int) -> list[str]:
+    """
+    Return the files that the file sources of a planned batch read.
+
+    :raises StreamingError: the checkpoint cannot be read.
+    """
+    ends = _planned(checkpoint, batch)
+    starts = _planned(checkpoint, batch - 1) if ends and batch > 0 else {}
+    return [
+        path
+        for name, end in list(ends.items())[:MAX_SOURCES]
+        for path in _files(checkpoint, name, _entry(starts.get(name, NO_OFFSET)), _entry(end))
+    ]
+
+
 def _planned(checkpoint: Store, batch: int) -> dict[str, str]:
     data = checkpoint.read(f"offsets/{batch}")
     try:

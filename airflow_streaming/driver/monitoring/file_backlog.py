@@ -1,15 +1,15 @@
 """
 How many files wait in the folder of a file source.
 
-Open Spark reports nothing of them, neither a newest offset nor a metric, from 3.5 to 4.3. For a
-folder of this machine its names are counted against the files that the source has taken. For any
-other the source's own list is asked, in one question: the files of its last listing that were more
-than the batch may take. It knows nothing of files that came since that listing, and there is none
-where a source takes all it finds, or takes the latest first. Remote folders are never listed from
-here, because listings of object stores cost money and time.
+Open-source Spark reports neither a newest offset nor a metric for them, from 3.5 to 4.3. In a
+folder of this host, the names are counted against the files that the source has taken. For other
+folders one call reads the source's own list: files of its last listing beyond the batch's limit.
+This list misses files that arrived since that listing. It is missing where a source takes all
+files, or the latest first. Remote folders are never listed from here, because listings of object
+stores cost money and time.
 
-A slow disk must not hold up the heartbeat, so the count runs in a thread of its own, every 30 s at
-most and never more than 1 % of the time.
+A slow disk must not delay the heartbeat. The count runs in a separate thread, at most every 30 s
+and at most 1 % of the time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from airflow_streaming.model.progress import SourceProgress
 
 EVERY: Final = 30.0
 MAX_FILES: Final = 100_000
-"""Names that are looked at; a folder with more is not counted."""
+"""Maximum number of names to count; larger folders are not counted."""
 _PREFIX: Final = "FileStreamSource["
 _SHARE: Final = 100
 _PLAIN: Final = frozenset("*?[]{}\\")
@@ -47,9 +47,10 @@ class FilesWaiting:
         count: Callable[[], Mapping[str, float]],
         *,
         name: str,
+        what: str = "Counting the files that wait for",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._count, self._name, self._clock = count, name, clock
+        self._count, self._name, self._what, self._clock = count, name, what, clock
         self._known: Mapping[str, float] = {}
         self._next = float("-inf")
         self._thread: threading.Thread | None = None
@@ -74,9 +75,9 @@ class FilesWaiting:
     def _run(self) -> None:
         begun = self._clock()
         found: Mapping[str, float] = {}
-        with self._faults.contained(f"Counting the files that wait for query {self._name!r}"):
+        with self._faults.contained(f"{self._what} query {self._name!r}"):
             found = self._count()
-        # What cannot be counted any more is not known any more.
+        # Forget files that cannot be counted any more.
         self._known = found
         self._next = max(self._next, self._clock() + (self._clock() - begun) * _SHARE)
 
@@ -118,7 +119,7 @@ def _waiting(source: Any, description: str) -> int | None:
     if folder is not None and not _is_selective(source):
         seen = _field(source, "seenFiles")
         if int(seen.size()) <= MAX_FILES:
-            # One question for all names. They are URL-encoded, so none has a blank in it.
+            # One call for all names. They are URL-encoded, so they contain no blanks.
             taken = str(_field(seen, "map").keySet().toString())[1:-1].split(", ")
             counted = count_unread(folder, {name_in(path) for path in taken})
             if counted is not None:
@@ -136,7 +137,6 @@ def local_folder(description: str) -> str | None:
 
 
 def name_in(path: str) -> str:
-    """Return the file's name in the URL of a file."""
     return unquote(path.rpartition("/")[2])
 
 

@@ -1,9 +1,9 @@
 """
-The driver's heartbeat: ``status.json``, and what it hands to the history of its epoch.
+The driver's heartbeat: ``status.json``, and new rows for the history of its epoch.
 
-Every beat first asks the JVM something and only then writes, so a frozen JVM makes the heartbeat
-stand still although this process lives. Any other fault, in our own code or in the home, is logged
-and does not disturb the queries; it costs a beat, not a batch.
+Every beat calls the JVM before it writes, so a frozen JVM stops the heartbeat although this process
+lives. Any other fault, in our own code or in the home, is logged and does not disturb the queries;
+it costs a beat, not a batch.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ class Report:
     """
     Writes the status of one epoch.
 
-    :param jvm: What is asked to prove that Spark answers.
-    :param on_failure: Called when a query is found to have failed.
+    :param jvm: Called to prove that Spark answers.
+    :param on_failure: Called when a query has failed.
     :param barrier: Where the queries of a standby driver wait.
-    :param sinks: Told every batch as well; by default those of Spark's configuration.
-    :param on_written: Called for every heartbeat that was written, with the moment before.
+    :param sinks: Receive every batch as well; by default the sinks of Spark's configuration.
+    :param on_written: Called for every heartbeat that was written, with the time before the write.
     """
 
     def __init__(
@@ -101,9 +101,9 @@ class Report:
         self, assignment: LaunchContext, on_written: Callable[[Instant], object] | None
     ) -> None:
         """
-        Report on another epoch from now on, and give its first sign of life, without the JVM.
+        Report on another epoch from now on, and write its first heartbeat without the JVM.
 
-        Only before the first query: nothing was told yet of any.
+        Only before the first query: no query was reported yet.
         """
         with self._lock:
             self._assign(assignment)
@@ -117,7 +117,7 @@ class Report:
         self._thread.start()
 
     def close(self) -> None:
-        """Beat a last time, with whatever the queries have still to tell."""
+        """Beat a last time, with the remaining reports of the queries."""
         self._closing.set()
         self.beat(final=True)
         # After the beat: a sink that hangs must not keep the last status from being written.
@@ -156,7 +156,7 @@ class Report:
         if not self._assignment.epoch.serves:
             # A hot standby would take the port of the live driver.
             self._sinks.offer(fresh)
-        if fresh and self._first_progress_at is None:
+        if self._first_progress_at is None and (fresh or self._queries.commits_epochs):
             self._first_progress_at = datetime.now(UTC)
         failed = self._queries.first_failed
         if failed is not None and failed.error is not None and not self._ending.begun.is_set():
@@ -171,7 +171,8 @@ class Report:
             return fresh
         found = []
         for position, one in enumerate(fresh):
-            # What failed is the application's, so one batch tells it, and not every query's.
+            # Failed tasks count for the application, so only one batch reports them, not every
+            # query's batch.
             figures = {**one.progress.figures, **self._executors.figures(with_failed=not position)}
             shown = replace(one.progress, executors=count, figures=figures)
             found.append(replace(one, progress=shown))

@@ -56,9 +56,9 @@ class History:
 
     def write(self, *, now: float, final: bool = False) -> None:
         """
-        Write what is due.
+        Write due rows and intervals.
 
-        :raises HomeUnavailable: nothing is lost; the rows are written by a later call.
+        :raises HomeUnavailable: no data is lost; a later call writes the rows.
         """
         is_full = len(self._rows) >= CHUNK_ROWS or now - self._begun >= CHUNK_SECONDS
         is_due = is_full or final or now - self._written_at >= _WRITE_EVERY
@@ -85,11 +85,11 @@ class History:
 
 def line_of(row: BatchProgress) -> bytes:
     """
-    Return a row as a line that no reader refuses for its length.
+    Return a row as a line within every reader's length limit.
 
-    Without the end offsets, which charts do not need and which can be longer than all the rest;
-    the status has those of the latest batch. A line that is still too long loses its observed
-    numbers and RocksDB's figures, and then its sources from the last.
+    End offsets are left out: charts do not need them and they can be longer than the rest. The
+    status has the offsets of the latest batch. A line that is still too long loses its observed
+    metrics and RocksDB's metrics, and then its sources from the last.
     """
     kept = replace(row, sources=tuple(replace(s, end_offset=None) for s in row.sources))
     line = _dumped(kept)
@@ -130,13 +130,13 @@ class Summary:
         self._store, self._folder = store, folder
         self._number = 1
         self._kept: list[list[Bucket]] = []
-        """What the file holds, by stretches of time."""
+        """The file's content, by intervals."""
 
     def write(self, rows: Sequence[BatchProgress], *, chunk: int) -> None:
         """
-        Add the batches of a chunk; it may be called again for one that could not be written.
+        Add the batches of a chunk; may be called again after a failed write.
 
-        :raises HomeUnavailable: nothing was added.
+        :raises HomeUnavailable: no row was added.
         """
         kept, fresh = list(self._kept), fold(rows)
         if not fresh:

@@ -64,15 +64,15 @@ def _topics(paths: tuple[str, ...]) -> str:
 
 
 def may_be_outage(error: QueryError, places: Sequence[KafkaPlace]) -> bool:
-    """Tell whether brokers that do not answer may have caused a failure, so that they are asked."""
+    """Tell whether a failure may come from unreachable brokers, so that they are worth a probe."""
     return bool(places) and _kind(error) in _OF_BROKERS
 
 
 def explained(error: QueryError, places: Sequence[KafkaPlace], refusal: str) -> QueryError:
     """
-    Return an error that names the topics and their brokers, and an outage where the brokers refuse.
+    Return an error that names the topics and brokers; an outage where the brokers refuse.
 
-    :param refusal: Why no broker answers; empty where one does, or none was asked.
+    :param refusal: Why no broker answers; empty where one answers, or without a probe.
     """
     if not places or _kind(error) not in _OF_TOPICS:
         return error

@@ -1,17 +1,17 @@
 """
-The driver's log: secrets that did not come from this process, and its size.
+The driver's log: secrets from other processes, and its size.
 
-Secrets are overwritten where they stand.
+Secrets are overwritten in place.
 
-The JVM writes its log4j lines and stack traces through a file handle that it got at its start, and what
-this process prints goes through the JVM. A pipe with a masking process behind it would need to outlive
-every driver, and a stopped one would stop Spark with it. So the text is written as ever, and what is a
-known secret in it is replaced a moment later by as many asterisks, in the same place: nothing is moved,
-nothing waits for it, and if it fails, the file is as it would be without it.
+The JVM writes its log4j lines and stack traces through a file handle from its start, and this
+process prints through the JVM. A pipe with a masking process would need to outlive every driver,
+and a stopped pipe would stop Spark. So the text is written unmasked, and a known secret in it is
+replaced by asterisks of the same length a moment later. The masking moves no text and delays no
+writer. If it fails, the file stays as written.
 
-A broker's outage makes Spark write some 80 MB a minute. The JVM holds the log open, so the log cannot be
-renamed. A full log is copied to ``<log>.1`` and cut to nothing, as ``copytruncate`` of logrotate does.
-A line that is written between the copy and the cut is lost.
+A broker's outage makes Spark write some 80 MB a minute. The JVM holds the log open, so the log
+cannot be renamed. A full log is copied to ``<log>.1`` and truncated, as ``copytruncate`` of
+logrotate does. A line written between the copy and the truncation is lost.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from airflow_streaming.model.names import older_part
 from airflow_streaming.model.spark.failures import hidden_forms
 
 LOOK_SECONDS: Final = 1.0
-"""How long a secret may stand in the file."""
+"""How long a secret may stay in the file."""
 CHUNK: Final = 1 << 20
 MOST: Final = 64 * CHUNK
 """Bytes looked through in one go; a log that grows faster is followed from where that ended."""
@@ -41,10 +41,10 @@ _PRIVATE: Final = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLO
 
 class OutputFile:
     """
-    One file that other processes append to.
+    One file to which other processes append.
 
-    :param descriptor: Open for reading and writing, and not for appending; it is this object's now.
-    :param path: The file's name, where every process appends to it, so that it may be cut.
+    :param descriptor: Open for reading and writing, not for appending; this object closes it.
+    :param path: The file's name if every process appends to it, so that it may be truncated.
     """
 
     def __init__(self, descriptor: int, path: Path | None = None) -> None:
@@ -54,9 +54,9 @@ class OutputFile:
 
     def mask(self, secrets: Collection[bytes]) -> int:
         """
-        Overwrite every secret in what was written since the last call; return how many were.
+        Overwrite every secret in the text written since the last call; return their number.
 
-        A secret that is new to this object is looked for from the beginning.
+        A secret that is new to this object is searched from the beginning.
         """
         secrets = [secret for secret in secrets if secret]
         if not secrets:
@@ -69,7 +69,7 @@ class OutputFile:
         overlap = max(map(len, secrets)) - 1
         end, found = min(size, self._seen + MOST), 0
         while self._seen < end:
-            # One that was written in two strokes begins in what was looked through before.
+            # A secret written in two parts begins in text that was searched before.
             begin = max(0, self._seen - overlap)
             data = os.pread(self._descriptor, CHUNK + self._seen - begin, begin)
             if begin + len(data) <= self._seen:
@@ -133,15 +133,14 @@ class OutputFile:
         return os.fstat(self._descriptor).st_size
 
     def close(self) -> None:
-        """Close the file."""
         os.close(self._descriptor)
 
 
 def open_outputs(pids: Iterable[int]) -> list[OutputFile]:
     """
-    Open the files of this user that processes write their output to, each file once.
+    Open the output files of processes of this user, each file once.
 
-    A pipe, a terminal and a device are left out: what was written there is gone.
+    Pipes, terminals and devices are left out: text written there cannot be changed.
     """
     found: dict[tuple[int, int], OutputFile] = {}
     for path in (f"/proc/{pid}/fd/{number}" for pid in pids for number in (1, 2)):
@@ -166,10 +165,10 @@ def _appended(handle: str) -> Path | None:
 
 class OutputFiles:
     """
-    The driver's log while the driver runs: no known secret stands in it, and its size is bounded.
+    The driver's log while the driver runs: known secrets are masked and its size is bounded.
 
-    :param pids: Processes whose output counts: the JVM and this one.
-    :param most: Bytes that a log and its older part may have together; ``None`` for no bound.
+    :param pids: Processes whose output counts: the JVM and this process.
+    :param most: Maximum bytes of a log and its older part together; ``None`` for no bound.
     """
 
     def __init__(self, pids: Iterable[int], most: int | None = None) -> None:
@@ -182,7 +181,7 @@ class OutputFiles:
             threading.Thread(target=self._run, name="airflow-streaming-output", daemon=True).start()
 
     def look(self) -> None:
-        """Look through what was written since the last look."""
+        """Mask the text written since the last look and bound the size."""
         with self._lock:
             for file in self._files:
                 with self._faults.contained("Masking the driver's log"):

@@ -26,8 +26,10 @@ from airflow_streaming.driver.monitoring.activity import (
     TriggerRun,
     Work,
 )
+from airflow_streaming.driver.monitoring.bad_rows import bad_rows
 from airflow_streaming.driver.monitoring.broker_reach import BrokerReach
-from airflow_streaming.driver.monitoring.failed_batch import offsets_of
+from airflow_streaming.driver.monitoring.epochs import CommittedEpochs
+from airflow_streaming.driver.monitoring.failed_batch import files_of, offsets_of
 from airflow_streaming.driver.monitoring.file_backlog import (
     FilesWaiting,
     is_file_source,
@@ -37,16 +39,16 @@ from airflow_streaming.driver.monitoring.kafka_places import KafkaPlace, explain
 from airflow_streaming.driver.monitoring.spark_query import Query, QueryError, has_run_a_batch
 from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.model.spark.failure_signs import Hint, hints
-from airflow_streaming.model.spark.failures import mask_secrets
+from airflow_streaming.model.spark.failures import mask_secrets, presentable
 from airflow_streaming.model.status import CheckpointOrigin, QueryStatus
 from airflow_streaming.model.storage import Store
 
 _MAX_MESSAGE: Final = 200
 """Characters of Spark's status message; a failed query's would repeat its whole error."""
 _DURATIONS: Final = 20
-"""Batches whose durations are told."""
+"""Number of batch durations in the status."""
 _QUIET: Final = 5.0
-"""Seconds without a sign of work after which the running tasks are looked at more closely."""
+"""Seconds without a sign of work before the running tasks are read in more detail."""
 _ASKING: Final = 5.0
 """Seconds that the brokers of a failed query get to answer."""
 
@@ -66,7 +68,7 @@ class NewBatch:
 
 class TrackedQuery:
     """
-    A query started by the script and what is known of it.
+    A query started by the script, with its state.
 
     :param files: The checkpoint as a store.
     :param gated: It runs the script's ``foreachBatch`` function, behind our gate.
@@ -104,6 +106,9 @@ class TrackedQuery:
         self._progress: BatchProgress | None = None
         self._durations: deque[int] = deque(maxlen=_DURATIONS)
         self._interval: float | None = None
+        self._epoch_interval: float | None = None
+        self._epochs: CommittedEpochs | None = None
+        """Of a continuous query, of which Spark reports no batch."""
         self._asked_interval = False
         self._clock = BatchActivity()
         self._files = FilesWaiting(query.files_waiting, name=name)
@@ -118,10 +123,17 @@ class TrackedQuery:
 
     @property
     def batches(self) -> int:
-        """Return the batches committed in this epoch, as far as seen."""
+        """Return the batches, or Spark's epochs, committed in this epoch, as far as seen."""
+        if self._epochs is not None:
+            return self.committed_before + self._epochs.count
         if self._first is None or self._last is None:
             return self.committed_before
         return self.committed_before + self._last - self._first + 1
+
+    @property
+    def commits_epochs(self) -> bool:
+        """Tell whether it is continuous and has been seen to commit."""
+        return self._epochs is not None and self._epochs.count > 0
 
     def poll(self) -> list[NewBatch]:
         """Ask Spark how the query does and return the batches that are new since the last time."""
@@ -131,14 +143,19 @@ class TrackedQuery:
         with self._faults.contained(f"Reading the progress of query {self.name!r}"):
             fresh = self._fresh_progress()
         if not self.active:
-            # One that is stopped counts as inactive before its last batch is finished and reported.
+            # A stopped query counts as inactive before its last batch is finished and reported.
             return fresh
         with self._faults.contained(f"Reading the status of query {self.name!r}"):
             self._told = self.query.status()
         with self._faults.contained(f"Reading the trigger of query {self.name!r}"):
             if not self._asked_interval:
                 self._interval = self.query.trigger_interval()
+                self._epoch_interval = self.query.epoch_interval()
+                if self._epoch_interval is not None:
+                    self._epochs = CommittedEpochs(self.files, name=self.name)
                 self._asked_interval = True
+        if self._epochs is not None:
+            self._epochs.look()
         if not active:
             self.error = self._why()
             self.active = False
@@ -196,13 +213,18 @@ class TrackedQuery:
             planned_batch=self._clock.planned_batch,
             batch_for_s=self._clock.batch_for_s,
             quiet_for_s=self._clock.quiet_for_s,
-            committed_ago_s=self._clock.committed_ago_s,
+            committed_ago_s=self._committed_ago_s,
             ready_for_s=self._clock.ready_for_s,
             batch_shift=self.batch_shift,
+            epoch_interval_s=self._epoch_interval,
             active_tasks=self._clock.active_tasks,
             refusal=self._reach.refusal,
             refused_for_s=self._reach.refused_for,
         )
+
+    @property
+    def _committed_ago_s(self) -> float | None:
+        return self._clock.committed_ago_s if self._epochs is None else self._epochs.committed_ago_s
 
     @property
     def _asks_source(self) -> bool:
@@ -220,9 +242,16 @@ class TrackedQuery:
             if batch is None:
                 batch = batch_in_work(self.files)
             offsets = () if batch is None else offsets_of(self.files, batch)
-        found = replace(found, batch_id=batch, offsets=offsets)
+        found = replace(found, batch_id=batch, offsets=offsets, rows=self._rows(found, batch))
         refusal = self._reach.ask(self.places, _ASKING) if may_be_outage(found, self.places) else ""
         return explained(found, self.places, refusal)
+
+    def _rows(self, error: QueryError, batch: int | None) -> tuple[str, ...]:
+        if batch is None or error.value is None:
+            return ()
+        with self._faults.contained(f"Looking for the bad rows of query {self.name!r}"):
+            return tuple(map(presentable, bad_rows(error.value, files_of(self.files, batch))))
+        return ()
 
     def _fresh_progress(self) -> list[NewBatch]:
         last = self.query.last_batch()
@@ -295,8 +324,12 @@ class Queries:
         return any(query.active for query in self.all())
 
     @property
+    def commits_epochs(self) -> bool:
+        """Tell whether a continuous query has committed an epoch."""
+        return any(query.commits_epochs for query in self.all())
+
+    @property
     def first_failed(self) -> TrackedQuery | NotStarted | None:
-        """Return the query that was first seen to have failed."""
         return self._failed[0] if self._failed else None
 
     def note_not_started(self, name: str, error: QueryError) -> None:
@@ -304,7 +337,7 @@ class Queries:
         self._failed.append(NotStarted(name=name, error=error))
 
     def shift_batches(self, name: str, shift: int) -> None:
-        """Say what is added to Spark's batch ids of a query that is about to start."""
+        """Set the shift of Spark's batch ids for a query that is about to start."""
         with self._lock:
             self._shifts[name] = shift
 
@@ -315,7 +348,7 @@ class Queries:
             tracked.places = places
 
     def batch_shift(self, name: str) -> int:
-        """Return what is added to Spark's batch ids of a query before its function sees them."""
+        """Return the shift of Spark's batch ids for a query's function."""
         return self._shifts.get(name, 0)
 
     def poll(self) -> list[NewBatch]:

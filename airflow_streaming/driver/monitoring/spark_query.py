@@ -1,9 +1,9 @@
 """
-One Spark query as it is reached through py4j: its status, its trigger's runs, and why it ended.
+One Spark query through py4j: its status, its trigger's runs, and why it ended.
 
-Spark's public interface tells that a trigger is active but not which one: a query that looks for
-data all the time would seem to be in one endless batch. The start of the trigger's run tells looks
-apart. It is kept in a place that has moved: 3.5 has it in the query itself, 4.x in a context.
+Spark's public interface tells that a trigger is active, but not which run: a query that polls for
+data would seem to be in one endless batch. The start of the trigger's run distinguishes the polls.
+Its place has moved: 3.5 has it in the query itself, 4.x in a context.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from airflow_streaming.driver.monitoring.activity import TriggerRun
 from airflow_streaming.driver.monitoring.file_backlog import count_waiting
 from airflow_streaming.model.spark.failure_signs import Diagnosis, FailureKind
 from airflow_streaming.model.spark.failures import (
+    bad_value,
     conditions_in,
     core_of,
     diagnose,
@@ -46,12 +47,17 @@ class TriggerView:
 
     def interval(self) -> float | None:
         """Return the seconds between its runs; ``None`` for a trigger without an interval."""
+        return self._seconds("ProcessingTimeTrigger") or None
+
+    def epoch_interval(self) -> float | None:
+        """Return the seconds between the commits of a continuous trigger, ``None`` for another trigger."""
+        return self._seconds("ContinuousTrigger")
+
+    def _seconds(self, name: str) -> float | None:
         trigger = self._execution().trigger()
-        # A continuous trigger has an interval too: that of its checkpoints, while it never rests.
-        if str(trigger.getClass().getSimpleName()) != "ProcessingTimeTrigger":
+        if str(trigger.getClass().getSimpleName()) != name:
             return None
-        seconds = int(trigger.intervalMs()) / 1000
-        return seconds if seconds > 0 else None
+        return max(0.0, int(trigger.intervalMs()) / 1000)
 
     def run(self) -> TriggerRun:
         """Return the run in work, or the last one; without figures where Spark does not tell."""
@@ -71,7 +77,7 @@ class TriggerView:
 
     def _execution(self) -> Any:
         if self._stream is None:
-            # What pyspark holds is a wrapper in every release so far; a bare query is as good.
+            # Every pyspark release so far holds a wrapper; a bare query works too.
             wrapped = self._jsq
             with contextlib.suppress(Exception):
                 wrapped = self._jsq.streamingQuery()
@@ -95,10 +101,12 @@ class QueryError:
     Why a query ended.
 
     :param message: One line, masked.
-    :param batch_id: The batch it was in, where it can be told.
-    :param offsets: Where that batch begins and ends, as ``start -> end``, one text a source.
-    :param diagnosis: What the whole message says; ``None`` where only ``message`` is known.
-    :param core: The innermost cause in one line, which tells this failure from others.
+    :param batch_id: The batch it was in, if known.
+    :param offsets: Begin and end of that batch, as ``start -> end``, one text a source.
+    :param diagnosis: The diagnosis of the whole message; ``None`` where only ``message`` is known.
+    :param core: The innermost cause in one line, which distinguishes this failure from others.
+    :param rows: Rows of the batch with the value that the message names, see ``bad_rows``.
+    :param value: The value that the message names, if any.
     """
 
     message: str
@@ -109,6 +117,8 @@ class QueryError:
     offsets: tuple[str, ...] = ()
     diagnosis: Diagnosis | None = None
     core: str = ""
+    rows: tuple[str, ...] = ()
+    value: str | None = None
 
     @classmethod
     def from_text(
@@ -131,11 +141,12 @@ class QueryError:
             conditions=conditions_in(text),
             diagnosis=diagnosis,
             core=presentable(core_of(text)),
+            value=bad_value(text),
         )
 
 
 class Query(Protocol):
-    """What the driver asks of a Spark query."""
+    """The driver's interface to a Spark query."""
 
     def is_active(self) -> bool:
         """Tell whether it runs."""
@@ -157,6 +168,9 @@ class Query(Protocol):
 
     def trigger_interval(self) -> float | None:
         """Return the seconds between runs of its processing trigger, where it has an interval."""
+
+    def epoch_interval(self) -> float | None:
+        """Return the seconds between commits of a continuous query; ``None`` for one in batches."""
 
     def trigger_run(self) -> TriggerRun:
         """Return the trigger's run in work, or its last one."""
@@ -212,6 +226,9 @@ class SparkQuery:
     def trigger_interval(self) -> float | None:
         return self._trigger.interval()
 
+    def epoch_interval(self) -> float | None:
+        return self._trigger.epoch_interval()
+
     def trigger_run(self) -> TriggerRun:
         return self._trigger.run()
 
@@ -223,7 +240,7 @@ def causes_of(java: Any) -> list[Any]:
     """Return the causes of a Java exception, the innermost last."""
     causes: list[Any] = []
     cause = java.getCause()
-    # The chain is short; the bound guards against one that bites its own tail.
+    # The chain is short; the bound guards against a cycle.
     while cause is not None and len(causes) < 20:
         causes.append(cause)
         cause = cause.getCause()
@@ -254,8 +271,8 @@ def _condition_of(java: Any) -> str | None:
 
 def has_run_a_batch(progress: Mapping[str, Any]) -> bool:
     """
-    Tell a batch's progress from that of a look that found nothing to do.
+    Tell a batch's progress from the progress of a poll without data.
 
-    A look reports the id of the batch that would have been next, which then comes a second time.
+    A poll reports the id of the next batch, so this id is reported twice.
     """
     return bool(progress.get("numInputRows")) or "addBatch" in (progress.get("durationMs") or {})

@@ -105,5 +105,7 @@ class LiveOutputs:
             q: self._store.read(layout.place(QueryPlan, epoch=epoch, query=q)) for q in queries
         }
         return {
-            query: QueryPlan.from_bytes(data) for query, data in files.items() if data is not None
+            query: layout.parse(QueryPlan, data, epoch=epoch, query=query)
+            for query, data in files.items()
+            if data is not None
         }

@@ -1,8 +1,8 @@
 """
-What code imports and loads: the modules that a function or a module needs, by their names, and their texts.
+Modules that code imports and loads: their names and texts.
 
-None of it is run. Code that loads other code by a name or text that it makes cannot be told apart from
-another, and is :class:`Opaque`.
+The code is not run. Code that loads other code by a computed name or text cannot be followed, and
+is :class:`Opaque`.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from typing import Final
 
 _GLOBALS: Final = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
 IMPORTERS: Final = frozenset({"import_module", "__import__", "run_module", "resolve_name"})
-"""What loads the code of a module that it is given the name of."""
+"""Functions that load the code of a module by its name."""
 _OF_CALLS: Final = frozenset({"CACHE", "PRECALL", "PUSH_NULL", "EXTENDED_ARG"})
 """Steps between a function and its argument that differ from Python to Python."""
 EVALUATORS: Final = frozenset({"exec", "eval", "compile"})
 """Builtins that make code of a text; methods have these names, too (``re.compile``)."""
 LOADERS: Final = frozenset({"run_path", "exec_module", "load_module", "spec_from_file_location"})
-"""What loads the code of a file, under its own name or another one's."""
+"""Functions that load the code of a file, under its own name or another."""
 _INSTALLED: Final = tuple(
     {
         str(Path(sysconfig.get_paths()[name]).resolve())
@@ -35,7 +35,7 @@ _INSTALLED: Final = tuple(
 
 
 class Opaque(Exception):
-    """Something that cannot be looked into."""
+    """Code or an object that cannot be analyzed."""
 
 
 def codes_of(code: types.CodeType) -> Iterator[types.CodeType]:
@@ -55,7 +55,7 @@ def globals_of(code: types.CodeType) -> Iterator[str]:
 
 
 def imports_of(code: types.CodeType) -> Iterator[str]:
-    """Yield what is imported, and what is taken out of that, which may be a module, too."""
+    """Yield each import, and each name imported from it, which may be a module."""
     for one in codes_of(code):
         base = ""
         for step in dis.get_instructions(one):
@@ -68,9 +68,9 @@ def imports_of(code: types.CodeType) -> Iterator[str]:
 
 def loaded_by_code(code: types.CodeType) -> Iterator[str]:
     """
-    Yield the modules that code loads by a name that stands in it.
+    Yield the modules that code loads by a literal name.
 
-    :raises Opaque: it makes the name, or calls what loads a module by another name.
+    :raises Opaque: it computes the name, or calls a loader by another name.
     """
     steps = [one for one in dis.get_instructions(code) if one.opname not in _OF_CALLS]
     for place, step in enumerate(steps):
@@ -138,14 +138,14 @@ def refuse_loaders(names: Iterable[str]) -> None:
 
 
 def names_within(package: str, name: str) -> Iterator[str]:
-    """Yield the names that a relative import may mean; how many levels it goes up is not looked at."""
+    """Yield the possible meanings of a relative import, for any number of levels."""
     while package:
         yield f"{package}.{name}" if name else package
         package = package.rpartition(".")[0]
 
 
 def imports_of_module(tree: ast.AST, package: str) -> Iterator[str]:
-    """Yield what a module of a package imports anywhere in it, functions included."""
+    """Yield the imports anywhere in a package's module, functions included."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -160,7 +160,7 @@ def imports_of_module(tree: ast.AST, package: str) -> Iterator[str]:
 
 
 def file_named(name: str) -> str:
-    """Return the file of a module by its name, also of one that is not loaded yet; none of it is run."""
+    """Return the file of a module by its name without running it, also if it is not loaded yet."""
     if name in sys.modules:
         return file_of(name)
     found = _spec_of(name)
@@ -186,7 +186,7 @@ def _spec_of(name: str) -> importlib.machinery.ModuleSpec | None:
 
 
 def source_of(name: str, file: str) -> str | bytes:
-    """Return the text of a module, which may lie in an archive."""
+    """Return the text of a module, which may be in an archive."""
     spec = _spec_of(name)
     read = getattr(spec.loader if spec is not None else None, "get_source", None)
     text = read(name) if read is not None else None

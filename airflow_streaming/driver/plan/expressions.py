@@ -1,13 +1,13 @@
 """
 Expressions of a plan as text that is the same in every run.
 
-Spark's own text numbers every column anew (``v#12``), and the number cannot be told from the user's
-words once it is text. So expressions are written down from the tree, with the columns' names, and
-without what only this run or this release knows: ids, time zones and modes of evaluation.
+Spark's own text numbers every column in each run (``v#12``), and in the text this number cannot be
+told from the user's words. So the text is written from the tree, with the columns' names, and
+without details of this run or release: ids, time zones and evaluation modes.
 
-A column of a source whose name other sources have too gets the number of its source. A column that
-was computed is written as the expression that computes it, back to the operator below that keeps
-state, because that is what the state above was made of.
+A source column whose name occurs in several sources gets the number of its source. A computed
+column is written as its expression, back to the next stateful operator below, because the state
+above was made from it.
 """
 
 from __future__ import annotations
@@ -51,14 +51,15 @@ _OF_ONE_RUN: Final = frozenset(
         *("class", "num-children", "exprId", "resultId", "qualifier", "nonInheritableMetadataKeys"),
         # Of observed metrics: how many frames the session had made before.
         "dataframeId",
-        # Of random functions, which draw another one at each planning if they are given none.
+        # Of random functions, which draw a new seed at each planning if the user sets none.
         *("randomSeed", "hideSeed"),
     }
 )
 _BEFORE_SEED: Final = {"Rand": 0, "Randn": 0, "RandStr": 1, "Uniform": 2}
 """
-Children of a random function in front of its seed. Python and Scala draw a seed for ``rand()`` that no plan
-tells from one that was given, so that no seed counts: with another one the values are as random.
+Children of a random function in front of its seed. Python and Scala draw a seed for ``rand()`` that
+plans cannot tell from a user's seed, so seeds do not count: with another seed the values are as
+random.
 """
 _ANSI: Final = frozenset({"failOnError", "ansiEnabled"})
 _ZONES: Final = frozenset({"timeZoneId", "zoneId"})
@@ -86,7 +87,7 @@ NAMING: Final = frozenset({"SubqueryAlias", "View"})
 """Nodes that name a plan and change no row; a view says when it was made, which is in every run."""
 _CIPHER: Final = re.compile(r"aes|encrypt|decrypt|hmac|cipher", re.IGNORECASE)
 Naming = Callable[[Node], str]
-"""Says what a column is called."""
+"""Returns the name of a column."""
 
 
 def plain_name(attribute: Node) -> str:
@@ -97,11 +98,11 @@ def plain_name(attribute: Node) -> str:
 @dataclass(frozen=True, slots=True)
 class Wording:
     """
-    How the expressions of one plan are written down.
+    The text of one plan's expressions.
 
-    :param naming: Says what a column is called.
-    :param hidden: Asks the JVM for what the JSON leaves out; ``None`` where nothing can be asked.
-    :param ansi: Whether the session is in ANSI mode; ``None`` where that is not known.
+    :param naming: Returns the name of a column.
+    :param hidden: Asks the JVM for fields missing in the JSON; ``None`` without a JVM.
+    :param ansi: Whether the session is in ANSI mode; ``None`` if not known.
     :param zone: The session's time zone.
     :param bound: Ids of the variables of each lambda function around, the outermost first.
     """
@@ -119,10 +120,10 @@ class Wording:
 
     def variable(self, node: Node) -> str:
         """
-        Return what a variable of a lambda function is called: by the function, then by its place.
+        Return the name of a lambda function's variable: its function, then its position.
 
-        Its own name is no part of the code's meaning, and pyspark numbers it anew with every function
-        that it is asked for. Its type is that of what the function is applied to, which stands beside it.
+        Its own name does not matter to the code, and pyspark numbers it anew for every function.
+        Its type is the type of the function's argument, which is in the text too.
         """
         for outwards, variables in enumerate(reversed(self.bound)):
             if node.expression_id in variables:
@@ -134,7 +135,6 @@ PLAIN: Final = Wording()
 
 
 def text_of(expression: Node, wording: Wording = PLAIN) -> str:
-    """Return an expression as text."""
     return short_text(_text(expression, wording))
 
 
@@ -172,7 +172,7 @@ def _text(node: Node, wording: Wording) -> str:
 
 
 def quoted(parts: list[str]) -> str:
-    """Return what a text leaves out, in quotes, so that nothing in it is taken for a column."""
+    """Return the missing details in quotes, so that they cannot be read as columns."""
     told = "; ".join(filter(None, parts)).replace("'", "''")
     return f"['{told}']" if told else ""
 
@@ -198,7 +198,7 @@ def _literal(node: Node, wording: Wording) -> str:
 
 
 def _more(node: Node, wording: Wording, said: set[str]) -> list[str]:
-    """Return what a node says besides its own text: other fields, and what the JSON leaves out."""
+    """Return a node's other fields, and the fields missing in the JSON."""
     known = said if node.name in _FORMS or node.name in _SYMBOLS else _said_keys(node)
     found = []
     children: set[int] = set()
@@ -219,7 +219,7 @@ def _other(node: Node, key: str, value: Any, wording: Wording) -> str:
     if key in _ZONES:
         return "" if not wording.zone or value == wording.zone else str(value)
     if _is_metadata(key):
-        return ""  # the JSON shows an empty one in the place of any; the JVM is asked
+        return ""  # the JSON shows an empty value for any value; ask the JVM
     if key == "udfDeterministic":
         return "" if value is True else "false"
     if value is False or value == {} or (isinstance(value, list) and not any(value)):
@@ -245,7 +245,7 @@ def whole_text(tree: Node, wording: Wording) -> str:
 
 
 def node_fields(node: Node, wording: Wording) -> list[str]:
-    """Return what a node of a plan says besides its expressions."""
+    """Return a node's details besides its expressions."""
     found = []
     children: set[int] = set()
     for key, value in node.fields.items():
@@ -285,7 +285,7 @@ def _aggregate(node: Node, inner: list[str]) -> str:
 
 
 def _python_udf(node: Node, inner: list[str]) -> str:
-    # What it does is in its fingerprint; by another name it is no other function.
+    # Its fingerprint covers its code; a rename alone is no change.
     return f"python_udf({', '.join(inner)}): {type_name(node.fields.get('dataType'))}"
 
 
@@ -353,7 +353,7 @@ def _call(node: Node, inner: list[str]) -> str:
     said = [f"{key}={value}" for key, value in _said(node)]
     arguments = ", ".join([*inner, *said])
     if _CIPHER.search(node.name + arguments):
-        # What stands here may be a key that the script was given.
+        # The arguments may contain a secret key of the script, so only a digest is written.
         arguments = f"digest {hashlib.sha256(arguments.encode()).hexdigest()[:16]}"
     return f"{name}({arguments})"
 
@@ -391,7 +391,7 @@ def _points_to_children(value: Any, count: int, seen: set[int]) -> bool:
 
 def _scalar(key: str, value: Any) -> str:
     if key.lower().endswith("type") and not isinstance(value, bool):
-        # Of a nested type the name says too little; it is told whole.
+        # A nested type is written in full, because its name says too little.
         return type_name(value) if isinstance(value, str) else ""
     if isinstance(value, Mapping) and "object" in value:
         return str(value["object"]).rstrip("$").rpartition(".")[2]
@@ -413,15 +413,14 @@ class Names:
         self.wording = replace(wording, naming=self.name)
 
     def name(self, attribute: Node) -> str:
-        """Return what a column is called."""
+        """Return the name of a column."""
         return self._own.get(attribute.expression_id) or word(plain_name(attribute))
 
     def text(self, expression: Node) -> str:
-        """Return an expression with the columns' names."""
         return text_of(expression, self.wording)
 
     def key(self, expression: Node) -> str:
-        """Return a text by which expressions of this one plan can be told apart."""
+        """Return a text that identifies an expression within this plan."""
         return text_of(expression, replace(self.wording, naming=_numbered))
 
     def computed(self, expression: Node, below: Node) -> str:
@@ -451,7 +450,7 @@ def _numbered(column: Node) -> str:
 
 
 def unnamed(expression: Node) -> Node:
-    """Return an expression without the name that it is given."""
+    """Return an expression without its alias."""
     return expression.children[0] if expression.name == "Alias" else expression
 
 
@@ -530,7 +529,6 @@ _ADDING: Final = frozenset({"TimeAdd", "TimestampAddInterval", "TimestampAdd", "
 
 
 def is_window(definition: Node) -> bool:
-    """Tell whether the definition of a column is that of a window."""
     struct = unnamed(definition)
     return struct.name == "CreateNamedStruct" and any(
         node.name == "PreciseTimestampConversion" for node in struct.walk()

@@ -1,15 +1,15 @@
 """
 Fingerprints of the user's Python functions: equal only where the code and all it reaches is equal.
 
-No plan of Spark's shows the body of a function. What is taken in: code without its line numbers,
-constants, closure cells, defaults, annotations, the globals that the code names, classes with their
-methods, objects with their attributes, and of a module of the user's its syntax tree with those of
-the modules that it imports, whether they are loaded yet or not. Code of Python itself and of installed packages counts by its name and
-version. A function's own name does not count, so that a rename alone is no other function.
+Spark's plans never show the body of a function. A fingerprint covers: code without its line
+numbers, constants, closure cells, defaults, annotations, the globals named in the code, classes
+with their methods, objects with their attributes. Of a user's module it covers the syntax tree with
+the trees of its imports, loaded or not. Code of Python itself and of installed packages counts by
+its name and version. A function's own name does not count, so a rename alone is no change.
 
-What cannot be looked into makes the fingerprint opaque, which a gate never takes for equal; so does code that
-loads other code by a name or text that it makes (``import_module``, ``exec`` ...). Where the name stands in the code
-as it is, the module is followed.
+Code or objects that cannot be analyzed make the fingerprint opaque, and gates treat it as
+different. The same holds for code that loads other code by a computed name or text
+(``import_module``, ``exec`` ...). A literal name is followed to its module.
 """
 
 from __future__ import annotations
@@ -214,7 +214,7 @@ class _Reader:
         known = function.__globals__
         for name in sorted({*globals_of(function.__code__)}):
             if name in IMPORTERS and name in getattr(known.get(name), "__name__", ""):
-                continue  # every call of it is looked at
+                continue  # every call of it is checked
             if name in known:
                 self._say("global", name)
                 self._take(known[name])
@@ -325,7 +325,7 @@ class _Reader:
         self._reduced(thing)
 
     def _reduced(self, thing: Any) -> None:
-        # What an object says of itself to be copied; nothing is made of it here.
+        # The object's own support for pickling; no copy is made here.
         try:
             told = thing.__reduce_ex__(4)
         except Exception as err:

@@ -1,9 +1,9 @@
 """
 Recording the plans of queries, beside the script.
 
-What may change after the start is taken before it, in a few milliseconds. The rest is read and
-written by a thread of its own, because the first question to a cold JVM can take a second. Nothing
-of it ever disturbs the script: a fault is logged, and the plan is missing.
+Values that may change after the start are copied before it, in a few milliseconds. A separate
+thread reads and writes the rest, because the first call to a cold JVM can take a second. It never
+disturbs the script: a fault is logged, and the plan is missing.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class PlanKeeper:
     """
     Records the plans of one epoch's queries.
 
-    :param read: Makes a plan of what was taken; asks the JVM.
-    :param retry: Seconds to rest when the home is away.
+    :param read: Builds a plan from the copied values; calls the JVM.
+    :param retry: Seconds between attempts while the home is unavailable.
     :param on_read: Called with each plan, before it is recorded.
     """
 
@@ -66,11 +66,11 @@ class PlanKeeper:
         self, writer: Any, given: Mapping[str, Any], *, query: str, checkpoint: str
     ) -> Iterator[None]:
         """
-        Keep the plan of the query that is started inside, once it has started.
+        Record the plan of the query that is started inside, once it has started.
 
         :param writer: The ``DataStreamWriter``.
-        :param given: What ``start`` or ``toTable`` was given, by name.
-        :param checkpoint: Location that the script chose; empty when it chose none.
+        :param given: The arguments of ``start`` or ``toTable``, by name.
+        :param checkpoint: The script's checkpoint location; empty without one.
         """
         taken: Taken | None = None
         with self._faults.contained(f"Looking at the plan of query {query!r}"):
@@ -135,7 +135,7 @@ class PlanKeeper:
             plan = replace(plan, writes=self._writes.get(plan.query, ()))
         path, data = (
             self._layout.place(QueryPlan, epoch=self._epoch, query=plan.query),
-            _as_bytes(plan),
+            _as_bytes(plan, self._layout),
         )
         while True:
             try:
@@ -148,9 +148,9 @@ class PlanKeeper:
                 return
 
 
-def _as_bytes(plan: QueryPlan) -> bytes:
+def _as_bytes(plan: QueryPlan, layout: Layout) -> bytes:
     try:
-        return plan.to_bytes()
+        return layout.bytes_of(plan)
     except RecordError:
         note = f"Its {len(plan.steps)} steps are too much for a record."
-        return replace(plan, steps=(), nodes=(), notes=(*plan.notes, note)).to_bytes()
+        return layout.bytes_of(replace(plan, steps=(), nodes=(), notes=(*plan.notes, note)))

@@ -116,8 +116,8 @@ class Planning:
     def _leave_later(self) -> None:
         def leave() -> None:
             self._write(
-                f"The script continued for {SCRIPT_GRACE:.0f} s after the last query it started, and "
-                "was left; what it would have started later is not known."
+                f"The script continued for {SCRIPT_GRACE:.0f} s after the last query it "
+                "started, and the wait ended; queries that it starts later are not known."
             )
             exit_process(0)
 

@@ -35,7 +35,7 @@ class Node:
 
     :param name: The class's own name, e.g. ``Aggregate``.
     :param index: Its place among all nodes of its tree.
-    :param origin: Where its tree stands; ``None`` in the plan's own tree.
+    :param origin: Where its tree is; ``None`` in the plan's own tree.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Node:
             waiting.extend(reversed(node.children))
 
     def expression(self, field: str) -> Node | None:
-        """Return the expression in a field, ``None`` when there is none."""
+        """Return the expression in a field, if any."""
         return expression_in(self.fields.get(field), Origin(self, field))
 
     def expressions(self, field: str) -> tuple[Node, ...]:
@@ -84,9 +84,9 @@ class Node:
 
 def read_tree(text: str) -> Node:
     """
-    Return the tree that Spark's JSON tells.
+    Parse the tree of Spark's JSON.
 
-    :raises ValueError: it is no tree.
+    :raises ValueError: the text is not a tree.
     """
     found = expression_in(json.loads(text))
     if found is None:

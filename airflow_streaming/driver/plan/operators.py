@@ -1,4 +1,4 @@
-"""The stateful operators of a plan, and what the state of each is made of."""
+"""The stateful operators of a plan, and the columns of their state."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def types_of(
 
 
 def _inner_types(function: Node) -> str:
-    # Inside a larger expression its own type is not told; that of what it is made of is.
+    # The JSON omits a larger expression's own type; the types of its parts stand for it.
     of = [
         type_name(one.fields.get("dataType"))
         for one in function.walk()
@@ -101,7 +101,7 @@ class Reader:
         self._mode, self._variables = output_mode, variables
 
     def read(self, node: Node) -> OperatorPlan | None:
-        """Return the operator that a node of a plan is, ``None`` of one that keeps no state."""
+        """Return a node's stateful operator; ``None`` for a node without state."""
         read = STATEFUL.get(node.name)
         if read is None or not is_streaming(node):
             return None
@@ -267,7 +267,7 @@ STATEFUL: Final[Mapping[str, Callable[[Reader, Node], OperatorPlan | None]]] = {
 }
 _HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 WATERMARK_DELAY: Final = "spark.watermarkDelayMs"
-"""What Spark puts into the metadata of a column that a watermark is on."""
+"""Spark's metadata key of a column with a watermark."""
 
 
 def has_event_time(plan: Hidden, expression: Node) -> bool:

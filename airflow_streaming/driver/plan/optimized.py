@@ -1,8 +1,8 @@
 """
-What Spark's optimizer makes of stateful operators: the columns that joins keep, the filters in front.
+Stateful operators after Spark's optimizer: the columns that joins keep, the filters in front.
 
-The columns of a join's state are fewer than those of its sides: Spark prunes what nothing above the join
-asks for before it runs the plan. So the optimizer is asked, once, and only of plans that hold such a join.
+A join's state has fewer columns than its sides: before the plan runs, Spark prunes columns that no
+operator above the join uses. So the optimizer is run once, only for plans with such a join.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def with_kept_columns(
     """
     Return the operators, joins with the columns that they keep.
 
-    :param optimized: ``None`` where the optimizer could not be asked.
-    :param notes: Gets a sentence when a join is not found in the optimized plan.
+    :param optimized: ``None`` without an optimized plan.
+    :param notes: Gets a sentence when a join is missing in the optimized plan.
     """
     joins = [one for one in operators if one.sort is OperatorKind.JOIN]
     if not joins or optimized is None:
@@ -54,7 +54,7 @@ def _with(join: OperatorPlan, kept: KeptColumns) -> OperatorPlan:
 
 
 class KeptColumns(NamedTuple):
-    """What the optimized plan says of a join."""
+    """The columns and filters of a join in the optimized plan."""
 
     left: tuple[Column, ...]
     right: tuple[Column, ...]
@@ -75,7 +75,7 @@ class Optimized(NamedTuple):
 
 
 def optimized_plan(frame: Any, plan: Any, gateway: Any, wording: Wording) -> Optimized:
-    """Ask Spark's optimizer for what it would make of a plan; nothing is run."""
+    """Optimize a plan with Spark's optimizer; the plan is not run."""
     found = frame.sparkSession().sessionState().optimizer().execute(plan)
     tree = read_tree(found.toJSON())
     hidden = Hidden(found, gateway, wording.ansi).placed(tree)
@@ -151,7 +151,7 @@ def _join_ends(join: Node, plan: Hidden) -> bool:
         return True
     try:
         return _bounds_times(plan.at(join), plan.gateway.jvm)
-    except Exception:  # noqa: BLE001 - what cannot be told is taken for endless
+    except Exception:  # noqa: BLE001 - an unreadable bound counts as endless
         return False
 
 

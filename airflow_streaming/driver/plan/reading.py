@@ -1,9 +1,9 @@
 """
 Reading a query's plan from Spark: configuration, sources, steps and operators together.
 
-It is done in two parts. ``take`` keeps what a script may change after it has started the query, in
-a few milliseconds; ``read_plan`` asks the JVM for the rest, whenever there is time. What a Spark
-tells otherwise than expected becomes a note in the plan; reading never fails.
+It works in two parts. ``take`` copies values that a script may change after the start, in a few
+milliseconds; ``read_plan`` asks the JVM for the rest later. An unexpected form of a Spark release
+becomes a note in the plan; reading never fails.
 """
 
 from __future__ import annotations
@@ -61,10 +61,11 @@ _OF_SQL: Final = "spark.sql."
 
 def read_settings(session: Any) -> dict[str, str]:
     """
-    Return what the session sets other than Spark's default, without what ``read_conf`` returns.
+    Return the session's settings other than Spark's defaults, without the result of ``read_conf``.
 
-    Of a setting that Spark does not define there is no default; it is told as it is. What a short job
-    keeps back or sets itself is left out: plan mode and a driver would always differ in it.
+    A setting that Spark does not define has no default and is returned as it is. Settings that a
+    short job withholds or sets itself are left out: plan mode and a driver would always differ in
+    them.
     """
     version = parse_spark_version(str(session.version))[:2]
     known = {*recorded_settings(version), _UNREGISTERED}
@@ -128,10 +129,10 @@ def default_format(session: Any) -> str:
 
 def take(writer: Any, given: Mapping[str, Any], *, query: str, checkpoint: str) -> Taken:
     """
-    Take what must be known of a query now.
+    Copy a query's volatile values now.
 
     :param writer: The ``DataStreamWriter`` that starts it.
-    :param given: What ``start`` or ``toTable`` was given, by name.
+    :param given: The arguments of ``start`` or ``toTable``, by name.
     """
     session = writer._spark
     settings: Mapping[str, str] = {}
@@ -166,7 +167,7 @@ def read_plan(taken: Taken, variables: Mapping[str, str] | None = None) -> Query
     parts = _Parts()
     try:
         parts = _read_parts(taken, mode, variables or {}, notes)
-    except Exception as err:  # noqa: BLE001 - whatever a Spark tells otherwise, the query continues
+    except Exception as err:  # noqa: BLE001 - the query continues after any error
         logger.warning("The plan of query %r could not be read: %r", taken.query, err)
         notes.append(f"The plan could not be read: {type(err).__name__}.")
     sink = _sink(taken, notes)

@@ -22,8 +22,8 @@ def sources_of(tree: Node, plan: Any, notes: list[str]) -> tuple[SourcePlan, ...
     """
     Return the sources of a plan.
 
-    :param plan: The plan in the JVM; its leaves know what the tree does not.
-    :param notes: Gets a sentence for whatever cannot be read.
+    :param plan: The plan in the JVM; its leaves have details that the tree lacks.
+    :param notes: Gets a sentence for each unreadable detail.
     """
     leaves = [node for node in tree.walk() if not node.children]
     jvm: Any = plan.collectLeaves()
@@ -33,7 +33,7 @@ def sources_of(tree: Node, plan: Any, notes: list[str]) -> tuple[SourcePlan, ...
             continue
         try:
             found.append(_source(leaf, jvm.apply(place)))
-        except Exception as err:  # noqa: BLE001 - a Spark that names things otherwise is no fault
+        except Exception as err:  # noqa: BLE001 - another Spark release may use other names
             kind = type(err).__name__
             notes.append(f"Source {len(found)} could not be read ({kind}); only its columns are.")
             found.append(SourcePlan(source="unknown", schema=output_of(leaf)))
@@ -41,7 +41,6 @@ def sources_of(tree: Node, plan: Any, notes: list[str]) -> tuple[SourcePlan, ...
 
 
 def output_of(leaf: Node) -> tuple[Column, ...]:
-    """Return the columns that a source gives."""
     return tuple(map(column_of, leaf.expressions("output")))
 
 

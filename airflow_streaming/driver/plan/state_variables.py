@@ -1,8 +1,8 @@
 """
-The state variables of a transformWithState, asked of its processor.
+The state variables of a transformWithState, read from its processor.
 
-They are made by the processor's ``init``, on the workers, when a query starts. In plan mode it is
-called here with a handle that only writes down what it is asked for.
+The processor's ``init`` creates them, on the workers, when a query starts. In plan mode it is
+called here with a handle that only records its calls.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Variables:
             key = _function_of(frame)
         except Exception as err:  # noqa: BLE001 - the user's code, where it was not meant to run
             self.notes.append(
-                "The state variables of a transformWithState could not be asked for here: "
+                "The state variables of a transformWithState could not be read here: "
                 f"{type(err).__name__}."
             )
         else:

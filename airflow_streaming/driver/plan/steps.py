@@ -32,7 +32,7 @@ _SILENT: Final = frozenset(
         "ResolvedHint",
     }
 )
-"""Nodes that change no row, or that are told elsewhere: as source, watermark or operator."""
+"""Nodes that change no row, or that are described elsewhere: as source, watermark or operator."""
 _BY_OTHER_WAYS: Final = frozenset({*SOURCES, *NAMING, "ResolvedHint"})
 """Nodes that no list of nodes needs: sources are compared by themselves, names change no row."""
 
@@ -64,9 +64,9 @@ def window_times(tree: Node) -> frozenset[str]:
 
 def step_of(visit: Visit, names: Names, times: frozenset[str]) -> StepPlan | None:
     """
-    Return the step that a node without state is, ``None`` of one that says nothing.
+    Return a node's step; ``None`` for a stateful node or one without details.
 
-    :param times: As ``window_times`` tells them.
+    :param times: The result of ``window_times``.
     """
     node = visit.node
     if node.name in _SILENT:
@@ -87,9 +87,9 @@ def step_of(visit: Visit, names: Names, times: frozenset[str]) -> StepPlan | Non
 
 def node_of(visit: Visit, names: Names, times: frozenset[str]) -> NodePlan | None:
     """
-    Return a node whole, ``None`` of one that says nothing alone.
+    Return a whole node; ``None`` for a node without details of its own.
 
-    What Spark makes for a window is left out: the operator says what the window is.
+    Nodes that Spark makes for a window are left out: the operator describes the window.
     """
     node = visit.node
     if node.name in _BY_OTHER_WAYS or _is_of_window(node, times):
@@ -108,7 +108,7 @@ def _is_of_window(node: Node, times: frozenset[str]) -> bool:
 
 def _projection(visit: Visit, names: Names) -> StepPlan | None:
     made = visit.node.expressions("projectList")
-    # The column of a time window and what stands beside it are of Spark's own making.
+    # Spark itself makes the column of a time window and the columns beside it.
     if any(is_window(one) for one in made):
         return None
     text = short_text(", ".join(map(names.text, made)))

@@ -1,9 +1,9 @@
 """
 Which progress sinks a stream configures, and their options.
 
-The keys travel in the private properties file like every other, so a password in them reaches the
-driver and no record. One sink that is configured wrongly costs that sink, never the others and
-never the stream: a mistake becomes a sentence in the driver's status.
+The keys are in the private properties file like all others, so a password in them reaches the
+driver but no record. A misconfigured sink affects neither other sinks nor the stream: the mistake
+becomes a sentence in the driver's status.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ SinkConfig = (
     KafkaConfig | PrometheusConfig | PushgatewayConfig | StatsdConfig | OtelConfig | JsonLinesConfig
 )
 CONF_PREFIX: Final = "spark.airflowStreaming.sink"
-"""What all keys begin with: the list ``...sinks`` and the keys ``...sink.<name>.<key>``."""
+"""Prefix of all keys: the list ``...sinks`` and the keys ``...sink.<name>.<key>``."""
 _LIST: Final = f"{CONF_PREFIX}s"
 _HOME: Final = "home"
 """The history in the home, which is always written and may be named for completeness."""
@@ -117,9 +117,9 @@ _HOME: Final = "home"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkSelection:
     """
-    What a configuration asks for.
+    The sinks that a configuration selects.
 
-    :param problems: Sinks that cannot be had, with the reason as their trouble.
+    :param problems: Sinks that cannot be created, with the reason as their trouble.
     """
 
     sinks: Mapping[str, SinkConfig] = field(default_factory=dict)
@@ -136,7 +136,7 @@ def wanted_sinks(conf: Mapping[str, str]) -> SinkSelection:
     names = dict.fromkeys(name for name in listed if name and name != _HOME)
     keys = _keys_by_sink(conf)
     problems = [
-        SinkStatus(sink=name, trouble=_unknown(name, f"{CONF_PREFIX}.{name}."))
+        SinkStatus(sink=name, trouble=_unknown(name, f"{CONF_PREFIX}.{name}.*"))
         for name in keys
         if name not in _KNOWN and name not in names
     ]
@@ -201,7 +201,7 @@ def _value(name: str, key: str, text: str, read: Callable[[str], Any]) -> Any:
 
 
 def _unknown(name: str, where: str) -> str:
-    return f"There is no sink {name!r}, which {where} names. There are {_names(_KNOWN)}."
+    return f"Unknown sink {name!r} in {where}. Known sinks: {_names(_KNOWN)}."
 
 
 def _names(names: Iterable[str]) -> str:

@@ -1,8 +1,8 @@
 """
 The figures that leave a driver, and their present values.
 
-A figure is taken from a batch's progress (or from a sink's status) and nowhere else, so what a
-metrics system shows is what Spark reported. What Spark did not report has no value, not zero.
+Every figure comes from a batch's progress (or from a sink's status), so a metrics system shows
+Spark's own numbers. A number that Spark did not report has no value, not zero.
 """
 
 from __future__ import annotations
@@ -40,9 +40,10 @@ class Figure:
     One figure.
 
     :param name: Without prefix and unit.
-    :param unit: ``seconds``, ``bytes``, ``ratio`` or empty: the name says what is counted.
-    :param labels: What its points differ by within a query, or within a driver.
-    :param take: Its points in one progress or sink status; none when there is nothing to tell.
+    :param unit: ``seconds``, ``bytes``, ``ratio`` or empty: then the name says which things are
+        counted.
+    :param labels: Labels that distinguish its points within a query, or within a driver.
+    :param take: Returns its points in one progress or sink status; empty without a value.
     """
 
     name: str

@@ -83,8 +83,8 @@ class KafkaSink:
             tally.take(err.args[0], None)
 
     def _remember(self, error: Any) -> None:
-        # Kept until a delivery: the client does not repeat an error that stays the same, and "all brokers
-        # are down" follows the one that says why.
+        # Kept until a delivery: the client does not repeat an unchanged error, and "all brokers are
+        # down" follows the error with the reason.
         if error.code() != self._library.KafkaError._ALL_BROKERS_DOWN:
             self._last_error = _said(error)
 

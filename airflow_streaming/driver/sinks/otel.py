@@ -48,8 +48,8 @@ class OtelSink:
         result = self._exporter.export(data, timeout_millis=self._timeout * 1000)
         if result is not self._export.MetricExportResult.SUCCESS:
             raise SinkFault(
-                "The OTLP endpoint did not take the figures. Check its address and what it wants "
-                "in the headers; the driver's log has the exporter's own words."
+                "The OTLP endpoint rejected the figures. Check its address and the headers "
+                "it requires; the driver's log has the exporter's error."
             )
 
     def close(self) -> None:

@@ -1,9 +1,9 @@
 """
 The bounded queue between the driver and its progress sinks.
 
-The driver only ever puts events into the queue, which takes microseconds and cannot fail. A sink
-that is slower than the stream loses the oldest events, because the newest say how things stand; a
-sink that hangs holds up its own thread and nothing else. What got lost is counted.
+The driver only puts events into the queue, which takes microseconds and cannot fail. A sink that is
+slower than the stream loses the oldest events, because the newest events show the present state. A
+sink that hangs delays only its own thread. Lost events are counted.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Outlet:
         self._thread.start()
 
     def offer(self, events: Sequence[ProgressEvent]) -> None:
-        """Take events without waiting; the oldest go when there is no room."""
+        """Take events without waiting; the oldest are dropped when the queue is full."""
         with self._changed:
             if self._ending:
                 self._dropped += len(events)
@@ -105,7 +105,7 @@ class Outlet:
             self._changed.notify_all()
 
     def status(self) -> SinkStatus:
-        """Return what became of the events."""
+        """Return the counts of sent and lost events."""
         with self._changed:
             return SinkStatus(
                 sink=self.name,
@@ -122,7 +122,7 @@ class Outlet:
             self._changed.notify_all()
 
     def end(self, *, until: float) -> None:
-        """Wait for the thread until that time of the clock; what is left then counts as dropped."""
+        """Wait for the thread until that time of the clock; events left then count as dropped."""
         self.ask_end()
         if self._thread.ident is not None:
             self._thread.join(max(0.0, until - self._clock()))
@@ -161,7 +161,7 @@ class Outlet:
             return self._changed.wait_for(lambda: self._ending, seconds)
 
     def _next(self) -> Sequence[ProgressEvent]:
-        """Wait for events; none when the end was asked for and all are sent."""
+        """Wait for events; return an empty sequence at the end, when all are sent."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._ending)
             count = min(len(self._waiting), _AT_ONCE)
@@ -204,7 +204,7 @@ def _told(err: Exception) -> str:
 
 
 FLUSH_SECONDS: Final = 2.0
-"""What all sinks together have at the driver's end."""
+"""Seconds for all sinks together at the driver's end."""
 
 
 class ReportedBatch(Protocol):
@@ -247,7 +247,7 @@ class Sinks:
         self._faults = ErrorBoundary()
 
     def offer(self, batches: Iterable[ReportedBatch]) -> None:
-        """Hand on what is new, which takes microseconds; call it at every beat, also without."""
+        """Queue new batches in microseconds; call it at every beat, also without batches."""
         with self._faults.contained("Handing progress to the sinks"):
             if self._outlets is None:
                 self._open()

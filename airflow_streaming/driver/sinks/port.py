@@ -1,8 +1,8 @@
 """
-What a sink is: a place outside the home that receives every batch's progress.
+A sink: a place outside the home that receives every batch's progress.
 
-A sink may be slow, away, or wrongly configured. It says so with a :class:`SinkFault`; the outlet in
-front of it counts what got lost, and the stream never learns of it.
+A sink may be slow, away, or misconfigured. It raises a :class:`SinkFault`; the outlet in front of
+it counts lost events, and the stream is not affected.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.model.status import SinkStatus
 
 Standing = Callable[[], Sequence[SinkStatus]]
-"""Tells how all sinks of the driver stand, for those that publish it."""
+"""Returns the status of all sinks of the driver, for sinks that publish it."""
 
 
 class SinkFault(StreamingError):
     """
-    A sink did not take everything it was given.
+    A sink rejected some of its events.
 
     :param taken: How many reports of that call it did take.
     """
@@ -97,9 +97,9 @@ class ProgressSink(Protocol):
 
 def library(module: str, package: str) -> Any:
     """
-    Import a sink's client library, which is the runtime's to have, not ours to ship.
+    Import a sink's client library, which belongs to the runtime and not to this package.
 
-    :param package: What to install to have it.
+    :param package: The package to install.
     :raises SinkFault: it is not installed where the driver runs.
     """
     try:

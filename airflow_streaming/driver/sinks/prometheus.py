@@ -65,7 +65,7 @@ class PushgatewaySink:
         self._ask(self._client.push_to_gateway, registry=self._registry)
 
     def close(self) -> None:
-        # A Pushgateway keeps what it has: an ended stream would seem to stand still for ever.
+        # A Pushgateway never forgets: an ended stream would seem to stand still for ever.
         self._ask(self._client.delete_from_gateway)
 
     def _ask(self, call: Any, **arguments: Any) -> None:

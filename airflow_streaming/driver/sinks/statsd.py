@@ -1,8 +1,8 @@
 """
 Figures for StatsD.
 
-StatsD knows no labels, so stream, query and what else tells values apart stand in the name:
-``<prefix>.<stream>.<query>.<figure>``. Over UDP a loss goes unnoticed; TCP notices it.
+StatsD has no labels, so the name holds the stream, the query and all other labels:
+``<prefix>.<stream>.<query>.<figure>``. UDP loses packets silently; TCP reports a loss.
 """
 
 from __future__ import annotations

@@ -1,18 +1,17 @@
 """
 The barrier: where the queries of a standby driver wait just before they start.
 
-Each ``start()`` of the script waits in the thread that called it, or set aside in one of its own
-while more queries are to come. A thread of our own reads the orders and writes the answers. A waiting
-query does its part of an order in its own thread, because it alone has the plan that Spark needs for
+Each ``start()`` of the script waits in the calling thread, or in a separate thread while more
+queries are to come. Another thread reads the orders and writes the answers. A waiting query does
+its part of an order in its own thread, because only this thread has the plan that Spark needs for
 it.
 
-The last order releases all queries, those too that come later. After it, the driver is like any
-other: what a query must fast-forward at its start, and by how much its batch ids are shifted, is in
-its
-claim, which outlives this driver.
+The last order releases all queries, also queries that come later. After it, the driver is like any
+other. The query's claim, which outlives this driver, holds the fast-forward at its start and the
+shift of its batch ids.
 
-Each of those is a query of its own to Spark, and ends. A script that waits in another thread than
-the one in which it starts its queries would take it for the end of one of its own.
+To Spark, each absorbed batch is a separate query, which ends. A script that waits in another thread
+than the thread that starts its queries would see it as the end of its own query.
 """
 
 from __future__ import annotations
@@ -46,8 +45,7 @@ class OrderBook:
     """
     The orders to one standby driver.
 
-    Methods raise ``HomeUnavailable`` when the home cannot be reached; what was asked for then stays
-    to be done.
+    Methods raise ``HomeUnavailable`` when the home cannot be reached; call them again later.
     """
 
     def __init__(self, store: Store, layout: Layout, epoch: int) -> None:
@@ -57,9 +55,9 @@ class OrderBook:
 
     def next(self) -> StandbyOrder | None:
         """
-        Return the order that has not been answered yet, ``None`` while there is none.
+        Return the order that has not been answered yet, if any.
 
-        :raises RecordError: it cannot be read, or is not what its name says.
+        :raises RecordError: it is unreadable, or its content does not match its name.
         """
         path = self._layout.place(StandbyOrder, epoch=self._epoch, number=self.number)
         data = self._store.read(path)
@@ -69,7 +67,7 @@ class OrderBook:
             return self._layout.parse(StandbyOrder, data, epoch=self._epoch, number=self.number)
         except RecordError as err:
             raise RecordError(
-                f"{self._store.uri}/{path} is no order to this driver: {err}"
+                f"{self._store.uri}/{path} is not a valid order to this driver: {err}"
             ) from err
 
     def answer(self, *, committed: dict[str, int], error: str) -> None:
@@ -82,19 +80,20 @@ class OrderBook:
             error=error,
         )
         path = self._layout.place(StandbyAnswer, epoch=self._epoch, number=self.number)
-        # The reply of a store may get lost; what stands there then is ours.
+        # A store's reply may get lost; an existing record is our own then.
         with contextlib.suppress(AlreadyExists):
-            self._store.create(path, answer.to_bytes())
+            self._store.create(path, self._layout.bytes_of(answer))
         self.number += 1
 
     def show(self, queries: Sequence[str]) -> None:
-        """Tell which queries wait at the barrier."""
         barrier = Barrier(epoch=self._epoch, queries=tuple(queries), at=datetime.now(UTC))
-        self._store.replace(self._layout.place(Barrier, epoch=self._epoch), barrier.to_bytes())
+        self._store.replace(
+            self._layout.place(Barrier, epoch=self._epoch), self._layout.bytes_of(barrier)
+        )
 
 
 LOOK_SECONDS: Final = 0.1
-"""How often a home on this host is asked for the next order."""
+"""How often a home on this host is read for the next order."""
 LOOK_SECONDS_AWAY: Final = 0.3
 """The same for a home on an object store, where a look is a request."""
 LOOK_SECONDS_WAITING: Final = 1.0
@@ -106,9 +105,10 @@ Absorb = Callable[[int], int]
 @dataclass(slots=True)
 class _InWork:
     """
-    An order, and how far it has come.
+    An order and its progress.
 
-    :param open: Queries that have their part still to do; ``doing`` those that are at it.
+    :param open: Queries that have not done their part yet; ``doing``: queries that are working on
+        it.
     """
 
     order: StandbyOrder
@@ -123,8 +123,8 @@ class StandbyBarrier:
     Holds queries back until they are released.
 
     :param check_fence: Returns only if this epoch is the newest.
-    :param expected: Names of the queries that are to come here.
-    :param look_seconds: How often the home is asked for an order.
+    :param expected: Names of the queries that will wait here.
+    :param look_seconds: Interval between reads of the orders.
     """
 
     def __init__(
@@ -192,7 +192,7 @@ class StandbyBarrier:
         self._check_fence()
 
     def look(self) -> None:
-        """Show who waits, take the next order, and answer the one that is done."""
+        """Report the waiting queries, take the next order, and answer the finished one."""
         with self._changed:
             waiting = list(self._waiting)
         if self.is_closed and waiting != self._shown:
@@ -284,7 +284,7 @@ def barrier_of(
     orders: OrderBook | None = None,
 ) -> StandbyBarrier | None:
     """
-    Return the barrier of an epoch's driver, ``None`` for one that need not wait.
+    Return the barrier of an epoch's driver; ``None`` for a driver that need not wait.
 
     :param orders: Where its orders come from; default: from the epoch's folder.
     """

@@ -1,16 +1,17 @@
 """
-A hot standby's way to an epoch, and its end when it is of no more use.
+A hot standby's promotion to an epoch, and its end when it is no longer needed.
 
-A hot standby has a number of its own and no epoch. It follows the epochs of the lane it serves, one
-by one: the one that carries its token is its own, and from then on it is that epoch's driver, at the
-barrier, and fenced by the epoch after it. Any other epoch is another driver's.
+A hot standby has a number of its own and no epoch. It reads the new epochs of its lane one by one.
+The epoch with its token is its own: from then on it is that epoch's driver, at the barrier, and
+fenced by the next epoch. Any other epoch belongs to another driver.
 
-One that an upgrade has warmed is of the deployment proposed there, and waits for that change alone.
+A standby that an upgrade has warmed belongs to the proposed deployment and waits for that change
+alone.
 
-No record asks for it again and again. That it is wanted is seen from what the lane's home says anyway: the
-stream is wanted running, on this deployment, with its circuit closed, and an epoch of it begins or
-beats from time to time. A home that cannot be read says nothing; after ten minutes without a sign
-the standby ends, which costs the next restart its warmth and nothing else.
+No record renews the request for a standby. The lane's home shows the need: the stream's desired
+state is running, on this deployment, with a closed circuit, and an epoch of it begins or beats from
+time to time. An unreadable home gives no sign. After ten minutes without a sign the standby ends,
+so the next restart is a cold start.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ def is_promotion(epoch: Epoch, standby: Epoch) -> bool:
 
 
 def newest_number(store: Store, folder: str) -> int:
-    """Return the largest number of a kind of record, 0 when there is none."""
+    """Return the largest number of a kind of record, 0 without records."""
     return max((number_of(name) or 0 for name in store.names(folder)), default=0)
 
 
@@ -105,13 +106,13 @@ ORPHANED_AFTER: Final = 600.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneSigns:
     """
-    What the records of a lane say to its standby.
+    The records of a lane that matter to its standby.
 
-    :param deployment: Number of the newest one.
+    :param deployment: Number of the newest deployment.
     :param is_given_up: The circuit is open.
-    :param is_change_over: The change that the standby was warmed for has ended, or it is decided how
-        it ends.
-    :param epoch: Number of the newest one, and ``beat`` its heartbeat; each change is a sign of life.
+    :param is_change_over: The standby's change has ended, or its end is decided.
+    :param epoch: Number of the newest epoch, and ``beat`` its heartbeat; each change is a sign of
+        life.
     """
 
     desired: DesiredState
@@ -124,9 +125,9 @@ class LaneSigns:
 
 def read_signs(store: Store, lane: Layout, change: int | None = None) -> LaneSigns:
     """
-    Read what a lane's records say.
+    Read the records of a lane.
 
-    :param change: Number of the change that the standby was warmed for.
+    :param change: Number of the standby's change.
     :raises HomeUnavailable: they cannot be read.
     :raises RecordError: one of them is malformed.
     """
@@ -181,10 +182,10 @@ def reason_to_end(signs: LaneSigns, standby: Epoch) -> str:
 
 class StandbyWatch:
     """
-    Ends a hot standby that is not wanted any more.
+    Ends a hot standby that is no longer needed.
 
-    :param read: Reads what the lane says.
-    :param end: Ends the standby, given the reason; nothing when it was promoted meanwhile.
+    :param read: Reads the lane's records.
+    :param end: Ends the standby with a reason; does nothing after its promotion.
     :param standby: Its record.
     :param clock: Monotonic seconds.
     """
@@ -219,7 +220,7 @@ class StandbyWatch:
     def look(self) -> None:
         """Look once."""
         reason = ""
-        with self._faults.contained("Looking whether a standby is wanted"):
+        with self._faults.contained("Checking whether the standby is still needed"):
             signs = self._read()
             reason = reason_to_end(signs, self._standby)
             if (signs.epoch, signs.beat) != self._heard:

@@ -47,7 +47,7 @@ class DeferredStart:
         self._thread, self._standing_for = thread, _stand_in(query)
 
     def start(self, begin: Callable[[], Any]) -> Any:
-        """Have a query started by a thread of its own, and return what stands for it."""
+        """Start a query in a separate thread, and return its stand-in."""
         started: Future[Any] = Future()
 
         def run() -> None:
@@ -62,7 +62,7 @@ class DeferredStart:
 
 
 def apart(writer: Any) -> Any:
-    """Return a writer that keeps its name and place, whatever the script does to its own."""
+    """Return a writer that keeps its name and place, even if the script changes its own."""
     # The settings are a value, which the copy keeps when the script calls its writer again.
     return copy.copy(writer)
 
@@ -128,22 +128,22 @@ Run = Callable[[str, str], None]
 
 def absorb(name: str, location: str, *, files: Store, batch: int, run: Run) -> int:
     """
-    Run the planned batch of a query, and no other; return the batch that is committed then.
+    Run only the planned batch of a query; return the batch that is committed then.
 
-    It may be asked for twice: a batch that is committed already is not run again.
+    It may be called twice: a committed batch is not run again.
 
     :param files: The checkpoint.
     :raises DriverRefusal: the checkpoint has not planned exactly this batch, or did not commit
-        exactly this one.
+        exactly this batch.
     """
     before = batches_reached(files)
     if before.committed is not None and before.committed >= batch:
         return before.committed
     if before != Reached(planned=batch, committed=batch - 1 if batch else None):
         raise DriverRefusal(
-            f"Batch {batch} of query {name!r} cannot be absorbed: its checkpoint {files.uri} has "
-            f"planned batch {before.planned} and committed {before.committed}. Nothing was run. "
-            "Plan the batch anew from what is there."
+            f"Batch {batch} of query {name!r} cannot be absorbed: its checkpoint {files.uri} "
+            f"has planned batch {before.planned} and committed {before.committed}. No batch "
+            "was run. Plan the batch again from this state."
         )
     run(name, location)
     after = batches_reached(files)
@@ -161,9 +161,9 @@ class PlannedBatch:
     """
     Runs the planned batch of one query.
 
-    :param writer: The ``DataStreamWriter`` of the script, which is only looked at.
-    :param given: What its ``start`` or ``toTable`` was given, by name.
-    :param start: The method that starts a query, as it was before it was patched.
+    :param writer: The ``DataStreamWriter`` of the script, used read-only.
+    :param given: The arguments of its ``start`` or ``toTable``, by name.
+    :param start: The original, unpatched start method.
     """
 
     def __init__(

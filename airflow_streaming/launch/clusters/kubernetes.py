@@ -1,12 +1,12 @@
 """
 Drivers as pods, submitted by ``spark-submit`` in cluster mode without waiting.
 
-A pod's name carries its stream, its epoch and the start of the epoch's token, so that the API server
-itself refuses a second driver of an epoch (409). Labels carry the same for selectors.
+A pod's name carries its stream, its epoch and the start of the epoch's token, so that the API
+server itself refuses a second driver of an epoch (409). Labels carry the same for selectors.
 
-Beside the pod lies a Secret of the same name. It holds what no other user may read: the secret part of the
-configuration and the stream's environment; and what the driver needs of this package, so that the
-image needs nothing but Spark and Python. The pod owns it, so it is deleted with the pod.
+A Secret of the same name holds data that no other user may read: the secret part of the
+configuration and the stream's environment. It also holds the driver's part of this package, so that
+the image needs only Spark and Python. The pod owns it, so it is deleted with the pod.
 """
 
 from __future__ import annotations
@@ -91,11 +91,11 @@ class KubernetesLauncher:
     """
     Starts drivers as pods.
 
-    :param place: Where new drivers are started, as ``Place`` writes it; one that was launched is
-        asked for where its epoch says.
+    :param place: Where new drivers are started, as ``Place`` writes it; an existing driver is
+        looked up where its epoch says.
     :param login: Returns the credentials for a place.
     :param run: Runs ``spark-submit`` and returns its exit code.
-    :param folder: Where files of submissions lie, by stream; ``None`` where it is not known.
+    :param folder: Folder of submission files, by stream; ``None`` if not known.
     """
 
     kind = KIND
@@ -133,7 +133,7 @@ class KubernetesLauncher:
         try:
             pod = self._pod(epoch, None)
         except Unreachable as err:
-            # It may well be there, so this is no failed launch.
+            # The pod may exist, so this does not count as a failed launch.
             log.warning(
                 "Whether spark-submit (exit code %d) made a pod is not known: %s", code, err
             )
@@ -163,7 +163,7 @@ class KubernetesLauncher:
             listed = self._listed(epoch, launch)
             if listed is not None and listed.state is ProcessState.RUNNING:
                 return listed
-            # A proof is asked for after the question, and of the store itself.
+            # A proof needs a read after the question, from the store itself.
             return self._look(epoch, launch)
         except (Unreachable, SpecError) as err:
             return Process.unseen(str(err))
@@ -209,7 +209,7 @@ class KubernetesLauncher:
 
     def _look(self, epoch: Epoch, launch: Launch | None) -> Process:
         """
-        Say what is proved of an epoch's driver.
+        Return the proven state of an epoch's driver.
 
         :raises Unreachable: the API server did not answer.
         """
@@ -223,7 +223,7 @@ class KubernetesLauncher:
 
     def _listed(self, epoch: Epoch, launch: Launch | None) -> Process | None:
         """
-        Say what the lists of all our drivers say of this one; ``None`` where it is in none.
+        Return the driver's state from the lists of all our drivers; ``None`` if it is in no list.
 
         :raises Unreachable: the API server did not answer.
         """
@@ -250,7 +250,7 @@ class KubernetesLauncher:
     def _tables(
         self, epoch: Epoch
     ) -> tuple[SharedTable[str], SharedTable[Mapping[str, Any]], SharedTable[Mapping[str, Any]]]:
-        """Return the statuses and identities of all our drivers, and the pods of those that wait."""
+        """Return the statuses and identities of all our drivers, and their waiting pods."""
         namespace, key = self._namespace(epoch), (epoch.host.name, self._login)
         return (
             _STATUSES.of(key, lambda: SharedTable(lambda: _statuses(namespace), self._clock)),
@@ -275,7 +275,7 @@ class KubernetesLauncher:
         self, namespace: Namespace, epoch: Epoch, application: ClusterApplication
     ) -> None:
         answer = namespace.ask("POST", "secrets", secret_of(epoch, application))
-        # One of an earlier try of the same epoch has the same content.
+        # A Secret of an earlier try of the same epoch has the same content.
         if not answer.is_success and answer.status != _CONFLICT:
             raise LaunchError(
                 f"The Secret of stream {epoch.stream!r} could not be created in {namespace.place}: "

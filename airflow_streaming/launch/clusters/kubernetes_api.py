@@ -1,5 +1,5 @@
 """
-A Kubernetes API server: with which rights it is asked, and how.
+A Kubernetes API server: its credentials and requests.
 
 A place in a cluster is recorded with each epoch as one text, e.g.
 ``k8s://https://10.0.0.1:6443/streams?connection=kubernetes_default``. Records are untrusted, so a
@@ -46,9 +46,9 @@ class Place:
     @classmethod
     def parse(cls, text: str) -> Place:
         """
-        Read a place.
+        Parse a place.
 
-        :raises SpecError: it is none.
+        :raises SpecError: the text is not a place.
         """
         parts = urlsplit(text.removeprefix(_PREFIX))
         namespace = parts.path.strip("/")
@@ -70,7 +70,7 @@ class Place:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
     """
-    What the API server is asked with.
+    Credentials for the API server.
 
     :param server: The only server it may be sent to.
     :param token: Bearer token.
@@ -139,7 +139,7 @@ def log_in(place: Place, environment: Mapping[str, str] = os.environ) -> Credent
     """
     Return the credentials for a place.
 
-    :raises SpecError: there are none, or they are those of another server.
+    :raises SpecError: they are missing, or belong to another server.
     """
     found = _credentials(place.connection, environment)
     if found.server.rstrip("/") != place.server.rstrip("/"):
@@ -163,8 +163,9 @@ def _credentials(connection: str, environment: Mapping[str, str]) -> Credentials
             authority=_text(_IN_POD / "ca.crt"),
         )
     raise SpecError(
-        "There are no credentials for Kubernetes: no connection can be read here, KUBECONFIG is not "
-        "set, and this is no pod. Set KUBECONFIG to the path of a kubeconfig file."
+        "No credentials for Kubernetes: no connection can be read here, KUBECONFIG is not "
+        "set, and this process does not run in a pod. Set KUBECONFIG to the path of a "
+        "kubeconfig file."
     )
 
 
@@ -201,9 +202,9 @@ def read_kubeconfig(path: Path) -> Credentials:
     except (KeyError, TypeError, AttributeError, ValueError, StopIteration, yaml.YAMLError):
         # Not chained: the cause could quote a token.
         raise SpecError(
-            f"{path} is no kubeconfig with a current context, a server, and a user with a token or a "
-            "client-certificate file. Programs that log in (exec) and certificates in the file itself "
-            "are used through an Airflow connection only."
+            f"{path} is not a usable kubeconfig. It needs a current context, a server, and a "
+            "user with a token or a client-certificate file. Login programs (exec) and "
+            "inline certificates work through an Airflow connection only."
         ) from None
 
 
@@ -230,7 +231,7 @@ class Namespace:
     One namespace of an API server.
 
     :param place: Where it is.
-    :param login: Returns the credentials; asked for every question, since tokens are renewed.
+    :param login: Returns the credentials; called for every request, since tokens are renewed.
     """
 
     def __init__(self, place: Place, login: Callable[[Place], Credentials] = log_in) -> None:
@@ -281,7 +282,7 @@ class Namespace:
         """
         List the pods of a label selector.
 
-        :param pending: Only those that wait, from the API server's cache, which may lag.
+        :param pending: Only waiting pods, from the API server's cache, which may lag.
         :raises Unreachable: no complete list came.
         """
         found: list[Mapping[str, Any]] = []
@@ -312,12 +313,12 @@ class Namespace:
         api: str = "api/v1",
     ) -> Answer:
         """
-        Ask for something below the namespace.
+        Send a request below the namespace.
 
         :param content: Type of the body.
         :param accept: Type of the answer.
-        :param api: Group and version of what is asked for, e.g. ``apis/apps/v1``.
-        :raises Unreachable: there was no answer, or no credentials to ask with.
+        :param api: Group and version of the resource, e.g. ``apis/apps/v1``.
+        :raises Unreachable: the server did not answer, or the credentials are missing.
         """
         try:
             credentials = self._login(self.place)
@@ -332,10 +333,10 @@ class Namespace:
 
 
 def trouble(answer: Answer) -> str:
-    """Return what an API server says is wrong."""
+    """Return an API server's error message."""
     return f"{answer.status} {answer.text('reason')} {answer.text('message')[:300]}".strip()
 
 
 def is_absent(answer: Answer) -> bool:
-    """Tell whether an API server says that there is no such thing; anything may answer 404."""
+    """Tell whether an API server reports a missing object; any server may answer 404."""
     return answer.status == _NOT_FOUND and answer.text("reason") == "NotFound"

@@ -1,13 +1,13 @@
 """
-Driver pods: their names, labels, Secret and configuration, and what one proves of its driver.
+Driver pods: names, labels, Secret and configuration, and the proof of a driver's state.
 
-What a pod proves (Kubernetes 1.20 and newer):
+Proofs by pods (Kubernetes 1.20 and newer):
 
-- No pod with the epoch's mark: the driver is gone. An object is deleted once its kubelet has confirmed that
-  the containers have ended, or by force, with which an administrator vouches for it.
-- A terminal phase: gone, when no container of it is still said to run. The control plane gives pods
-  of a deleted node a terminal phase without having asked the node.
-- A node that does not report: nothing.
+- No pod with the epoch's mark: the driver is gone. An object is deleted once its kubelet has
+  confirmed that the containers have ended, or by force, with which an administrator vouches for it.
+- A terminal phase: gone, unless a container of it is still reported as running. The control plane
+  gives pods of a deleted node a terminal phase without having asked the node.
+- A node that does not report: no proof.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from airflow_streaming.model.records.epoch import APACHE_OPERATOR, KUBEFLOW_OPER
 from airflow_streaming.model.spark.conf import PRIVATE_CONF_FILE
 
 MOUNT: Final = "/opt/airflow-streaming"
-"""Where the Secret lies in the driver's container."""
+"""Mount path of the Secret in the driver's container."""
 LABEL: Final = "airflow-streaming"
 MANAGED: Final = f"{LABEL}/managed=true"
 TOKEN_LABEL: Final = f"{LABEL}/token"
@@ -77,9 +77,9 @@ def _digest(text: str) -> str:
 
 def judge_pod(pod: Mapping[str, Any] | None) -> Process:
     """
-    Say what a pod proves of its driver.
+    Return the state of a driver that its pod proves.
 
-    :param pod: As the API server gives it; ``None`` when it has none.
+    :param pod: As the API server returns it; ``None`` if it does not exist.
     """
     if pod is None:
         return Process.gone("the API server has no pod with the driver's token")

@@ -46,9 +46,9 @@ MAX_ANSWER: Final = 16 * 2**20
 
 class Unreachable(Exception):
     """
-    No answer came, or one that is none.
+    No answer, or an unusable one.
 
-    :param was_never_sent: No connection was made, so that the question had no effect.
+    :param was_never_sent: No connection was made, so the request had no effect.
     """
 
     def __init__(self, message: str, *, was_never_sent: bool = False) -> None:
@@ -62,8 +62,8 @@ class Answer:
     One answer.
 
     :param status: HTTP status.
-    :param body: The JSON object in it; empty where there is none.
-    :param raw: The bytes, for answers that are no JSON, such as logs.
+    :param body: The JSON object in it; empty without one.
+    :param raw: The bytes, for answers in other formats, such as logs.
     """
 
     status: int
@@ -108,14 +108,14 @@ def ask(
     most: int = MAX_ANSWER,
 ) -> Answer:
     """
-    Ask once.
+    Send one request.
 
     :param url: An ``http`` or ``https`` address.
     :param body: Sent as JSON.
     :param context: How the server's certificate is checked; by default by the system's authorities.
     :param timeout: Seconds; by default ``TIMEOUT``.
-    :param most: Bytes of an answer to take at most.
-    :raises Unreachable: there was no answer, or a larger one. An HTTP error is an answer.
+    :param most: Maximum bytes of an answer.
+    :raises Unreachable: no answer, or a larger one. An HTTP error is an answer.
     """
     left = _until.get() - time.monotonic()
     if left <= 0:

@@ -1,8 +1,8 @@
 """
-What a cluster lists of all our drivers, asked once for all streams that look within some seconds.
+A cluster's list of all our drivers, read once for all streams that look within some seconds.
 
-A triggerer watches a thousand streams with a launcher each. They look every few seconds, so one list
-answers for all of them.
+A triggerer watches a thousand streams with a launcher each. They look every few seconds, so one
+list answers for all of them.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ Entry = TypeVar("Entry")
 
 class SharedTable(Generic[Entry]):
     """
-    The drivers of one cluster that a list shows, by what they are recognized by.
+    The drivers in a cluster's list, by their marks.
 
-    It only ever says that a driver is there: one that is absent may be younger than the list.
+    It proves only presence: a missing driver may be younger than the list.
 
-    :param read: Lists them. What it raises is passed on.
+    :param read: Lists them. Its exceptions are passed on.
     :param clock: Monotonic seconds.
     :param age: Seconds for which a list answers.
     """
@@ -40,7 +40,7 @@ class SharedTable(Generic[Entry]):
         self._gone: set[str] = set()
 
     def forget(self, key: str) -> None:
-        """Take a driver that is proved gone for absent, whatever a list that lags says."""
+        """Treat a driver that is proved gone as absent, even if a lagging list has it."""
         with self._lock:
             self._gone.add(key)
 

@@ -1,12 +1,13 @@
 """
 Drivers as ``SparkApplication`` resources of a Spark operator: Apache Spark's own, and Kubeflow's.
 
-A resource has the name of its driver's pod, so the API server refuses a second one of an epoch (409).
-The operator makes the pod from it, with the labels and the Secret of ``pods``. Its own restart is
-switched off: only one may restart a stream. The resource and the operator are never a proof that a
-driver is gone, since the pod may outlive both; they prove whether a pod is still to come.
+A resource has the name of its driver's pod, so the API server refuses a second one of an epoch
+(409). The operator makes the pod from it, with the labels and the Secret of ``pods``. Its own
+restart is switched off: only one controller may restart a stream. The resource and the operator
+never prove that a driver is gone, since the pod may outlive both; they prove whether a pod is still
+to come.
 
-The fields are those of ``spark.apache.org/v1`` and ``sparkoperator.k8s.io/v1beta2``.
+The fields follow ``spark.apache.org/v1`` and ``sparkoperator.k8s.io/v1beta2``.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ _CONFLICT: Final = 409
 
 
 class PodPhase(StrEnum):
-    """What a resource says of its driver's pod."""
+    """The phase of a driver's pod by its resource."""
 
     AWAITED = "awaited"
     """The operator may still make it."""
@@ -63,12 +64,12 @@ class PodPhase(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Operator:
     """
-    What one operator's resources are like.
+    The resources of one operator.
 
     :param api: Group and version.
     :param spec: Builds the resource's ``spec``.
-    :param state: Returns the state in a resource's ``status``; empty where it has none yet.
-    :param phases: What each state says of the pod; one that is not here says that it is awaited.
+    :param state: Returns the state in a resource's ``status``; empty without one.
+    :param phases: The pod's phase for each state; for any other state the pod is awaited.
     """
 
     kind: str
@@ -111,7 +112,7 @@ def apache_spec(application: ClusterApplication, conf: Mapping[str, str]) -> dic
             # It deletes the pod of a driver that ended otherwise, and with it the log.
             "resourceRetainPolicy": "Always",
             "ttlAfterStopMillis": KEPT_SECONDS * 1000,
-            # Executors that are late are no reason to end a stream; our own rules watch them.
+            # Late executors are not a reason to end a stream; our own rules watch them.
             "instanceConfig": {"initExecutors": 0, "minExecutors": 0},
         },
     }
@@ -200,9 +201,9 @@ def judge_resource(
     operator: Operator, resource: Mapping[str, Any] | None, pod: Mapping[str, Any] | None
 ) -> Process:
     """
-    Say what a resource and its pod prove of a driver.
+    Return the state of a driver that a resource and its pod prove.
 
-    :param resource: As it was *before* the pod was asked for; ``None`` when there is none.
+    :param resource: Read *before* the pod; ``None`` if it does not exist.
     """
     if resource is None:
         return judge_pod(pod)
@@ -282,10 +283,10 @@ class OperatorLauncher(KubernetesLauncher):
         self, namespace: Namespace, epoch: Epoch, application: ClusterApplication
     ) -> Answer | None:
         """
-        Create the resource and return it, ``None`` where it is not known whether there is one.
+        Create the resource and return it; ``None`` if its existence is not known.
 
-        :raises LaunchError: the API server refuses it, so there is none.
-        :raises Unreachable: it was never asked.
+        :raises LaunchError: the API server refuses it, so it does not exist.
+        :raises Unreachable: the request was never sent.
         """
         body = resource_of(self._operator, epoch, application, namespace.place)
         try:
@@ -307,7 +308,7 @@ class OperatorLauncher(KubernetesLauncher):
         return answer
 
     def _look(self, epoch: Epoch, launch: Launch | None) -> Process:
-        # The pod is asked for last: it may be made while the resource is being read.
+        # The pod is read last: it may be made while the resource is being read.
         resource = self._resource(epoch, launch)
         pod = self._pod(epoch, launch)
         return self._noted(epoch, judge_resource(self._operator, resource, pod))

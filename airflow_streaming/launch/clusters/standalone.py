@@ -2,21 +2,22 @@
 Drivers in the cluster mode of a standalone Spark cluster, through its REST submission server.
 
 ``spark-submit`` refuses Python there; the submission server takes it, with Spark's own
-``SparkSubmit`` as the main class. The master gives the driver an id and knows it by nothing else,
-so a driver whose launch was not recorded cannot be looked up: that is ``UNSEEN``.
+``SparkSubmit`` as the main class. The master identifies a driver only by the id that it assigns. A
+driver whose launch was not recorded cannot be looked up: ``UNSEEN``.
 
-What a state of the master proves (Spark 4.3, ``DriverRunner`` and ``Master``):
+Proof by the master's states (Spark 4.3, ``DriverRunner`` and ``Master``):
 
-- ``FINISHED``, ``FAILED`` and ``KILLED`` are reported by the worker once the driver's JVM has ended,
-  or given to a driver that no worker had taken.
+- ``FINISHED``, ``FAILED`` and ``KILLED`` are reported by the worker once the driver's JVM has
+  ended, or set for a driver that no worker had taken.
 - ``ERROR`` comes with an exception when the worker could not run the driver. Without one the master
   has lost the worker, on whose host the driver may run on.
 - ``UNKNOWN`` is a driver after a fail-over, until its worker has registered with the new master.
 - A driver that the master does not know was forgotten, by a restart without recovery or after
   ``spark.deploy.retainedDrivers`` others. It may be alive.
 
-The worker watches the driver's JVM only. Its Python process asks the kernel of its host (Linux) to be
-killed with the JVM, see ``driver.jvm.die_with_jvm``, so that it does not outlive what the worker reports.
+The worker watches the driver's JVM only. The Python process asks the kernel of its host (Linux) to
+be killed with the JVM, see ``driver.jvm.die_with_jvm``, so that it does not outlive the reported
+end.
 """
 
 from __future__ import annotations
@@ -80,11 +81,11 @@ class DriverStatus:
     """
     A master's answer about one driver.
 
-    :param state: ``None`` where the answer has none, or one that this release does not know.
+    :param state: ``None`` if it is missing, or unknown to this release.
     :param is_found: Whether the master knows the driver.
-    :param message: The exception that goes with the state, or why the master does not say.
+    :param message: The exception of the state, or the reason for a missing answer.
     :param worker: Host and port of the driver's worker.
-    :param worker_id: Its id; empty where there is none that can be one.
+    :param worker_id: Its id; empty if missing or invalid.
     """
 
     state: DriverState | None
@@ -95,7 +96,7 @@ class DriverStatus:
 
     @classmethod
     def of(cls, answer: Answer) -> DriverStatus:
-        """Read an answer; whatever is not as it should be says nothing of the driver."""
+        """Read an answer; a malformed answer is not a statement about the driver."""
         known = {state.value: state for state in DriverState}
         worker_id = answer.text("workerId")
         return cls(
@@ -108,7 +109,7 @@ class DriverStatus:
 
 
 def state_of(status: DriverStatus) -> ProcessState:
-    """Return what a master's answer proves of a driver's processes."""
+    """Return the state of a driver's processes that a master's answer proves."""
     if not status.is_found or status.state is None:
         return ProcessState.UNSEEN
     if status.state is DriverState.ERROR:
@@ -138,7 +139,7 @@ def rest_addresses(place: str) -> tuple[str, ...]:
 
     :param place: ``spark://HOST:PORT,HOST:PORT``, with the ports of the submission servers, and
         ``?ui=PORT`` where the masters' pages have another port than 8080.
-    :raises SpecError: it is none.
+    :raises SpecError: it is malformed.
     """
     return tuple(f"http://{address}" for address in _parsed(place)[1].split(","))
 
@@ -165,7 +166,7 @@ def submission(application: ClusterApplication, epoch: Epoch) -> dict[str, Any]:
     """
     Return the body of a submission.
 
-    Whatever is in ``sparkProperties`` stands on the driver's command line, for all users of the
+    Everything in ``sparkProperties`` is visible on the driver's command line, for all users of the
     worker's host, and in the master's pages; so the secrets are in the environment.
     """
     options = [
@@ -205,8 +206,8 @@ class StandaloneLauncher:
     """
     Starts drivers on the workers of a standalone cluster.
 
-    :param master: The cluster of new drivers, as ``rest_addresses`` reads it; a driver that was
-        launched is asked for where its epoch says.
+    :param master: The cluster of new drivers, as ``rest_addresses`` reads it; an existing driver is
+        looked up where its epoch says.
     :param clock: Monotonic seconds.
     :param pause: Waits.
     """
@@ -253,8 +254,8 @@ class StandaloneLauncher:
         submitted = _submission_of(launch)
         if submitted is None:
             return Process.unseen(
-                f"no submission of epoch {epoch.number} is recorded, and masters cannot be asked for "
-                "a driver by anything else"
+                f"no submission of epoch {epoch.number} is recorded, and masters can look up "
+                "a driver only by its submission id"
             )
         try:
             status = self._status(epoch, submitted)
@@ -310,7 +311,7 @@ class StandaloneLauncher:
                 answer = ask(f"{address}/v1/submissions/create", method="POST", body=body)
             except Unreachable as err:
                 if not err.was_never_sent:
-                    # It may have been taken, so no other master is asked to take a second one.
+                    # The driver may have been accepted, so no other master gets the submission.
                     log.warning("Whether the driver was taken is not known: %s", err)
                     return ""
                 refusals.append(str(err))

@@ -1,9 +1,9 @@
 """
-What the web pages of a standalone cluster show of a driver: where its output lies, and the end of it.
+Reads a driver from the web pages of a standalone cluster: the place of its output, and its end.
 
-The submission server knows a driver's worker, and the active master's page the address of that worker's
-pages. Workers that can be reached through their master only (``spark.ui.reverseProxy``) are asked there.
-A worker keeps a driver's output after the driver has ended.
+The submission server knows a driver's worker, and the active master's page the address of that
+worker's pages. Workers that can be reached through their master only (``spark.ui.reverseProxy``)
+are read there. A worker keeps a driver's output after the driver has ended.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MOST_HEADER: Final = 8192
 _TITLE: Final = 64
 """Bytes, at most, that we put above each output."""
 _A_CHARACTER: Final = 3
-"""Bytes that come, at most, for one of the file: where it was cut, or is no UTF-8."""
+"""Maximum bytes per byte of the file: at a cut, or for invalid UTF-8."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class Output:
 
     @classmethod
     def of(cls, answer: Answer) -> Output | None:
-        """Read a worker's answer; ``None`` where it is no output."""
+        """Read a worker's answer; ``None`` if it is not an output."""
         header = _HEADER.match(answer.raw)
         if not answer.is_success or header is None:
             return None

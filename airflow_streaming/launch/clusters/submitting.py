@@ -22,7 +22,7 @@ Submit = Callable[[LaunchRequest, tuple[str, ...], Mapping[str, str]], int]
 
 def run_submit(request: LaunchRequest, command: tuple[str, ...], extra: Mapping[str, str]) -> int:
     """
-    Run ``spark-submit`` and return its exit code, ``NOT_IN_TIME`` for one that was killed.
+    Run ``spark-submit`` and return its exit code, ``NOT_IN_TIME`` if it was killed.
 
     :param extra: Added to the request's environment.
     :raises LaunchError: it could not be run.

@@ -1,17 +1,17 @@
 """
-Drivers as application masters of YARN, submitted by ``spark-submit`` in cluster mode without waiting.
+Drivers as application masters of YARN, submitted by ``spark-submit`` in cluster mode.
 
-An application carries its stream, epoch and mark as tags, so one that was submitted by a task which
-died is found again, and is looked for before another is submitted. Applications that other users have
-submitted with the same tags do not count. YARN would start a failed
-application master anew; it is limited to one attempt, since only one may restart a stream.
+An application carries its stream, epoch and mark as tags. Before a submission these are searched,
+so the application of a task that died is found again. Applications that other users have submitted
+with the same tags do not count. YARN would restart a failed application master; it is limited to
+one attempt, since only one controller may restart a stream.
 
 ``spark-submit`` puts the driver's package, the script and the configuration into the application's
 staging directory, which only its user may read (mode 0700). So secret configuration is in the
-properties file, and what this package needs travels as ``--py-files``.
+properties file, and the driver's part of this package travels as ``--py-files``.
 
-YARN watches the driver's JVM only. Its Python process asks the kernel of its host (Linux) to be killed
-with the JVM, see ``driver.jvm.die_with_jvm``.
+YARN watches the driver's JVM only. Its Python process asks the kernel of its host (Linux) to be
+killed with the JVM, see ``driver.jvm.die_with_jvm``.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def submit_conf(epoch: Epoch, application: ClusterApplication) -> dict[str, str]
                 "configuration, e.g. spark.hadoop.my.password, and read it from there."
             )
     if application.secret_conf:
-        # Base64, for the same reason. From here the driver learns what to hide in what it writes.
+        # Base64, for the same reason. The driver learns from it which texts to mask in its output.
         text = json.dumps(dict(application.secret_conf)).encode()
         environment[PRIVATE_CONF] = base64.b64encode(text).decode()
     theirs = [tag for tag in conf.get("spark.yarn.tags", "").split(",") if tag.strip()]
@@ -129,11 +129,11 @@ class YarnLauncher:
     """
     Starts drivers as application masters of a YARN cluster.
 
-    :param place: Where new drivers are started, as ``parse_place`` reads it; one that was launched is
-        asked for where its epoch says.
-    :param folder: Where driver logs lie on this host, by stream; ``None`` where it is not known.
+    :param place: Where new drivers are started, as ``parse_place`` reads it; an existing driver is
+        looked up where its epoch says.
+    :param folder: Folder of driver logs on this host, by stream; ``None`` if not known.
     :param run: Runs ``spark-submit`` and returns its exit code.
-    :param negotiate: Gives the header for a server that asks for Kerberos.
+    :param negotiate: Returns the header for a server that requires Kerberos.
     :param clock: Monotonic seconds.
     :param pause: Waits.
     """
@@ -195,7 +195,7 @@ class YarnLauncher:
                 listed = driver_among(living, {"user": user})
                 if listed is not None and (seen := judge(listed)) is not None:
                     return seen
-            # A proof is asked for after the question.
+            # A proof needs a read after the question.
             return self._look(epoch, launch)[1]
         except (Unreachable, SpecError) as err:
             return Process.unseen(str(err))
@@ -258,7 +258,7 @@ class YarnLauncher:
 
     def _look(self, epoch: Epoch, launch: Launch | None) -> tuple[Application | None, Process]:
         """
-        Look for the epoch's application, and say what is proved of its driver.
+        Return the epoch's application, and the proven state of its driver.
 
         :raises Unreachable: no active ResourceManager answered.
         """

@@ -1,20 +1,20 @@
 """
-What the ResourceManager and the NodeManagers of YARN say of a driver, and what that proves.
+A driver's state by YARN's ResourceManager and NodeManagers, and its proof.
 
-Pure, except for ``ResourceManagers`` at the end, which asks. The answers are those of Hadoop 2.10 and
-3 (``ResourceManagerRest``, ``NodeManagerRest``).
+Pure, except for ``ResourceManagers`` at the end. The answers follow Hadoop 2.10 and 3
+(``ResourceManagerRest``, ``NodeManagerRest``).
 
-What an application's state proves (``RMAppImpl``, ``RMAppAttemptImpl``):
+Proof by an application's state (``RMAppImpl``, ``RMAppAttemptImpl``):
 
 - A state that is not terminal: its application master may run, or will.
-- A terminal one: the ResourceManager has done with it, which is not that its process has ended. It
-  writes ``FAILED`` for a node that it has lost and for an application master that it has not heard of,
-  and ``KILLED`` before the node has killed anything. So the NodeManager of the container is asked; only
-  an exit code that a NodeManager has reported is a proof without it.
-- No such application: it was never submitted, when the ResourceManager has kept all of them since.
-  After a restart without a state store it may have forgotten it.
+- A terminal state: the ResourceManager has finished with it, but its process may run. It writes
+  ``FAILED`` for a lost node and for an application master without a sign of life, and ``KILLED``
+  before the node has killed any process. So the NodeManager of the container is asked as well; only
+  an exit code that a NodeManager has reported is a proof alone.
+- No such application: it was never submitted, if the ResourceManager has kept all applications
+  since. After a restart without a state store it may have forgotten it.
 
-A standby answers with a redirection or a text in place of JSON; either is no answer.
+A standby answers with a redirection or a text in place of JSON; neither counts as an answer.
 """
 
 from __future__ import annotations
@@ -71,9 +71,9 @@ LIVING: Final = tuple(state for state in AppState if state not in ENDED)
 
 def parse_place(text: str) -> tuple[str, ...]:
     """
-    Return the addresses of the ResourceManagers of a place, ``yarn://http://rm1:8088,http://rm2:8088``.
+    Return the ResourceManagers' addresses of a place, ``yarn://http://rm1:8088,http://rm2:8088``.
 
-    :raises SpecError: it is none.
+    :raises SpecError: it is malformed.
     """
     addresses = tuple(text.removeprefix(_PREFIX).split(","))
     if not text.startswith(_PREFIX) or not all(map(_ADDRESS.fullmatch, addresses)):
@@ -86,9 +86,9 @@ def parse_place(text: str) -> tuple[str, ...]:
 
 def place_of(addresses: str) -> str:
     """
-    Return the place for what a connection gives as web addresses, separated by commas.
+    Return the place for a connection's web addresses, separated by commas.
 
-    :raises SpecError: they are none.
+    :raises SpecError: they are malformed.
     """
     found = (one.strip().rstrip("/") for one in addresses.split(","))
     place = _PREFIX + ",".join(one if "://" in one else f"http://{one}" for one in found)
@@ -99,14 +99,13 @@ def place_of(addresses: str) -> str:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Application:
     """
-    An application as the ResourceManager shows it.
+    An application in the ResourceManager's answer.
 
-    :param state: ``None`` for one that this release does not know.
+    :param state: ``None`` if this release does not know it.
     :param user: The user that submitted it, as YARN has authenticated it.
     :param began: Milliseconds since 1970 by the ResourceManager's clock; ``None`` for a reader who
         may not see the application's details.
-    :param node: Web address of the NodeManager that ran the application master; empty where none did
-        or the answer does not say.
+    :param node: Web address of the NodeManager that ran the application master; empty if not known.
     :param logs: Address of the application master's logs.
     """
 
@@ -122,7 +121,7 @@ class Application:
 
     @classmethod
     def of(cls, body: object) -> Application | None:
-        """Read one; ``None`` for what is none."""
+        """Read an application; ``None`` for other content."""
         if not isinstance(body, dict) or not _APPLICATION.fullmatch(_text(body, "id")):
             return None
         known = {state.value: state for state in AppState}
@@ -151,7 +150,7 @@ class Application:
         return self.state in ENDED
 
     def __str__(self) -> str:
-        """Say what it is and why, in YARN's own words."""
+        """Return its state and reason, in YARN's own words."""
         why = " ".join(self.diagnostics.split())[:300]
         return f"{self.id} is {self.state or 'in no known state'}{f': {why}' if why else ''}"
 
@@ -179,7 +178,7 @@ def _text(body: Mapping[str, Any], key: str) -> str:
 
 
 def judge(application: Application) -> Process | None:
-    """Say what the ResourceManager's word proves; ``None`` when the NodeManager must be asked."""
+    """Return the state that the ResourceManager proves; ``None`` if the NodeManager must answer."""
     told = str(application)
     if application.state is None:
         return Process.unseen(told)
@@ -208,10 +207,10 @@ def reported_exit(application: Application) -> int | None:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeReport:
     """
-    What a NodeManager says of a container.
+    A NodeManager's answer about a container.
 
     :param state: Its word; empty where it does not know the container.
-    :param is_known: Whether it knows the container; ``None`` for no usable answer.
+    :param is_known: Whether it knows the container; ``None`` without a usable answer.
     :param up_since: Milliseconds since 1970 at which it was started.
     """
 
@@ -222,10 +221,10 @@ class NodeReport:
 
 def judge_node(application: Application, report: NodeReport) -> Process:
     """
-    Say what a NodeManager's word proves of an application that the ResourceManager has done with.
+    Return the state that a NodeManager proves for a finished application.
 
-    One that was started before the application has known its containers all along, so one that it
-    does not know has ended. A later one may have forgotten a container that lives on.
+    A NodeManager that started before the application has known all its containers, so an unknown
+    container has ended. A later one may have forgotten a container that lives on.
     """
     told = f"{application}; node {application.node}"
     if report.is_known is None:
@@ -245,7 +244,7 @@ def judge_node(application: Application, report: NodeReport) -> Process:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagerInfo:
     """
-    What the active ResourceManager says of itself.
+    The active ResourceManager's own status.
 
     :param since: Milliseconds since 1970 at which it became active.
     :param store: Class in which it keeps applications across restarts.
@@ -276,7 +275,7 @@ def negotiate(host: str) -> str:
     """
     Return a Kerberos header for a host.
 
-    :raises Unreachable: the library is not installed, or there is no ticket.
+    :raises Unreachable: the library is not installed, or the ticket is missing.
     """
     import base64
 
@@ -289,7 +288,7 @@ def negotiate(host: str) -> str:
     try:
         token = spnego.client(hostname=host, service="HTTP", protocol="kerberos").step() or b""
     except Exception as err:  # of a library of C
-        raise Unreachable(f"there is no Kerberos ticket for HTTP/{host}: {err}") from err
+        raise Unreachable(f"no Kerberos ticket for HTTP/{host}: {err}") from err
     return f"Negotiate {base64.b64encode(token).decode()}"
 
 
@@ -299,8 +298,8 @@ class ResourceManagers:
     The ResourceManagers of one cluster; the active one answers.
 
     :param addresses: Their web addresses.
-    :param user: Sent as ``user.name`` where something is changed; YARN refuses that to no user.
-    :param negotiate: Gives the header for one that asks for Kerberos.
+    :param user: Sent as ``user.name`` with changes; YARN refuses changes without a user.
+    :param negotiate: Returns the header for a server that requires Kerberos.
     """
 
     addresses: tuple[str, ...]
@@ -329,7 +328,7 @@ class ResourceManagers:
 
     def info(self) -> ManagerInfo:
         """
-        Return what the active one says of itself.
+        Return the active ResourceManager's own status.
 
         :raises Unreachable: none is active.
         """
@@ -352,7 +351,7 @@ class ResourceManagers:
         self._active(path, "state", method="PUT", body={"state": AppState.KILLED})
 
     def node(self, application: Application) -> NodeReport:
-        """Return what the NodeManager of an application says; it never raises."""
+        """Return the answer of an application's NodeManager; it never raises."""
         root = f"{application.node}/ws/v1/node"
         try:
             answer = self._ask(f"{root}/containers/{application.container}")
@@ -372,7 +371,7 @@ class ResourceManagers:
     def _active(
         self, path: str, key: str, method: str = "GET", body: Mapping[str, Any] | None = None
     ) -> Answer:
-        """Return the answer of the first one that gives what is asked for."""
+        """Return the answer of the first ResourceManager with a usable one."""
         refusals = []
         for address in self.addresses:
             try:

@@ -30,13 +30,13 @@ class NeverRan(TypeError):
 @dataclass(frozen=True, slots=True)
 class Called:
     """
-    What an author's function is called with, for ``Annotated[Callable[..., Any], Called(...)]``.
+    The arguments of an author's function, for ``Annotated[Callable[..., Any], Called(...)]``.
 
-    It is called once, by a plain call in a task: what needs to be awaited, iterated or built first
-    is refused, because its body would never run.
+    It is called once, by a plain call in a task: a coroutine function, a generator function or a
+    class is refused, because its body would never run.
 
     :param given: Its arguments, by position, e.g. ``a Soaked``.
-    :param is_notifier: A notifier of Airflow may stand here.
+    :param is_notifier: A notifier of Airflow is also accepted.
     """
 
     given: tuple[str, ...]
@@ -55,7 +55,7 @@ class Called:
                 f"function that takes {' and '.join(self.given)}."
             )
         try:
-            # A decorator may give an argument itself, or lose one: what is called is what counts.
+            # A decorator may pass an argument itself, or drop one: the decorated signature counts.
             signature = inspect.signature(function, follow_wrapped=False)
         except (TypeError, ValueError):
             return None
@@ -72,10 +72,10 @@ class Called:
 
 def run(function: Callable[..., Any], *given: Any) -> Any:
     """
-    Call an author's function and return what it returns.
+    Call an author's function and return its result.
 
-    :raises NeverRan: that is a coroutine, another awaitable or a generator, as of
-        ``lambda to, before: move(to)`` with an async ``move``; a coroutine is closed.
+    :raises NeverRan: the result is a coroutine, another awaitable or a generator, as of ``lambda
+        to, before: move(to)`` with an async ``move``; a coroutine is closed.
     """
     returned = function(*given)
     if (
@@ -94,12 +94,11 @@ def run(function: Callable[..., Any], *given: Any) -> Any:
 
 
 def name_of(function: Callable[..., object]) -> str:
-    """Return what a function is called."""
     return getattr(function, "__name__", None) or type(function).__name__
 
 
 def _never_runs(function: Callable[..., Any]) -> str | None:
-    """Return what a function is whose body does not run when it is called."""
+    """Return the kind of a function whose body does not run when it is called."""
     while isinstance(function, functools.partial):
         function = function.func
     if isinstance(function, type):
@@ -132,14 +131,14 @@ def nearest(name: str, known: Iterable[str], *, likeness: float = 0.7) -> str | 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters:
     """
-    What something can be called with.
+    The parameters of a function or class.
 
     :param of: Its name, e.g. ``StreamSpec``.
-    :param names: What can be given by name, those that can be given by position first.
-    :param by_position: How many can be given by position.
-    :param implied: How many of these Python gives itself, as ``self``.
-    :param needed: What must be given.
-    :param listed: The names that are told where none is near; by default all.
+    :param names: Parameters that can be passed by name, positional ones first.
+    :param by_position: How many can be passed by position.
+    :param implied: How many of these Python passes itself, as ``self``.
+    :param needed: Required parameters.
+    :param listed: The names that a message lists when no name is similar; by default all.
     """
 
     of: str
@@ -151,9 +150,9 @@ class Parameters:
 
     def wrong(self, positions: int, names: Collection[str]) -> str | None:
         """
-        Return what is wrong with a call, as a sentence; ``None`` when its names fit.
+        Return the error of a call, as a sentence; ``None`` when its names fit.
 
-        :param positions: How many arguments are given by position.
+        :param positions: How many arguments are passed by position.
         :param names: The names of the others.
         """
         odd = next((name for name in names if name not in self.names), None)
@@ -181,7 +180,7 @@ class Parameters:
 
 @functools.cache
 def parameters_of(function: Callable[..., Any], of: str) -> Parameters | None:
-    """Return what a function or a constructor takes; ``None`` where it takes any name or number."""
+    """Return the parameters of a function or a constructor; ``None`` if it accepts any."""
     taken = list(inspect.signature(function).parameters.values())
     if any(one.kind in _SEVERAL for one in taken):
         return None
@@ -197,7 +196,7 @@ def parameters_of(function: Callable[..., Any], of: str) -> Parameters | None:
 
 @functools.cache
 def _parameters_of_task(kind: type) -> Parameters:
-    """Return the names that a task's class and those that it is made of take."""
+    """Return the parameter names of a task's class and its bases."""
     ours: dict[str, None] = {}
     others: dict[str, None] = {}
     for one in kind.__mro__:
@@ -212,10 +211,10 @@ def _parameters_of_task(kind: type) -> Parameters:
 @dataclass(frozen=True, slots=True)
 class Way:
     """
-    One of several ways to say the same to a task, e.g. which stream is meant.
+    One of several alternative ways to pass a value to a task, e.g. to select a stream.
 
     :param by: Parameters that choose it.
-    :param more: Parameters that go with it.
+    :param more: Parameters that belong to it.
     """
 
     by: tuple[str, ...]
@@ -226,13 +225,13 @@ def overruled(
     ways: Sequence[Way], written: Collection[str], given: Mapping[str, Any]
 ) -> frozenset[str]:
     """
-    Return the parameters whose values ``default_args`` brought and another way makes void.
+    Return the parameters whose values come from ``default_args`` and are overridden by another way.
 
-    What is written on the task chooses the way, or else what is given in full. Where that is none, or
-    more than one, nothing is void, and the task says what is wrong.
+    The way is chosen by the task's own arguments, or else by the only complete way. If no way, or
+    more than one, qualifies, no value is overridden, and the task reports the error.
 
-    :param written: What is written on the task itself, and is not ``None``.
-    :param given: That and what ``default_args`` brought, as far as it is known yet.
+    :param written: The task's own arguments other than ``None``.
+    :param given: These and the values of ``default_args``, as far as known yet.
     """
     chosen = [way for way in ways if any(name in written for name in way.by)] or [
         way for way in ways if all(given.get(name) is not None for name in way.by)
@@ -245,17 +244,19 @@ def overruled(
 
 class NamedParameters:
     """
-    A task that refuses an argument of a name it does not have, and knows which were written on it.
+    A task that refuses an unknown argument, and knows which arguments were written on it.
 
-    Airflow itself says of ``strem=...`` that ``stream`` is missing, and of what class it does not say.
-    A subclass with a constructor of its own may take what it likes; there the rest is Airflow's to check.
+    Airflow itself reports for ``strem=...`` that ``stream`` is missing, and does not name the
+    class. A subclass with its own constructor may take other arguments; Airflow checks the rest
+    there.
 
-    Airflow fills in the ``default_args`` of the dag, its task groups and the task as if they were written
-    on the task. They are shared by many tasks, so they give way to what is written: see ``either``.
+    Airflow fills in the ``default_args`` of the dag, its task groups and the task as if they were
+    written on the task. They are shared by many tasks, so the task's own arguments take precedence:
+    see ``either``.
     """
 
     either: ClassVar[Sequence[Sequence[Way]]] = ()
-    """Ways to say the same, of which one is taken; one sequence for each thing that is said."""
+    """Alternative ways to pass a value, of which one is used; one sequence for each value."""
     _written: frozenset[str] = frozenset()
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
@@ -271,7 +272,7 @@ class NamedParameters:
         return task
 
     def without_overruled(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return arguments without those of ``default_args`` that what is written makes void."""
+        """Return arguments without the values of ``default_args`` that the task's own override."""
         void = frozenset[str]().union(
             *(overruled(ways, self._written, given) for ways in self.either)
         )
@@ -283,7 +284,7 @@ def written_at() -> str:
     Return file and line of the author's call, as the end of a message.
 
     Airflow shows the last two frames of a dag that cannot be imported, and both would be of this
-    package. Empty for what is checked while a task runs.
+    package. Empty for a check while a task runs.
     """
     frame = inspect.currentframe()
     while frame is not None and _is_between(frame.f_globals.get("__name__", "")):
@@ -295,5 +296,5 @@ def written_at() -> str:
 
 
 def _is_between(module: str) -> bool:
-    """Tell whether a module only passes on what an author has written."""
+    """Tell whether a module only passes an author's arguments on."""
     return module.split(".")[0] == _PACKAGE or module.startswith("airflow.sdk.bases.")

@@ -1,13 +1,14 @@
 """
-What a dag's author writes, held against what the value, operator or function declares.
+Values of a dag's author, checked against the declaration of the value, operator or function.
 
-A wrong field or argument is refused where it is written, by its name. Python itself would take it, and
-fail later, in a task or a trigger, with an error that names neither the field nor the value.
+A wrong field or argument is refused at the author's line, by its name. Python itself would accept
+it, and fail later, in a task or a trigger, with an error that names neither the field nor the
+value.
 
-The annotations are the rule: kinds, members of lists and mappings, keys of a ``TypedDict``, choices of
-an enum, bounds as ``Annotated[int, Range(least=1)]``, and of a function what it is called with, as
-``Annotated[Callable[..., Any], Called(("a context",))]``. A number or a duration without bounds of its
-own is finite, not negative, and fits into 64 bits. Where a text may stand in the place of a choice or a
+The annotations are the rule: kinds, members of lists and mappings, keys of a ``TypedDict``, choices
+of an enum, bounds as ``Annotated[int, Range(least=1)]``, and the arguments of a function as
+``Annotated[Callable[..., Any], Called(("a context",))]``. A number or a duration without bounds of
+its own is finite, not negative, and fits into 64 bits. Where a text may replace a choice or a
 switch, it is one of its words, or a template.
 """
 
@@ -97,7 +98,7 @@ def is_template(value: object) -> bool:
 
 
 def is_filled_in(value: object) -> bool:
-    """Tell the same; so is what another task returns, and a parameter of the dag."""
+    """Tell the same; also for another task's result, and a parameter of the dag."""
     return is_template(value) or _is_reference(value)
 
 
@@ -119,27 +120,28 @@ class _Where(NamedTuple):
 
 
 class _Left(Enum):
-    """Where what a run fills in is left to it."""
+    """The kind of values that are left to the run."""
 
     NOWHERE = auto()
     TEXTS = auto()
     """A template, where a text may stand."""
     RESULTS = auto()
-    """What another task returns, too."""
+    """Results of other tasks, too."""
     ANYWHERE = auto()
 
 
 def check_values(value: Any, *, of: str = "", templated: Collection[str] | None = None) -> None:
     """
-    Check that every field of a frozen dataclass holds what it declares.
+    Check that every field of a frozen dataclass matches its declaration.
 
-    A list is taken for a tuple, a whole number for a float, and an enum's plain text for its member.
+    A list is accepted for a tuple, a whole number for a float, and an enum's plain text for its
+    member.
 
-    :param of: What the fields are of, for messages such as ``jars of stream 'orders' is 5``; by default
-        they are named with the class.
-    :param templated: Fields that a run fills in, so that a template may stand there whatever they are;
-        ``None``: where a text may stand, so may a template.
-    :raises SpecError: with the field, what it holds and what to give instead.
+    :param of: Owner of the fields, for messages such as ``jars of stream 'orders' is 5``; by
+        default they are named with the class.
+    :param templated: Fields that a run fills in, where a template is always accepted; ``None``: a
+        template is accepted for every text.
+    :raises SpecError: names the field, its value and valid values.
     """
     kind: Any = type(value)
     for name, hint in _hints_of_fields(kind).items():
@@ -159,10 +161,10 @@ def checked(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """
     Have the arguments of a public function or operator checked against its annotations.
 
-    Of an operator, the arguments that are templated may hold a template, or what another task returns;
-    and those of ``default_args`` give way to what is written on the task.
+    Of an operator, templated arguments may hold a template, or another task's result. The task's
+    own arguments take precedence over ``default_args``.
 
-    :raises SpecError: by the returned function, with the argument and what to give instead.
+    :raises SpecError: by the returned function, names the argument and valid values.
     """
     signature = inspect.signature(function)
 
@@ -222,8 +224,8 @@ def refuse_blank(of: str, **texts: object) -> None:
     """
     Refuse texts that may not be empty.
 
-    :param of: What they are fields of, e.g. ``SqlPointer``.
-    :raises SpecError: with the first that has nothing but spaces in it.
+    :param of: Owner of these fields, e.g. ``SqlPointer``.
+    :raises SpecError: names the first blank one.
     """
     for name, text in texts.items():
         if isinstance(text, str) and not text.strip():
@@ -231,7 +233,7 @@ def refuse_blank(of: str, **texts: object) -> None:
 
 
 def of_named(kind: str, name: object) -> str:
-    """Return what fields are of, e.g. ``stream 'orders'``, whatever stands in the place of its name."""
+    """Return the owner of fields for a message, e.g. ``stream 'orders'``, for any kind of name."""
     return f"{kind} {name!r:.80}" if isinstance(name, str) else f"a {kind}"
 
 
@@ -265,7 +267,7 @@ def _hints_of_arguments(function: Callable[..., Any]) -> dict[str, Any]:
 @functools.cache
 def _is_plain(hint: Any) -> Callable[[Any], bool]:
     """
-    Return a quick test by which most values fit; what does not pass it is looked at in full.
+    Return a quick test that most valid values pass; all other values are checked in full.
 
     Records are read a thousand times for each time that an author writes one.
     """
@@ -306,7 +308,7 @@ def _is_plain_text(given: Any) -> bool:
 
 def _is_plain_number(kind: Any, bounds: Any, given: Any) -> bool:
     is_kind = type(given) is kind or (kind is float and type(given) is int)
-    # What is not finite, and numbers beyond 64 bits, are told in words of their own.
+    # Infinite numbers, and numbers beyond 64 bits, get their own messages.
     return is_kind and (kind is timedelta or -_BEYOND < given < _BEYOND) and given in bounds
 
 
@@ -317,7 +319,7 @@ def _check(where: _Where, given: object, hint: Any, left: _Left) -> None:
 
 
 def _wrong(where: _Where, given: Any, hint: Any, left: _Left, *, is_quoted: bool) -> str | None:
-    """Return what is wrong with a value, as a sentence; ``None`` when nothing is."""
+    """Return the error of a value, as a sentence; ``None`` for a valid value."""
     kinds = _kinds(hint)
     if _is_left(given, kinds, left):
         return None
@@ -381,7 +383,7 @@ def _is_of(given: object, kind: Any) -> bool:
         return isinstance(given, int) and not isinstance(given, bool)
     if getattr(kind, "_is_protocol", False):
         return all(hasattr(given, name) for name in _parts_of(kind))
-    # A text is a sequence of its letters, and never what is meant by one.
+    # A text is a sequence of its letters, but never a valid sequence here.
     is_letters = isinstance(given, str | bytes) and not issubclass(origin, str | bytes)
     return isinstance(given, origin) and not (is_letters and issubclass(origin, Collection))
 
@@ -402,7 +404,7 @@ def _wrong_key(where: _Where, given: Any, kind: Any) -> str | None:
 
 
 def _members(where: _Where, given: Any, kind: Any) -> Iterator[tuple[_Where, Any, Any]]:
-    """Return what is in a list or a mapping: where, the member, and what it should be."""
+    """Yield the members of a list or a mapping: place, member, and expected type."""
     inner = get_args(kind)
     if is_typeddict(kind):
         hints = get_type_hints(kind, include_extras=True)
@@ -429,7 +431,7 @@ def _wrong_value(where: _Where, given: Any, bounds: Range | Called | None) -> st
     if isinstance(given, float) and not isfinite(given):
         return f"{where} is {given!r}; give a number that is finite."
     if isinstance(given, int) and not -_BEYOND <= given < _BEYOND:
-        return f"{where} is {_shown(given)}; give one that fits into 64 bits."
+        return f"{where} is {_shown(given)}; give a number that fits into 64 bits."
     bounds = bounds or (_NOT_BACKWARDS if isinstance(given, timedelta) else _NOT_NEGATIVE)
     if given in bounds:
         return None
@@ -443,7 +445,7 @@ def _wrong_text(where: _Where, given: str) -> str | None:
     try:
         given.encode()
     except UnicodeEncodeError as err:
-        return f"{where} has a character that is none, at {err.start}; remove it."
+        return f"{where} has an invalid character at {err.start}; remove it."
     return None
 
 

@@ -88,25 +88,27 @@ class FormPolicy:
     """
     The values that a run of a stream's DAGs may give beside the default ones.
 
-    Without any option a user who starts a run chooses among the ``[streaming] runtimes``, gives sizes and
-    the Spark settings of ``docs/security.md`` that can be neither code nor a place, and leaves the script
-    as the DAG or the running deployment has it. Each option widens that. **An option marked "means code"
-    gives every user who may start a run of the DAG the rights of the worker's user**, before an approval
-    and in a dry run too, because preflight and rehearsal run the proposal.
+    Without any option a user who starts a run chooses among the ``[streaming] runtimes``, gives
+    sizes and the Spark settings of ``docs/security.md`` that can be neither code nor a place, and
+    leaves the script as the DAG or the running deployment has it. Each option widens that. **An
+    option marked "means code" gives every user who may start a run of the DAG the rights of the
+    worker's user**, before an approval and in a dry run too, because preflight and rehearsal run
+    the proposal.
 
-    :param applications: Folders or URIs; a script at or below one may be typed. Means code for users who can
-        write there.
-    :param runtimes: Names of the runtimes that may be chosen; ``None``: all of ``[streaming] runtimes``.
-    :param conf: More keys of the Spark configuration, with any value; a key that ends with a dot stands for
-        all that begin so. Means code for most keys: ``spark.jars``, ``spark.plugins``, any Java option,
+    :param applications: Folders or URIs; a script at or below one may be typed. Means code for
+        users who can write there.
+    :param runtimes: Names of the runtimes that may be chosen; ``None``: all of ``[streaming]
+        runtimes``.
+    :param conf: More keys of the Spark configuration, with any value; a key that ends with a dot is
+        a prefix. Means code for most keys: ``spark.jars``, ``spark.plugins``, any Java option,
         ``spark.sql.extensions``, ``spark.kubernetes.``.
-    :param places: Folders or URIs; a home, an output, a checkpoint or a store of backups at or below one may
-        be typed. A home means code for users who can write there.
+    :param places: Folders or URIs; a home, an output, a checkpoint or a store of backups at or
+        below one may be typed. A home means code for users who can write there.
     :param accept: Codes of findings that a run may accept beside the steps back (``live.*``):
         ``rollback.replay``, ``rollback.none``.
-    :param fields: More fields that a run may give with any value, e.g. ``application_args``. Means code for
-        ``application``, ``script``, ``conf``, ``env``, ``py_files``, ``jars``, ``packages``, ``files``,
-        ``home`` and for connections.
+    :param fields: More fields that a run may give with any value, e.g. ``application_args``. Means
+        code for ``application``, ``script``, ``conf``, ``env``, ``py_files``, ``jars``,
+        ``packages``, ``files``, ``home`` and for connections.
     :raises SpecError: an option is a template, or a field is unknown.
     """
 

@@ -1,4 +1,4 @@
-"""Templated fields: what is checked of them when a dag is parsed, and how a run reads what was filled in."""
+"""Templated fields: their checks when a dag is parsed, and how a run reads the filled-in values."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from airflow_streaming.model.names import check_stream_name, is_path_part
 from airflow_streaming.model.uris import check_uri
 
 Check = Callable[[str], object]
-"""Raises ``SpecError`` for a text that is not what it should be."""
+"""Raises ``SpecError`` for an invalid text."""
 
 
 def check_literals(task: object, checks: Mapping[str, Check]) -> None:
     """
-    Check fields that hold a text of their own; one that is empty or filled in by a run is left to it.
+    Check fields with a literal text; an empty or templated field is left to the run.
 
-    :param checks: By the field's name, what the run would check.
-    :raises SpecError: a field can never be what it should.
+    :param checks: The run's check, by the field's name.
+    :raises SpecError: a field can never be valid.
     """
     for name, check in checks.items():
         value = getattr(task, name)
@@ -37,8 +37,8 @@ def check_backup_id(backup_id: str) -> None:
     """
     if not is_path_part(backup_id):
         raise SpecError(
-            f"backup_id is {backup_id!r:.120}, which cannot be the id of a backup. Give one that "
-            "'airflow-streaming checkpoint list' shows."
+            f"backup_id is {backup_id!r:.120}, which cannot be the id of a backup. Give an id "
+            "from 'airflow-streaming checkpoint list'."
         )
 
 
@@ -64,7 +64,7 @@ def mapping_of(given: Mapping[str, Any] | str | None, what: str) -> dict[str, An
     read = _read(given, {})
     if isinstance(read, Mapping) and all(isinstance(key, str) for key in read):
         return dict(read)
-    raise SpecError(f"{what} is no mapping; give one, or a JSON object as text.")
+    raise SpecError(f"{what} is not a mapping; give one, or a JSON object as text.")
 
 
 def texts_of(given: Sequence[str] | str | None, what: str) -> list[str]:
@@ -76,16 +76,16 @@ def texts_of(given: Sequence[str] | str | None, what: str) -> list[str]:
     read = _read(given, [])
     if isinstance(read, list | tuple):
         return [str(one) for one in read]
-    raise SpecError(f"{what} is no list; give one, or a JSON array as text.")
+    raise SpecError(f"{what} is not a list; give one, or a JSON array as text.")
 
 
 def mapping_or_template(given: Any, what: str) -> Any:
-    """Return what a run fills in as it is, and else the mapping; raises as ``mapping_of``."""
+    """Return a templated value unchanged, and else the mapping; raises as ``mapping_of``."""
     return given if is_filled_in(given) else mapping_of(given, what)
 
 
 def texts_or_template(given: Any, what: str) -> Any:
-    """Return what a run fills in as it is, and else the list; raises as ``texts_of``."""
+    """Return a templated value unchanged, and else the list; raises as ``texts_of``."""
     return given if is_filled_in(given) else texts_of(given, what)
 
 

@@ -1,8 +1,8 @@
 """
 Placeholders such as ``{output}`` in the arguments of a script and in statements.
 
-Not ``str.format``: an argument may be JSON and a statement may have braces, and what is no placeholder
-of ours stays as it is. Only a name with two letters swapped is refused.
+Not ``str.format``: an argument may be JSON and a statement may have braces, and other text in
+braces stays as it is. Only a name with two letters swapped is refused.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ OF_ARGUMENTS: Final = (
 )
 OF_STATEMENTS: Final = ("stream", "lane", "color", "deployment", "number", "output")
 LITERALLY: Final = "it with spaces, as {{ {} }}, or choose another name"
-"""How a statement has braces of its own, which is no template."""
+"""How a statement writes literal braces that are not a template."""
 _COMMENT: Final = re.compile(r"\{#.*?#\}", re.DOTALL)
 """Of Jinja, which is gone when placeholders are replaced."""
 _NAME: Final = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:
-    """Return a text with its placeholders replaced by values, which are given by name."""
+    """Return a text with its placeholders replaced by values, by name."""
     return _NAME.sub(lambda found: values.get(found[1], found[0]), text)
 
 
@@ -47,12 +47,12 @@ def check_placeholders(
     """
     Check that texts have no placeholder with two letters swapped, such as ``{outptu}``.
 
-    Anything else in braces may be the script's own: ``{team}``, ``{streams}``, ``{stream_id}``.
+    Any other name in braces may be the script's own: ``{team}``, ``{streams}``, ``{stream_id}``.
 
-    :param what: What the texts are, for the message, e.g. ``application_args of stream 'orders'``.
+    :param what: The texts' name in the message, e.g. ``application_args of stream 'orders'``.
     :param known: The names of the placeholders.
-    :param literally: How to write braces that are no placeholder, with ``{}`` for the name in them.
-    :raises SpecError: with the placeholder that is most likely meant, and how to write the other.
+    :param literally: How to write literal braces, with ``{}`` for the name in them.
+    :raises SpecError: with the most similar placeholder, and how to write literal braces.
     """
     for text in texts:
         for name in _NAME.findall(_COMMENT.sub("", text)) if isinstance(text, str) else ():

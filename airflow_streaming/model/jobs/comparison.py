@@ -1,19 +1,18 @@
 """
-Comparing two outputs: order, figures, the time both cover, and the answer in three values.
+Comparing two outputs: order, figures, the common time range, and the answer in three values.
 
-Rows are counted and summed by time bucket and key over the time that both outputs cover. What is
-newer than both watermarks may still be in flight on one side, what is older than the beginning of
-one side was never its to write; such rows are counted and reported, and left out. Nothing to
-compare is
+Rows are counted and summed by time bucket and key over the time that both outputs cover. Rows newer
+than both watermarks may still be in flight on one side. Rows older than the beginning of one side
+were never its to write. Both are counted and reported, and left out. An empty comparison is
 inconclusive, never the same.
 
-It ends where either side may still write: at the older watermark, or, where a side has none, at the
-last row of the side that is behind. It begins where the output that begins later does; the bucket in
-which that happens is left out, because the later side has only a part of it.
+The range ends where either side may still write: at the older watermark, or, where a side has none,
+at the last row of the slower side. It begins with the output that begins later; the bucket of this
+beginning is left out, because the later side has only a part of it.
 
-A difference is one only where nothing else can explain it: rows that were dropped as late on one
-side, and an output that begins later because its sources no longer hold the beginning, leave it to
-the operator. Nothing in common time is never the same.
+A difference counts only without another explanation: with rows dropped as late on one side, or an
+output that begins later because its sources no longer hold the beginning, the operator must decide.
+An empty common range is never the same.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ MOST_NAMED: Final = 50
 
 
 class CompareResult(StrEnum):
-    """What a comparison says."""
+    """The answer of a comparison."""
 
     SAME = "same"
     DIFFERS = "differs"
@@ -69,10 +68,10 @@ class Bound:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideFound:
     """
-    What was found in one output.
+    The rows of one output.
 
     :param uri: Where it was read.
-    :param exists: There is an output at all.
+    :param exists: The output exists.
     :param rows: All of its rows.
     :param first: Earliest time of a row.
     :param last: Latest.
@@ -110,7 +109,7 @@ class GroupDiffers:
     :param bucket: Beginning of the bucket, ISO 8601; empty without a time column, or a time.
     :param key: Values of the key columns as text; a missing value is ``null``.
     :param what: ``rows``, or ``sum of`` and the column.
-    :param blue: Blue's figure as text, exact; empty where there is none.
+    :param blue: Blue's figure as text, exact; empty if missing.
     :param green: Green's.
     """
 
@@ -124,7 +123,7 @@ class GroupDiffers:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowsDiffer:
     """
-    What a full comparison found: rows that one side has more often than the other.
+    The result of a full comparison: rows that one side has more often than the other.
 
     :param blue: How many rows only blue has.
     :param green: How many only green has.
@@ -142,14 +141,14 @@ class CompareReport(Record):
     A comparison of the outputs of blue and green.
 
     :param at: When it was made.
-    :param common_from: Beginning of the time that was compared, inclusive; ``None`` without one.
+    :param common_from: Beginning of the compared time range, inclusive; ``None`` without one.
     :param common_until: Its end, exclusive.
     :param columns: Columns that differ in their type, or are missing.
-    :param groups: Buckets and keys that were compared.
-    :param differing: Those of them that differ.
+    :param groups: Number of compared buckets and keys.
+    :param differing: Number of differing ones.
     :param differences: Figures that differ, at most 50 of them, by bucket and key.
     :param full: ``None`` when rows were not compared one by one.
-    :param notes: What else a reader should know, a sentence each.
+    :param notes: Other remarks for a reader, a sentence each.
     :param error: Why it could not be made, in a sentence; empty when it was.
     :param refused: The terms do not fit the outputs: trying again will not help.
     :param seconds: How long it took.
@@ -181,7 +180,7 @@ class CompareReport(Record):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonRequest:
     """
-    One comparison that is asked for.
+    The request for one comparison.
 
     :param blue: URI of blue's output.
     :param green: URI of green's.
@@ -196,7 +195,7 @@ class ComparisonRequest:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompareOrder(Record):
     """
-    What the Spark of a comparison must do.
+    The order to the Spark of a comparison.
 
     :param reports: File to which it appends a report a comparison, a line each.
     :param seconds: Time it may take.
@@ -279,7 +278,7 @@ def _ends(bound: Bound, blue: SideFound, green: SideFound) -> Iterator[datetime]
         if watermark is not None:
             yield watermark
         elif bound.until is None and side.last is not None:
-            # Where both have come to the same last time, neither is the one that is behind.
+            # With the same last time on both sides, neither side is behind.
             yield side.last + _LEAST if side.last == other.last else side.last
 
 
@@ -328,7 +327,8 @@ def _columns(report: CompareReport) -> Found | None:
         for c in report.columns[:_SHOWN]
     )
     return CompareResult.DIFFERS, (
-        f"Columns differ ({len(report.columns)}): {told}. Name in the terms' ignore what is meant to differ."
+        f"Columns differ ({len(report.columns)}): {told}. Add expected differences to the "
+        "terms' ignore."
     )
 
 
@@ -338,7 +338,7 @@ def _too_little(report: CompareReport, terms: CompareTerms) -> Found | None:
         return None
     return CompareResult.INCONCLUSIVE, (
         f"Too few rows to compare{_span(report)}: {report.blue.compared:,} in blue, "
-        f"{report.green.compared:,} in green, and {max(1, terms.least_rows):,} are asked for. "
+        f"{report.green.compared:,} in green; the minimum is {max(1, terms.least_rows):,}. "
         f"Outside it are {_outside(report)}."
     )
 
@@ -368,7 +368,7 @@ def _is_at_the_end(report: CompareReport, terms: CompareTerms, bound: Bound) -> 
     if begin is None or end is None or terms.settled or bound.until is not None:
         return False
     last = bucket_of(end - _LEAST, terms.bucket)
-    # The first differences are named, by their buckets: none that is not named is earlier.
+    # The first differences are listed by their buckets: every unlisted one is later.
     return begin < last and all(
         found.bucket
         and datetime.fromisoformat(found.bucket) >= last
@@ -401,9 +401,9 @@ def _beginnings(report: CompareReport, terms: CompareTerms, bound: Bound) -> Fou
         return None
     (_, earlier), (begins, later) = known
     return CompareResult.INCONCLUSIVE, (
-        f"What both have is the same{_span(report)}, but {earlier} has rows before "
-        f"{_second(begins)} and {later} has none. If the sources no longer hold what they come "
-        "from, say from when on to compare."
+        f"The common rows are the same{_span(report)}, but {earlier} has rows before "
+        f"{_second(begins)} and {later} has none. If the sources no longer hold the input of "
+        "these rows, set the time at which the comparison starts."
     )
 
 

@@ -1,10 +1,10 @@
 """
-The drill: its order, its events, and what they amount to.
+The drill: its order, its events, and its outcome.
 
-A drill answers one question about a backup: can Spark use it? It is asked in two ways. The state
-reader opens the state of every operator, and, where the user's script is known, its query runs one
-more batch on a scratch copy. Both are done by a driver process that tells event by event, so that
-one which dies or hangs half-way has still reported how far it came.
+A drill answers one question about a backup: can Spark use it? It has two parts. The state reader
+opens the state of every operator, and, where the user's script is known, its query runs one more
+batch on a scratch copy. A driver process does both and reports event by event, so its progress is
+known even if it dies or hangs.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ class DrilledQuery:
     :param batch: The pinned batch, at which the state is read.
     :param reads_state: Have the state reader open the state.
     :param state_format: State checkpoint format, 1 or 2.
-    :param state_note: Why the state reader is not asked; empty when it is.
-    :param runs: The batch that is uncommitted once the copy is cut; ``None`` when there is none, so
-        that new input is needed.
-    :param has_input: That batch reads something.
+    :param state_note: Why the state reader is not used; empty when it is.
+    :param runs: The batch that is uncommitted once the copy is cut; ``None`` when new input is
+        needed.
+    :param has_input: That batch has input.
     :param cut: Files of the copy to delete before the query is started.
     :param run_note: Why no batch can be run again; empty when one can.
-    :param steps: Batches to run one by one as another run has planned them; empty to plan itself.
+    :param steps: Batches to run one by one with another run's plans; empty to plan itself.
     :param plans: Folder with those plans, a file of the batch's number each.
     """
 
@@ -101,13 +101,14 @@ class AnsweredOrder(Record):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrillOrder(Record):
     """
-    What the driver of a drill must do.
+    The order to the driver of a drill.
 
     :param events: File to which it appends its events.
     :param seconds: Time it may take.
-    :param application: Path of the script as its author knows it; empty when there is none.
-    :param source: Where its bytes lie now.
-    :param held: File that the ordering process keeps locked while it lives; empty: it is not watched.
+    :param application: Path of the script as its author knows it; empty without a script.
+    :param source: Present path of its bytes.
+    :param held: File that the ordering process keeps locked while it lives; empty: it is not
+        watched.
     :param scratch: Folder that is removed when that process is gone.
     """
 
@@ -124,7 +125,7 @@ class DrillOrder(Record):
 
 
 class DrillEventKind(StrEnum):
-    """What an event of a drill is about."""
+    """The kind of a drill's event."""
 
     SPARK = "spark"
     """The session is there; the text is Spark's version."""
@@ -147,13 +148,13 @@ class DrillEventKind(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrillEvent(Record):
     """
-    One thing that the driver of a drill tells, a line of its file.
+    One event of a drill, a line of its file.
 
     :param query: The query's folder.
     :param subject: The store, e.g. ``operator 0 (stateStoreSave)``.
-    :param text: An error in one line, or what else there is to say.
+    :param text: An error in one line, or another remark.
     :param rows: Rows of state, or of input.
-    :param remedy: What to do about an error.
+    :param remedy: The next step after an error.
     """
 
     KIND: ClassVar[str] = "drill-event"
@@ -180,11 +181,11 @@ def read_events(data: bytes) -> list[DrillEvent]:
 
 class Drilled(NamedTuple):
     """
-    What a drill of one backup found: the outcome, as ``Verification`` holds it.
+    The outcome of a drill, as ``Verification`` holds it.
 
-    :param problems: A sentence for each thing that does not work; none when the backup can be used.
-    :param facts: What was looked at: ``spark``, ``script``, and for each query (its folder and a
-        dot in front, when it has one) ``state`` and ``batch``, in words.
+    :param problems: A sentence for each failure; empty when the backup can be used.
+    :param facts: The checked parts: ``spark``, ``script``, and for each query (its folder and a dot
+        in front, when it has one) ``state`` and ``batch``, in words.
     """
 
     problems: tuple[str, ...] = ()
@@ -193,9 +194,9 @@ class Drilled(NamedTuple):
 
 def judge(order: DrillOrder, events: Sequence[DrillEvent], failure: str = "") -> Drilled:
     """
-    Return what the events of a drill amount to.
+    Return the outcome of a drill from its events.
 
-    :param failure: How the driver ended otherwise than by its own word, a sentence.
+    :param failure: How the driver ended without its own report, a sentence.
     """
     spark = next((e.text for e in events if e.told is DrillEventKind.SPARK), "unknown")
     facts = {"spark": spark, "script": order.application or "none, so no batch was run"}
@@ -248,7 +249,7 @@ def _batch_fact(query: DrilledQuery, told: Iterable[DrillEvent]) -> str:
             doubt = ", although its plan reads some: the input may be gone" if gone else ""
             return f"batch {event.batch} ran{again}, {event.rows or 0} rows of input{doubt}"
         if event.told is DrillEventKind.NO_BATCH:
-            return f"started, and no batch was run: {query.run_note or 'there is no new input.'}"
+            return f"started, and no batch was run: {query.run_note or 'no new input.'}"
     return "not run"
 
 
@@ -263,13 +264,13 @@ def _batch_problem(
     script = next((e for e in events if e.told is DrillEventKind.SCRIPT_FAILED), None)
     if script is not None:
         return (
-            f"{query.shown} was not run, because the script failed first: {script.text} Only its "
-            "state was looked at. Give the drill the script, arguments and configuration that the "
-            "stream runs with."
+            f"{query.shown} was not run, because the script failed first: {script.text} Only "
+            "its state was checked. Give the drill the script, arguments and configuration "
+            "of the stream."
         )
     return (
         f"{query.shown} is in the backup, but the script did not start it; only its state was "
-        "looked at. Drill with the script that belongs to this backup."
+        "checked. Drill with the script that belongs to this backup."
     )
 
 

@@ -1,10 +1,9 @@
 """
-Moving a pointer in a Spark catalog: the order, and what the pointer shows afterwards.
+Moving a pointer in a Spark catalog: the order, and the pointer's content afterwards.
 
-Tasks may be late by hours. So what is shown carries the number of the live record that it was moved
-for, which rises with every move of the stream, and whether that move was undone. A word with less
-than is shown comes too late. Undoing is a word above the move itself: where it was first, the move
-is refused afterwards.
+Tasks may be late by hours. So the pointer carries the number of its live record, which rises with
+every move of the stream, and whether that move was undone. A write with a lower number comes too
+late. An undo is above the move itself: after it, a late move is refused.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ PREFIX: Final = "airflow_streaming."
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark(Record):
     """
-    What a pointer shows; the content of a pointer file, the properties of a view.
+    The content of a pointer: of a pointer file, or of the properties of a view.
 
-    :param stream: Whose pointer it is.
-    :param lane: The lane that consumers are led to.
+    :param stream: The owner of the pointer.
+    :param lane: The consumers' lane.
     :param deployment: Number of its deployment.
-    :param output: What it writes.
-    :param number: Of the live record of the newest word about this pointer.
-    :param undone: That word was to undo the move.
+    :param output: Its output.
+    :param number: Of the live record of the newest write to this pointer.
+    :param undone: That write was an undo of the move.
     """
 
     KIND: ClassVar[str] = "pointer"
@@ -82,9 +81,9 @@ def should_write(shown: Mark | None, wanted: Mark, what: str) -> bool:
     """
     Tell whether a pointer must be written to show the desired lane.
 
-    :param shown: What it shows; ``None`` for one that does not exist.
+    :param shown: Its present content; ``None`` if it does not exist.
     :param what: The pointer, for messages, e.g. ``the view lake.orders``.
-    :raises PointerRefused: it belongs to another stream, or a later word about it stands.
+    :raises PointerRefused: it belongs to another stream, or has a later write.
     """
     if shown is None:
         return True
@@ -95,10 +94,11 @@ def should_write(shown: Mark | None, wanted: Mark, what: str) -> bool:
         )
     if (shown.number, shown.undone) > (wanted.number, wanted.undone):
         raise PointerRefused(
-            f"{_capital(what)} was not moved to {wanted.lane!r} by word {wanted.number}: "
-            f"{'the undoing of ' if shown.undone else ''}word {shown.number} stands, which leads to "
-            f"{shown.lane!r}. Nothing needs to be done unless the home of stream {shown.stream!r} was "
-            "made anew; then remove the pointer, and it is written again."
+            f"{_capital(what)} was not moved to {wanted.lane!r} by live record "
+            f"{wanted.number}: it already has {'the undo of ' if shown.undone else ''}record "
+            f"{shown.number}, which leads to {shown.lane!r}. No action is needed unless the "
+            f"home of stream {shown.stream!r} was created again; then remove the pointer, and "
+            "it is written again."
         )
     return shown != wanted
 
@@ -106,8 +106,8 @@ def should_write(shown: Mark | None, wanted: Mark, what: str) -> bool:
 def refuse_foreign(what: str, why: str) -> PointerRefused:
     """Return the refusal to overwrite what shows no mark of ours."""
     return PointerRefused(
-        f"{_capital(what)} was not written by airflow-streaming and is not overwritten: {why} Give "
-        "the pointer another name, or remove what is there."
+        f"{_capital(what)} was not written by airflow-streaming and is not overwritten: {why} "
+        "Give the pointer another name, or remove the present one."
     )
 
 
@@ -116,7 +116,7 @@ def _capital(text: str) -> str:
 
 
 class Entry(StrEnum):
-    """What leads consumers."""
+    """The kind of catalog entry that consumers read."""
 
     VIEW = "view"
     TABLE = "table"
@@ -127,10 +127,10 @@ class CatalogOrder(AnsweredOrder):
     """
     One move of a view or a table.
 
-    :param name: As SQL takes it, quoted.
-    :param wanted: What it must show.
-    :param bodies: By output, of what becomes live and of what is live until then: for a view the
-        query that it stands for, for a table where its files are.
+    :param name: In SQL syntax, quoted.
+    :param wanted: Its new content.
+    :param bodies: By output, for the new and the present live output: the query of a view, or the
+        location of a table's files.
     """
 
     KIND: ClassVar[str] = "catalog_order"
@@ -144,10 +144,10 @@ class CatalogOrder(AnsweredOrder):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogAnswer(Record):
     """
-    What became of it.
+    The result of a move.
 
     :param refused: Why it must not be moved; empty when it may.
-    :param failed: Why it could not be moved; empty when it was, or was there already.
+    :param failed: Why the move failed; empty after a move or without a need for one.
     """
 
     KIND: ClassVar[str] = "catalog_answer"

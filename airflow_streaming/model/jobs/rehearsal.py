@@ -1,10 +1,9 @@
 """
 Values of a rehearsal: its driver's order, the driver's events, and the limits.
 
-A rehearsal runs a new script on a copy of the stream's checkpoints, on the Spark that it is meant
-for, with its output thrown away. It proves what no comparison of plans can: that Spark loads the
-state and continues from it. It runs for a bounded time, a bounded number of batches, and on a
-bounded part of this host.
+A rehearsal runs a new script on a copy of the stream's checkpoints, on its target Spark, with its
+output discarded. It proves a fact that plans cannot show: Spark loads the state and continues from
+it. It runs for a bounded time, a bounded number of batches, and on a bounded part of this host.
 """
 
 from __future__ import annotations
@@ -25,19 +24,18 @@ from airflow_streaming.model.wire import Record
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
     """
-    How far a rehearsal goes.
+    The limits of a rehearsal.
 
     :param batches: Batches after which each query is ended.
-    :param until_caught_up: Continue beyond them, until all that the sources held when the query
-        began
-        has been read.
-    :param replay_only: The quick form: where a batch is uncommitted, or can be made so, run exactly
+    :param until_caught_up: Continue beyond them, until the query has read all data that the sources
+        held at its start.
+    :param replay_only: The quick form: if a batch is uncommitted, or can be made so, run exactly
         that one.
     :param seconds: Time for all queries together, without the start of Spark; a query that is
         running then is ended, which is no failure.
     :param records_per_batch: Most records of one batch that a Kafka source reads, and
         ``files_per_batch`` most files. A smaller limit that the script sets stays.
-    :param sample: Rows of output that are shown of each query; 0 for none.
+    :param sample: Sampled rows of output of each query; 0 for none.
     :param cores: Threads of the small Spark; ``memory_mb`` is the heap of its JVM.
     """
 
@@ -66,7 +64,7 @@ class Bounds:
 MAX_SAMPLE = 20
 """Rows: a report is for people, and lies where many can read it."""
 QUICK = Bounds(batches=1, replay_only=True, seconds=180.0)
-"""One replayed batch: does the state load, and does the new code take it?"""
+"""One replayed batch: does the state load, and does the new code accept it?"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,12 +140,12 @@ class RehearsalEvent(Record):
     An event of a rehearsal, one line of the driver's file.
 
     :param query: The query's name, or the folder of its checkpoint.
-    :param text: An error in one line, or what else there is to say.
+    :param text: An error in one line, or another remark.
     :param subject: ``input`` for a batch that failed because its input is gone.
     :param rows: Rows that would have been written; see ``Seen.ENDED`` for its other meaning.
     :param sample: Rows of output, values as text, secrets masked.
-    :param remedy: What to do about an error.
-    :param digest: Of the rows, whatever their order.
+    :param remedy: The next step after an error.
+    :param digest: Of the rows, in any order.
     :param sink: The sink that the script chose; ``output_mode`` its mode.
     """
 

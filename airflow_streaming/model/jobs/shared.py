@@ -71,7 +71,6 @@ class JobEnd(Record):
 
 
 def call_name(number: int) -> str:
-    """Return the name of a job's call."""
     return f"call-{number:06d}.json"
 
 
@@ -81,5 +80,4 @@ def ready_name(number: int) -> str:
 
 
 def end_name(number: int) -> str:
-    """Return the name of a job's end."""
     return f"end-{number:06d}.json"

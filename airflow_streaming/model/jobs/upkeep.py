@@ -46,10 +46,10 @@ class RepartitionOrder(AnsweredOrder):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepartitionAnswer(Record):
     """
-    What became of it.
+    The result of a repartitioning.
 
-    :param condition: Spark's error condition, or the error's class; empty when all was done.
-    :param failed: What went wrong, and with which checkpoint; empty when nothing did.
+    :param condition: Spark's error condition, or the error's class; empty without an error.
+    :param failed: The error, and its checkpoint; empty without one.
     """
 
     KIND: ClassVar[str] = "repartition_answer"

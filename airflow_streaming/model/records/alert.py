@@ -1,9 +1,9 @@
 """
-Alerts: what was sent about a stream, one numbered record each.
+Alerts about a stream, one numbered record each.
 
-The numbered records are the memory: a task that wants to send an alert looks first whether it was
-recorded. A mark beside a record says that it was handed to the notifiers, so an alert whose task
-died in between is delivered by the next one.
+The numbered records are the memory: a task checks before it sends an alert whether it was recorded.
+A mark beside a record means that the alert was passed to the notifiers, so if its task died in
+between the next one delivers it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ends it; the keep-alive task knows nothing of backups."""
 
 
 class AlertKind(StrEnum):
-    """What an alert tells; each has notifiers of its own."""
+    """The kind of an alert; each has notifiers of its own."""
 
     UNHEALTHY = "unhealthy"
     """A rule fires, or the driver is hung, stalled, slow or out of reach."""
@@ -43,12 +43,12 @@ class Alert(Record):
     One alert.
 
     :param number: Position in the stream's alerts; 0 before it is recorded.
-    :param key: What it is about, e.g. ``falling_behind/revenue``; an incident is one key.
+    :param key: Its incident, e.g. ``falling_behind/revenue``.
     :param epoch: The epoch it is about.
     :param reason: What happened, with the figures.
-    :param action: What the provider did or does about it.
-    :param remedy: What on-call should do.
-    :param facts: Anything else worth showing, by name.
+    :param action: The provider's action.
+    :param remedy: The next step for on-call.
+    :param facts: Other facts, by name.
     """
 
     KIND: ClassVar[str] = "alert"
@@ -73,7 +73,7 @@ class Alert(Record):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertTry(Record):
     """
-    One try to hand an alert to the notifiers, recorded before it is made.
+    One attempt to pass an alert to the notifiers, recorded before it is made.
 
     :param number: The alert's.
     :param attempt: 1 for the first; the task that creates its record makes this attempt.
@@ -105,7 +105,10 @@ class AlertSent(Record):
 
 
 FLAPPING: Final = timedelta(hours=1)
-"""What fires again in the same epoch so soon after it recovered is the same incident."""
+"""
+An alert that fires again in the same epoch this soon after it recovered belongs to the same
+incident.
+"""
 
 
 def is_told(alert: Alert, log: Sequence[Alert]) -> bool:

@@ -1,4 +1,4 @@
-"""What a stream's dag says of its size, and the record of each change that was decided."""
+"""A stream's size settings, and the record of each decided size change."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class SizeCode(StrEnum):
     UP = "up"
     DOWN = "down"
     STEADY = "steady"
-    """It has what it needs."""
+    """Its size is right."""
     NO_FIGURES = "no_figures"
     """Too few batches, or too short a time, since the driver started."""
     UNCLEAR = "unclear"
@@ -95,7 +95,7 @@ class SizeCode(StrEnum):
     """It needs more than the limit allows."""
     AT_MIN = "at_min"
     NOT_ARRIVED = "not_arrived"
-    """The cluster has not given all executors that were asked for."""
+    """The cluster has not started all requested executors."""
     LEFT_TO_SPARK = "left_to_spark"
     """Dynamic allocation is on: Spark chooses between the limits."""
     NO_EXECUTORS = "no_executors"
@@ -105,14 +105,14 @@ class SizeCode(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizeChange(Record):
     """
-    One change of a stream's number of executors, recorded before it is carried out.
+    One change of a stream's number of executors, recorded before it is applied.
 
-    It holds for every launch from then on, as long as the deployment's configuration asks for
-    ``configured`` executors: who gives the stream another number has decided anew.
+    It holds for every launch from then on, as long as the deployment's configuration sets
+    ``configured`` executors: a new configured number replaces it.
 
     :param epoch: The epoch whose figures it follows from.
-    :param executors: How many the stream gets; ``before`` how many it had.
-    :param configured: What the deployment's own configuration asked for then.
+    :param executors: The new number of executors; ``before`` the old one.
+    :param configured: The number in the deployment's own configuration then.
     :param figures: Share of its time that the busiest query worked, rows that came and could be
         processed per second, the backlog; by name.
     """
@@ -174,12 +174,12 @@ def sized_conf(
     policy: Autoscale | None, conf: Mapping[str, str], executors: int | None
 ) -> dict[str, str]:
     """
-    Return a configuration with the size that a stream is to have.
+    Return a configuration with a stream's new size.
 
-    A standalone cluster goes by ``spark.cores.max``, others by ``spark.executor.instances``. With
-    dynamic allocation the limits are Spark's to keep, unless the stream gives its own.
+    A standalone cluster uses ``spark.cores.max``, others ``spark.executor.instances``. With dynamic
+    allocation Spark keeps the limits, unless the stream sets its own.
 
-    :param executors: As ``wanted_executors`` gives it.
+    :param executors: As ``wanted_executors`` returns it.
     """
     if policy is None:
         return dict(conf)

@@ -1,9 +1,9 @@
 """
-What every kind of change has: a table of states and events, its commands, and a numbered history.
+Shared by every kind of change: a table of states and events, its commands, and a numbered history.
 
-All of a change's course is in its table. An event that is not in it is refused, and the refusal, the
-commands that apply and the diagram in the documentation are made of the same rows. Each step is a
-record that only one can create, so that two who work on a change at once come to one history.
+A change's whole course is in its table. An event that is missing in it is refused. The refusal, the
+valid commands and the diagram in the documentation are made of the same rows. Each step is a record
+that only one task can create, so that two tasks on one change get one history.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ E = TypeVar("E", bound=StrEnum)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command(Generic[S, E]):
     """
-    What an operator can command of a change.
+    A command for a change.
 
-    :param events: What it may mean; which of them it means is told by the state, or the terms.
-    :param help: What it does, for ``--help``.
-    :param instead: Events that come to the same in a state in which none of ``events`` is possible.
+    :param events: Its possible events; the state, or the terms, select one.
+    :param help: Its effect, for ``--help``.
+    :param instead: Events with the same effect in a state in which none of ``events`` is possible.
     :param reached: States in which it was given already, and is in force.
     """
 
@@ -43,11 +43,11 @@ class ChangeTable(Generic[S, E]):
     """
     The states and events of one kind of change.
 
-    :param name: What a change of this kind is called, e.g. ``cutover``.
+    :param name: The name of this kind of change, e.g. ``cutover``.
     :param start: The state before the first step.
     :param rows: Which state follows on which event; an event that is missing is refused.
     :param ends: States in which the change is closed, or about to be.
-    :param commands: What an operator can command, by the command's name.
+    :param commands: The operator's commands, by name.
     :param refused: The error of an event, or a command, that is not possible.
     """
 
@@ -94,20 +94,19 @@ class ChangeTable(Generic[S, E]):
         return history[-1].after if history else self.start
 
     def commands_in(self, state: S) -> tuple[str, ...]:
-        """Return the commands that apply in a state."""
         told = self.commands.items()
         return tuple(
             name for name, one in told if any(self.allows(state, event) for event in one.events)
         )
 
     def event_of(self, command: str, state: S) -> E | None:
-        """Return what a command means in a state; ``None`` where it is not possible."""
+        """Return a command's event in a state; ``None`` where it is not possible."""
         told = self.commands[command]
         events = (*told.events, *told.instead)
         return next((event for event in events if self.allows(state, event)), None)
 
     def is_in_force(self, command: str, history: Sequence[Transition[S, E]]) -> bool:
-        """Tell whether a command was given before, and is what brought the change where it is."""
+        """Tell whether a command was given before, and has led to the present state."""
         told = self.commands[command]
         was_given = any(step.event in (*told.events, *told.instead) for step in history)
         return was_given and self.state_of(history) in told.reached
@@ -147,13 +146,13 @@ class Transition(Record, Generic[S, E]):
     """
     One step of a change; ``changes/000004/steps/000002.json``.
 
-    The record is created exclusively, so of two who saw two events after step 3 only one is heard;
-    the other looks again.
+    The record is created exclusively, so if two tasks observe two events after step 3 only one
+    event is recorded; the other task looks again.
 
     :param change: Number of the change; of a cutover, in the stream that leads.
     :param number: From 1, without gaps.
     :param reason: Why, in words.
-    :param facts: What later steps need and people ask for: epochs, backups, verdicts, seconds.
+    :param facts: Facts for later steps and for people: epochs, backups, verdicts, seconds.
     """
 
     change: int
@@ -194,7 +193,7 @@ class Transition(Record, Generic[S, E]):
 
 
 def facts_of(history: Sequence[Transition[Any, Any]]) -> dict[str, str]:
-    """Return the facts of all steps together; those of a later one count."""
+    """Return the facts of all steps together; later steps take precedence."""
     facts: dict[str, str] = {}
     for step in history:
         facts.update(step.facts)

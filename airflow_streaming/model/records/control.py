@@ -1,11 +1,11 @@
 """
-Desired state, circuit, timeline events, the record of an open change, and what is removed for good.
+Desired state, circuit, timeline events, the record of an open change, and permanent removals.
 
-People and rules change the desired state and the circuit; the timeline tells the story.
+People and rules change the desired state and the circuit; the timeline lists the events.
 
-``changes/000002.json`` is created before anything is done and holds all that is needed to continue
-after a kill. What makes a restore is the record of the new deployment, which names the new
-checkpoint; ``000002.end.json`` only closes the matter. An upgrade has stages of its own beside it.
+``changes/000002.json`` is created before any action and holds all data that is needed to continue
+after a kill. A restore takes effect with the record of the new deployment, which names the new
+checkpoint; ``000002.end.json`` only closes the change. An upgrade has stages of its own beside it.
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ class Desired(Record):
     """
     One change of the desired state; the newest number counts.
 
-    :param change: The lane's change that recorded it for its own ends; ``None`` for one of a user
-        or a rule.
+    :param change: The lane's change that recorded it; ``None`` for a user's or a rule's.
     """
 
     KIND: ClassVar[str] = "desired"
@@ -58,8 +57,8 @@ class Circuit(Record):
     """
     One change of the circuit; the newest number counts.
 
-    An open circuit keeps the stream down until a user closes it, or the policy allows one try.
-    That try is a later epoch: from then on its fate counts, and this record no longer holds.
+    An open circuit keeps the stream down until a user closes it, or the policy allows a trial. The
+    trial is a later epoch: from then on its outcome counts, and this record no longer holds.
 
     :param epoch: The epoch whose failure opened it, or the newest one when a user closed it.
     """
@@ -79,7 +78,7 @@ class Circuit(Record):
 
 
 class EventKind(StrEnum):
-    """What happened to a stream, for its timeline."""
+    """The kind of a stream's timeline event."""
 
     DEPLOYED = "deployed"
     """A new deployment is the current one."""
@@ -88,7 +87,7 @@ class EventKind(StrEnum):
     LAUNCHED = "launched"
     """An epoch was begun and its driver started."""
     STOP_REQUESTED = "stop_requested"
-    """The driver was asked to stop at a batch boundary."""
+    """The driver was requested to stop at a batch boundary."""
     KILLED = "killed"
     """The driver was killed."""
     DECLARED_DEAD = "declared_dead"
@@ -96,7 +95,7 @@ class EventKind(StrEnum):
     RESTART_DECIDED = "restart_decided"
     """After a failure it was decided whether and when the stream is restarted."""
     CIRCUIT_OPENED = "circuit_opened"
-    """The stream is given up until its circuit is closed."""
+    """The circuit opened; the stream stays down until it is closed."""
     CIRCUIT_CLOSED = "circuit_closed"
     """It may run again."""
     DESIRED = "desired"
@@ -120,14 +119,14 @@ class EventKind(StrEnum):
     OWNER = "owner"
     """The stream has been handed over to another dag."""
     PRUNED = "pruned"
-    """What was old was removed."""
+    """Old records were removed."""
     REMOVED = "removed"
     """The stream was removed, or its name was freed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event(Record):
-    """One line of the timeline; never read to decide anything."""
+    """One line of the timeline; never used for decisions."""
 
     KIND: ClassVar[str] = "event"
     LARGEST: ClassVar[int] = MAX_NOTE_BYTES
@@ -141,7 +140,7 @@ class Event(Record):
 
 
 class ChangeKind(StrEnum):
-    """What sort of change."""
+    """The kind of a change."""
 
     RESTORE = "restore"
     UNDO = "undo"
@@ -158,17 +157,17 @@ class Change(Record):
     """
     One exchange of a stream's checkpoint, or one upgrade on the same checkpoint.
 
-    :param replaced: Number of the deployment that is given up, or whose checkpoint is.
+    :param replaced: Number of the replaced deployment, or of the one whose checkpoint is replaced.
     :param deployment: Number of the deployment that takes its place.
     :param checkpoint: URI under which every query will have a folder.
-    :param backup: Id of the backup that is restored, or was taken before a removal; empty for an undo and
+    :param backup: Id of the restored backup, or of the one before a removal; empty for an undo and
         for an upgrade.
     :param queries: From each query's folder in the backup to its folder under ``checkpoint``.
-    :param terms: Digest of the terms of an upgrade or of a cutover, which lie beside it; else empty.
+    :param terms: Digest of the terms of an upgrade or of a cutover, stored beside it; else empty.
     :param leader: In a lane that a cutover led elsewhere touches: the leading stream and the number
         of its change, as ``orders/4``. Such a guest has no terms and ends with its leader.
-    :param rewinds_sinks: Of a restore: once its deployment is there, file sinks are put back to the
-        batches of the backup, and the stream is not started before that has ended.
+    :param rewinds_sinks: Of a restore: after its deployment is recorded, file sinks are rewound to
+        the batches of the backup, and the stream is not started before that has ended.
     :param store: Of a removal: URI of the store that has the backup.
     """
 
@@ -197,7 +196,7 @@ class ChangeOutcome(StrEnum):
     DONE = "done"
     """It was carried out."""
     ABANDONED = "abandoned"
-    """It was given up before anything took effect."""
+    """It was abandoned before it took effect."""
     ROLLED_BACK = "rolled_back"
     """It had taken effect and was taken back."""
 
@@ -208,7 +207,7 @@ class ChangeEnd(Record):
     The end of a change.
 
     :param number: The change's.
-    :param backup_before: Id of the backup that was taken of what was given up; empty when none was.
+    :param backup_before: Id of the backup of the replaced data; empty without one.
     """
 
     KIND: ClassVar[str] = "change_end"
@@ -267,7 +266,7 @@ class StreamRemoval:
 
 
 class RemovalKind(StrEnum):
-    """What sort of thing grows old in a home."""
+    """The kind of an old item in a home."""
 
     CHECKPOINT = "checkpoint"
     OUTPUT = "output"
@@ -307,7 +306,7 @@ class Removal(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemovalEnd(Record):
-    """Nothing of the folder is left; ``files`` and ``size`` are what the last run removed of it."""
+    """The whole folder is removed; ``files`` and ``size`` count the last run's removals."""
 
     KIND: ClassVar[str] = "removal_end"
 

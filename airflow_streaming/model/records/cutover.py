@@ -1,13 +1,13 @@
 """
-What a cutover records: its terms, the live lane, checks, and where it stands.
+The records of a cutover: its terms, the live lane, checks, and its standing.
 
-A record says that from one step of a cutover on a lane is the live one. It counts as soon as that
-step is recorded, so that one exclusive create moves every stream of a cutover at once; until then,
-and for ever when another step was taken in its place, the record before it counts.
+A live record says that from one step of a cutover on a lane is the live one. It counts as soon as
+that step is recorded, so that one exclusive create moves every stream of a cutover at once. Until
+then, and for ever if another step was recorded in its place, the previous record counts.
 
-Until blue is asked to stop, a cutover takes nothing from it, and its keep-alive task continues as
-always. From then on there is a time in which no driver, or another lane's, must run, and only the
-cutover knows which; so keep-alive tasks of either lane only watch until it is over.
+Until blue must stop, a cutover does not touch it, and its keep-alive task continues as always. From
+then on no driver, or another lane's, must run for some time, and only the cutover knows which; so
+keep-alive tasks of either lane only watch until it is over.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class SwitchMethod(StrEnum):
 
 
 class StartWay(StrEnum):
-    """What green begins with."""
+    """The origin of green's checkpoint."""
 
     FRESH = "fresh"
     """An empty checkpoint: the sources are read from where the script or ``replay_from`` says."""
@@ -72,13 +72,13 @@ class Pair:
     :param blue: The lane that is live when the cutover begins.
     :param green: The other one.
     :param blue_deployment: Number of blue's deployment when the cutover was planned.
-    :param shadow: What green runs beside blue: an output, and a checkpoint, of its own.
-    :param live: What green runs once it is live. The same as ``shadow`` for parallel outputs; for a
-        handover the next number, with blue's output.
-    :param start: What ``shadow`` begins with.
+    :param shadow: Green's deployment beside blue: with an output, and a checkpoint, of its own.
+    :param live: Green's deployment once it is live. The same as ``shadow`` for parallel outputs;
+        for a handover the next number, with blue's output.
+    :param start: The origin of the checkpoint of ``shadow``.
     :param queries: Names of the queries of both.
-    :param stateful: Those of them that have state.
-    :param sinks: Of blue; what a handover must know of batch ids.
+    :param stateful: The stateful ones among them.
+    :param sinks: Of blue; a handover needs its batch ids.
     """
 
     stream: str
@@ -97,13 +97,13 @@ class Pair:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadyTerms:
     """
-    What green must show before it may become live.
+    Conditions for green before it may become live.
 
     :param well_for: How long it must be well without a break, by its driver's own clock.
     :param batches: Batches that every query must commit, unless its source has no data.
-    :param backlog_records: The most that it may have left to read; ``None`` for no bound.
+    :param backlog_records: Maximum backlog; ``None`` for no bound.
     :param backlog_factor: How much larger than blue's its backlog may be, one batch apart.
-    :param measuring_errors: How often in a row measuring may fail before the operator is asked.
+    :param measuring_errors: Failed measurements in a row before the operator must decide.
     :raises SpecError: a field is of another kind, or out of its range.
     """
 
@@ -140,29 +140,30 @@ class CompareTerms:
     How the outputs of one stream are compared: a PySpark job reads both, or, of topics, a consumer.
 
     :param stream: The stream.
-    :param format: ``parquet``, ``json``, ``delta`` or whatever the runtime can read; that is Spark's to
-        know, so only a slip of a well-known name is refused here. ``kafka`` compares the records of two
-        topics: ``keys`` are ``key``, ``value.FIELD`` or ``headers.NAME``, and ``ignore`` fields of a JSON
-        value; ``options`` name the broker as Spark's source does, with ``{env.NAME}`` for a secret of the stream's
-        ``env``. Order and repeats do not count.
-    :param topic: Of ``kafka``: the topic of each lane, with the placeholders ``{stream}``, ``{deployment}``
-        and ``{output}`` of a script's arguments; empty for the topic in the plan of the only Kafka sink.
+    :param format: ``parquet``, ``json``, ``delta`` or any other format of the runtime; only a
+        misspelled well-known name is refused here. ``kafka`` compares the records of two topics:
+        ``keys`` are ``key``, ``value.FIELD`` or ``headers.NAME``, and ``ignore`` fields of a JSON
+        value; ``options`` name the broker as Spark's source does, with ``{env.NAME}`` for a secret
+        of the stream's ``env``. Order and repeats do not count.
+    :param topic: Of ``kafka``: the topic of each lane, with the placeholders ``{stream}``,
+        ``{deployment}`` and ``{output}`` of a script's arguments; empty for the topic in the plan
+        of the only Kafka sink.
     :param headers: Of ``kafka``: compare the headers of records too.
-    :param time: Column by whose buckets rows are counted; empty for one bucket. Of ``kafka``: where a record has the
-        start of its window, as in ``keys``; default ``value.window.start``. After a replay, records of windows that
-        began before it are left out.
+    :param time: Column by whose buckets rows are counted; empty for one bucket. Of ``kafka``: where
+        a record has the start of its window, as in ``keys``; default ``value.window.start``. After
+        a replay, records of windows that began before it are left out.
     :param bucket: Length of a bucket.
     :param keys: Columns by which rows belong together.
     :param sums: Columns that are summed by bucket and key.
     :param full: Compare every row, column by column, too.
     :param ignore: Columns that may differ, or be in one of the two only.
-    :param tolerance: Greatest relative difference of a sum that counts as none.
+    :param tolerance: Greatest relative difference of sums that still count as equal.
     :param settled: Only rows this much older than both watermarks are compared: later ones may
         still be in flight on one side.
-    :param least_rows: With fewer rows in common time there is nothing to compare.
+    :param least_rows: With fewer rows in common time the comparison is inconclusive.
     :param options: Options of the reader.
-    :raises SpecError: a field is of another kind, or out of its range; or a column is named twice, or
-        is a key and ignored.
+    :raises SpecError: a field is of another kind, or out of its range; or a column is named twice,
+        or is a key and ignored.
     """
 
     stream: str
@@ -210,7 +211,8 @@ class CompareTerms:
                 raise SpecError(
                     "CompareTerms.topic and headers belong to format='kafka'. Leave them out, or give that format."
                 )
-        elif self.sums:
+            return
+        if self.sums:
             raise SpecError(
                 "CompareTerms with format='kafka' compares records as sets, which have no sums. Leave sums out."
             )
@@ -241,25 +243,25 @@ DEADLINES: Final[Mapping[CutoverState, timedelta]] = MappingProxyType(
         CutoverState.SOAKING: timedelta(hours=2),
     }
 )
-"""How long a state may last unless the terms say otherwise; afterwards it is given up."""
+"""How long a state may last by default; afterwards the cutover is abandoned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutoverTerms(Record):
     """
-    Everything that any task needs to finish a cutover.
+    All terms that a task needs to finish a cutover.
 
     :param change: Number of the change in the first pair's stream, which leads.
     :param pairs: The streams that move together: all of them or none.
-    :param compare: Comparisons of outputs; without any, nothing is compared.
-    :param soak: What green must show after the switch.
+    :param compare: Comparisons of outputs; without any, outputs are not compared.
+    :param soak: Conditions for green after the switch.
     :param promotes_by_itself: A ready green becomes live without an approval.
     :param finalizes_by_itself: A good soak is the point of no return without an approval.
     :param retain_blue: How long blue's checkpoint and output are kept after that.
     :param keeps_blue_running: Parallel outputs only: blue runs on through the soak, so that going
         back takes no time.
     :param deadlines: Of states by their name, instead of ``DEADLINES``.
-    :param pointers: Names of what consumers follow beside the home's own pointer, in their order;
+    :param pointers: Names of the consumers' pointers beside the home's own pointer, in their order;
         the dag has the adapters.
     :param checks: Names of the author's checks that must pass while outputs are compared.
     :param stop_grace: How long a driver may take to reach a batch boundary.
@@ -286,7 +288,6 @@ class CutoverTerms(Record):
 
     @property
     def leader(self) -> Pair:
-        """Return the pair in whose stream the cutover is recorded."""
         return self.pairs[0]
 
     @property
@@ -295,7 +296,7 @@ class CutoverTerms(Record):
         return hashlib.sha256(replace(self, change=0).to_bytes()).hexdigest()
 
     def deadline(self, state: CutoverState) -> timedelta | None:
-        """Return how long a state may last; ``None`` for one that may last for ever."""
+        """Return how long a state may last; ``None`` for ever."""
         return self.deadlines.get(state.value, DEADLINES.get(state))
 
 
@@ -307,7 +308,7 @@ class LiveRecord(Record):
     :param stream: The stream.
     :param lane: Name of the lane.
     :param deployment: Number of its deployment at that time.
-    :param output: What it writes.
+    :param output: Its output.
     :param leader: The stream that leads the cutover.
     :param change: Number of the cutover's change there.
     :param step: Number of the transition with which this counts.
@@ -334,7 +335,7 @@ class LiveRecord(Record):
             if not is_path_part(name):
                 raise ValueError(f"{name!r:.80} is not the name of a stream or a lane.")
         if base_of(self.lane) != self.stream:
-            raise ValueError(f"{self.lane!r:.80} is no lane of stream {self.stream!r:.80}.")
+            raise ValueError(f"{self.lane!r:.80} is not a lane of stream {self.stream!r:.80}.")
 
 
 Step = Callable[[str, int, int], CutoverTransition | None]
@@ -355,7 +356,7 @@ def effective(records: Sequence[LiveRecord], step: Step) -> LiveRecord | None:
 
 
 class Result(StrEnum):
-    """What is proved."""
+    """The result of a check."""
 
     PASS = "pass"  # noqa: S105 - no password
     FAIL = "fail"
@@ -365,11 +366,11 @@ class Result(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult(Record):
     """
-    What one check has shown; ``changes/000004/checks/000007-compare.orders.json``.
+    The result of one check; ``changes/000004/checks/000007-compare.orders.json``.
 
     :param change: Number of the cutover's change in the leading stream.
-    :param step: Number of the step that led to ``comparing``: what was shown in an earlier stay
-        there, for another driver of green perhaps, never counts for a later one.
+    :param step: Number of the step that led to ``comparing``: a result of an earlier stay there,
+        perhaps for another driver of green, never counts for a later one.
     :param name: ``compare.STREAM`` for a comparison, else the name in ``CutoverTerms.checks``.
     """
 
@@ -442,7 +443,7 @@ class CutoverStanding:
     @property
     def patience(self) -> timedelta:
         """Return how long it may be in its state before an alert is sent."""
-        # What has ended has one thing left, to release a driver at the barrier; see ``decide``.
+        # After the end one action remains, the release of a driver at the barrier; see ``decide``.
         is_urgent = self.owns_stream or self.state.is_end
         return self.deadline + (_WHILE_NOBODY_ELSE_ACTS if is_urgent else _USUAL)
 

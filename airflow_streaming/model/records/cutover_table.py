@@ -1,10 +1,10 @@
 """
 The cutover: which state follows on which event, and the record of each step.
 
-All of a cutover's course is in this one table; see ``change_table`` for what is made of it.
+A cutover's whole course is in this table; see ``change_table`` for its uses.
 
-Blue is the lane that is live when the cutover begins, green the one that is to be, whatever colors
-the two have by name.
+Blue is the lane that is live when the cutover begins, green the lane that will be, independent of
+their colors by name.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class CutoverState(StrEnum):
     SHADOWING = "shadowing"
     """Green keeps pace; it must be well for some time."""
     COMPARING = "comparing"
-    """What both have written is compared, and the author's checks are run."""
+    """The outputs of both are compared, and the author's checks run."""
     READY = "ready"
     """Green may become live; the operator or the terms say when."""
     HELD = "held"
@@ -75,14 +75,14 @@ class CutoverState(StrEnum):
 
 
 class CutoverEvent(StrEnum):
-    """What a cutover can observe, or be ordered."""
+    """An event or a command of a cutover."""
 
     BEGIN = "begin"
     GREEN_STARTED = "green_started"
     GREEN_CAUGHT_UP = "green_caught_up"
     GREEN_FELL_BEHIND = "green_fell_behind"
     GREEN_CHANGED = "green_changed"
-    """Its deployment or driver is not the one that was judged: nothing shown so far counts."""
+    """Its deployment or driver is not the judged one: earlier results do not count."""
     GREEN_WELL = "green_well"
     """It has been well for as long as the terms ask."""
     GREEN_FAILED = "green_failed"
@@ -109,7 +109,7 @@ class CutoverEvent(StrEnum):
     SOAK_PASSED = "soak_passed"
     SOAK_FAILED = "soak_failed"
     KEEP = "keep"
-    """The operator's command: green stays, whatever the soak says."""
+    """The operator's command: green stays, independent of the soak."""
     BLUE_STOPPED = "blue_stopped"
     RETAIN_OVER = "retain_over"
     """The time for which blue is kept is over, or the operator does not need it any longer."""
@@ -126,7 +126,7 @@ class CutoverEvent(StrEnum):
 
 
 class CutoverCommand(StrEnum):
-    """What can be commanded of a cutover in progress."""
+    """The commands for a cutover in progress."""
 
     PROMOTE = "promote"
     LOOK_AGAIN = "look-again"
@@ -159,7 +159,7 @@ _ROWS: Final[Mapping[tuple[CutoverState, CutoverEvent], CutoverState]] = {
     (S.COMPARING, E.OUTPUT_DIFFERS): S.ABORTING,
     (S.COMPARING, E.INCONCLUSIVE): S.HELD,
     (S.COMPARING, E.NOTHING_COMPARED): S.HELD,
-    # What is measured once more is measured from now on, not from when it had caught up first.
+    # A repeated measurement starts now, not at the first catch-up.
     (S.HELD, E.LOOK_AGAIN): S.CATCHING_UP,
     (S.READY, E.LOOK_AGAIN): S.CATCHING_UP,
     **{(state, E.PROMOTE): S.SWITCHING for state in (S.READY, S.HELD)},
@@ -175,7 +175,7 @@ _ROWS: Final[Mapping[tuple[CutoverState, CutoverEvent], CutoverState]] = {
     (S.FINALIZED, E.RETAIN_OVER): S.RETIRED,
     (S.ABORTING, E.UNDONE): S.ABORTED,
     (S.ROLLING_BACK, E.UNDONE): S.ROLLED_BACK,
-    # What was shown counts only for the driver that showed it.
+    # Results count only for the driver that showed them.
     **{(state, E.GREEN_CHANGED): S.CATCHING_UP for state in _JUDGED},
     **{(state, E.GREEN_FELL_BEHIND): S.CATCHING_UP for state in _JUDGED if state is not S.HELD},
     # Giving up is always possible, also automatically: to blue before the switch and after it.

@@ -1,8 +1,7 @@
 """
-The deployment: the immutable version of a stream that runs, and what becomes of a proposed one.
+The deployment: the immutable version of a stream that runs, and the decision on a proposed one.
 
-It is the record of what a ``StreamSpec`` asked for: secrets are replaced by a mark, the script by
-its digest.
+It records a ``StreamSpec``: secrets are replaced by a mark, the script by its digest.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ _NOT_COMPARED: Final = frozenset(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Override:
     """
-    A value that a form has set over that of the DAG.
+    A form's value that replaces the DAG's value.
 
     :param what: ``runtime``, ``application``, or ``conf.`` and a key.
-    :param value: The form's; ``None`` where it takes the key out.
+    :param value: The form's; ``None`` where it removes the key.
     :param dag: The DAG's at that time; ``None`` where it has no such key.
     """
 
@@ -45,20 +44,20 @@ class Deployment(Record):
     """
     An immutable version of a stream.
 
-    :param application: Where the script was read from; a copy lies beside this record.
+    :param application: Where the script was read from; a copy is stored beside this record.
     :param application_sha256: Digest of the copy.
     :param conf: Configuration with secrets redacted; launches fill them in from the dag.
-    :param env: Names of the environment variables the dag gives.
+    :param env: Names of the dag's environment variables.
     :param checkpoint: URI under which every query has a folder.
-    :param output: URI that ``{output}`` stands for.
+    :param output: URI of ``{output}``.
     :param color: Of the lane that it belongs to.
-    :param replay_from: What ``{replay_from}`` stands for: the time, in ISO 8601, from which a fresh
+    :param replay_from: Value of ``{replay_from}``: the time, in ISO 8601, from which a fresh
         checkpoint must read to have its state complete; empty for the beginning.
         ``{replay_from_ms}`` is the same in milliseconds since the Unix epoch, 0 for the beginning.
-    :param py_files_sha256: Digest of each of ``py_files`` as it was proposed; an empty text for one that
-        the proposing host does not hold.
-    :param overrides: Values of ``conf``, ``runtime`` and ``application`` that forms have set over the
-        DAG's. They do not count as a difference of their own.
+    :param py_files_sha256: Digest of each of ``py_files`` as it was proposed; an empty text for a
+        file that the proposing host does not hold.
+    :param overrides: Values of ``conf``, ``runtime`` and ``application`` that forms have set over
+        the DAG's. They do not count as a difference of their own.
     """
 
     KIND: ClassVar[str] = "deployment"
@@ -194,10 +193,10 @@ def outlives_request(current: Deployment | None, run_started_at: datetime | None
 
 
 class ProposalAction(StrEnum):
-    """What becomes of a deployment that the dag proposes."""
+    """The decision on a deployment that the dag proposes."""
 
     KEEP = "keep"
-    """It is what runs already."""
+    """It runs already."""
     APPLY = "apply"
     TELL = "tell"
     """The running one stays, and the difference is reported."""
@@ -206,7 +205,7 @@ class ProposalAction(StrEnum):
 def decide_proposal(
     current: Deployment | None, proposed: Deployment, *, restart_asked: bool
 ) -> ProposalAction:
-    """Decide about a proposed deployment; only a user's approval replaces what runs."""
+    """Decide about a proposed deployment; a running one is replaced only with a user's approval."""
     if current is None:
         return ProposalAction.APPLY
     if proposed.fingerprint == current.fingerprint:

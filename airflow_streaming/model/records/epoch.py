@@ -1,9 +1,8 @@
 """
-An epoch and what is known of its driver: the records under ``epochs/``.
+An epoch and its driver: the records under ``epochs/``.
 
 ``epochs/000017.json`` is created once and is the fence: the task that creates it may start one
-driver,
-and any driver of an older epoch that sees it stops itself.
+driver, and any driver of an older epoch that sees it stops itself.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ from airflow_streaming.model.wire import Record
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
     """
-    One running operating system: what a process id is relative to.
+    One running operating system, the scope of a process id.
 
     :param name: Host name.
     :param machine: The machine's id, the same after a reboot; empty where unknown.
     :param boot: Id of this boot; empty where unknown.
     :param pid_space: Id of the process-id namespace; empty where unknown.
-    :param cards: Digests of the addresses of its network cards, which a cloned machine does not share; empty
-        where unknown. A card may come and go, so that it is no part of what makes two hosts one.
+    :param cards: Digests of the addresses of its network cards, which a cloned machine does not
+        share; empty where unknown. A card may come and go, so equality of hosts ignores it.
     """
 
     name: str
@@ -83,7 +82,7 @@ class LaunchCause(StrEnum):
     START = "start"
     """After a stop, a completed script, or a replaced deployment."""
     TRIAL = "trial"
-    """The one try of a half-open circuit."""
+    """The trial launch of a half-open circuit."""
     UPGRADE = "upgrade"
     """A change puts a new deployment in the place of the old one."""
     ROLLBACK = "rollback"
@@ -98,10 +97,10 @@ class LaunchCause(StrEnum):
 
 def mark_of(token: str) -> str:
     """
-    Return what a driver's command line shows of its token.
+    Return the public mark of a driver's token for its command line.
 
-    Every user of a host reads command lines. The token itself, with which a driver signs what it
-    writes, stands in the home alone.
+    Every user of a host reads command lines. The token itself, with which a driver signs its
+    records, is in the home alone.
     """
     return hashlib.sha256(f"airflow-streaming driver {token}".encode()).hexdigest()[:32]
 
@@ -113,25 +112,25 @@ class Epoch(Record):
 
     :param token: Random text of this epoch's driver; its command line carries ``mark_of`` it.
     :param host: Where the launcher is about to start it.
-    :param launcher: Name of the launcher that is about to start it, e.g. ``local``; that one finds it.
+    :param launcher: Name of the launcher that is about to start it, e.g. ``local``; only this
+        launcher finds it.
     :param cause: Why it was begun.
     :param by: Who began it: a dag run, a user.
-    :param change: Number of the change on whose behalf it was begun, if any.
-    :param standby: Its driver waits at the barrier, see ``StandbyOrder``, and writes nothing
-        before it is released.
-    :param queries: Of a standby: the queries that are to come to the barrier, by name.
+    :param change: Number of the change that began it, if any.
+    :param standby: Its driver waits at the barrier, see ``StandbyOrder``, and writes no data before
+        it is released.
+    :param queries: Of a standby: the queries that will come to the barrier, by name.
     :param step: Of a cutover: the number of the step in whose state it was begun.
     :param owner: User id that its driver runs as, on ``host``; ``None`` in older records.
-    :param lease_seconds: How long its driver runs on without a heartbeat that it got written;
-        ``None`` for one that never ends by that, see ``model.lease``.
+    :param lease_seconds: How long its driver runs on without a written heartbeat; ``None`` for a
+        driver without a lease, see ``model.lease``.
     :param overtakes: The heartbeat at which the driver before it, out of sight, had stood still for
         longer than its lease when this epoch was begun; ``None`` where that was no reason.
-    :param serves: Of the record of a hot standby, which lies beside the lane: the lane for which
-        its driver waits. Such a record gives no right to write to anything.
-    :param promotes: Number of the hot standby whose driver is this epoch's: it has that one's
+    :param serves: Of the record of a hot standby, stored beside the lane: the lane for which its
+        driver waits. Such a record includes no right to write.
+    :param promotes: Number of the hot standby whose driver is this epoch's: it has that standby's
         token, host and launcher. The driver stays at the barrier until it is released.
-    :param executors: How many executors its driver was given; ``None`` where its deployment alone
-        says so.
+    :param executors: The driver's number of executors; ``None`` where its deployment alone sets it.
     :param token_since: With ``promotes``: when that driver was about to be started.
     """
 
@@ -192,7 +191,7 @@ class Epoch(Record):
 
     @property
     def mark(self) -> str:
-        """What the driver's command line carries; see ``mark_of``."""
+        """The mark on the driver's command line; see ``mark_of``."""
         return mark_of(self.token)
 
     def is_carried_by(self, words: Iterable[str]) -> bool:
@@ -206,10 +205,10 @@ class Launch(Record):
     The external id of an epoch's driver, written right after it was started.
 
     :param handle: Where the epoch's launcher looks for the driver first. Its keys are that
-        launcher's own, only that launcher reads them, and nothing in it is secret.
-    :param driver: What people call the driver, e.g. ``pid 4711``.
+        launcher's own, only that launcher reads them, and no value in it is secret.
+    :param driver: The driver's name for people, e.g. ``pid 4711``.
     :param log: Where people find its output: a file on ``host``, an address or a command; empty
-        where there is none. It is shown and never opened.
+        without one. It is only displayed, never opened.
     """
 
     KIND: ClassVar[str] = "launch"
@@ -228,7 +227,7 @@ class Launch(Record):
 
 
 MAX_STOP_GRACE: Final = timedelta(days=1)
-"""No stop waits longer for a batch boundary; it bounds what a damaged record can ask for."""
+"""No stop waits longer for a batch boundary; it bounds a damaged record."""
 USUAL_STOP_GRACE: Final = timedelta(seconds=60)
 """How long a stop may wait for a batch boundary when the stream's dag does not say."""
 
@@ -239,11 +238,12 @@ class StopRequest(Record):
     A request that the epoch's driver stops at a batch boundary.
 
     :param grace_seconds: How long it may take, at most a day; after that it is killed.
-    :param verdict: Set when a health verdict asked and not a user: what it asked for. Such an end
-        counts as a failure, so that no verdict can restart a stream without bound.
-    :param wish: With ``verdict``: number of the newest wish for the stream then, 0 for none; a
-        later one is a user's answer to it. ``None`` where no verdict asked.
-    :param change: The lane's change on whose behalf it asks; ``None`` for an operator or a rule.
+    :param verdict: The response of a health verdict that requested the stop; ``None`` for a user's
+        request. Such an end counts as a failure, so that no verdict can restart a stream without
+        bound.
+    :param wish: With ``verdict``: number of the newest desired state of the stream then, 0 for
+        none; a later one is a user's answer to it. ``None`` without a verdict.
+    :param change: The lane's change that requests it; ``None`` for an operator or a rule.
     """
 
     KIND: ClassVar[str] = "stop"
@@ -268,7 +268,7 @@ class Outcome(StrEnum):
     COMPLETED = "completed"
     """The script ended and every query had ended without an error."""
     STOPPED = "stopped"
-    """It was asked to."""
+    """A stop was requested."""
     FENCED = "fenced"
     """A newer epoch owns the stream."""
     FAILED = "failed"
@@ -278,23 +278,24 @@ class Outcome(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exit(Record):
     """
-    The driver's own word on why it ended; a killed driver leaves none.
+    The driver's own reason for its end; a killed driver leaves none.
 
     :param retryable: False when the driver refused to run: the same attempt fails the same way.
     :param condition: Spark's error condition, e.g. ``STREAM_FAILED``.
     :param conditions: All conditions named in the message, innermost last.
     :param query: The query that failed first.
     :param batch_id: The batch it was in.
-    :param failure_kind: What sort of failure it was; ``None`` for an end that was none.
-    :param signature: Equal for the same failure of the same query, whatever ids and numbers its
-        message holds.
+    :param failure_kind: The kind of failure; ``None`` without a failure.
+    :param signature: Equal for the same failure of the same query, independent of ids and numbers
+        in its message.
     :param offsets: Source offsets at which the failed batch ends, one text a source, each at most
         500 characters.
-    :param remedy: One or two sentences on what to do about the failure.
-    :param cut_off: The driver said so just before it ended itself, without a batch boundary: a
+    :param rows: Rows of the failed batch with the value that the error names, as ``line 3 of file:/in/a.json``.
+    :param remedy: One or two sentences with the next step.
+    :param cut_off: The driver wrote this just before it ended itself, without a batch boundary: a
         batch may keep writing until its process is gone.
-    :param unbegun: By query, the batch that Spark had planned and the driver did not let begin, where
-        no earlier driver can have begun it either: no sink and no state knows of it.
+    :param unbegun: By query, the batch that Spark had planned and the driver did not let begin,
+        where no earlier driver can have begun it either: no sink and no state knows of it.
     """
 
     KIND: ClassVar[str] = "exit"
@@ -312,6 +313,7 @@ class Exit(Record):
     failure_kind: FailureKind | None = None
     signature: str | None = None
     offsets: tuple[str, ...] = ()
+    rows: tuple[str, ...] = ()
     remedy: str = ""
     cut_off: bool = False
     unbegun: Mapping[str, int] = field(default_factory=dict)
@@ -322,7 +324,7 @@ class TerminationProof(Record):
     """
     Proof that an epoch's driver is gone, or the declaration of a named user.
 
-    :param override: True when a user declares what no process could observe.
+    :param override: True when a user declares an end that no process could observe.
     """
 
     KIND: ClassVar[str] = "death"
@@ -361,14 +363,14 @@ class QueryClaim(Record):
     Which Spark query a checkpoint of this stream belongs to, written after its first start.
 
     :param query_id: The id in the checkpoint's ``metadata`` file.
-    :param batch_shift: Added to Spark's batch id before a ``foreachBatch`` function sees it: what
+    :param batch_shift: Added to Spark's batch id before a ``foreachBatch`` function sees it: it
         makes the numbers of one lane continue the other's after a handover on one sink.
     :param absorb: A batch that is in the sink already, written by the other lane. While it is
-        planned and not committed, whichever driver comes runs it with its output thrown away before
-        it starts the query.
+        planned and not committed, the next driver runs it with its output discarded before it
+        starts the query.
     :param counts_from: The first batch of this checkpoint that is written to the common output
-        after a handover. What was committed before went elsewhere, or was thrown away, so no
-        rollback may go back to before it. ``None`` for a query that was never handed over.
+        after a handover. Earlier batches went elsewhere, or were discarded, so no rollback may go
+        back to before it. ``None`` for a query that was never handed over.
     """
 
     KIND: ClassVar[str] = "query_claim"
@@ -383,7 +385,7 @@ class QueryClaim(Record):
 
 
 class OrderAct(StrEnum):
-    """What a driver at the barrier must do."""
+    """The actions of an order to a driver at the barrier."""
 
     ABSORB = "absorb"
     """Run the one planned batch of each query with its output thrown away, and wait again."""
@@ -415,10 +417,10 @@ class StandbyOrder(Record):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandbyAnswer(Record):
     """
-    What became of an order.
+    The result of an order.
 
     :param committed: By query, the batch that its checkpoint has committed now.
-    :param error: Why it could not be done, in words; empty when it was.
+    :param error: Why it failed, in words; empty without an error.
     """
 
     KIND: ClassVar[str] = "standby_answer"

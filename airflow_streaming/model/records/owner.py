@@ -1,8 +1,8 @@
 """
-Which dag owns a stream, and what another one may do with it.
+Which dag owns a stream, and the permissions of other dags.
 
-The record guards against two dags that mean different streams by one name, and tells pages whose
-stream they show. It is no wall against users who can write the home.
+The record guards against two dags that mean different streams by one name, and tells pages the
+owner of a stream. It does not protect against users who can write the home.
 """
 
 from __future__ import annotations
@@ -56,17 +56,17 @@ class Owner(Record):
 
 
 class DagRole(StrEnum):
-    """What a dag is to a stream."""
+    """The role of a dag for a stream."""
 
     OWNER = "owner"
     """It keeps the stream alive and deploys it."""
     SHARED = "shared"
-    """It may change the stream and show it: it stands in the owner's file, or the owner names it."""
+    """It may change the stream and show it: it is in the owner's file, or the owner names it."""
     FOREIGN = "foreign"
 
 
 def standing(owner: Owner, actor: Actor) -> DagRole:
-    """Return what a dag is to a stream."""
+    """Return the role of a dag for a stream."""
     if owner.team and actor.team and owner.team != actor.team:
         return DagRole.FOREIGN
     if owner.dag_id == actor.dag_id:
@@ -87,7 +87,7 @@ def claimed(
     now: datetime,
 ) -> Owner | None:
     """
-    Return the record to write when a dag keeps a stream alive; ``None`` when there is none.
+    Return the record to write when a dag keeps a stream alive; ``None`` without a change.
 
     The first dag becomes the owner. The owner's own record follows it when its file, bundle or team
     has changed, or when it names other dags. Another dag changes nothing.

@@ -26,9 +26,9 @@ class Blackout:
     """
     A time of day in which no running stream is restarted.
 
-    A stream whose driver has ended is brought back all the same: it does no work. It goes by the
-    clock on the wall there: an hour that is skipped in spring has no part in it, and
-    one that comes twice in autumn counts both times.
+    A stream whose driver has ended is brought back all the same: it does no work. The times are
+    local wall-clock times: an hour that is skipped in spring has no part in it, and one that comes
+    twice in autumn counts both times.
 
     :param start: Begin, ``HH:MM``.
     :param end: End, ``HH:MM``; before ``start`` it is on the next day, equal to it 24 hours later.
@@ -45,12 +45,12 @@ class Blackout:
         check_values(self)
         for moment in (self.start, self.end):
             if not _TIME.fullmatch(moment):
-                raise SpecError(f"{moment!r} is no time of day; write it as HH:MM.")
+                raise SpecError(f"{moment!r} is not a time of day; write it as HH:MM.")
         if any(not 0 <= day < _DAYS_A_WEEK for day in self.days):
             raise SpecError("Days of a blackout go from 0 (Monday) to 6 (Sunday).")
         # zoneinfo looks for a file of that name, so it must look like one of a zone.
         if not _ZONE.fullmatch(self.timezone) or not _is_zone(self.timezone):
-            raise SpecError(f"There is no time zone {self.timezone!r:.80}.")
+            raise SpecError(f"Unknown time zone {self.timezone!r:.80}.")
 
     def ends_at(self, now: datetime) -> datetime | None:
         """Return when the blackout that holds now is over; ``None`` outside of one."""
@@ -110,14 +110,14 @@ class RestartPolicy(JsonValue):
     :param max_delay: Largest bound.
     :param budgets: Restarts allowed per sliding window after failures of the infrastructure, and
         after verdicts; spending any one opens the circuit.
-    :param max_outage: How long brokers of a source or sink may be unreachable before the stream is given
-        up. Restarts in an outage have this limit and no budget. ``None`` sets no limit.
+    :param max_outage: How long brokers of a source or sink may be unreachable before the circuit
+        opens. Restarts in an outage have this limit and no budget. ``None`` sets no limit.
     :param application_budgets: The same after failures of the application. An empty tuple sets no
         limit, for either.
     :param poison_after: So many failures of one batch in the same way make it a poison batch.
     :param reset_after: A driver that made progress for this long clears the failure count.
     :param reset_batches: ... provided that it also committed this many batches.
-    :param half_open_after: Try once again automatically this long after the circuit opened;
+    :param half_open_after: Launch a trial automatically this long after the circuit opened;
         ``None`` leaves it to the user.
     :param blackouts: Times of day in which a living stream is not restarted.
     """
@@ -185,7 +185,7 @@ class RestartPolicy(JsonValue):
 
 
 class RestartAction(StrEnum):
-    """What happens after an epoch has ended by failure."""
+    """The action after an epoch has ended by failure."""
 
     RESTART = "restart"
     GIVE_UP = "give_up"
@@ -194,18 +194,18 @@ class RestartAction(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
     """
-    An epoch that ended without having been asked to, or that a verdict stopped.
+    An epoch that ended unrequested, or that a verdict stopped.
 
-    :param kind: What sort of failure it was.
-    :param signature: Equal for failures that look the same; ``None`` when there is no message.
+    :param kind: The kind of failure.
+    :param signature: Equal for failures that look the same; ``None`` without a message.
     :param query: The query that failed.
     :param batch_id: The batch it was in.
     :param offsets: Source offsets of that batch.
     :param progressed_for: Time between the driver's first and last progress, by the driver's clock.
     :param batches: Batches the epoch committed.
-    :param remedy: What to do about it; empty for the remedy of its kind.
+    :param remedy: The next step; empty for the remedy of its kind.
     :param retryable: False when the same attempt can only fail the same way.
-    :param trial: The epoch was the one try of a half-open circuit.
+    :param trial: The epoch was the trial of a half-open circuit.
     """
 
     epoch: int
@@ -215,6 +215,7 @@ class Failure:
     query: str | None = None
     batch_id: int | None = None
     offsets: tuple[str, ...] = ()
+    rows: tuple[str, ...] = ()
     remedy: str = ""
     progressed_for: timedelta = timedelta(0)
     batches: int = 0
@@ -225,15 +226,15 @@ class Failure:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartDecision(Record):
     """
-    The one decision taken about a failed epoch, recorded before it is acted on.
+    The only decision about a failed epoch, recorded before it is acted on.
 
     :param epoch: The epoch that ended.
     :param consecutive_failures: Failures in a row without healthy progress, this one included.
-    :param next_attempt_at: When the restart is due; ``None`` when given up.
+    :param next_attempt_at: When the restart is due; ``None`` if it will not be restarted.
     :param backing_off: The restart waits.
-    :param failure_kind: What sort of failure it was; ``signature``, ``query``, ``batch_id`` and
-        ``offsets`` are the failure's own.
-    :param remedy: What the user should do, where only a user can.
+    :param failure_kind: The kind of failure; ``signature``, ``query``, ``batch_id`` and ``offsets``
+        are the failure's own.
+    :param remedy: The user's next step, where only a user can act.
     """
 
     KIND: ClassVar[str] = "restart_decision"

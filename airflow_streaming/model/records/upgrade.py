@@ -1,9 +1,9 @@
 """
-What an upgrade in place records beside its steps: terms, standing, and habits of its sinks.
+An upgrade's records beside its steps: terms, standing, and replay behavior of its sinks.
 
-Going back means that batch ids come again. Whether that is harmless is not Spark's to say but the
-sink's: one that has a log of its ids passes over what it knows, one that writes by id replaces it,
-and one that only appends has every row twice.
+A rollback repeats batch ids. The sink decides whether that is harmless: a sink with a log of its
+ids skips known ones, a sink that writes by id replaces the batch, and a sink that only appends gets
+every row twice.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ FILE: Final = "file"
 
 
 class SinkReplaySemantics(StrEnum):
-    """What becomes of a batch whose id the sink has seen before."""
+    """The effect of a batch whose id the sink has seen before."""
 
     FILE_LOG = "file_log"
     """Passed over, because ``_spark_metadata`` has it. We can put that log back in step."""
     OVERWRITES = "overwrites"
-    """Replaces what was written under the same id."""
+    """Replaces the output of the same id."""
     REMEMBERS = "remembers"
     """Passed over, because the sink keeps ids of its own, e.g. in a table."""
     APPENDS = "appends"
@@ -55,24 +55,24 @@ HABITS: Final[Mapping[str, SinkReplaySemantics]] = {
     FILE: SinkReplaySemantics.FILE_LOG,
     KAFKA: SinkReplaySemantics.APPENDS,
     **dict.fromkeys(KEEPS_NOTHING, SinkReplaySemantics.NOTHING),
-    # Tables of a lake keep the id of the query and of its last batch, and pass over what they know.
+    # Lake tables keep the id of the query and of its last batch, and skip known ones.
     "table": SinkReplaySemantics.REMEMBERS,
     "delta": SinkReplaySemantics.REMEMBERS,
     "iceberg": SinkReplaySemantics.REMEMBERS,
     "hudi": SinkReplaySemantics.REMEMBERS,
 }
-"""By the sort of sink; every other one is unknown until its author says what it does."""
+"""By the kind of sink; every other one is unknown until its author declares its behavior."""
 DECLARABLE: Final = frozenset(SinkReplaySemantics) - {
     SinkReplaySemantics.FILE_LOG,
     SinkReplaySemantics.UNKNOWN,
 }
-"""What an author may say of a sink."""
+"""Values that an author may declare for a sink."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkFacts:
     """
-    What a rollback must know of one query.
+    Facts about one query for a rollback.
 
     :param query: Its name, which is its folder in a backup.
     :param sink: ``file``, ``kafka``, ``foreachbatch`` and so on, as in ``SinkPlan``.
@@ -98,10 +98,10 @@ def sink_facts_of(
     checkpoint: str = "",
 ) -> tuple[SinkFacts, ...]:
     """
-    Return what plans say of the sinks.
+    Return the facts about sinks from plans.
 
-    :param habits: What the author has declared, by the query's name; it stands above what the sort
-        of sink makes likely, but never above a file sink's log.
+    :param habits: The author's declarations, by the query's name; they take precedence over the
+        usual behavior of a kind of sink, but not over a file sink's log.
     :param checkpoint: URI under which the deployment gives its queries their checkpoints; without
         it no location counts as the script's own.
     :raises ValueError: semantics that cannot be declared, or of a query that does not exist.
@@ -121,9 +121,9 @@ def sink_facts_of(
 
 def without_facts(queries: Collection[str], sinks: Sequence[SinkFacts]) -> list[str]:
     """
-    Return the queries of which no facts say what they write.
+    Return the queries without facts about their sinks.
 
-    :param queries: Their names; a single one without a name is whatever the only facts are of.
+    :param queries: Their names; a single unnamed query has the only facts.
     """
     if set(queries) == {""} and len(sinks) == 1:
         return []
@@ -173,15 +173,15 @@ def _cannot_reread(source: SourcePlan) -> str:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SoakTerms:
     """
-    What the new deployment must show before it is kept.
+    Conditions for the new deployment before it is kept.
 
-    :param batches: Batches that every query must commit, unless its source has no data; 0 to judge by
-        ``at_least`` alone.
+    :param batches: Batches that every query must commit, unless its source has no data; 0 to judge
+        by ``at_least`` alone.
     :param at_least: How long it is watched after its first batch even when all goes well.
-    :param at_most: After this the soak ends; what has not been shown by then counts against it.
-    :param backlog_growth: Factor by which the backlog may exceed what it was at the launch.
+    :param at_most: Maximum duration of the soak; conditions not met by then count as failed.
+    :param backlog_growth: Factor by which the backlog may exceed its value at the launch.
     :param queries: Names of the queries that must be there; empty when any will do.
-    :raises SpecError: a field is of another kind, or out of its range, or nothing is to be shown.
+    :raises SpecError: a field is of another kind, or out of its range, or there are no conditions.
     """
 
     batches: int = 3
@@ -194,8 +194,8 @@ class SoakTerms:
         check_values(self)
         if not self.batches and not self.at_least:
             raise SpecError(
-                "SoakTerms with batches=0 and at_least=0 would keep what has shown nothing. Give a "
-                "number of batches, or a time."
+                "SoakTerms with batches=0 and at_least=0 would keep a deployment without any "
+                "evidence. Set a number of batches, or a time."
             )
         check_names("SoakTerms.queries", self.queries)
 
@@ -206,19 +206,22 @@ class RollbackMethod(StrEnum):
     REWIND = "rewind"
     """Back to the pre-upgrade backup, with sinks put back in step: as if it had never been tried."""
     RESUME = "resume"
-    """The old deployment continues where the new one ended; what the new one wrote stays."""
+    """The old deployment continues where the new one ended; the new one's output stays."""
     NONE = "none"
-    """There is no way back once a batch is committed; an upgrade is refused, or the user agrees."""
+    """
+    After a committed batch no rollback is possible; an upgrade is refused, or the user agrees.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollbackPlan:
     """
-    The way back, found before anything is done.
+    The plan of a rollback, made before any change.
 
     :param reason: Why this way.
-    :param replay: What will come twice, in words; empty when nothing does.
-    :param refused: Why there is no sound way back, and what to do instead; empty when there is one.
+    :param replay: Data that will come twice, in words; empty for none.
+    :param refused: Why a sound rollback is impossible, with an alternative; empty if it is
+        possible.
     """
 
     way: RollbackMethod
@@ -230,17 +233,17 @@ class RollbackPlan:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpgradeTerms(Record):
     """
-    Everything that any task needs to finish an upgrade.
+    All terms that a task needs to finish an upgrade.
 
-    :param proposed: The deployment to come.
-    :param rollback: The way back.
-    :param keeps_by_itself: End the soak by keeping a good deployment; else the user must say so.
+    :param proposed: The new deployment.
+    :param rollback: The plan of a rollback.
+    :param keeps_by_itself: End the soak by keeping a good deployment; else the user must decide.
     :param stop_grace: How long the old driver may take to reach a batch boundary.
-    :param sinks: Of the old deployment: what a rollback must put in step.
+    :param sinks: Of the old deployment: the sinks that a rollback must rewind.
     :param prewarm: Have the new deployment's driver wait at the barrier before the old one is
         stopped; two drivers take memory for that time.
     :param key: Names the request: a request with the same key means this upgrade, ended or not.
-    :param partitions: State partitions that the checkpoints are given before the new deployment
+    :param partitions: New number of state partitions of the checkpoints before the new deployment
         starts; 0 leaves them as they are.
     """
 
@@ -287,11 +290,11 @@ _DOWN: Final = frozenset(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenUpgrade:
     """
-    An upgrade in progress, or one that has come to its end and was not closed.
+    An upgrade in progress, or one that has reached its end and was not closed.
 
     :param change: Number of the change.
-    :param deployment: Number of the deployment to come.
-    :param stage: How far it has come, and ``since`` when.
+    :param deployment: Number of the new deployment.
+    :param stage: Its stage, and ``since`` when.
     :param soaks_for: How long its soak may last.
     """
 
@@ -335,3 +338,24 @@ class OpenUpgrade:
         if self.stage in _DOWN:
             return _WHILE_DOWN
         return _USUAL + (self.soaks_for if self.stage is Stage.LAUNCHED else timedelta(0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RehearsedRun(Record):
+    """
+    The digest of a rehearsal that the preflight of a DAG run has made.
+
+    The rehearsal itself travels by XCom, which other users may edit. The task that judges it believes only
+    a rehearsal with this digest.
+
+    :param key: The run of the DAG.
+    :param digest: SHA-256 of the rehearsal as a record.
+    """
+
+    KIND: ClassVar[str] = "rehearsed_run"
+
+    number: int
+    key: str
+    digest: str
+    by: str
+    at: datetime

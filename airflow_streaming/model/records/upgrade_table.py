@@ -1,9 +1,9 @@
 """
 The upgrade in place: which stage follows on which event, and the record of each step.
 
-All of an upgrade's course is in this one table; see ``change_table`` for what is made of it. Two
-decisions are made once and for all, because only one of their events can be the next step: to apply or
-to abort, and to keep or to roll back.
+An upgrade's whole course is in this table; see ``change_table`` for its uses. Two decisions are
+final, because only one of their events can be the next step: to apply or to abort, and to keep or
+to roll back.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Stage(StrEnum):
     APPLYING = "applying"
     """The new deployment is being made: from here on giving up means rolling back."""
     REPARTITIONING = "repartitioning"
-    """One Spark changes the number of state partitions; the step says until when at the latest."""
+    """One Spark changes the number of state partitions; the step has its deadline."""
     REPARTITIONED = "repartitioned"
     """All state has the new number of partitions."""
     DEPLOYED = "deployed"
@@ -48,8 +48,10 @@ class Stage(StrEnum):
     LEFT = "left"
     """By an operator's command nothing is put back: the stream stays down until it is started."""
     RESTORED = "restored"
-    """The new driver is proved gone; checkpoint and sinks are what the old deployment left, or, by
-    an operator's command, as they were found."""
+    """
+    The new driver is proved gone; checkpoint and sinks are as the old deployment left them, or, by
+    an operator's command, as they were found.
+    """
     ROLLED_BACK = "rolled_back"
     """The old deployment runs again."""
     ABORTED = "aborted"
@@ -67,7 +69,7 @@ class Stage(StrEnum):
 
 
 class UpgradeEvent(StrEnum):
-    """What an upgrade can learn, or be told."""
+    """An event or a command of an upgrade."""
 
     BACKUP_HOLDS = "backup_holds"
     """A backup of the running stream was taken and verified."""
@@ -101,11 +103,11 @@ class UpgradeEvent(StrEnum):
     STOP_WANTED = "stop_wanted"
     """The stream's desired state is "stopped"."""
     PUT_BACK = "put_back"
-    """Checkpoint and sinks are what the old deployment resumes from."""
+    """Checkpoint and sinks are in the state from which the old deployment resumes."""
     OLD_BACK = "old_back"
     """The old deployment is the current one; its driver is started, or wanted stopped."""
     KEEP = "keep"
-    """A command: it stays, whatever the soak says."""
+    """A command: it stays, independent of the soak."""
     ROLL_BACK = "roll_back"
     ABORT = "abort"
     LEAVE = "leave"
@@ -113,7 +115,7 @@ class UpgradeEvent(StrEnum):
 
 
 class WarmUp(StrEnum):
-    """What became of the driver that a pre-warmed upgrade has wait at the barrier."""
+    """The state of a pre-warmed upgrade's driver at the barrier."""
 
     WARM = "warm"
     """It came to the barrier; of a launched one: the epoch is its own."""
@@ -135,7 +137,7 @@ class WarmUp(StrEnum):
 
 
 class UpgradeCommand(StrEnum):
-    """What can be commanded of an upgrade in progress."""
+    """The commands for an upgrade in progress."""
 
     KEEP = "keep"
     ROLL_BACK = "roll-back"
@@ -175,7 +177,7 @@ _ROWS: Final[Mapping[tuple[Stage, UpgradeEvent], Stage]] = {
     **{(stage, event): S.ROLLING_BACK for stage in _APPLIED for event in _GOING_BACK},
     (S.ROLLING_BACK, E.LEAVE): S.LEFT,
     **{(stage, E.PUT_BACK): S.RESTORED for stage in (S.ROLLING_BACK, S.LEFT)},
-    # What another task has deployed meanwhile is left as it is.
+    # Another task's deployment meanwhile stays as it is.
     **{(at, E.SPEC_CHANGED): S.ROLLED_BACK for at in (S.ROLLING_BACK, S.LEFT, S.RESTORED)},
     (S.RESTORED, E.OLD_BACK): S.ROLLED_BACK,
 }

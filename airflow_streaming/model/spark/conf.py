@@ -1,8 +1,8 @@
 """
-Spark configuration as a stream gives it: which keys are the user's, and which values are secret.
+Spark configuration of a stream: the keys that users may set, and the secret values.
 
-A value reaches Spark through a private file only. Whatever else shows a configuration, a record, a
-log or a terminal, shows it redacted.
+A value reaches Spark through a private file only. All other places with a configuration (a record,
+a log, a terminal) have it redacted.
 """
 
 from __future__ import annotations
@@ -63,14 +63,15 @@ _NAMES_ONLY: Final = re.compile(
     r"|(?:driver|executor)\.extra(?:Class|Library)Path|kerberos\.keytab|yarn\.(?:archive|jars|dist\..+))"
 )
 """
-Settings whose values are the names of Kubernetes' objects, environment variables, files and images, or
-what a pod shows: whatever word is in them, they are no secret. Spark reads them before it has a driver.
+Settings whose values are the names of Kubernetes' objects, environment variables, files and images,
+or labels of a pod: even with a suspicious word they are not secret. Spark reads them before it has
+a driver.
 """
 _FREE_TEXT: Final = re.compile(r"\.(?:label|annotation)\.")
 _VOLUME_OPTION: Final = re.compile(r"\.volumes\..+\.options\.(.+)")
 _SEPARATOR: Final = re.compile(r"[;&,]")
 _SHORTEST_SECRET: Final = 5
-"""Characters. What is shorter, as ``true``, stands in too many texts that have nothing to hide."""
+"""Characters. Shorter values, as ``true``, occur in too many harmless texts."""
 _OURS: Final = frozenset({"spark.app.name", "spark.submit.deployMode"})
 _LOCAL_MASTER: Final = re.compile(r"local\[(\d{1,6})(?:,\s*\d+)?\]", re.ASCII)
 _VERSION: Final = re.compile(r"(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?(?![\d.])", re.ASCII)
@@ -82,12 +83,12 @@ def check_conf_key(key: str) -> str:
     """
     Return a Spark configuration key that the user may set.
 
-    Spark itself takes any text behind ``spark.``. What is refused here could not be told from the value,
-    or from the next setting, in a properties file or on a command line; and Airflow fills in templates
-    in values only.
+    Spark itself accepts any text behind ``spark.``. A key is refused if it could not be told from
+    the value, or from the next setting, in a properties file or on a command line; and Airflow
+    fills in templates in values only.
 
-    :raises SpecError: for a key that is not Spark's, that cannot be written down, or that the provider
-        sets itself.
+    :raises SpecError: for a key that is not Spark's, that cannot be written down, or that the
+        provider sets itself.
     """
     if not key.removeprefix("spark.") or not key.startswith("spark."):
         raise SpecError(
@@ -127,10 +128,10 @@ def _is_to_be_hidden(key: str, text: str) -> bool:
 
 def names_only(key: str, text: str) -> bool:
     """
-    Tell whether a setting refers to things by their names: to a Kubernetes Secret, a file, an image.
+    Tell whether a setting refers to things by name: a Kubernetes Secret, a file, an image.
 
-    What a label or an annotation says is free text, and may give a secret all the same
-    (``password=...``), as the option of a volume does by its own name.
+    A label or an annotation is free text, and may contain a secret all the same (``password=...``),
+    as the option of a volume does by its own name.
     """
     if _NAMES_ONLY.fullmatch(key) is None:
         return False
@@ -141,12 +142,12 @@ def names_only(key: str, text: str) -> bool:
 
 def secret_values(conf: Mapping[str, str], *, all_of: Collection[str] = ()) -> frozenset[str]:
     """
-    Return what must not be shown of a configuration or an environment, wherever it is quoted.
+    Return the secret values of a configuration or an environment, to mask them everywhere.
 
-    That is the value of every key that looks secret, every line of it, and what stands after such a
-    key, or as a password, inside any value.
+    They are the value of every key that looks secret, every line of it, and the text after such a
+    key, or a password, inside any value.
 
-    :param all_of: Keys whose values are secret whatever they are called.
+    :param all_of: Keys whose values are always secret.
     """
     found: set[str] = set()
     for key, text in conf.items():

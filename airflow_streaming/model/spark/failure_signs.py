@@ -1,14 +1,14 @@
 """
 Kinds of failures, and the signs each is recognized by.
 
-A kind is not a cause. It is the coarsest answer that still tells a restart that can help from one
-that cannot, and on-call what to look at first.
+A kind is not a cause. It is the coarsest answer that still separates failures that a restart can
+help from others, and shows on-call where to look first.
 
-This is the only module that matches what Spark, Java and their clients say.
+This is the only module that matches messages of Spark, Java and their clients.
 
 Conditions are written with their opening bracket, so that ``[CANNOT_LOAD_STATE_STORE`` covers all
-its sub-conditions. Sentences are those of Spark 3.5, which names few conditions, and of libraries.
-The failures that the table was made from are kept under ``tests/corpus``.
+its sub-conditions. Sentences come from Spark 3.5, which names few conditions, and from libraries.
+The failures behind the table are kept under ``tests/corpus``.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class FailureClass(StrEnum):
 
 class FailureKind(StrEnum):
     """
-    What kind of failure ended a driver: one row for each.
+    The kind of failure that ended a driver: one row for each.
 
     ``restart_class`` is the restart budget that it is charged to; ``remedy`` is one or two
-    sentences on what to do. ``is_in_copy``: the failure lies in the recorded copy of script and
+    sentences with the next step. ``is_in_copy``: the failure is in the recorded copy of script and
     settings, so that another start of the same deployment fails in the same way.
     """
 
@@ -149,8 +149,8 @@ class FailureKind(StrEnum):
         FailureClass.FINAL,
         (
             "Find and stop the other query on this checkpoint, and give every query a "
-            "checkpoint of its own. If there is none, the checkpoint's logs disagree: restore "
-            "it from a backup."
+            "checkpoint of its own. If no other query runs, the checkpoint's logs disagree: "
+            "restore it from a backup."
         ),
     )
     """Another query writes the same checkpoint."""
@@ -202,10 +202,10 @@ class FailureKind(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
     """
-    What a failure's message says.
+    The diagnosis of a failure's message.
 
-    :param evidence: The condition, class or phrase that was recognized; empty when none was.
-    :param remedy: One or two sentences: what to do.
+    :param evidence: The condition, class or phrase that was recognized; empty without one.
+    :param remedy: One or two sentences with the next step.
     """
 
     kind: FailureKind
@@ -216,11 +216,11 @@ class Diagnosis:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sign:
     """
-    Phrases that tell a kind.
+    Phrases that identify a kind.
 
     :param only_with: It counts only if one of these is anywhere in the text, stack frames included.
     :param never_with: It does not count if one of these is.
-    :param remedy: What to do where the kind's own remedy would mislead.
+    :param remedy: The next step where the kind's own remedy would mislead.
     """
 
     kind: FailureKind
@@ -230,7 +230,7 @@ class Sign:
     remedy: str | None = None
 
     def counts_in(self, text: str) -> bool:
-        """Tell whether the sign may be looked for in a text."""
+        """Tell whether the sign may be searched in a text."""
         if any(phrase in text for phrase in self.never_with):
             return False
         return not self.only_with or any(phrase in text for phrase in self.only_with)
@@ -252,18 +252,19 @@ _STATE_LOADERS: Final = (
 # The checkpoint is whole, but the data do not come back, and whether to continue without them is
 # the user's choice: so it counts as not fitting the source, and not as transient.
 _LOST_DATA: Final = (
-    "The source no longer holds the data at which the checkpoint stands. Find out what was lost; "
-    "then bring it back, or let the stream skip it (failOnDataLoss=false), or start with a new "
-    "checkpoint."
+    "The source no longer holds the data at the checkpoint's offsets. Find out which data "
+    "was lost; then bring it back, or let the stream skip it (failOnDataLoss=false), or "
+    "start with a new checkpoint."
 )
 _NO_STATE: Final = (
     "If the query kept state before, its files were deleted: restore the checkpoint from a backup. "
     "If the state is new in the script, give the changed query a new checkpoint."
 )
 _BATCH_NOT_READ: Final = (
-    "The function of foreachBatch did not execute the whole batch, so its state is incomplete (checked by "
-    "Spark 4.1 and newer). Let it write every batch it is given, also one that it has written before: "
-    "replace the rows of that batch id. Then start the stream again."
+    "The function of foreachBatch did not execute the whole batch, so its state is "
+    "incomplete (checked by Spark 4.1 and newer). Let it write every batch that it receives, "
+    "also one that it has written before: replace the rows of that batch id. Then start the "
+    "stream again."
 )
 _NO_JVM: Final = (
     "Spark's Java process did not start. Its own words are in the driver's log; look for a setting "
@@ -447,7 +448,7 @@ _GENERAL: Final = (
     ),
     Sign(
         kind=FailureKind.INCOMPATIBLE,
-        # One source's log read as another's, e.g. JSON where the rate source keeps a number.
+        # Another source's log is read, e.g. JSON where the rate source keeps a number.
         phrases=('NumberFormatException: For input string: "{',),
         only_with=_LOG_READERS,
         never_with=_IN_A_BATCH,
@@ -488,14 +489,14 @@ WEIGHTS: Final[tuple[tuple[Sign, ...], ...]] = (_DECISIVE, _DISTINCTIVE, _GENERA
 
 
 class Hint(StrEnum):
-    """What a text of Spark tells besides the kind of a failure."""
+    """Further facts in a text of Spark beside the kind of a failure."""
 
     FILES_GONE = "files_gone"
     """A file, or the records of a partition, that was to be read is not there."""
     IN_STATE = "in_state"
     """It is about the files of the state."""
     OTHER_FOLDER = "other_folder"
-    """The file source is given another folder than the one its checkpoint names."""
+    """The file source's folder differs from the one in its checkpoint."""
     NO_OUTPUT = "no_output"
     """There is nothing at the path of an output."""
     EMPTY_OUTPUT = "empty_output"
@@ -539,7 +540,6 @@ _HINTS: Final[Mapping[Hint, re.Pattern[str]]] = MappingProxyType(
 
 
 def hints(text: str, hint: Hint) -> bool:
-    """Tell whether a text of Spark gives a hint."""
     return _HINTS[hint].search(text) is not None
 
 

@@ -1,22 +1,20 @@
 """
 How an error text is read: its conditions, its kind, and when two failures are the same.
 
-Spark wraps errors: a state store error inside a Python ``foreachBatch`` arrives as a failed stream
-around a failed function around the real cause, all in one message. The reader of a record wants the
-innermost one, short, and without a secret that a message may quote.
+Spark wraps errors: a lost connection inside a Python ``foreachBatch`` arrives as a failed stream
+around a failed function around the real cause, all in one message. A record gets the innermost
+error, short, and without a secret that a message may quote.
 
 Spark puts run ids, task numbers, host names, addresses, sizes and times into its messages, and the
 checkpoint's path into many. They are replaced by a mark before the rest is hashed. Words stay: a
 ``KeyError: 'price'`` is another failure than a ``KeyError: 'amount'``.
 
-Spark wraps errors: a lost connection inside a Python ``foreachBatch`` arrives as a failed stream
-around a failed function around the real cause, all in one message. Among signs of the same weight
-the one that stands last wins, because causes follow what they caused. Signs have three weights: a
-distinctive one (a condition of the state store, an exception of the network) beats a general one (a
-missing file), and both beat the fact that user code was running, since most code that talks to a
-database fails with the database.
+Among signs of the same weight the last one wins, because causes come after their effects. Signs
+have three weights: a distinctive one (a condition of the state store, an exception of the network)
+beats a general one (a missing file), and both beat the fact that user code was running, since most
+code that talks to a database fails with the database.
 
-Older releases name no conditions for most of this; their sentences stand in the same table.
+Older releases name no conditions for most of this; their sentences are in the same table.
 """
 
 from __future__ import annotations
@@ -36,13 +34,13 @@ from airflow_streaming.model.spark.secrets import REDACTED, mask_text
 MAX_TEXT: Final = 2_000
 """Characters of an error text that a record keeps."""
 MAX_READ: Final = 200_000
-"""Characters of a message that are looked at; Spark's own plan dumps reach megabytes."""
+"""Maximum characters of a message to read; Spark's own plan dumps reach megabytes."""
 _CONDITION: Final = re.compile(r"\[([A-Z][A-Z0-9]*(?:[_.][A-Z0-9]+)+)\]")
 _WRAPPER: Final = re.compile(
     r"^(?:\[STREAM_FAILED\] Query \[.*?\] terminated with exception: "
     r"|An error occurred while calling \S{1,100}\.\s{0,4}\n: )"
 )
-"""What Spark and py4j put before the error itself."""
+"""The prefix that Spark and py4j put before the error itself."""
 _TRACEBACK: Final = "Traceback (most recent call last):"
 _PLAN: Final = "=== Streaming Query ==="
 _AFTER_PLAN: Final = ("Caused by: ", _TRACEBACK, "JVM stacktrace:")
@@ -52,6 +50,10 @@ _PYTHON_ERROR: Final = re.compile(r"([A-Za-z_][\w.]*)(?::\s?(.*))?")
 _BAD_FILE: Final = re.compile(r"[Ee]ncountered error while reading file (\S{1,500}?)\.?(?=\s|$)")
 _BAD_VALUE: Final = re.compile(
     r"The value '(.{1,200}?)' of the type \"?([A-Z ]{1,30})\"? cannot be cast to \"?([A-Z ]{1,30})"
+)
+_BAD_NUMBER: Final = re.compile(
+    r"ValueError: (?:invalid literal for int\(\) with base \d{1,2}|could not convert string to float): "
+    r"'([^'\n]{1,200})'"
 )
 _BAD_RECORD: Final = re.compile(r"detected in record parsing: \[(.{1,300}?)\]\.?(?=\s|$)")
 _BAD_COLUMN: Final = re.compile(r"at \[Source: [^\n]{0,200}?line: (\d{1,9}), column: (\d{1,9})\]")
@@ -93,9 +95,9 @@ def first_line(text: str) -> str:
 
 def speech_of(text: str) -> str:
     """
-    Return what an error text says, without the stack frames, quoted source and plans in it.
+    Return an error text without its stack frames, quoted source and plans.
 
-    They hold names of classes and texts of the user that have nothing to do with the failure.
+    They hold class names and the user's texts, which are unrelated to the failure.
     """
     kept: list[str] = []
     in_plan = False
@@ -239,16 +241,16 @@ def diagnose(
     *, text: str, exception_class: str | None = None, conditions: tuple[str, ...] = ()
 ) -> Diagnosis:
     """
-    Say what sort of failure a message tells of; ``UNKNOWN`` when nothing in it is known.
+    Return the kind of failure of a message; ``UNKNOWN`` without a known sign.
 
     :param text: Spark's whole message with the causes and tracebacks in it. The first 200,000
-        characters are looked at.
+        characters are read.
     :param exception_class: The innermost exception's class, where the text may not name it.
     :param conditions: Spark's error conditions, where the text may not name them.
     """
     said = speech_of(text)
     named = [f"[{name}]" for name in conditions if name not in conditions_in(said)]
-    # What is known besides the text is no deeper than the text: it stands before it.
+    # The class and conditions are no deeper than the text, so they come before it.
     searched = "\n".join([*named, said, f".{exception_class}:" if exception_class else ""])
     whole = text[:MAX_READ]
     for signs in WEIGHTS:
@@ -269,8 +271,7 @@ def _last(signs: list[Sign], text: str) -> Diagnosis | None:
     for sign in signs:
         for phrase in sign.phrases:
             at = text.rfind(phrase)
-            # Ends are compared, so that of two phrases of which one ends the other the longer
-            # stays.
+            # Ends are compared: if one phrase ends with another, the longer phrase stays.
             if at >= 0 and at + len(phrase) > place:
                 best, evidence, place = sign, phrase, at + len(phrase)
     if best is None:
@@ -278,6 +279,13 @@ def _last(signs: list[Sign], text: str) -> Diagnosis | None:
     return Diagnosis(
         kind=best.kind, evidence=evidence.strip("[]: "), remedy=best.remedy or best.kind.remedy
     )
+
+
+def bad_value(error: str) -> str | None:
+    """Return the value that an error of a cast, or of Python's numbers, names; ``None`` without one."""
+    text = error[:_MOST_READ]
+    found = _BAD_VALUE.search(text) or _BAD_NUMBER.search(text)
+    return None if found is None else found[1]
 
 
 def bad_input(error: str) -> str:

@@ -1,8 +1,8 @@
 """
-What lies in a checkpoint: every folder and file, as one walk found them.
+The content of a checkpoint: every folder and file, as one walk found them.
 
-A walk of a live checkpoint is not a snapshot in time. Code that decides from a listing decides what
-to read, reads it, and lists again.
+A walk of a live checkpoint is not a snapshot in time. Code that decides from a listing selects
+files, reads them, and lists again.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Final, NamedTuple
 
 Read = Callable[[str, int], bytes | None]
 """
-Reads one file of the checkpoint: its path and the most bytes it may have.
+Reads one file of the checkpoint, by its path and its maximum size in bytes.
 
-Returns ``None`` when there is no such file; raises ``RecordError`` when it is larger or no file,
-and ``HomeUnavailable`` when the store cannot be reached.
+Returns ``None`` for a missing file; raises ``RecordError`` when it is larger or not a file, and
+``HomeUnavailable`` when the store cannot be reached.
 """
 MAX_DEPTH: Final = 12
 """The deepest file of Spark's lies seven folders down."""
@@ -26,11 +26,11 @@ RESTORE_MARKER: Final = "_airflow_streaming_restore.json"
 
 class FileStat(NamedTuple):
     """
-    What a walk saw of one file.
+    A walk's data about one file.
 
     :param size: Bytes.
-    :param stamp: Differs whenever the file was written anew: the store's own tag, or its times and
-        its number on this machine. Empty where the store tells nothing of the kind.
+    :param stamp: Differs whenever the file was rewritten: the store's own tag, or its times and its
+        number on this machine. Empty where the store has no such data.
     """
 
     size: int
@@ -43,8 +43,8 @@ class Listing:
     Every file of a checkpoint, by folder; hidden and temporary ones too.
 
     :param folders: From the path of each folder, the root being ``""``, to its files by name.
-    :param strange: Paths of what is neither file nor folder, each with what it is, e.g.
-        ``symbolic link``. Nothing of it was followed or opened.
+    :param strange: Paths of entries other than files and folders, each with its kind, e.g.
+        ``symbolic link``. They were neither followed nor opened.
     """
 
     folders: Mapping[str, Mapping[str, FileStat]]
@@ -60,7 +60,7 @@ class Listing:
         object.__setattr__(self, "_children", children)
 
     def files(self, folder: str) -> Mapping[str, FileStat]:
-        """Return a folder's files by name; empty when there is no such folder."""
+        """Return a folder's files by name; empty for a missing folder."""
         return self.folders.get(folder, {})
 
     def subfolders(self, folder: str) -> list[str]:
@@ -68,13 +68,12 @@ class Listing:
         return sorted(self._children.get(folder, ()))
 
     def stat(self, path: str) -> FileStat | None:
-        """Return what is known of one file, ``None`` when it was not there."""
+        """Return the data about one file; ``None`` for a missing file."""
         folder, _, name = path.rpartition("/")
         files = self.folders.get(folder)
         return None if files is None else files.get(name)
 
     def paths(self) -> Iterator[tuple[str, FileStat]]:
-        """Return every file with its path."""
         for folder, files in self.folders.items():
             prefix = f"{folder}/" if folder else ""
             for name, stat in files.items():

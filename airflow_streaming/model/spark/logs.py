@@ -24,7 +24,7 @@ from airflow_streaming.model.wire import parse_json_text
 MAX_LOG_BYTES: Final = 1024 * 1024
 """A commit of 1,000 partitions and four stores names 4,000 state files, which is 160 kB."""
 MAX_JSON_DEPTH: Final = 64
-"""What Spark writes is at most about ten deep but for types of nested columns."""
+"""Spark's own files are at most about ten deep except for types of nested columns."""
 _VERSION: Final = re.compile(r"v[0-9]{1,9}")
 _INT64: Final = range(-(2**63), 2**63)
 
@@ -35,8 +35,8 @@ def split_version(data: bytes, known: Sequence[int], what: str, *, limit: int) -
 
     :param known: Versions that the caller reads.
     :param what: Names the file in messages, e.g. ``commit log``.
-    :param limit: The most bytes.
-    :raises RecordError: too large, no text, without a version, or of one that is not known.
+    :param limit: Maximum bytes.
+    :raises RecordError: too large, no text, without a version, or with an unknown one.
     """
     if len(data) > limit:
         raise RecordError(f"The {what} is larger than {limit} bytes.")
@@ -60,8 +60,8 @@ def json_object(text: str, what: str, *, limit: int = MAX_LOG_BYTES) -> dict[str
     Parse one JSON object.
 
     :param what: Names the file in messages.
-    :param limit: The most characters.
-    :raises RecordError: too large, too deep, not JSON, no object, or with text that is no Unicode.
+    :param limit: Maximum characters.
+    :raises RecordError: too large, too deep, not JSON, no object, or with text that is not Unicode.
     """
     value = json_value(text, what, limit=limit)
     if not isinstance(value, dict):
@@ -173,7 +173,7 @@ COMMIT_LOG_VERSIONS: Final = (1, 2, 3)
 SINKS_NAMED: Final = 3
 """Version of a commit log that names sinks (queryEvolution.enableSinkEvolution)."""
 NO_OFFSET: Final = "-"
-"""What Spark writes for a source that has no offset yet."""
+"""Spark's text for a source without an offset."""
 MAX_PLANNED_SOURCES: Final = 10_000
 """Spark itself is long unusable with as many sources in one query."""
 _SOURCE: Final = re.compile(r"([A-Za-z0-9_.-]{1,200}):(.*)")

@@ -1,10 +1,11 @@
 """
-Records that a topic no longer holds: which ones, and what to do.
+Records that a topic no longer holds, and the remedy.
 
 Spark's Kafka source says "some data may have been lost" for five situations and advises
-``failOnDataLoss=false`` in each. The advice loses data where a topic was created anew: Spark then waits for
-the old position and skips all records before it. The sentences are those of ``kafka-error-conditions.json``
-and, in Spark 3.5, of ``KafkaOffsetReaderAdmin``; each was provoked with Spark 4.3 and a real broker.
+``failOnDataLoss=false`` in each. The advice loses data where a topic was recreated: Spark then
+waits for the old position and skips all records before it. The sentences come from
+``kafka-error-conditions.json`` and, in Spark 3.5, from ``KafkaOffsetReaderAdmin``; each was
+provoked with Spark 4.3 and a real broker.
 """
 
 from __future__ import annotations
@@ -37,10 +38,10 @@ _SUBSCRIPTION: Final = re.compile(r"KafkaV2\[Subscribe\[([^\]]*)\]\]")
 @dataclass(frozen=True, slots=True)
 class LostRecords:
     """
-    What a source has lost.
+    The lost records of a source.
 
     :param reason: Which records, of which partition.
-    :param remedy: One or two sentences: what to do.
+    :param remedy: One or two sentences with the next step.
     """
 
     reason: str
@@ -49,7 +50,7 @@ class LostRecords:
 
 def lost_records(text: str) -> LostRecords | None:
     """
-    Return the loss that a message of Spark's Kafka source tells of; ``None`` for any other text.
+    Return the loss in a message of Spark's Kafka source; ``None`` for any other text.
 
     :param text: Spark's whole message; its dump of the query names the subscription.
     """
@@ -142,4 +143,4 @@ _SENTENCES: Final[
     ),
     (re.compile(r"OffsetOutOfRangeException: [^{\n]*\{([\w.-]+-\d+)=(\d+)"), _out_of_range),
 )
-"""Sentences, the one that says most first, and who reads them."""
+"""Sentences with their parsers, the most specific first."""

@@ -53,7 +53,7 @@ class OwnPlaces:
         return self._with(text, _MARK.format)
 
     def in_terms_of(self, other: OwnPlaces, text: str) -> str:
-        """Return a text with its own places replaced by those of another deployment."""
+        """Return a text with its own places replaced by another deployment's."""
         return self._with(text, lambda name: getattr(other, name))
 
     def _with(self, text: str, instead: Callable[[str], str]) -> str:
@@ -65,7 +65,6 @@ class OwnPlaces:
 
 
 def places_of(deployment: Deployment) -> OwnPlaces:
-    """Return the places of a deployment."""
     return OwnPlaces(output=deployment.output, checkpoint=deployment.checkpoint)
 
 

@@ -1,10 +1,10 @@
 """
-The plan of a query: what it reads, keeps and writes, as Spark understands it.
+The plan of a query: its inputs, state and outputs, as Spark understands it.
 
-It is taken from the analyzed plan, before Spark optimizes anything, so that it says what the author
-asked for. Numbers that Spark gives anew in every run (``#123``, random ids) are taken out of every
-text; two runs of the same code on the same Spark give equal plans. Nothing of it is a secret:
-options that may hold one are marked.
+It is taken from the analyzed plan, before any optimization, so that it matches the author's code.
+Numbers that Spark assigns in every run (``#123``, random ids) are removed from every text; two runs
+of the same code on the same Spark give equal plans. It holds no secrets: options that may hold one
+are marked.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CAPTURE: Final = 2
 KAFKA: Final = "kafka"
 """The format of Spark's Kafka connector, as source and sink."""
 OPAQUE: Final = "opaque:"
-"""Marks in a text what could not be looked into, and so is never taken for equal."""
+"""Marks a detail that could not be read; it never counts as equal."""
 _OWN_VARIABLES: Final = ("$procTimers", "$eventTimers", "$rowCounter_", "$ttl_", "$min_", "$count_")
 """Beginnings of names that Spark 4.3 has as constants (``TimerStateUtils``,
 ``StateStoreColumnFamilySchemaUtils``, ``TransformWithStateVariableUtils``)."""
@@ -45,14 +45,14 @@ class SourcePlan:
     """
     One streaming source, in the order of the plan, which is the order of the offset log.
 
-    :param source: What it is called in ``format(...)``, in small letters: ``file``, ``kafka``,
-        ``rate``, ``socket``; or the class of any other.
-    :param name: The name that the author gave it (Spark 4.2 and newer); empty without one.
+    :param source: Its name in ``format(...)``, in small letters: ``file``, ``kafka``, ``rate``,
+        ``socket``; or the class of any other.
+    :param name: The author's name for it (Spark 4.2 and newer); empty without one.
     :param format: Of a file source, the format of the files: ``json``, ``parquet``.
-    :param paths: Of a file source, what it reads; of Kafka the topics or the pattern.
+    :param paths: Of a file source, its paths; of Kafka the topics or the pattern.
     :param options: Options with keys in small letters, secrets marked.
-    :param inferred: Of a file source, Spark found the columns in the files that were there, because the
-        script gives no schema.
+    :param inferred: Of a file source, Spark inferred the columns from the existing files, because
+        the script has no schema.
     """
 
     source: str
@@ -90,7 +90,7 @@ def replay_of(source: SourcePlan) -> SourceReplay:
 
 
 class OperatorKind(StrEnum):
-    """What a stateful operator does."""
+    """The kind of a stateful operator."""
 
     AGGREGATE = "aggregate"
     SESSION_WINDOW = "session_window"
@@ -108,15 +108,14 @@ class OperatorKind(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorPlan:
     """
-    One stateful operator; what does not apply to its sort is empty.
+    One stateful operator; fields of other kinds are empty.
 
     :param keys: Grouping keys, deduplicated columns, or the left keys of a join.
     :param key_expressions: How each key is computed, as text, e.g. ``window(ts, 20 seconds)``.
     :param values: Aggregates as text, e.g. ``sum(v)``, in their order.
     :param value_types: Type of each aggregate's result.
     :param outputs: Name under which each aggregate continues; a later projection that drops one
-        makes
-        Spark drop it from the state, too.
+        makes Spark drop it from the state, too.
     :param window_us: Length, slide and start of the time window, in microseconds.
     :param gap: Gap of a session window, as text.
     :param join_type: ``inner``, ``left_outer`` and so on.
@@ -124,14 +123,14 @@ class OperatorPlan:
     :param left: Columns of the left side; ``right`` of the right one.
     :param state_schema: The user's state: DDL of ``applyInPandasWithState``, or the variables of
         ``transformWithState`` where they are known.
-    :param output_schema: DDL of what the user's function returns.
+    :param output_schema: DDL of the result of the user's function.
     :param timeout: Timeout of groups with state; ``time_mode`` of ``transformWithState``.
     :param function: Name of the user's function.
     :param code: Fingerprint of the user's function and all that it reaches.
-    :param results: What leaves an aggregation, as text, e.g. ``(sum(v) + 1) AS total``.
+    :param results: The output of an aggregation, as text, e.g. ``(sum(v) + 1) AS total``.
     :param ends: Whether the watermark ends every part of the state, as Spark plans it.
-    :param pushed: Filters that Spark applies in front of the state once it has optimized the plan,
-        wherever the script has them.
+    :param pushed: Filters that the optimized plan applies in front of the state, from any place in
+        the script.
     :param run_as: Of a join, its type in the optimized plan.
     """
 
@@ -186,7 +185,7 @@ STEP_KINDS: Final = {
     "Join": "join",
     "Union": "union",
 }
-"""The kind of step that a node of Spark's plan is; of what is not listed the driver tells more."""
+"""The kind of step of a node in Spark's plan; the driver describes other nodes in more detail."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,10 +194,10 @@ class StepPlan:
     One step that keeps no state.
 
     :param step: ``project``, ``filter``, ``generate``, ``map`` (a user's function), ``join``,
-        ``table`` (what a stream is joined with), ``union`` or ``other``.
-    :param text: What it does, without Spark's numbers.
-    :param below: How many stateful operators lie between it and the sink: 0 for a step after all of
-        them. A step below an operator decides what the operator's state was made of.
+        ``table`` (the table in a join with a stream), ``union`` or ``other``.
+    :param text: Its expression, without Spark's numbers.
+    :param below: How many stateful operators are between it and the sink: 0 for a step after all of
+        them. The state of an operator depends on the steps below it.
     """
 
     step: str
@@ -209,20 +208,19 @@ class StepPlan:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkPlan:
     """
-    Where a query writes.
+    The sink of a query.
 
     :param sink: ``file``, ``kafka``, ``foreachbatch``, ``foreach``, ``console``, ``memory``,
         ``noop``, ``table``, or the name of any other.
     :param format: Of a file sink, the format of its files.
-    :param target: Its path, topic or table, or the name of the function that is called; empty where it
-        has none.
+    :param target: Its path, topic or table, or the name of the called function; empty without one.
     :param options: Options with keys in small letters, secrets marked.
-    :param schema: What arrives at the sink.
+    :param schema: Schema of the rows at the sink.
     :param code: Fingerprint of the function of ``foreach`` or ``foreachBatch``.
-    :param real_path: Where its path leads through symbolic links or the default file system; empty where
-        ``target`` says it all.
-    :param topics: Of Kafka without the option ``topic``: every topic that the column ``topic`` can name by the
-        plan; empty where a row can have any topic.
+    :param real_path: Its path resolved through symbolic links or the default file system; empty
+        where it equals ``target``.
+    :param topics: Of Kafka without the option ``topic``: every topic that the column ``topic`` can
+        name by the plan; empty where a row can have any topic.
     """
 
     sink: str
@@ -248,8 +246,8 @@ class NodePlan:
 
     :param node: Its class, e.g. ``Filter``.
     :param below: As of ``StepPlan``; of an operator its own number.
-    :param branch: Which child is taken at each node of several, from the sink on, e.g. ``0.1``.
-    :param digest: Of all that the node says, with nothing that only one run knows.
+    :param branch: The child at each node with several children, from the sink on, e.g. ``0.1``.
+    :param digest: Of the node's whole text, without details of a single run.
     """
 
     node: str
@@ -268,18 +266,19 @@ class QueryPlan(Record):
     :param output_mode: ``append``, ``update`` or ``complete``.
     :param processing_trigger: As text: ``10 seconds``, ``available now``, ``once``; empty for
         Spark's default, which is as soon as possible.
-    :param checkpoint: Location that the script chose; empty where it chose none.
+    :param checkpoint: Location that the script chose; empty without one.
     :param operators: Stateful operators; the first is the one nearest to the sink, which is
         operator 0 of the checkpoint.
     :param steps: Steps without state, the first nearest to the sink.
-    :param conf: Configuration that Spark pins in the checkpoint, and the version gate looks at.
-    :param notes: What could not be read of the plan, in words. A gate takes none of it for equal.
-    :param capture: How the plan was taken down; ``CAPTURE`` now.
+    :param conf: Configuration that Spark pins in the checkpoint, and that the version gate checks.
+    :param notes: Parts of the plan that could not be read. Gates treat them as different.
+    :param capture: How the plan was recorded; ``CAPTURE`` now.
     :param nodes: Every node of Spark's plan, in the order from the sink to the sources.
-    :param settings: What the session sets besides ``conf``, other than Spark's default.
+    :param settings: The session's other settings, besides ``conf``, that differ from Spark's
+        default.
     :param refusal: Why Spark would refuse to start the query; empty where it would not.
-    :param writes: Sinks that its ``foreachBatch`` function has written with Spark's own writers in this
-        epoch.
+    :param writes: Sinks that its ``foreachBatch`` function has written with Spark's own writers in
+        this epoch.
     """
 
     KIND: ClassVar[str] = "query_plan"
@@ -328,7 +327,7 @@ class ScriptPlan(Record):
 
     :param application: The script, as its author knows it.
     :param spark: Version of the Spark that analyzed it.
-    :param problem: Why the script came to no end; what it started before is in ``queries``.
+    :param problem: Why the script did not finish; earlier queries are in ``queries``.
     :param refused: Sources that Spark did not open, in the order of the script.
     """
 
@@ -341,7 +340,6 @@ class ScriptPlan(Record):
     refused: tuple[RefusedSource, ...] = ()
 
     def query(self, name: str) -> QueryPlan | None:
-        """Return a query by its name."""
         return next((plan for plan in self.queries if plan.query == name), None)
 
 
@@ -352,7 +350,7 @@ def is_of_spark(variable: str) -> bool:
     """
     Tell whether a state variable is one of Spark's own: timers, counters of lists, expiries.
 
-    Any other name with a dollar is taken for the user's, so that no variable escapes the gates.
+    Any other name with a dollar counts as the user's, so that no variable escapes the gates.
     """
     return variable.startswith(_OWN_VARIABLES)
 
@@ -404,14 +402,15 @@ def _fields(struct: Any) -> list[tuple[str, Any, bool]]:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanOrder(Record):
     """
-    One script whose queries are to be planned.
+    The order to plan a script's queries.
 
-    :param result: File for the ``ScriptPlan``; written anew with every query.
+    :param result: File for the ``ScriptPlan``; rewritten with every query.
     :param seconds: Time it may take.
     :param application: Path of the script as its author knows it.
-    :param source: Where its bytes lie now.
-    :param output: Place of the deployment that ``{output}`` stands for; ``checkpoint`` likewise.
-    :param held: File that the ordering process keeps locked while it lives; empty: it is not watched.
+    :param source: Present path of its bytes.
+    :param output: Place of the deployment for ``{output}``; ``checkpoint`` likewise.
+    :param held: File that the ordering process keeps locked while it lives; empty: it is not
+        watched.
     :param scratch: Folder that is removed when that process is gone.
     """
 

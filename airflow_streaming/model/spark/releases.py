@@ -1,9 +1,10 @@
 """
 The table of Spark releases: one row for each, with everything that depends on the release.
 
-To support another release, add its row, with what it was first to do. Rows inherit: a format, a
-setting or a pin of an older row also holds for every newer one. What a release changed for running
-queries (migration steps, measured upgrades) belongs to the rules of the version gate.
+To support another release, add its row, with the formats, settings and pins that are new in it.
+Rows inherit: a format, a setting or a pin of an older row also holds for every newer one. Changes
+of a release for running queries (migration steps, measured upgrades) belong to the rules of the
+version gate.
 
 Sources: the settings that the released jars of 3.5, 4.0, 4.1, 4.2 and 4.3 pin in the offset log,
 ``ConfigEntry.version`` for older ones, and Spark's own changes for formats. A setting that was
@@ -37,7 +38,7 @@ class Format:
     """
     A version of a file format.
 
-    :param words: What a checkpoint with it has, for the message that an older Spark cannot read it;
+    :param words: Name of the format in the message that an older Spark cannot read the checkpoint;
         empty where the file itself does not keep an older Spark from reading the checkpoint.
     """
 
@@ -49,11 +50,11 @@ class Format:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pin:
     """
-    A setting that Spark writes into every plan (offset log), whatever the query.
+    A setting that Spark writes into every plan (offset log) of every query.
 
-    :param old_value: What Spark assumes for a plan without it; ``None`` where that is not known.
-    :param throughout: The first release that pins it in all its patch releases, where that is not
-        the row's: it was backported into a maintenance release.
+    :param old_value: Spark's assumption for a plan without it; ``None`` if not known.
+    :param throughout: The first release that pins it in all its patch releases, where it is not the
+        row's: it was backported into a maintenance release.
     :param blocks_older: Words for a checkpoint that pins another value than ``old_value``, where a
         Spark that does not know the setting cannot read such state; empty where it can.
     """
@@ -67,12 +68,12 @@ class Pin:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkRelease:
     """
-    What a minor release of Spark was first to do.
+    New features of a minor release of Spark.
 
     :param supported: This provider runs it; older ones are listed because their checkpoints are
         read.
     :param java: Feature versions of Java that it runs on.
-    :param newer_java: It also runs on newer ones than those.
+    :param newer_java: It also runs on newer ones than these.
     :param scala: The Scala that the release on PyPI is built with.
     :param formats: File formats that it was first to write.
     :param pins: Settings that it was first to pin.
@@ -101,7 +102,6 @@ class SparkRelease:
         return ".".join(map(str, self.version))
 
     def runs_on_java(self, feature: int) -> bool:
-        """Tell whether it runs on a Java of this feature version."""
         return feature in self.java or (self.newer_java and feature > max(self.java))
 
     @property
@@ -131,7 +131,7 @@ CHECKPOINT_FORMAT: Final = _STREAMING + "stateStore.checkpointFormatVersion"
 FILE_CHECKSUM: Final = _STREAMING + "checkpoint.fileChecksum.enabled"
 DUPLICATE_ORDER: Final = _SQL + "dropDuplicates.deterministicKeyOrder.enabled"
 RELEASES: Final[tuple[SparkRelease, ...]] = (
-    # The first logs that are text are those of 2.1.
+    # The first text logs come from 2.1.
     _unsupported(
         (2, 1),
         formats=(
@@ -254,7 +254,7 @@ FORMATS: Final[Mapping[tuple[FormatKind, int], tuple[Format, SparkRelease]]] = {
 
 
 def release_at(version: Minor) -> SparkRelease:
-    """Return the row that a version goes by: its own, or that of the newest release before it."""
+    """Return the row for a version: its own, or the newest earlier release's."""
     before = [release for release in RELEASES if release.version <= version]
     return before[-1] if before else RELEASES[0]
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
@@ -280,6 +281,7 @@ SPARK_REDACTION: Final = "|".join(
 """Pattern of ``spark.redaction.regex``: names, passwords in URLs and known tokens."""
 
 
+@lru_cache(maxsize=4096)
 def words_of(name: str) -> tuple[str, ...]:
     """Return the words of a name in small letters, whichever way they are joined."""
     words = [word.lower() for word in _WORD.findall(name)]
@@ -291,8 +293,14 @@ def words_of(name: str) -> tuple[str, ...]:
 
 def is_secret_name(name: str) -> bool:
     """Tell whether the value of a setting, argument or field of this name is secret."""
-    words = words_of(name[-400:])
-    if not words or words[-1] in _ABOUT or name in _PLACES:
+    return _is_secret_name(name[-400:], name in _PLACES)
+
+
+# Every word before a sign is judged, and the texts of thousands of streams have the same words.
+@lru_cache(maxsize=4096)
+def _is_secret_name(name: str, is_place: bool) -> bool:
+    words = words_of(name)
+    if not words or words[-1] in _ABOUT or is_place:
         return False
     secret = [word for word in words if word in _ANYWHERE or word.endswith(_ENDINGS)]
     if secret and not (_is_of_tokens(secret) and not _COUNTS.isdisjoint(words)):
@@ -486,7 +494,6 @@ def _masked_query(found: re.Match[str]) -> str:
 
 
 def shaped_secrets(text: str) -> Iterator[str]:
-    """Yield every part of a text that is a secret by its shape."""
     for shape in _SHAPES:
         for found in shape.finditer(text):
             front = next((group for group in found.groups() if group is not None), "")

@@ -215,7 +215,7 @@ def _paths(one: str, other: str) -> Shared:
 
 
 def _spelled_once(uri: str) -> str:
-    """Return a URI with one scheme of those that mean the same store."""
+    """Return a URI with the same scheme for all aliases of a store."""
     return uri if is_local(uri) else to_fsspec(to_hadoop(uri)).replace("abfs://", "abfss://", 1)
 
 

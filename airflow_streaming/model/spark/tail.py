@@ -2,8 +2,8 @@
 The tail of a checkpoint: which batches are planned and which are committed.
 
 Spark plans batch N in ``offsets/N`` before it runs and confirms it in ``commits/N`` when its sink
-has it. Everything here may have been written by any program; what is not understood is reported,
-never guessed.
+has it. Every file here may have been written by any program; unreadable content is reported, never
+guessed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from airflow_streaming.exceptions import RecordError
 from airflow_streaming.model.spark.logs import json_object, parse_commit_log, parse_offset_log
 
 RECENT: Final = 20
-"""Batches whose duration is looked at; as many as a driver of ours tells."""
+"""Number of batches whose duration is read; as many as our drivers report."""
 _BATCH: Final = re.compile(r"0|[1-9][0-9]{0,17}")
 _ID: Final = re.compile(r"\+?[0-9a-fA-F]+(-\+?[0-9a-fA-F]+){4}")
 _LONGEST_ID: Final = 36
@@ -57,7 +57,7 @@ class LogFile:
     """
     One file of a log.
 
-    :param modified: Its time by the store's clock, where the store tells one.
+    :param modified: Its time by the store's clock, if the store has one.
     """
 
     batch: int
@@ -73,12 +73,12 @@ class Tail:
     :param committed: The newest committed batch; ``None`` before the first.
     :param planned: The newest planned batch, when it is not committed.
     :param committed_at: When the newest commit was written, by the store's clock.
-    :param watermark: Event-time watermark the committed batch worked with: in append mode windows
-        up to the next one's are written by the next batch.
+    :param watermark: Event-time watermark of the committed batch: in append mode windows up to the
+        next batch's watermark are written by the next batch.
     :param offsets: End offset of each source after the committed batch.
     :param durations: Seconds that recent batches took, from the store's times; the newest last.
     :param intervals: Seconds between recent commits, by the store's clock; the newest last.
-    :param unknown: What could not be read of it, as a sentence.
+    :param unknown: The unreadable part of it, as a sentence.
     :param query_id: Spark's id of the query, from the checkpoint's ``metadata``.
     """
 
@@ -95,7 +95,7 @@ class Tail:
 
 
 def batch_of(file_name: str) -> int | None:
-    """Return 17 for ``17`` and ``None`` for anything that is not a log file of a batch."""
+    """Return 17 for ``17`` and ``None`` for any name other than a batch's log file."""
     # fullmatch of ASCII digits only: int() would take a digit of any script.
     return int(file_name) if _BATCH.fullmatch(file_name) else None
 
@@ -128,8 +128,8 @@ def parse_query_id(data: bytes) -> str | None:
     """
     Return the query's id from a checkpoint's ``metadata``.
 
-    :return: ``None`` when it does not tell one that Spark takes. Java's ``UUID.fromString``, which
-        Spark reads it with, takes shorter parts than a UUID has, e.g. ``1-1-1-1-1``.
+    :return: ``None`` without an id that Spark accepts. Java's ``UUID.fromString``, which Spark
+        reads it with, accepts shorter parts than a UUID has, e.g. ``1-1-1-1-1``.
     """
     try:
         # As text: Spark's reader does not pass over a byte order mark either.

@@ -1,4 +1,4 @@
-"""Shared parts of operators: the acting user, progress in the log, the stream's spec."""
+"""Shared by operators: the acting user, progress in the log, the stream's spec."""
 
 from __future__ import annotations
 
@@ -192,10 +192,10 @@ class SpecTask(RunValuesTask, BaseOperator):
         self, context: Context, stream: StreamSpec, **form: Any
     ) -> SparkStreamHook:
         """
-        Return the hook of a stream with a form's values over the live deployment's.
+        Return the hook of a stream with a form's values over the live deployment's values.
 
         :param form: Arguments of ``edited``.
-        :raises SpecError: A value of the form is refused.
+        :raises SpecError: a value of the form is refused.
         :raises AirflowFailException: the spec cannot run.
         """
         # Not at dag parse.
@@ -217,8 +217,8 @@ class SpecTask(RunValuesTask, BaseOperator):
         """
         Return the hook of the stream.
 
-        :param spec: The stream with the values of a form; default: the task's.
-        :param dag: The stream without them; default: ``spec``.
+        :param spec: The stream with the values of a form; the task's own by default.
+        :param dag: The stream without them; ``spec`` by default.
         :param has_seen_home: The task is resumed and remembers the home.
         :raises AirflowFailException: the spec cannot run.
         """

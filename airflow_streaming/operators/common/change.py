@@ -1,4 +1,4 @@
-"""Shared parts of tasks that advance a change: an edited spec, and working and waiting."""
+"""Shared by tasks that advance a change: an edited spec, work and waits."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Advanced(Protocol):
 
     @property
     def waiting(self) -> str:
-        """Return the awaited event, in a sentence."""
+        """Return the reason for the wait, in a sentence."""
 
     @property
     def needs_person(self) -> bool:
@@ -69,20 +69,20 @@ class ChangeTask(SpecTask):
     """
     A task of a change.
 
-    Every task may be killed on any line and called again: finished steps are recorded in the
-    stream's home, and the next attempt continues from there.
+    Every task may be killed on any line and called again: progress is recorded in the stream's
+    home, and the next attempt continues from there.
 
-    :param stream: The stream of the keep-alive DAG. (templated, field by field)
-    :param runtime: Name of the Spark installation to go to; the live one when empty. (templated)
-    :param application: The script to go to; the live one when empty. (templated)
-    :param conf: Changes of the live configuration, as a mapping or JSON; ``null`` takes a key out.
+    :param stream: The stream as its keep-alive dag has it. (templated, field by field)
+    :param runtime: Name of the new Spark installation; the live one when empty. (templated)
+    :param application: The new script; the live one when empty. (templated)
+    :param conf: Changes of the live configuration, as a mapping or JSON; ``null`` removes a key.
         (templated)
     :param size: Changes of its size: ``executors``, ``executor_cores``, ``executor_memory``,
         ``shuffle_partitions``; as a mapping or JSON. (templated)
-    :param backup_store: URI of the backups; ``<home>/_backups`` when not given. (templated)
-    :param patience: How long a wait keeps the worker, before the task is deferred. Waiting for a
-        stopping driver is worthwhile: the stream commits no batch meanwhile.
-    :param poll_interval: Time between two looks of the trigger.
+    :param backup_store: URI of the backups; ``<home>/_backups`` by default. (templated)
+    :param patience: How long a wait keeps the worker, before the task is deferred. A worker wait is
+        right while a driver stops, because no batch is committed meanwhile.
+    :param poll_interval: Interval between two looks of the trigger.
     """
 
     template_fields: Sequence[str] = (
@@ -128,9 +128,9 @@ class ChangeTask(SpecTask):
 
     def sizes(self) -> dict[str, Any]:
         """
-        Return the changes of the size, with a run's values.
+        Return the run's changes of the size.
 
-        :raises SpecError: They are neither a mapping nor a JSON object.
+        :raises SpecError: they are neither a mapping nor a JSON object.
         """
         return mapping_of(self.size, "size")
 
@@ -190,7 +190,7 @@ class ChangeTask(SpecTask):
 
     @contextlib.contextmanager
     def telling(self, context: Context) -> Iterator[None]:
-        """Record an error of this block for the task that settles the change, and its reader."""
+        """Leave a failure in this block to the task that settles the change."""
         try:
             yield
         except Exception as err:
@@ -234,7 +234,7 @@ class ChangeTask(SpecTask):
         return timedelta(0)
 
     def woken_by(self, *, needs_person: bool = False) -> dict[str, Any]:
-        """Return the common arguments of every trigger that wakes this task."""
+        """Return the arguments of every trigger that wakes this task."""
         wake = LOOK_AGAIN if needs_person else timedelta(seconds=30)
         return {
             "home": self.stream.home,

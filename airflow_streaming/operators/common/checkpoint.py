@@ -1,4 +1,4 @@
-"""Shared parts of operators on checkpoints and backups."""
+"""Shared by operators on checkpoints and backups."""
 
 from __future__ import annotations
 
@@ -40,27 +40,28 @@ if TYPE_CHECKING:
     from airflow_streaming.storage.folders import Folders
 
 BACKUP_XCOM_KEY: Final = "backup"
-"""XCom with the details of a backup or a verification; the return value is the backup's id."""
+"""XCom with a backup, or with its verification; the return value is the backup's id."""
 
 
 class Terminated(BaseException):
-    """The task was killed; raised where it worked, so that it cleans up."""
+    """The task was killed; raised at the current line, so that all resources are released."""
 
 
 class CheckpointTask(RunValuesTask, BaseOperator):
     """
     A task on the backups of one stream.
 
-    The long work is done in the worker; its log shows the progress every ten seconds. A killed task
-    stops at once and leaves no listed backup; its files are removed later.
+    The long work is done in the worker, which logs its progress every ten seconds. A killed task
+    stops at once and leaves no listed backup: a later run deletes its objects.
 
-    :param stream: The stream's name, or the name of an external stream's backups. For a stream of
-        ours it means the live lane, whose backups have its own name. (templated)
-    :param home: The home's URI, for a stream of ours. (templated)
-    :param store: The backup store's URI; ``<home>/_backups`` when not given. (templated)
+    :param stream: The stream's name, or the name of an external stream's backups. Of a managed
+        stream, the live lane is used, and its backups are kept under the lane's own name.
+        (templated)
+    :param home: The home's URI, for a managed stream. (templated)
+    :param store: The backup store's URI; ``<home>/_backups`` by default. (templated)
     :param home_conn_id: Connection with credentials for the home. (templated)
-    :param store_conn_id: Connection with credentials for the store; the home's if the store is not
-        given. (templated)
+    :param store_conn_id: Connection with credentials for the store; the home's connection if
+        ``store`` is not set. (templated)
     :param form_policy: The templated fields that a run may set, see ``FormPolicy``.
     """
 
@@ -141,7 +142,7 @@ class CheckpointTask(RunValuesTask, BaseOperator):
         if not self.home or color_of(name) is Color.GREEN:
             return name
         if self._live is None:
-            # Once: a task that begins on one lane ends on it.
+            # Read once: a task must not begin on one lane and end on the other.
             from airflow_streaming.home.live_lane import live_lane  # not at dag parse
 
             self._live = live_lane(self.open_home(), name)
@@ -184,9 +185,9 @@ class CheckpointTask(RunValuesTask, BaseOperator):
 
 def truth(value: Any, name: str) -> bool:
     """
-    Parse a switch that may come from a template or a form.
+    Return the boolean of a switch from a template or a form.
 
-    :raises SpecError: Neither yes nor no; a typing error must not turn a dry run into a real one.
+    :raises SpecError: neither yes nor no; a typing error must not turn a dry run into a real one.
     """
     if isinstance(value, bool):
         return value

@@ -1,4 +1,4 @@
-"""Shared parts of the tasks of one cutover: the run, the engine, and their XComs."""
+"""Shared by the tasks of one cutover: the run, the engine, and their XComs."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ if TYPE_CHECKING:
 
 def found_cutover(home: StreamHome, report: Mapping[str, Any] | None) -> Change | None:
     """
-    Return the cutover that a run has begun, or continues, ended or not.
+    Return the cutover that a run began or continues, ended or not; ``None`` before that.
 
-    :param home: Of the base lane of the leading stream.
-    :param report: The report of the run's preflight.
+    :param home: Of the base lane of the stream that leads.
+    :param report: The run's preflight report.
     """
     if not report:
         return None
@@ -93,7 +93,6 @@ def stay_in_comparing(history: Sequence[CutoverTransition]) -> int:
 
 
 def line_of_step(step: CutoverTransition) -> str:
-    """Return a step of a cutover as one line for a log."""
     return f"Step {step.number}: {words(step.before)} → {words(step.after)}: {step.reason}"
 
 
@@ -106,7 +105,7 @@ def _wish(home: StreamHome, change: Change) -> str:
     try:
         return home.cutover_terms(change).key
     except RecordError:
-        return ""  # the next task names the missing part
+        return ""  # the task that continues with it reports the missing part
 
 
 def open_engine(
@@ -119,7 +118,7 @@ def open_engine(
     """
     Return the engine of one task.
 
-    :param memory: The memory of an earlier try, or of the trigger.
+    :param memory: The memory of an earlier try, or of the trigger, about earlier looks.
     :param complete_from: By stream, the event time from which a fresh green is complete.
     """
     lanes.memory = (memory or {}).get(LANES, {})
@@ -162,11 +161,11 @@ class CutoverTask(ChangeTask):
     """
     A task of a cutover.
 
-    :param stream: The stream of the keep-alive DAG, or several that switch together; the first one
-        leads. (templated, field by field)
+    :param stream: The stream as its keep-alive dag has it, or several that switch together; the
+        first one leads. (templated, field by field)
     :param preflight_task_id: The task of the same run that made the report.
-    :param pointers: Pointers outside the home, in their order; by stream where several switch
-        together.
+    :param pointers: Pointers for consumers beside the home's own pointer, in their order; by stream
+        where several switch together.
     :param checks: Called with a ``SideBySide`` while the outputs are compared.
     """
 
@@ -220,7 +219,7 @@ class CutoverTask(ChangeTask):
         return open_engine(self, lanes, context, memory, complete)
 
     def report(self, context: Context) -> dict[str, Any] | None:
-        """Return the report of this run's preflight, if it exists."""
+        """Return the preflight report of this run; ``None`` before the preflight."""
         if not self.preflight_task_id:
             return None
         found: dict[str, Any] | None = pulled(context, self.preflight_task_id, REPORT_XCOM_KEY)
@@ -287,10 +286,10 @@ class CutoverTask(ChangeTask):
         self, engine: Cutover, lanes: DagLanes, change: int, context: Context
     ) -> list[str]:
         """
-        Run the author's checks without a result in this stay in ``comparing``.
+        Run the author's checks that have no answer yet in this stay in ``comparing``.
 
-        :returns: The failures, a sentence each.
-        :raises CheckFailed: One did not finish; the next try of the task runs it again.
+        :returns: The findings, a sentence each.
+        :raises CheckFailed: a check failed to run, and the next try of the task runs it again.
         """
         found = []
         for check in unanswered(self.checks, lanes.home, change):

@@ -65,7 +65,7 @@ def answer_of(check: CutoverCheck, pairs: Iterable[SideBySide]) -> Answer:
     for pair in pairs:
         try:
             said = run(check, pair)
-        except Exception as err:  # noqa: BLE001 - whatever an author's code raises proves nothing
+        except Exception as err:  # noqa: BLE001 - an exception of an author's code proves nothing
             told = presentable(f"{type(err).__name__}: {err}")
             return Answer(passed=None, reason=f"Check {name!r} raised {told}")
         if said is not None and said is not True and said != "":
@@ -229,8 +229,7 @@ def topic_of(terms: CompareTerms, deployment: Deployment, home: StreamHome) -> S
     sinks = [sink for plan in plans for sink in (plan.sink, *plan.writes) if sink.sink == KAFKA]
     if terms.topic:
         named = deployment.filled(terms.topic, home.store.uri)
-        # The connection belongs to the sink that names the topic; another query's sink can have
-        # another cluster.
+        # The connection is that of the sink that names the topic; a sink of another query can have another cluster.
         ranked = sorted(sinks, key=lambda sink: named not in sink.possible_topics)
         options = ranked[0].options if ranked else {}
         return SinkPlan(sink=KAFKA, target=named, options=options)
@@ -286,22 +285,23 @@ def _program(hook: SparkStreamHook, green: Deployment) -> Program | None:
 
 def lay(pointers: Mapping[str, Pointer], base: StreamHome) -> list[str]:
     """
-    Lead consumers to the live lane by new or removed pointers.
+    Lead consumers to the live lane, by pointers that are new or were removed.
 
-    So there is a position to follow, and to go back to, before the first switch; and an immovable
-    pointer is noticed before the cutover begins. A pointer to the live lane stays unchanged.
+    So consumers have a pointer to follow, and to return to, before the first switch; and a pointer
+    that cannot be moved is found before the cutover begins. A pointer that shows the live lane
+    already stays.
 
     :param pointers: By name in the terms of the cutover.
-    :param base: Records of the leading stream.
-    :returns: Names of the pointers that were moved; idempotent.
-    :raises PointerRefused: The present content belongs to another writer or another stream.
-    :raises PointerFailed: It could not be moved now; try again.
+    :param base: Records of the stream that leads.
+    :returns: Names of the moved pointers; a repeated call is harmless.
+    :raises PointerRefused: the pointer was not written by us, or leads to another stream.
+    :raises PointerFailed: it could not be moved now; try again.
     """
     home, laid = Home(base.store), []
     for name, pointer in pointers.items():
         stream = name.rpartition("/")[0] or base.name
         now, records = live(home, stream), home.stream(stream).live_records()
-        # An aborted switch has a later record, and the pointer shows that lane.
+        # An abandoned switch has a later record, and the pointer shows that lane.
         if records and records[-1].number != now.number:
             continue
         pointer.move(now, now)

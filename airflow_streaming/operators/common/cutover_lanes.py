@@ -29,7 +29,7 @@ class DagLanes:
     def __init__(self, hooks: Mapping[str, SparkStreamHook]) -> None:
         self._hooks = dict(hooks)
         self.memory: Mapping[str, Any] = {}
-        """The observers' memories of the lanes, by name."""
+        """The observers' memory of the lanes, by name."""
 
     @property
     def leader(self) -> str:
@@ -50,7 +50,7 @@ class DagLanes:
         """
         Return the context of one lane.
 
-        :raises CutoverRefused: The stream does not belong to this DAG.
+        :raises CutoverRefused: the stream is not in this dag.
         """
         from airflow_streaming.changes.cutover.lanes import LaneContext  # not at dag parse
 
@@ -63,7 +63,7 @@ class DagLanes:
         )
 
     def candidates(self) -> list[Candidate]:
-        """Return every stream with its live lane, and the DAG's proposal for the other."""
+        """Return every stream with its live lane and the dag's proposal for the other lane."""
         return [self._candidate(stream) for stream in self._hooks]
 
     def _candidate(self, stream: str) -> Candidate:
@@ -92,7 +92,7 @@ class DagLanes:
         Return the hook of a stream.
 
         :param lane: Name of the stream, or of either lane.
-        :raises CutoverRefused: The stream does not belong to this DAG.
+        :raises CutoverRefused: the stream is not in this dag.
         """
         stream = base_of(lane)
         found = self._hooks.get(stream)
@@ -105,7 +105,7 @@ class DagLanes:
 
 
 def usable(pointers: Mapping[str, Pointer]) -> dict[str, Pointer]:
-    """Return pointers by name; Spark's get the runtimes of the Airflow deployment."""
+    """Return pointers by name; pointers that need a Spark get this deployment's runtimes."""
     runtimes = read_settings().runtimes
     return {
         name: with_runtimes([pointer], runtimes)[pointer.name] for name, pointer in pointers.items()

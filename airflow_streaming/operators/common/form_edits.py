@@ -135,8 +135,8 @@ def conf_changes(given: Mapping[str, Any] | str | None) -> dict[str, Any]:
     secret = sorted(key for key, value in redact(given_values).items() if value == REDACTED)
     if secret:
         raise SpecError(
-            f"{secret[0]!r} looks like a secret. Airflow stores form values and shows them with "
-            "the run; put it into the conf of the stream in the DAG."
+            f"{secret[0]!r} looks like a secret. Airflow stores form values and shows them "
+            "with the run. Put it into the conf of the stream in the DAG."
         )
     return changes
 

@@ -136,14 +136,14 @@ def asked(gate: Callable[[], Value]) -> Value:
 
 class GateTask(SpecTask):
     """
-    A gate, before a stream of ours or before a checkpoint that another application writes.
+    A gate, before a managed stream or before a checkpoint that another application writes.
 
-    :param stream: The stream, as in its present or future keep-alive DAG. (templated, field by
+    :param stream: The stream, as its keep-alive dag has it or will have it. (templated, field by
         field)
-    :param checkpoint: Instead of a stream, the URI of a checkpoint, or of the folder above an
-        application's checkpoints. (templated)
+    :param checkpoint: Instead of a stream, the URI of a checkpoint, or of the folder above the
+        checkpoints of one application's queries. (templated)
     :param checkpoint_conn_id: Connection with credentials for it. (templated)
-    :param fail_on: The mildest decision that fails the task: ``not_allowed``, ``unknown`` or
+    :param fail_on: The best decision from which the task fails: ``not_allowed``, ``unknown`` or
         ``allowed_with_consequence``; ``None`` never fails it. (templated)
     :param form_policy: For a checkpoint: the templated fields that a run may set; a stream has its
         own. See ``FormPolicy``.
@@ -179,8 +179,9 @@ class GateTask(SpecTask):
         self.fail_on = fail_on.value if isinstance(fail_on, GateDecision) else fail_on
         if (stream is None) is (checkpoint is None):
             raise SpecError(
-                f"Task {self.task_id!r}: give stream for a stream of ours, or checkpoint for "
-                "another application's checkpoint."
+                f"Task {self.task_id!r} has neither or both of stream and checkpoint. Set "
+                "stream for a managed stream, or checkpoint for a checkpoint of another "
+                "application."
             )
         if not is_filled_in(fail_on):
             check_fail_on(fail_on)
@@ -204,7 +205,7 @@ class GateTask(SpecTask):
         """
         Return the URI of every checkpoint by its folder, whose name is empty for a single one.
 
-        :raises CheckpointError: There is no checkpoint.
+        :raises CheckpointError: there are no checkpoints.
         """
         from airflow_streaming.checkpoints.backup.live_copy import sources_of  # not at dag parse
         from airflow_streaming.hooks.checkpoint import CheckpointHook

@@ -104,8 +104,9 @@ def _left_in_the_other_lane(streams: Home, home: StreamHome, proposed: Deploymen
     if same_place.fingerprint != left.fingerprint:
         return ""
     return (
-        f"It is the deployment of the {color_of(left.stream)} lane (number {left.number}), and "
-        f"the {color_of(home.name)} lane is live: write the live lane's deployment into the DAG."
+        f"The {color_of(left.stream)} lane runs, or ran, this spec (deployment "
+        f"{left.number}), and the {color_of(home.name)} lane is live: write the live lane's "
+        "spec into the DAG."
     )
 
 
@@ -137,9 +138,9 @@ def _undone_upgrade(home: StreamHome, proposed: Deployment) -> str:
 
 def gates_on(hook: SparkStreamHook, current: Deployment) -> GateReport:
     """
-    Return the report of the change gate and the version gate on the DAG's proposal.
+    Return the report of the change gate and the version gate on the dag's proposal.
 
-    Never raises: a running stream must be watched whether or not its successor can be judged. A
+    It never raises: a running stream must be watched whether or not its successor can be judged. A
     failed gate answers *unknown*.
     """
     try:
@@ -151,7 +152,7 @@ def gates_on(hook: SparkStreamHook, current: Deployment) -> GateReport:
                 GateFinding(
                     rule="gate.failed",
                     severity=GateDecision.UNKNOWN,
-                    message=f"The gates failed: {err}",
+                    message=f"The gates failed to run: {err}",
                     remedy="Apply the proposal with restart=True, or as an upgrade.",
                 )
             ]
@@ -171,9 +172,9 @@ def _ask(hook: SparkStreamHook, current: Deployment) -> GateReport:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerFactory:
     """
-    Arguments that a task passes to its trigger; the fields are the task's own.
+    The arguments of a task's trigger; the fields are the task's own.
 
-    :param rollover_after: Age of the DAG run at which the task is woken to end; ``None`` for never.
+    :param rollover_after: Age of the dag run at which the task is woken to end; ``None`` for never.
     """
 
     spec: StreamSpec
@@ -195,7 +196,7 @@ class TriggerFactory:
 
         :param situation: The last look. Another epoch resumes the task.
         :param lane: The lane that is kept alive.
-        :param unable_to: The step that could not be done; it alone does not wake the task.
+        :param unable_to: The step that failed, so that this step alone does not wake the task.
         :param has_undelivered: Alerts wait for their delivery.
         """
         seen, rollover = situation.seen, self.rollover_after
@@ -233,12 +234,12 @@ def _due_in(situation: ReconcileInput) -> float | None:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deploying:
     """
-    Applies the DAG's proposal, or logs the reason against it.
+    Applies the proposal of the dag, or logs the reason against it.
 
-    :param apply_allowed: Apply a change that the gates allow without a request.
+    :param apply_allowed: Apply changes that the gates allow without a request by a user.
     :param backs_up: Back the checkpoints up before the running deployment is replaced; if that
-        fails, it stays.
-    :param backup_store: URI of the store for it; default: ``<home>/_backups``.
+        fails, the deployment stays.
+    :param backup_store: URI of the store for it; ``<home>/_backups`` by default.
     """
 
     hook: SparkStreamHook
@@ -252,8 +253,8 @@ class Deploying:
         Apply the proposal if a user or the gates allow it, and log it otherwise.
 
         :param restart_asked: A user has started a run that applies it.
-        :param run_started_at: When that user's DAG run began; a newer deployment stays.
-        :raises AirflowFailException: It cannot run, and no other deployment runs or a user
+        :param run_started_at: When the DAG run of that user began; a newer deployment stays.
+        :raises AirflowFailException: it cannot run, and no other deployment runs or a user
             requested it.
         """
         hook = self.hook

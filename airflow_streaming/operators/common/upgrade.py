@@ -1,4 +1,4 @@
-"""Shared parts of the tasks of one upgrade: the engine, the approval."""
+"""Shared by the tasks of one upgrade: the engine, the approval."""
 
 from __future__ import annotations
 
@@ -40,21 +40,22 @@ class StreamApprovalOperator(NamedParameters, ApprovalOperator):
     """
     Ask a user yes or no; silence until ``response_timeout`` is a no.
 
-    Airflow itself sees to it that only the assigned users may answer. The task waits deferred,
-    because the question may be settled elsewhere: by a command from a terminal or a page, by
-    another run, or by the end of the change. Then the task ends with that outcome.
+    Airflow itself ensures that only the assigned users may answer. The task waits deferred, because
+    the question may be settled elsewhere: by a command from a terminal or a page, by another run,
+    or by the end of the change. Then the task ends with that outcome.
 
-    An answer within a few seconds is too fast for Airflow: its scheduler finds the task queued
-    again before the worker has reported its end, treats it as killed, and fails the try. The next
-    try reads the existing answer instead of asking again (an Airflow operator would drop it). Only
-    the triggerer can read it, and only in a retry: clearing the task asks again.
+    An answer within a few seconds of the question is too fast for Airflow: its scheduler sees the
+    task queued again before the end of the first worker process is reported, treats the task as
+    killed, and fails the try. The next try reads this answer instead of asking again (an Airflow
+    operator would drop it). The triggerer reads it, because only the triggerer can, and only in a
+    retry: a task that a user cleared asks again.
 
     :param home: URI of the home. (templated)
-    :param stream: Name of the stream; of several, the leading one. (templated)
+    :param stream: Name of the stream; of several, the leading stream. (templated)
     :param home_conn_id: Connection with credentials for the home. (templated)
-    :param approvers: Who may answer, as ids of Airflow's users, a list or a text with commas; empty
-        for everybody who may edit the dag. (templated)
-    :param allowed_approvers: The users that ``approvers`` may name, so that users cannot add
+    :param approvers: Users who may answer, as ids of Airflow's users, a list or a text with commas;
+        empty for every user who may edit the dag. (templated)
+    :param allowed_approvers: The permitted values of ``approvers``, so that users cannot add
         themselves as approvers in a form.
     """
 
@@ -107,14 +108,14 @@ class StreamApprovalOperator(NamedParameters, ApprovalOperator):
         return self.ask_anew(context)
 
     def on_answer(self, context: Context, event: dict[str, Any]) -> Any:
-        """Read the answer to an earlier try; ask again without one."""
+        """Use the answer to an earlier try; ask again without one."""
         if event.get("chosen_options"):
             self.log.info("Using the approval recorded by an earlier attempt.")
             return self.execute_complete(context, event)
         return self.ask_anew(context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
-        """Act on the event of the trigger or of Airflow."""
+        """Handle the event of the trigger, or of Airflow, about the question."""
         if SETTLED in event:
             told = event[SETTLED]
             return self.settled(context, Settled(Answer(told["answer"]), told["reason"]))
@@ -128,12 +129,12 @@ class StreamApprovalOperator(NamedParameters, ApprovalOperator):
         return f"{name} rejected it." if name else "The approval timed out."
 
     def end(self, context: Context, reason: str) -> None:
-        """Tell the following tasks to begin no change."""
+        """Tell the tasks after this one not to begin."""
         self.log.info("%s", reason)
         context["ti"].xcom_push(key=ENDED_XCOM_KEY, value=reason)
 
     def ask_anew(self, context: Context) -> Any:
-        """Ask, regardless of earlier answers."""
+        """Ask again, independent of earlier answers."""
         self.assigned_users = [{"id": name, "name": name} for name in self._who_may_answer()]
         try:
             return super().execute(context)
@@ -183,7 +184,7 @@ def answered_by(event: dict[str, Any]) -> str:
 
 def is_retry(ti: Any, retries: int | None) -> bool:
     """
-    Return whether this try follows a failed one.
+    Tell whether this try follows a failed try without a clear by a user.
 
     Airflow allows a cleared task more tries than it has retries.
     """
@@ -201,7 +202,7 @@ class UpgradeTask(ChangeTask):
     """
     A task of an upgrade.
 
-    :param rewind_with: Takes batches back out of a sink other than a file sink; see ``Rewinding``.
+    :param rewind_with: Removes batches from a sink other than a file sink; see ``Rewinding``.
     """
 
     ui_color = "#cfe8cf"
@@ -226,6 +227,7 @@ class UpgradeTask(ChangeTask):
 
     @property
     def takes_advice(self) -> bool:
+        """Tell whether the number of executors follows the advice."""
         return str(self.sizes().get("executors")) == ADVISED
 
     def _advised(self, context: Context) -> str:

@@ -74,7 +74,7 @@ class PageDrivers:
             return f"the dag file does not spell out Spark connection {conn_id!r} of its task"
         try:
             named = target_of(conn_id, BaseHook.get_connection(conn_id), epoch.launcher).cluster
-        except Exception as err:  # noqa: BLE001 - a backend of secrets raises what it likes
+        except Exception as err:  # noqa: BLE001 - a secrets backend may raise any exception
             return f"Spark connection {conn_id!r} names no cluster to ask here: {err}"
         if named and named == epoch.host.name:
             return ""

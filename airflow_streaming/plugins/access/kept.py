@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 
     from airflow_streaming.home.home import StreamHome
 
+_REST: Final = 20
+"""The list of streams rests this many times as long as its query took."""
+_LONGEST_REST: Final = 60.0
+"""Seconds after which a new stream is shown in any case."""
 _recent: Final[deque[Store]] = deque(maxlen=16)
 """Stores that pages have used last; opening one of an object store anew takes half a second."""
 SENSORS: Final = (
@@ -47,22 +51,21 @@ SENSORS: Final = (
 )
 """Operators that may name a checkpoint."""
 _MOST = 2048
-"""The longest home or name; a longer one was cut off or is invalid."""
+"""Maximum characters of a home or a name; longer values were cut off or are invalid."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
     """
-    The stream that a task keeps, as Airflow knows it without reading its home.
+    The stream of a keep-alive task, as far as Airflow knows it without a read of its home.
 
-    :param written: The home in the DAG file, if it is not a template there.
+    :param written: The home in the dag file, unless it is a template there.
     :param dag: The dag of the task, for the stream's owner.
-    :param conn_id: Spark connection, rendered; empty if unknown. ``conn_written`` is the text in
-        the DAG file.
-    :param backup_store: Location of its backups, rendered; ``backup_written`` is the text in the
-        DAG file.
-    :param is_external: It is a stream that this provider did not launch; ``home`` is its checkpoint
-        then, and ``home_conn_id`` the connection for that.
+    :param conn_id: Spark connection, rendered; empty if not known. ``conn_written`` is the dag
+        file's value.
+    :param backup_store: Its backup store, rendered; ``backup_written`` is the dag file's value.
+    :param is_external: This provider did not launch the stream; ``home`` is its checkpoint then,
+        and ``home_conn_id`` the connection for that.
     :param endpoint: Web page of an external stream's driver.
     :param is_gone: No file has the DAG any more.
     """
@@ -85,7 +88,7 @@ class Kept:
 
     @property
     def place(self) -> str:
-        """The key for bounding threads: a home with its connection."""
+        """The unit of access: a home, with the connection that reaches it."""
         return self.home if self.home_conn_id is None else f"{self.home} ({self.home_conn_id})"
 
 
@@ -94,7 +97,7 @@ KEEPS: Final = ("SparkStreamOperator",)
 
 
 def kept_by(dag_id: str, run_id: str, task_id: str, map_index: int) -> Kept | None:
-    """Return the stream that a task keeps; ``None`` if it has not started, or keeps no stream."""
+    """Return the stream of a task; ``None`` before its start, or if it keeps no stream."""
     with create_session() as session:
         instance = session.scalar(
             select(TaskInstance).where(
@@ -107,14 +110,15 @@ def kept_by(dag_id: str, run_id: str, task_id: str, map_index: int) -> Kept | No
         if instance is None:
             return None
         rendered = RenderedTaskInstanceFields.get_templated_fields(instance, session=session) or {}
-        return _kept(instance, rendered, session)
+        return _kept(instance, rendered, session.get(DagModel, instance.dag_id), session)
 
 
-def _kept(instance: TaskInstance, rendered: dict[str, Any], session: Session) -> Kept | None:
+def _kept(
+    instance: TaskInstance, rendered: dict[str, Any], dag: DagModel | None, session: Session
+) -> Kept | None:
     home, stream = _text(rendered.get("stream_home")), _text(rendered.get("stream_name"))
     if home is None or stream is None:
         return None
-    dag = session.get(DagModel, instance.dag_id)
     return Kept(
         home=home,
         home_conn_id=_text(rendered.get("home_conn_id")),
@@ -132,7 +136,9 @@ def _kept(instance: TaskInstance, rendered: dict[str, Any], session: Session) ->
     )
 
 
-def _external(instance: TaskInstance, rendered: dict[str, Any], session: Session) -> Kept | None:
+def _external(
+    instance: TaskInstance, rendered: dict[str, Any], dag: DagModel | None, session: Session
+) -> Kept | None:
     checkpoint = _text(rendered.get("checkpoint"))
     if checkpoint is None:
         return None
@@ -141,7 +147,7 @@ def _external(instance: TaskInstance, rendered: dict[str, Any], session: Session
         home_conn_id=_text(rendered.get("conn_id")),
         stream=external_name(checkpoint),
         written=_written(instance, "checkpoint", session),
-        dag=_actor(instance.dag_id, session.get(DagModel, instance.dag_id), session),
+        dag=_actor(instance.dag_id, dag, session),
         run_id=instance.run_id,
         task_id=instance.task_id,
         map_index=instance.map_index,
@@ -152,9 +158,9 @@ def _external(instance: TaskInstance, rendered: dict[str, Any], session: Session
 
 def all_kept(session: Session) -> list[Kept]:
     """
-    Return the streams of all keep-alive tasks (newest start) and of existing DAGs' sensors.
+    Return the streams of all keep-alive tasks, by newest start, and of present dags' sensors.
 
-    A stream outlives the file of its DAG, so streams of removed DAGs are included.
+    A stream outlives the file of its dag, so streams of removed dags are among them.
     """
     newest = (
         select(
@@ -172,6 +178,11 @@ def all_kept(session: Session) -> list[Kept]:
         .subquery()
     )
     fields = RenderedTaskInstanceFields
+    # A single query, instead of a query per stream.
+    found_dags = session.scalars(
+        select(DagModel).where(DagModel.dag_id.in_(select(newest.c.dag_id)))
+    )
+    dags = {dag.dag_id: dag for dag in found_dags}
     rows = session.execute(
         select(TaskInstance, fields.rendered_fields)
         .join(
@@ -190,7 +201,9 @@ def all_kept(session: Session) -> list[Kept]:
         )
     )
     found = (
-        (_kept if instance.operator in KEEPS else _external)(instance, rendered or {}, session)
+        (_kept if instance.operator in KEEPS else _external)(
+            instance, rendered or {}, dags.get(instance.dag_id), session
+        )
         for instance, rendered in rows
     )
     by_stream = {(one.dag.dag_id, one.stream): one for one in found if one is not None}
@@ -201,30 +214,34 @@ class Keepers:
     """
     The streams of all keep-alive tasks, read from Airflow's database every few seconds at most.
 
-    :param every: Seconds for which an answer is good enough.
+    :param every: Seconds for which an answer is good enough; longer where the answer takes long, so
+        that it takes at most a twentieth of a core.
     """
 
     def __init__(self, every: float = 10.0) -> None:
         self._every = every
         self._lock = threading.Lock()
         self._found: list[Kept] = []
-        self._asked = float("-inf")
+        self._next = float("-inf")
 
     def of(self, dag_ids: Collection[str]) -> list[Kept]:
+        """Return the streams of some dags' tasks."""
         return [one for one in self.all() if one.dag.dag_id in dag_ids]
 
     def all(self) -> list[Kept]:
         """Return what every task keeps."""
         with self._lock:
-            if time.monotonic() - self._asked >= self._every:
+            begun = time.monotonic()
+            if begun >= self._next:
                 with create_session() as session:
                     self._found = all_kept(session)
-                self._asked = time.monotonic()
+                now = time.monotonic()
+                self._next = now + min(max(self._every, _REST * (now - begun)), _LONGEST_REST)
             return self._found
 
 
 def dags_of(stream: str, dag_ids: Collection[str]) -> dict[str, str]:
-    """Return the DAGs that change a stream, by their purpose, limited to some ids."""
+    """Return the dags that change a stream, by their purpose, limited to some ids."""
     wanted = {
         f"{stream}_{act}": act for act in ("upgrade", "blue_green", "rescale", "backup", "restore")
     }
@@ -238,8 +255,9 @@ def dags_of(stream: str, dag_ids: Collection[str]) -> dict[str, str]:
 
 
 _known_written: Final[dict[tuple[str, str, str], str | None]] = {}
-"""Field values by DAG version, task and field; a version never changes."""
-_MOST_KNOWN: Final = 20_000
+"""Values in dag versions, by version, task and field; a version never changes."""
+_MOST_KNOWN: Final = 200_000
+"""Four fields of each task that keeps a stream, of a few versions of 10,000 dags."""
 
 
 def _written(instance: TaskInstance, field: str, session: Session) -> str | None:
@@ -350,8 +368,8 @@ def open_stream(kept: Kept) -> StreamHome:
     """
     Return the records of the live lane of a stream, for a dag to which it belongs.
 
-    :raises HomeNotAllowed: its connection has another type.
-    :raises NotTheOwner: the stream belongs to another DAG, or has no owner yet.
+    :raises HomeNotAllowed: it would be opened with a connection of another type.
+    :raises NotTheOwner: the stream belongs to another dag, or to none yet.
     :raises StreamingError: it cannot be read now.
     """
     hook = StreamHomeHook(kept.home, kept.home_conn_id, looks_only=True, own_type_only=True)

@@ -1,9 +1,9 @@
 """
-Read homes for pages, in separate threads and with a deadline.
+Looks at homes on behalf of pages, in separate threads and with a deadline.
 
-Airflow's API server runs every route that is not a coroutine in one shared pool of threads. A home
-that does not answer would fill that pool and block the whole of Airflow. So routes are coroutines,
-and code that reads a home runs here.
+Airflow's API server runs every route that is no coroutine in one shared pool of threads. A home
+that hangs would fill that pool, and Airflow itself would stop answering. So routes are coroutines,
+and the code that reads a home runs here.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ class Looks:
 
     async def look(self, home: str, act: Callable[[], T]) -> T:
         """
-        Return what ``act`` returns, which reads one home.
+        Return the result of ``act``, which reads one home.
 
-        :param home: Its URI with its connection; the unit of the limits.
+        :param home: The unit of access: the home's URI, with the connection that reaches it.
         :raises LookRefused: the home hangs, every thread is in use, or it took too long.
         """
         look = self._ask(home, act)
@@ -103,7 +103,7 @@ class Looks:
         return _refused(f"Home {look.home} has not answered in {self.deadline:g} s.", rest or 1.0)
 
     def _leave(self, look: _Look) -> None:
-        # The browser may have gone too, so unstarted work is dropped.
+        # The browser may have gone too; then queued work need not start.
         with self._lock, suppress(ValueError):
             self._waiting.remove(look)
 
@@ -124,7 +124,7 @@ class Looks:
             if not self._slots.may_start(look.home, now):
                 continue
             self._waiting.remove(look)
-            # A daemon: a hanging thread must not keep the server from ending.
+            # A daemon thread: a hung look must not keep the server from ending.
             thread = threading.Thread(
                 target=self._run, args=(look,), name="airflow-streaming-page", daemon=True
             )

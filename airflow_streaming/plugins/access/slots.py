@@ -1,10 +1,10 @@
 """
-Limits of the threads that read homes for pages.
+The bookkeeping of the threads that serve pages, by home.
 
-A thread that hangs in a file system or a client cannot be ended, so threads are counted. A home
-gets a share of them. If a look takes too long, its thread is written off, which makes room for the
+A thread that hangs in a file system or a client cannot be ended, so threads are counted. Each home
+has a share of them. If a look takes too long, its thread is written off, which makes room for the
 other homes, and its home rests: until then its pages are refused at once. The number of written-off
-threads is bounded, for one home and for all.
+threads is bounded for each home and for all homes together.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """
-Homes that the API server may open, and links that it may show: decided on values alone.
+The homes that the API server opens, and the addresses it links: decided here, on values alone.
 
-DAGs are code that the operator of Airflow trusts. Every other source of a home or an address may
-have been written by a user or by a stream: XCom, parameters of a run, variables, and the records in
-a home.
+Dags are code that the operator of Airflow has let in. All other sources of a home or an address may
+be written by a user or by a stream: XCom, parameters of a run, variables, and the records in a
+home.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from airflow_streaming.model.uris import check_uri, is_local, scheme_of, to_fssp
 SPELLED_OUT: Final = frozenset(
     {"", "file", "local", "s3", "s3a", "s3n", "gs", "gcs", "az", "adl", "abfs", "abfss"}
 )
-"""Schemes of homes that need no listing: their URIs cannot name a host."""
+"""Schemes of homes that need no listing: their URIs cannot choose the host to contact."""
 
 
 def check_home(home: str, *, written: str | None, allowed: Collection[str]) -> None:
     """
-    Check that the API server may open a home.
+    Do nothing for a home that the API server may open.
 
     :param home: URI of the home, rendered.
-    :param written: The text in the DAG file; ``None`` if unknown.
-    :param allowed: The homes in ``[streaming] homes``. If empty, a home must be spelled out in the
-        DAG file, with a scheme that can only lead to its own store.
-    :raises HomeNotAllowed: It may not.
+    :param written: The same in the dag file; ``None`` if not known.
+    :param allowed: The homes that ``[streaming] homes`` names. If empty, a home must be spelled out
+        in the dag file, with a scheme that can only lead to its own store.
+    :raises HomeNotAllowed: it may not.
     """
     place = _place(home, "home")
     if allowed:

@@ -1,4 +1,4 @@
-// What may be done to a stream: asked once, and twice where something may be lost.
+// Actions on a stream: one confirmation, and a second one if data may be lost.
 
 import { at, open, post, triggerRun } from "./api.js";
 import { go } from "./app.js";
@@ -70,7 +70,7 @@ async function askRemove(data) {
 
 /** Verify a backup: a run of the restore dag that only looks. */
 export function askVerify(data, backup, done) {
-  askForm(data, data.dags.restore, { title: "Verify backup", says: "Verifies the backup and reports what a restore of it would replay. Nothing is changed.", fill: { backup_id: backup.id, dry_run: true }, done });
+  askForm(data, data.dags.restore, { title: "Verify backup", says: "Verifies the backup and reports the data that a restore of it would replay. No data is changed.", fill: { backup_id: backup.id, dry_run: true }, done });
 }
 
 /** Restore a backup: asked twice, with what runs again. */

@@ -69,6 +69,7 @@ export class Poll {
     this.seconds = seconds;
     this.stopped = false;
     this.timer = 0;
+    this.turn = 0;
     this.seen = () => {
       if (!document.hidden && !this.stopped && !this.timer && !this.busy) this.run();
     };
@@ -76,11 +77,14 @@ export class Poll {
     this.run();
   }
 
+  /** Call now; a call that is under way leaves the next one to this. */
   async run() {
+    const turn = ++this.turn;
     clearTimeout(this.timer);
     this.timer = 0;
     this.busy = true;
     const next = await this.act();
+    if (turn !== this.turn) return;
     this.busy = false;
     if (this.stopped || document.hidden) return;
     this.timer = setTimeout(() => this.run(), 1000 * (next || this.seconds));

@@ -35,7 +35,7 @@ export async function show() {
   put(main);
   const found = params();
   const only = found.get("stream") ? null : await onlyStream(found.get("dag"));
-  if (only) address({ dag: only.dag, stream: only.stream, q: "" });
+  if (only) address({ dag: only.dag, stream: only.stream, q: "", page: "" });
   if (only || found.get("stream")) {
     const now = params();
     // No stream of ours may have such a name.
@@ -51,7 +51,7 @@ export async function show() {
 async function onlyStream(dag) {
   if (!dag) return null;
   try {
-    const rows = (await get("api/fleet")).streams.filter((row) => row.dag === dag);
+    const rows = (await get(`api/fleet?dag=${encodeURIComponent(dag)}`)).streams;
     return rows.length === 1 ? rows[0] : null;
   } catch {
     return null;

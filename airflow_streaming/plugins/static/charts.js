@@ -1,4 +1,4 @@
-// Charts of one stream on one cursor: what is drawn, of which figures, and the marks on their axis.
+// Charts of one stream on one cursor: their figures, and the marks on their axis.
 
 import uPlot from "./vendor/uPlot.esm.js";
 import { clean, h, put, say } from "./dom.js";
@@ -95,7 +95,7 @@ export class Chart {
     const { columns, options } = this.layout(lines, figures, rules);
     const [times, truth] = gapped(series.at, columns, bucketOf(range));
     this.truth = truth;
-    // A line far above what is shown runs along the upper edge; its value is told beside the title.
+    // A line far above the visible range runs along the upper edge; its value is beside the title.
     const top = this.chart.id === "rates" && this.greatest > 0 ? this.greatest * HEADROOM : Infinity;
     this.top = top;
     const data = truth.map((column) => column.map((value) => (value > top ? top : value)));
@@ -130,7 +130,7 @@ export class Chart {
       const stroke = paint(place);
       const label = this.label(line);
       if (this.shown.stack) {
-        // The sum of what lies below, so that the top line is the whole.
+        // The sum of the parts below, so that the top line is the whole.
         const top = last.map((value, at) => (value === null ? null : value + sum(below.map((one) => one[at]))));
         below.push(last);
         add(top, { label, stroke, fill: mixed(stroke, 0.3), width: 1, own: last, place });

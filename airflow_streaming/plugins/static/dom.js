@@ -1,4 +1,4 @@
-// Elements from values. Text goes in as text and never as HTML, whatever it holds.
+// Elements from values. Text is always inserted as text and never as HTML.
 
 const SVG = "http://www.w3.org/2000/svg";
 

@@ -1,34 +1,38 @@
-// The fleet: a row for every stream, the one that needs a person first.
+// The fleet: a row for every stream, the most urgent first.
 
 import { address, go, params, tell } from "./app.js";
 import { Poll, get } from "./api.js";
 import { clean, glyph, h, pill, put, say } from "./dom.js";
-import { NOTHING, ago, bytes, count, kindName, lasted, milliseconds, rate, seconds, stamp, time, words } from "./format.js";
+import { NOTHING, ago, bytes, count, kindName, lasted, milliseconds, rate, seconds, stamp, words } from "./format.js";
 import { sparkline } from "./sparks.js";
 
 const LEVELS = ["down", "bad", "warn", "busy", "well", "off"];
 const NAMES = { down: "down", bad: "not working", warn: "attention", busy: "in transition", well: "well", off: "off" };
 const COLUMNS = [
-  { key: "state", name: "State", sort: (row) => [place(row), -(time(row.since) ?? 0)] },
-  { key: "stream", name: "Stream", sort: (row) => [row.stream] },
-  { key: "flow", name: "Input / processing", sort: (row) => [-(row.input_rate ?? -1)] },
-  { key: "backlog", name: "Backlog", sort: (row) => [-(row.backlog?.records ?? -1)], num: true },
-  { key: "watermark", name: "Watermark", sort: (row) => [-(row.watermark_delay_s ?? -1)], num: true },
-  { key: "batch", name: "Batch", sort: (row) => [-(row.batch_ms ?? -1)], num: true },
-  { key: "restarts", name: "Restarts 24 h", sort: (row) => [-(row.restarts_24h ?? -1)], num: true },
-  { key: "backup", name: "Backup", sort: (row) => [time(row.backup?.at) ?? 0], num: true },
-  { key: "version", name: "Version", sort: (row) => [row.spark ?? "", row.deployment ?? 0] },
-  { key: "change", name: "Change / last event", sort: (row) => [-(time(row.event?.at) ?? 0)] },
+  { key: "state", name: "State" },
+  { key: "stream", name: "Stream" },
+  { key: "flow", name: "Input / processing" },
+  { key: "backlog", name: "Backlog", num: true },
+  { key: "watermark", name: "Watermark", num: true },
+  { key: "batch", name: "Batch", num: true },
+  { key: "restarts", name: "Restarts 24 h", num: true },
+  { key: "backup", name: "Backup", num: true },
+  { key: "version", name: "Version" },
+  { key: "change", name: "Change / last event" },
 ];
+/** Rows of one page; the server decides. */
+const PAGE_ROWS = 50;
+/** Milliseconds between the last key of a search and its request. */
+const TYPING = 250;
 
 /** The newest answer: its time by the server, and when it came. It outlives a visit to a stream's page. */
 const newest = { stamp: "", at: 0 };
 
 export function fleet(root) {
   document.title = "Streams";
-  const state = { rows: null, error: null, answered: 0, cursor: 0, nodes: new Map() };
+  const state = { data: null, error: null, answered: 0, nodes: new Map(), asked: 0, typing: 0 };
   const q = params();
-  const filter = { text: q.get("q") ?? "", level: q.get("level") ?? "", sort: q.get("sort") ?? "state", down: q.get("order") === "desc" };
+  const filter = { text: q.get("q") ?? "", level: q.get("level") ?? "", sort: q.get("sort") ?? "state", down: q.get("order") === "desc", page: Math.max(1, Number.parseInt(q.get("page"), 10) || 1) };
 
   const search = h("input", {
     type: "search",
@@ -36,7 +40,11 @@ export function fleet(root) {
     placeholder: "Search streams, dags, states, Spark …",
     "aria-label": "Search streams",
     value: filter.text,
-    oninput: () => change({ text: search.value }),
+    maxlength: 200,
+    oninput: () => {
+      clearTimeout(state.typing);
+      state.typing = setTimeout(() => change({ text: search.value }), TYPING);
+    },
   });
   const chips = h("div", { class: "chips", role: "group", "aria-label": "Filter by state" });
   const fresh = h("span", { class: "fresh", role: "status" });
@@ -45,10 +53,12 @@ export function fleet(root) {
   const body = h("tbody");
   const table = h("table", { class: "fleet" }, h("caption", { class: "hidden" }, "Streams, worst first"), h("thead", {}, head), body);
   const empty = h("div");
+  const pages = h("nav", { class: "pages", "aria-label": "Pages of the list", hidden: true });
   root.append(
     h("header", { class: "bar" }, h("h1", {}, "Streams"), chips, h("div", { class: "grow" }), search, fresh),
     banner,
     h("div", { class: "scroll" }, table),
+    pages,
     empty,
     h("footer", { class: "keys" }, key("/"), " search ", key("j"), key("k"), " move ", key("Enter"), " open"),
   );
@@ -59,55 +69,63 @@ export function fleet(root) {
   document.addEventListener("keydown", pressed);
 
   async function load() {
+    const turn = ++state.asked;
     try {
       // The copy that a browser kept of an earlier page does not say how old it is by now.
-      const data = await get("api/fleet", newest.at ? "no-cache" : "reload");
-      state.rows = data.streams;
+      const data = await get(`api/fleet?${asPath()}`, newest.at ? "no-cache" : "reload");
+      // The user has changed the search or the page meanwhile: the newer request shows its answer.
+      if (turn !== state.asked) return 0;
+      state.data = data;
       state.error = null;
       state.answered = Date.now();
+      // The list has become shorter than the page that the address names.
+      if (data.page !== filter.page) {
+        filter.page = data.page;
+        address(asked());
+      }
       // An answer that the browser had already is as old as it was then.
       if (data.at !== newest.stamp) newest.at = state.answered;
       newest.stamp = data.at;
     } catch (error) {
+      if (turn !== state.asked) return 0;
       state.error = error;
     }
     paint();
-    return state.rows?.some((row) => row.state === "reading") ? 0.7 : 0;
+    return state.data?.streams.some((row) => row.state === "reading") ? 0.7 : 0;
+  }
+
+  /** The filter as the address of this page has it, and the request for its rows. */
+  function asked() {
+    return { q: filter.text, level: filter.level, sort: filter.sort === "state" ? "" : filter.sort, order: filter.down ? "desc" : "", page: filter.page > 1 ? filter.page : "" };
+  }
+
+  function asPath() {
+    return new URLSearchParams(Object.entries(asked()).filter(([, value]) => value !== "")).toString();
   }
 
   function change(more) {
-    Object.assign(filter, more);
-    address({ q: filter.text, level: filter.level, sort: filter.sort === "state" ? "" : filter.sort, order: filter.down ? "desc" : "" });
-    state.cursor = 0;
+    Object.assign(filter, { page: 1 }, more);
+    address(asked());
     paint();
-  }
-
-  function shown() {
-    const terms = filter.text.toLowerCase().split(/\s+/).filter(Boolean);
-    const column = COLUMNS.find((one) => one.key === filter.sort) ?? COLUMNS[0];
-    const found = state.rows.filter(
-      (row) => (!filter.level || row.level === filter.level) && terms.every((term) => haystack(row).includes(term)),
-    );
-    found.sort((a, b) => compare(column.sort(a), column.sort(b)) || compare([a.stream], [b.stream]));
-    return filter.down ? found.reverse() : found;
+    poll.run();
   }
 
   function paint() {
     paintAge();
     put(head, COLUMNS.map(heading));
-    if (!state.rows) {
-      table.hidden = true;
+    if (!state.data) {
+      table.hidden = pages.hidden = true;
       put(empty, state.error ? failure(state.error, load) : skeleton());
       return;
     }
     paintChips();
-    const away = [...new Set(state.rows.map((row) => row.away).filter(Boolean))];
+    const { streams: rows, away, total } = state.data;
     banner.hidden = !away.length && !state.error;
-    put(banner, glyph("bad"), state.error ? `${state.error.message} What is shown is old.` : away.join(" "));
-    const rows = shown();
+    put(banner, glyph("bad"), state.error ? `${state.error.message} The rows are old.` : away.join(" "));
     table.hidden = !rows.length;
-    put(empty, rows.length ? null : state.rows.length ? nothingFound() : first());
+    put(empty, rows.length ? null : total ? nothingFound() : first());
     paintRows(rows);
+    paintPages();
   }
 
   function paintRows(rows) {
@@ -135,6 +153,14 @@ export function fleet(root) {
     if (kept.size && !performance.getEntriesByName("rows").length) performance.mark("rows");
   }
 
+  function paintPages() {
+    const { page, pages: last, found, streams: rows } = state.data;
+    pages.hidden = last === 1;
+    const begin = (page - 1) * PAGE_ROWS;
+    const turn = (text, to) => h("button", { class: "button", disabled: to < 1 || to > last, onclick: () => change({ page: to }) }, text);
+    put(pages, turn("Previous", page - 1), h("span", { role: "status" }, `${begin + 1} to ${begin + rows.length} of ${found}`), turn("Next", page + 1));
+  }
+
   /** Seconds since a stream was last seen. */
   function age(row) {
     return (row.age ?? 0) + (Date.now() - newest.at) / 1000;
@@ -156,8 +182,7 @@ export function fleet(root) {
   }
 
   function paintChips() {
-    const counts = Object.fromEntries(LEVELS.map((level) => [level, 0]));
-    for (const row of state.rows) counts[row.level] = (counts[row.level] ?? 0) + 1;
+    const counts = state.data.counts;
     put(
       chips,
       LEVELS.filter((level) => counts[level] || filter.level === level).map((level) =>
@@ -169,7 +194,7 @@ export function fleet(root) {
             onclick: () => change({ level: filter.level === level ? "" : level }),
           },
           glyph(level),
-          h("b", {}, counts[level]),
+          h("b", {}, counts[level] ?? 0),
           ` ${NAMES[level]}`,
         ),
       ),
@@ -177,11 +202,13 @@ export function fleet(root) {
   }
 
   function paintAge() {
-    if (!state.rows) return;
-    const ages = (state.rows ?? []).map(age);
-    const oldest = Math.max(0, ...ages);
-    const isReading = ages.length > 0 && state.rows.every((row) => row.state === "reading");
-    say(fresh, isReading ? "reading" : state.error ? `last answer ${seconds(Math.round((Date.now() - state.answered) / 1000))} ago` : `seen ${seconds(Math.round(oldest))} ago`);
+    if (!state.data) return;
+    const { oldest: known, reading, total } = state.data;
+    const oldest = (known ?? 0) + (Date.now() - newest.at) / 1000;
+    const seen = `seen ${seconds(Math.round(oldest))} ago`;
+    const isReading = reading > 0 && reading === total;
+    const failed = state.error ? `last answer ${seconds(Math.round((Date.now() - state.answered) / 1000))} ago` : "";
+    say(fresh, failed || (isReading ? "reading" : reading ? `${total - reading} of ${total} read` : seen));
     fresh.classList.toggle("late", Boolean(state.error) || oldest > 30);
   }
 
@@ -210,28 +237,14 @@ export function fleet(root) {
     end() {
       poll.stop();
       clearInterval(ticking);
+      clearTimeout(state.typing);
       document.removeEventListener("keydown", pressed);
     },
   };
 }
 
-function haystack(row) {
-  row.hay ??= [row.stream, row.dag, row.state, words(row.state), row.reason, row.spark, row.launcher, row.lane, row.color, row.change?.kind, NAMES[row.level], row.home, row.external ? "external" : ""]
-    .join(" ")
-    .toLowerCase();
-  return row.hay;
-}
-
-function compare(one, other) {
-  for (let index = 0; index < one.length; index++) {
-    if (one[index] < other[index]) return -1;
-    if (one[index] > other[index]) return 1;
-  }
-  return 0;
-}
-
 function drawRow(row, now) {
-  const open = () => go({ dag: row.dag, stream: row.stream, q: "", level: "", sort: "", order: "" });
+  const open = () => go({ dag: row.dag, stream: row.stream, q: "", level: "", sort: "", order: "", page: "" });
   const link = h(
     "a",
     {
@@ -278,11 +291,6 @@ function drawRow(row, now) {
   const node = h("tr", { class: `row ${row.level}`, onclick: (event) => window.getSelection().isCollapsed && !event.defaultPrevented && open() }, cells);
   cells.forEach((cell, index) => cell.setAttribute("data-name", COLUMNS[index].name));
   return node;
-}
-
-/** Its place among all: by level, but what waits for a decision comes before what is in transition. */
-function place(row) {
-  return row.change?.waits || row.change?.overdue ? Math.min(row.rank, 2.5) : row.rank;
 }
 
 function round(value) {

@@ -1,10 +1,10 @@
-// Reports as elements: headings, tables, lists, code and bold. Whatever else a text holds stays text.
+// Reports as elements: headings, tables, lists, code and bold. All other markup stays text.
 
 import { h } from "./dom.js";
 
 /** An item of a list: its indentation, its mark and its text. */
 const ITEM = /^(\s*)([-*]|\d{1,9}[.)])\s+(.*)$/;
-const DEEPEST = 4; // lists in lists; what is deeper stays at this level
+const DEEPEST = 4; // lists in lists; deeper lists stay at this level
 const MOST = 10000; // elements of a report; a browser takes seconds for more
 
 export function markdown(text) {
@@ -88,7 +88,7 @@ function inline(text, left) {
   const parts = text.split(/(`[^`]+`|\*\*[^*]+\*\*)/);
   if (parts.length > Math.max(1, left.elements)) return [text];
   left.elements -= parts.length - 1;
-  // Every second part is one that the pattern has found.
+  // Every second part is a match of the pattern.
   return parts.map((part, index) => (index % 2 ? marked(part, left) : plain(part)));
 }
 

@@ -1,4 +1,4 @@
-// What happened and what there is: timeline, changes, deployments, backups and reports.
+// Panels of a stream: timeline, changes, deployments, backups and reports.
 
 import { askRestore, askVerify } from "./acts.js";
 import { at, get } from "./api.js";
@@ -43,7 +43,7 @@ const ABOUT = {
     starting: "Green's driver is being started.",
     catching_up: "Green reads what blue has read already.",
     shadowing: "Green keeps pace and must be well for some time.",
-    comparing: "What both lanes have written is compared.",
+    comparing: "The outputs of both lanes are compared.",
     ready: "Green may become live; waiting for promote.",
     held: "Nothing is proved either way; waiting for a decision.",
     warming: "Green's next driver waits at the barrier.",
@@ -182,11 +182,11 @@ function changeCard(change, data, isFirst, page) {
         )
       : null,
     isOpen && change.verbs?.length ? h("p", {}, h("span", { class: "dim" }, "You can: "), change.verbs.map((verb) => page.actButton(`${change.kind}.${verb}`, words(verb)))) : null,
-    change.next?.length ? h("details", {}, h("summary", {}, "What can come next"), table(["Event", "Then"], change.next.map((one) => [h("td", {}, words(one.event)), h("td", {}, words(one.to))]))) : null,
+    change.next?.length ? h("details", {}, h("summary", {}, "Possible next states"), table(["Event", "Then"], change.next.map((one) => [h("td", {}, words(one.event)), h("td", {}, words(one.to))]))) : null,
     change.replay || change.rollback ? h("p", { class: "dim" }, change.rollback, " ", change.replay) : null,
     change.checks?.length
       ? table(
-          ["Check", "Result", "What it has shown", "Figures"],
+          ["Check", "Result", "Observation", "Figures"],
           change.checks.map((check) => [
             h("td", {}, check.name),
             h("td", {}, h("span", { class: `tag ${check.result === "pass" ? "well" : check.result === "fail" ? "down" : "warn"}` }, check.result)),
@@ -227,7 +227,7 @@ function sides(change, data, page) {
       charts.forEach((pair) => put(pair[side].box, h("div", { class: "none" }, error.message)));
     }
   });
-  // A chart that one lane has is shown for both, so that both stay side by side.
+  // A chart of one lane is drawn for both, so that both stay side by side.
   Promise.all(drawn).then(() => charts.forEach((pair) => pair.some((one) => !one.node.hidden) && pair.forEach((one) => (one.node.hidden = false))));
   const names = [`Blue: ${change.blue}`, `Green: ${change.green}`];
   return h("div", { class: "sides" }, names.map((name, side) => h("div", { class: "side" }, h("h2", {}, name), charts.map((pair) => pair[side].node))));

@@ -1,4 +1,4 @@
-// The newest runs of the dags that change a stream, by Airflow's public API, and what they wait for.
+// The newest runs of the dags that change a stream, by Airflow's public API, and the reason for their wait.
 
 import { airflow, at, fetchFrom, open, post } from "./api.js";
 import { clean, h, put } from "./dom.js";

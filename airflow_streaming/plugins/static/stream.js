@@ -1,4 +1,4 @@
-// One stream: where it stands, its charts on one cursor, and what belongs beside them.
+// One stream: its state, its charts on one cursor, and their panels.
 
 import { menu, menuButton } from "./acts.js";
 import { Poll, at, get } from "./api.js";
@@ -131,7 +131,7 @@ export function stream(root, dag, name) {
         .map((entry) => ({ at: (time(entry.at) ?? 0) / 1000, sign: MARKS[entry.kind][0], color: MARKS[entry.kind][1], name: MARKS[entry.kind][2], text: entry.text }));
       paintCharts();
     } catch {
-      // Charts without marks are still right; the timeline below says what is wrong.
+      // Charts without marks are still right; the timeline below has the error.
     }
   }
 
@@ -181,7 +181,7 @@ export function stream(root, dag, name) {
     put(wait);
     whole.hidden = false;
     banner.hidden = !state.error;
-    if (state.error) put(banner, glyph("bad"), `${state.error.message} What is shown was seen ${seconds(Math.round((Date.now() - state.at) / 1000))} ago.`);
+    if (state.error) put(banner, glyph("bad"), `${state.error.message} The data was read ${seconds(Math.round((Date.now() - state.at) / 1000))} ago.`);
     put(top, h("h1", {}, data.stream), pill(data.level, words(data.state)), data.since ? h("span", { class: "since", title: stamp(data.since) }, `for ${lasted(data.since, Date.now())}`) : null, data.change ? h("button", { class: `tag ${data.change.waits ? "warn" : "busy"}`, onclick: () => showPanel("changes") }, data.change.waits ? `${data.change.kind} waits for your decision` : `${data.change.kind}: ${words(data.change.state)}`) : null);
     put(reason, data.reason, data.remedy ? [" ", h("b", {}, data.remedy)] : null);
     paintChange(data);
@@ -215,7 +215,7 @@ export function stream(root, dag, name) {
 
   function paintFacts(data) {
     const query = data.queries[0];
-    // The delay is that of the query that is furthest behind, so the watermark is the oldest.
+    // The delay comes from the slowest query, so the watermark is the oldest.
     const [oldest] = data.queries.map((one) => one.watermark).filter(Boolean).sort();
     const entries = [
       ["Input", rate(data.input_rate), `processing ${rate(data.processing_rate)}`],

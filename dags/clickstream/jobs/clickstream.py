@@ -33,7 +33,7 @@ def events(lines: DataFrame) -> DataFrame:
 
 
 def sessions(found: DataFrame) -> DataFrame:
-    """Return a user's sessions with the three products looked at most."""
+    """Return a user's sessions with the three most viewed products."""
     ranked = F.expr(
         "array_sort(transform(array_distinct(seen), product -> "
         "struct(-size(filter(seen, one -> one = product)) as times, product)))"
@@ -83,7 +83,7 @@ def named(products: str, output: str) -> Callable[[DataFrame, int], None]:
 
     def write(batch: DataFrame, number: int) -> None:
         table = batch.sparkSession.read.schema("product string, name string").csv(products)
-        # A batch that runs again writes over what it left the first time.
+        # A repeated batch overwrites its first output.
         batch.join(table, "product", "left").write.mode("overwrite").parquet(
             f"{output}/batch={number:06}"
         )

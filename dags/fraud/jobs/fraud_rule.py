@@ -27,10 +27,10 @@ def judge(
     history: Sequence[Payment], arrived: Iterable[Payment]
 ) -> tuple[list[Payment], list[Alert]]:
     """
-    Compare the payments of one card with those before, and return what to remember and the alerts.
+    Compare the payments of one card with earlier ones, and return the new memory and the alerts.
 
-    Payments that came before are left out by their ids; what is more than two hours older than the
-    newest is forgotten.
+    Repeated payments are left out by their ids; payments more than two hours older than the newest
+    are forgotten.
     """
     known = {one[0]: one for one in history}
     alerts: list[Alert] = []

@@ -49,10 +49,10 @@ def counts(found: DataFrame) -> DataFrame:
 
 def hot_machines(found: DataFrame) -> DataFrame:
     """
-    Return devices of which a reading in the last hour was far off what is usual for them.
+    Return devices with a reading in the last hour far above their usual readings.
 
-    Far is more than three standard deviations above the mean of a rolling hour, that is
-    (max - mean)^2 > 9 * variance, in whole numbers times n^2.
+    Far is more than three standard deviations above the mean of a rolling hour, that is (max -
+    mean)^2 > 9 * variance, in whole numbers times n^2.
     """
     t = F.col("temperature")
     hour = (

@@ -46,7 +46,7 @@ def source(spark: SparkSession, arguments: argparse.Namespace) -> DataFrame:
 
 
 def routed(rows: DataFrame) -> DataFrame:
-    """Keep what is JSON with an id, and name where it came from."""
+    """Keep valid JSON with an id, and name its origin."""
     return rows.where(F.get_json_object("value", "$.id").isNotNull()).select(
         F.concat_ws("-", "topic", "partition", "offset").alias("key"), "value", "topic", "headers"
     )

@@ -43,7 +43,7 @@ def latest(changes: DataFrame) -> DataFrame:
 
 
 def merge(batch: DataFrame, number: int) -> None:
-    """Merge a batch; one that runs again finds no older version and changes nothing."""
+    """Merge a batch; a repeated batch finds no older version and changes nothing."""
     latest(batch).createOrReplaceTempView("newest")
     batch.sparkSession.sql(MERGE)
 

@@ -1,10 +1,10 @@
 """
 Orders whose shape changes: an enforced schema, an output for bad records, and three versions.
 
-    spark-submit orders.py --input /data/orders --output /data/orders_out --version 1
+spark-submit orders.py --input /data/orders --output /data/orders_out --version 1
 
 Version 2 adds a column that may be empty, version 3 drops one, version 4 changes the type of a sum.
-Which of them may continue from the checkpoint of version 1 is what the README shows.
+The README shows which of them may continue from the checkpoint of version 1.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ LATENESS = "1 hour"
 
 
 def parsed(lines: DataFrame, schema: str) -> DataFrame:
-    """Read JSON with the enforced schema; what does not fit is kept as text."""
+    """Read JSON with the enforced schema; other records are kept as text."""
     corrupt = f"{schema}, _corrupt string"
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_corrupt"}
     return lines.select(F.from_json("value", corrupt, options).alias("o")).select("o.*")
 
 
 def totals(orders: DataFrame, version: int) -> DataFrame:
-    """Sum up the quantities of an hour and article; this is what has state."""
+    """Sum up the quantities of an hour and article, with state."""
     keys = [name for name in ("sku",) if name in orders.columns]
     amount = F.col("quantity").cast("double") if version == 4 else F.col("quantity")
     return (

@@ -1,11 +1,11 @@
 """
-Mentions: what is talked about in the last half hour, and in which mood.
+Mentions: the topics of the last half hour, and their mood.
 
-    spark-submit social_trends.py --input /data/mentions --output /data/trends
+spark-submit social_trends.py --input /data/mentions --output /data/trends
 
-The sentiment is a table of words with a weight each: small enough to read, and a place to put a real
-model. Top-K of a stream needs all topics of a window at once, so it is taken in ``foreachBatch`` from
-the closed windows.
+The sentiment is a table of words with a weight each: small enough to read, and a place to put a
+real model. Top-K of a stream needs all topics of a window at once, so it is taken in
+``foreachBatch`` from the closed windows.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def top(closed: DataFrame) -> DataFrame:
 
 
 def into_folders(output: str) -> Callable[[DataFrame, int], None]:
-    """Return a sink that writes each batch over what an earlier attempt at it left."""
+    """Return a sink that writes each batch over an earlier attempt's output."""
 
     def write(batch: DataFrame, number: int) -> None:
         top(batch).write.mode("overwrite").parquet(f"{output}/batch={number:06}")

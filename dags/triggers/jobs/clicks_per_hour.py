@@ -1,10 +1,10 @@
 """
 One query under every processing trigger of Spark.
 
-    spark-submit clicks_per_hour.py --input /data/clicks --output /data/hours --trigger available_now
+spark-submit clicks_per_hour.py --input /data/clicks --output /data/hours --trigger available_now
 
-``available_now`` and ``once`` end by themselves when the input is read; a dag runs them on a schedule.
-``continuous`` and ``real_time`` are here to show what this provider says of them.
+``available_now`` and ``once`` end automatically when the input is read; a dag runs them on a
+schedule. ``continuous`` and ``real_time`` show this provider's messages about them.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ class Driver:
             requested_at=datetime.now(UTC),
         )
         path = LAYOUT.epoch(self.epoch, "stop.json")
-        self.world.store.create(path, request.to_bytes())
+        self.world.store.create(path, request.to_bytes("orders"))
 
     def ended(self) -> int:
         """Wait for the end and return the exit code."""
@@ -169,7 +169,7 @@ class World:
         )
         deployment = replace(deployment, **changes)
         self.store.create(LAYOUT.application(number, digest), source)
-        self.store.create(LAYOUT.place(Deployment, number=number), deployment.to_bytes())
+        self.store.create(LAYOUT.place(Deployment, number=number), LAYOUT.bytes_of(deployment))
         return deployment
 
     def begin_epoch(
@@ -194,7 +194,7 @@ class World:
             standby=bool(queries),
             queries=queries,
         )
-        self.store.create(LAYOUT.place(Epoch, number=number), epoch.to_bytes())
+        self.store.create(LAYOUT.place(Epoch, number=number), LAYOUT.bytes_of(epoch))
         return epoch
 
     def launch(

@@ -57,9 +57,9 @@ def make_other_lane_live(world: World, plan: QueryPlan) -> None:
     )
     epoch = Epoch.from_bytes(world.store.read(LAYOUT.place(Epoch, number=1)) or b"")
     other = replace(epoch, stream=OTHER.root)
-    world.store.create(OTHER.place(Epoch, number=1), other.to_bytes())
-    world.store.create(OTHER.place(QueryPlan, epoch=1, query=plan.query), plan.to_bytes())
-    world.store.create(LAYOUT.place(LiveRecord, number=1), live.to_bytes())
+    world.store.create(OTHER.place(Epoch, number=1), OTHER.bytes_of(other))
+    world.store.create(OTHER.place(QueryPlan, epoch=1, query=plan.query), OTHER.bytes_of(plan))
+    world.store.create(LAYOUT.place(LiveRecord, number=1), LAYOUT.bytes_of(live))
 
 
 def stopped(driver: Driver) -> None:

@@ -250,7 +250,7 @@ def _as_prometheus(resource: object) -> Samples:
 def test_an_otlp_endpoint_that_refuses_is_told(collector: Collector) -> None:
     collector.answer = 400
     sink = OtelSink(OtelConfig(endpoint=collector.url, timeout=2), ORIGIN, list)
-    with pytest.raises(SinkFault, match="The OTLP endpoint did not take the figures"):
+    with pytest.raises(SinkFault, match="The OTLP endpoint rejected the figures"):
         sink.send([an_event(0)])
     sink.close()
 

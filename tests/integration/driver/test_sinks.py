@@ -279,7 +279,7 @@ def test_a_dead_broker_and_a_hanging_server_cost_reports_and_no_batch(
 
     assert "confirmed 0 of" in str(told["kafka"])
     assert "has not taken" in str(told["pushgateway"])
-    assert "There is no sink 'statsdd'" in str(told["statsdd"])
+    assert "Unknown sink 'statsdd'" in str(told["statsdd"])
     count = len(reports(world, "q")) + len(reports(world, "counts"))
     assert {name: (status.sent, status.dropped) for name, status in sinks.items()} == {
         "kafka": (0, count),

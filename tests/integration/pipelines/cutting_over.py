@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from airflow_streaming.changes.cutover.begin import PlanRequest, plan_pair
 from airflow_streaming.changes.cutover.engine import Cutover, CutoverProgress
-from airflow_streaming.changes.cutover.lanes import Candidate, Compare
+from airflow_streaming.changes.cutover.lanes import Candidate, Compare, Facts, pair_of
 from airflow_streaming.changes.cutover.plan import CutoverPlan, PairPreflight
 from airflow_streaming.changes.handover.green_start import StoredCheckpoints
 from airflow_streaming.checkpoints.reader import inspect
@@ -76,8 +76,19 @@ class CuttingOver:
 
     def preflight(self, start: StartWay | None = None) -> PairPreflight:
         """Ask what the preflight of an upgrade and of a cutover ask about the new script."""
+        request = PlanRequest(way=SwitchMethod.PARALLEL, start=start)
+        return plan_pair(self.candidate(), request)
+
+    def pair(self, start: StartWay) -> Pair:
+        """Return the pair of a cutover without a preflight, which costs a Spark."""
+        facts = Facts(start=start, queries=(self.query,))
+        pair, _ = pair_of(self.candidate(), SwitchMethod.PARALLEL, facts)
+        return pair
+
+    def candidate(self) -> Candidate:
+        """Return the stream with its new script."""
         stage, (blue, green) = self.stage, self.lanes
-        candidate = Candidate(
+        return Candidate(
             stream=self.stream,
             home=stage.home_uri,
             blue=stage.lane(blue),
@@ -88,7 +99,6 @@ class CuttingOver:
             program=self._program,
             runtime=stage.runtime,
         )
-        return plan_pair(candidate, PlanRequest(way=SwitchMethod.PARALLEL, start=start))
 
     def _program(self, deployment: Deployment, source: bytes) -> Program:
         return Program(

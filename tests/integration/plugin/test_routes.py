@@ -248,7 +248,7 @@ def test_the_log_of_another_stream_is_not_shown_for_a_forged_epoch(
     forged = replace(home.epoch(1), number=2, stream="payments")
     launch = replace(launch_of(home), epoch=2, log=str(other))
     home.store.create("orders/epochs/000002.json", forged.to_bytes())
-    home.store.create("orders/epochs/000002/launch.json", launch.to_bytes())
+    home.store.create("orders/epochs/000002/launch.json", launch.to_bytes("orders"))
     try:
         reply = client.get(page("orders"), headers=bob)
     finally:
@@ -282,14 +282,14 @@ def test_the_spark_ui_is_followed_only_to_hosts_that_airflow_knows(
     record = Path(home.store.uri) / "orders/epochs/000001/launch.json"
     launch = Launch.from_bytes(record.read_bytes())
     forged = replace(launch, host=Host(name="evil.example.com"))
-    record.write_bytes(forged.to_bytes())
+    record.write_bytes(forged.to_bytes("orders"))
     home.store.replace(
         "orders/epochs/000001/status.json",
         status(url and url.format(host=host)).to_bytes(),
     )
 
     reply = client.get(page("orders", "spark-ui"), headers=bob)
-    record.write_bytes(launch.to_bytes())
+    record.write_bytes(launch.to_bytes("orders"))
 
     assert reply.status_code == code, reply.text
     assert reply.headers.get("location") == (location and location.format(host=host))

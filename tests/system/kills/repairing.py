@@ -39,7 +39,7 @@ def _home_of(folders: Folders) -> StreamHome:
     home.create_deployment(deployment, _SCRIPT)
     home.create_epoch(make_epoch(1))
     path = Layout("orders").place(QueryPlan, epoch=1, query=QUERY)
-    home.store.create(path, _plan(folders.output).to_bytes())
+    home.store.create(path, _plan(folders.output).to_bytes("orders"))
     return home
 
 

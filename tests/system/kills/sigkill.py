@@ -284,6 +284,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "--kills", default="", help="writes, with commas between them; default: a sample"
     )
+    parser.add_argument("--format", choices=("1", "2"), help="of the state; default: both")
     asked = parser.parse_args(arguments)
     kills = [Kill(name) for name in asked.kills.split(",") if name] or KILLS
     sinks = [name for name in asked.sinks.split(",") if name]
@@ -292,7 +293,12 @@ def main(arguments: list[str]) -> int:
     for version in VERSIONS:
         runtime = runtimes.get(f"spark-{version}")
         if runtime is not None and asked.only in (None, version):
-            for one in measure(version, runtime, cases_of(version, kills, sinks)):
+            cases = [
+                case
+                for case in cases_of(version, kills, sinks)
+                if asked.format in (None, "2" if case.is_format_2 else "1")
+            ]
+            for one in measure(version, runtime, cases):
                 found.append(one)
                 sys.stdout.write(line_of(one))
                 sys.stdout.flush()

@@ -54,7 +54,7 @@ def test_cores_become_whole_executors(
         pytest.param(
             [1_500] * 8, size(cores=6),
             {"spark.executor.instances": "1", "spark.executor.cores": "6"},
-            "the 1 executors that there are", id="less than one executor",
+            "the present 1 executors", id="less than one executor",
         ),
     ],
 )  # fmt: skip

@@ -31,12 +31,13 @@ class Broker:
     """Topics of one partition; a row is a key with the time of its production."""
 
     KafkaException = RuntimeError
-    KafkaError = SimpleNamespace(_PARTITION_EOF=-191)
+    KafkaError = SimpleNamespace(_PARTITION_EOF=-191, _AUTO_OFFSET_RESET=-140)
     TopicPartition = TopicPartition
 
     def __init__(self, **topics: Sequence[Row]) -> None:
         self.topics = {name: list(rows) for name, rows in topics.items()}
         self.closed = 0
+        self.error: int | None = None
 
     def Consumer(self, _: dict[str, str]) -> Consumer:
         return Consumer(self)
@@ -71,6 +72,8 @@ class Consumer:
         (self._place,) = places
 
     def consume(self, count: int, timeout: float) -> list[Any]:
+        if self._broker.error is not None:
+            return [failed(self._broker.error)]
         rows = self._broker.topics[self._place.topic]
         found = [message(offset, rows[offset]) for offset in range(self._place.offset, len(rows))]
         self._place.offset = len(rows)
@@ -86,6 +89,11 @@ def message(offset: int, row: Row) -> Any:
         value=lambda: b"{}",
         headers=lambda: None,
     )
+
+
+def failed(code: int) -> Any:
+    error = SimpleNamespace(code=lambda: code)
+    return SimpleNamespace(partition=lambda: 0, error=lambda: error, offset=lambda: 0)
 
 
 def rows(*keys: str, at: datetime = NOON) -> list[Row]:
@@ -170,6 +178,18 @@ def test_a_topic_without_records_since_the_range_is_read_to_its_end(
 
     assert report.result is INCONCLUSIVE
     assert "0: 1 to 1" in report.notes[0]
+
+
+def test_a_record_that_expires_during_the_comparison_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broker = Broker(blue=rows("a"), green=rows("a"))
+    broker.error = -140
+
+    report = compared(broker, monkeypatch)
+
+    assert report.result is INCONCLUSIVE
+    assert "Partition 0 of topic 'blue' no longer has the record at offset 0" in report.reason
 
 
 def test_a_missing_topic_is_inconclusive_and_closes_both_consumers(

@@ -58,7 +58,7 @@ class DeadStream:
     def record_plan(self, epoch: int, query: str = QUERY) -> None:
         plan = replace(plan_of(self.sink.root), query=query)
         path = Layout("orders").place(QueryPlan, epoch=epoch, query=query)
-        self.home.store.create(path, plan.to_bytes())
+        self.home.store.create(path, plan.to_bytes("orders"))
 
     def add_stream(self, name: str, output: Path | None = None) -> None:
         """
@@ -74,7 +74,7 @@ class DeadStream:
         )
         home.create_epoch(make_epoch(1, stream=name, host=FAKE_HOST))
         path = Layout(name).place(QueryPlan, epoch=1, query=QUERY)
-        home.store.create(path, plan_of(written).to_bytes())
+        home.store.create(path, plan_of(written).to_bytes(name))
 
     def plan(self, batch: int) -> None:
         about = json.dumps({"batchWatermarkMs": 0, "batchTimestampMs": NOON_MS, "conf": {}})

@@ -298,7 +298,7 @@ def test_without_a_runtime_that_fits_the_ones_that_are_known_are_named() -> None
         choose_runtime({"broken": "/does/not/exist"}, backup)
 
     assert "wants Spark 4.2.1, which wrote it" in str(refused.value)
-    assert "there are: none. Runtime 'broken' is said to be at" in str(refused.value)
+    assert "there are: none. Runtime 'broken' is configured at" in str(refused.value)
     assert json.dumps({"spark-4.3": "/opt/spark-4.3"}) in str(refused.value)
     with pytest.raises(RuntimeNotFound, match="/no/such/spark"):
         choose_runtime({}, backup, "/no/such/spark")

@@ -34,7 +34,7 @@ class Writer:
         sink = SinkPlan(sink="file", format="parquet", target=str(self.sink.root))
         self.plan = Layout("orders").place(QueryPlan, epoch=1, query="counts")
         plan = QueryPlan(query="counts", spark="4.3.0", output_mode="append", sink=sink)
-        self.home.store.create(self.plan, plan.to_bytes())
+        self.home.store.create(self.plan, plan.to_bytes("orders"))
         run_batches(checkpoints / "counts", NEWEST, "c-0-0-0-1")
         for batch in range(NEWEST + 1):
             self.sink.write(batch)

@@ -359,7 +359,7 @@ def test_a_deployment_that_uses_another_place_is_not_kept_down_by_an_old_repair(
     stream.home.create_epoch(make_epoch(2, host=FAKE_HOST, deployment=2))
     plan = plan_of(Path(stream.deployment.output))
     path = Layout("orders").place(QueryPlan, epoch=2, query=QUERY)
-    stream.home.store.create(path, plan.to_bytes())
+    stream.home.store.create(path, plan.to_bytes("orders"))
 
     assert [one.repair for one in stream.launch(3) if one.repair] == []
     assert stream.home.unfinished_repairs() == []

@@ -44,4 +44,4 @@ def begin(stream: StreamHome, number: int = 1, **status: Any) -> None:
 
 def end(stream: StreamHome, number: int = 1, **changes: Any) -> None:
     record = make_exit(number, **changes)
-    stream.store.create(f"orders/epochs/{number:06d}/exit.json", record.to_bytes())
+    stream.store.create(f"orders/epochs/{number:06d}/exit.json", record.to_bytes("orders"))

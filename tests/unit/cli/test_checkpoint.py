@@ -301,7 +301,10 @@ class TestBackups:
         ):
             code, told, errors = command(*arguments)
             assert (code, told) == (1, "")
-            assert f"no stream 'nosuch' in {backed_up[0]}. Its streams are: {stream}." in errors
+            assert (
+                f"Stream 'nosuch' does not exist in {backed_up[0]}. Existing streams: {stream}."
+                in errors
+            )
 
     @pytest.mark.parametrize(
         "arguments",
@@ -666,7 +669,7 @@ class TestAStreamOfAHome:
         sink = SinkPlan(sink="file", format="parquet", target=str(output.root))
         plan = QueryPlan(query="counts", spark="4.3.0", output_mode="append", sink=sink)
         place = Layout("orders").place(QueryPlan, epoch=1, query="counts")
-        stream.store.create(place, plan.to_bytes())
+        stream.store.create(place, plan.to_bytes("orders"))
         for batch in range(9):
             output.write(batch)
         restore = ("restore", store, taken["backup_id"], "--stream", "orders", *of_home)

@@ -105,7 +105,7 @@ class TestStop:
         code, out, _ = run("stop", "orders", "--wait", "5")
 
         assert code == 0
-        assert "there is no driver to stop" in out
+        assert "has no driver to stop" in out
 
     def test_a_driver_that_has_ended_is_not_asked(
         self, run: Run, stream: StreamHome, host: FakeHost

@@ -117,11 +117,7 @@ class TestConf:
         ("spark", "cores", "sentence"),
         [
             ("spark", "8", "'spark' is not a Spark version."),
-            (
-                "2.1",
-                "8",
-                "no profile for Spark 2.1: it is older than 3.5, the oldest supported version",
-            ),
+            ("2.1", "8", "Spark 2.1 is older than 3.5, the oldest version that this release runs"),
             ("3.4.9", "8", "Give a version from 3.5 to 4.3."),
         ],
     )

@@ -233,10 +233,10 @@ def damage(home: str, path: str) -> None:
 @pytest.mark.parametrize(
     ("path", "told"),
     [
-        ("orders/changes/000001/terms-*.json", "put back what was there"),
+        ("orders/changes/000001/terms-*.json", "restore the original file"),
         ("shop.green/changes/000001.json", "changes/000001.json cannot be read"),
-        ("orders/live/000001.json", "put back what was there"),
-        ("orders/changes/000001/steps/000003.json", "put back what was there"),
+        ("orders/live/000001.json", "restore the original file"),
+        ("orders/changes/000001/steps/000003.json", "restore the original file"),
     ],
 )
 def test_a_damaged_record_is_a_problem_with_a_way_out(
@@ -269,7 +269,7 @@ def test_a_hole_in_the_steps_is_never_filled(at: At, capsys: pytest.CaptureFixtu
     for verb in ("status", "keep", "abort"):
         assert call(home, verb, "orders") == 1
         error = capsys.readouterr().err
-        assert "Step 5 of change 1 of 'orders' is missing though step 8 is there" in error
+        assert "Step 5 of change 1 of 'orders' is missing, but step 8 exists" in error
     assert not gone.exists()
 
 

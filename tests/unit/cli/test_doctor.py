@@ -103,7 +103,7 @@ class TestDoctor:
 
         assert code == 1
         assert "HIGH  shared-checkpoint  query revenue" in out
-        assert "also that of stream sales" in out
+        assert "stream sales uses the same checkpoint" in out
 
     def test_a_backup_store_that_is_not_in_its_place_is_a_risk(
         self, run: Run, calm: StreamHome, tmp_path: Path

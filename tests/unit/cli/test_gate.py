@@ -137,7 +137,7 @@ def test_wrong_use_is_told_with_what_to_do(
 def test_a_stream_of_the_home_needs_a_home_and_has_to_exist(run: Run) -> None:
     code, _, err = run("gate", "version", "--stream", "nobody", "--to", "4.3")
     assert code == 1
-    assert "There is no stream 'nobody'" in err
+    assert "Stream 'nobody' does not exist" in err
 
 
 def test_a_plan_that_a_script_came_to_no_end_of_says_nothing_of_its_deployment(
@@ -215,7 +215,7 @@ def test_a_script_is_looked_for_from_the_folder_one_is_in(
     code, _, err = run("plan", "job.py", "--runtime", "/no/spark")
 
     assert code == 2
-    assert f"{tmp_path}/job.py is not a script. Give an absolute path" in err
+    assert f"No script at {tmp_path}/job.py. Give its path, absolute or relative to the" in err
 
 
 def test_every_decision_has_an_exit_code() -> None:

@@ -81,7 +81,7 @@ def test_what_is_no_home_is_told_and_left_as_it_is(
 
     assert main(["--home", str(place), "list"]) == 2
 
-    told = f"There is no home at {place} on host {gethostname()}: {PLACES[make]}. Check --home or"  # type: ignore[index]
+    told = f"{place} on host {gethostname()} is not a home: {PLACES[make]}. Check --home or"  # type: ignore[index]
     assert told in capsys.readouterr().err
     assert sorted(tmp_path.rglob("*")) == before
 
@@ -94,7 +94,7 @@ def test_every_command_on_a_home_says_so(
 
     assert main(["--home", str(home), *arguments]) == 2
 
-    assert f"There is no home at {home} on host" in capsys.readouterr().err
+    assert f"{home} on host" in capsys.readouterr().err
     assert not home.exists()
 
 
@@ -106,7 +106,7 @@ def test_a_prefix_without_objects_is_no_home(
     assert main(["--home", bucket, "list", "--json"]) == 2
 
     told = json.loads(capsys.readouterr().out)["error"]
-    assert told.startswith(f"There is no home at {bucket}: nothing is stored there. ")
+    assert told.startswith(f"{bucket} is not a home: nothing is stored there. ")
 
 
 def test_a_prefix_that_was_tried_is_a_home(bucket: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -47,7 +47,7 @@ def cut_over(home: Home) -> None:
         by="kim",
     )
     path = Layout("orders").place(CutoverTransition, change=1, number=2)
-    home.store.create(path, switched.to_bytes())
+    home.store.create(path, switched.to_bytes("orders"))
 
 
 def test_a_script_gets_the_output_and_no_more(run: Run, home: Home, stream: StreamHome) -> None:
@@ -59,7 +59,9 @@ def test_a_script_gets_the_output_and_no_more(run: Run, home: Home, stream: Stre
 def test_a_stream_of_topics_and_tables_names_them_and_no_folder_that_nothing_writes(
     run: Run, home: Home, stream: StreamHome
 ) -> None:
-    home.store.create(Layout("orders").place(Epoch, number=1), make_epoch(1).to_bytes())
+    home.store.create(
+        Layout("orders").place(Epoch, number=1), Layout("orders").bytes_of(make_epoch(1))
+    )
     servers = {"kafka.bootstrap.servers": "a:9092"}
     sinks = {
         "rows": SinkPlan(sink="kafka", target="orders-000001", options=servers),
@@ -68,7 +70,7 @@ def test_a_stream_of_topics_and_tables_names_them_and_no_folder_that_nothing_wri
     for query, sink in sinks.items():
         plan = QueryPlan(query=query, spark="4.3.0", output_mode="append", sink=sink)
         place = Layout("orders").place(QueryPlan, epoch=1, query=query)
-        home.store.create(place, plan.to_bytes())
+        home.store.create(place, plan.to_bytes("orders"))
 
     told = run("live", "orders")[1]
     assert "writes       kafka orders-000001 on a:9092\n" in told
@@ -115,7 +117,7 @@ def test_a_stream_that_is_not_there_is_a_problem_as_for_every_command(
     for command in ("live", "status"):
         code, _, error = run(command, "order")
         assert code == 1
-        assert "There is no stream 'order'" in error
+        assert "Stream 'order' does not exist" in error
 
 
 def test_a_lane_of_a_lane_is_wrong_use(run: Run, home: Home, stream: StreamHome) -> None:
@@ -123,4 +125,4 @@ def test_a_lane_of_a_lane_is_wrong_use(run: Run, home: Home, stream: StreamHome)
     for command in ("live", "status"):
         code, _, error = run(command, "orders.green.green")
         assert code == 2
-        assert "There is no lane 'orders.green.green'" in error
+        assert "Lane 'orders.green.green' does not exist" in error

@@ -67,8 +67,8 @@ class TestUse:
         code, _, err = run(command, "oders")
 
         assert code == 1
-        assert "There is no stream 'oders' in " in err
-        assert err.endswith("Its streams are: orders.\n")
+        assert "Stream 'oders' does not exist in " in err
+        assert err.endswith("Existing streams: orders.\n")
 
     def test_a_bad_stream_name_is_wrong_use(self, run: Run) -> None:
         code, _, err = run("status", "../orders")
@@ -116,7 +116,7 @@ class TestJson:
             pytest.param(["status", "--json"], "required: STREAM", id="no stream"),
             pytest.param(["dance", "--json"], "invalid choice: 'dance'", id="no command"),
             pytest.param(["list", "--json"], "Which home?", id="no home"),
-            pytest.param(["list", "--home", "/nope", "--json"], "There is no home", id="bad home"),
+            pytest.param(["list", "--home", "/nope", "--json"], "/nope on host", id="bad home"),
         ],
     )
     def test_wrong_use_is_an_error_in_it(

@@ -66,8 +66,8 @@ def test_a_stream_without_a_deployment_is_not_called_unknown(run: Any, home: Hom
 
     found = [run(command, "orders")[2] for command in ("status", "prune")]
 
-    assert all("no deployment" in text and "Its streams are" not in text for text in found)
-    assert "Its streams are: clicks, orders." in run("prune", "nosuch")[2]
+    assert all("no deployment" in text and "Existing streams" not in text for text in found)
+    assert "Existing streams: clicks, orders." in run("prune", "nosuch")[2]
 
 
 def test_a_folder_of_logs_that_is_not_there_is_named(run: Any, old: Path, tmp_path: Path) -> None:

@@ -251,7 +251,7 @@ def test_a_removal_without_a_reason_is_wrong_use(run: Run, orders: StreamHome) -
 
 
 def test_an_unknown_stream_is_named(run: Run, orders: StreamHome) -> None:
-    assert "no stream 'clicks'" in run("remove", "clicks", "--reason", "x")[2]
+    assert "Stream 'clicks' does not exist" in run("remove", "clicks", "--reason", "x")[2]
 
 
 def test_a_freed_name_continues_the_numbers(run: Run, orders: StreamHome) -> None:

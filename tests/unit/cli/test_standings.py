@@ -21,7 +21,7 @@ from airflow_streaming.supervision.observer import Observer
 from airflow_streaming.supervision.readiness.conditions import Condition, gate
 from airflow_streaming.supervision.readiness.snapshot import ReadinessState, sight_of
 from tests.unit.cli.host import GONE, RUNNING, FakeHost, Run, begin, end
-from tests.unit.home.make import NOON, make_decision, make_query, make_status
+from tests.unit.home.make import NOON, make_decision, make_epoch, make_query, make_status
 
 NOW = datetime.now(UTC)
 AGO = NOW - timedelta(minutes=2)
@@ -240,3 +240,77 @@ def test_the_count_of_failures_is_the_same_for_page_and_shell(
     stream.store.replace("orders/epochs/000004/status.json", well.to_bytes())
 
     assert counts() == (0, 0)
+
+
+def test_a_row_of_failures_is_the_same_in_the_list(run: Run, stream: StreamHome) -> None:
+    begin(stream, 1, first_progress_at=None)
+    end(stream, 1)
+    stream.record_restart_decision(make_decision(1, consecutive_failures=4))
+    begin(stream, 2, first_progress_at=None)
+
+    [row] = json.loads(run("list", "--json")[1])["streams"]
+
+    assert row["failures_in_a_row"] == 4
+
+
+@pytest.mark.parametrize(
+    ("ages", "actions", "count"),
+    [
+        ((1, 5, 30), ("restart",) * 3, 2),
+        ((2, 23, 25), ("restart",) * 3, 2),
+        ((30, 40), ("restart",) * 2, 0),
+        ((1, 2), ("give_up", "restart"), 1),
+        ((-1, 2), ("restart",) * 2, 2),
+    ],
+    ids=[
+        "a restart of yesterday is over",
+        "the day has 24 hours",
+        "none today",
+        "giving up is no restart",
+        "a clock that was ahead",
+    ],
+)
+def test_restarts_are_those_of_24_hours_wherever_they_are_shown(
+    run: Run,
+    stream: StreamHome,
+    host: FakeHost,
+    ages: tuple[int, ...],
+    actions: tuple[str, ...],
+    count: int,
+) -> None:
+    now = datetime.now(UTC)
+    for number, (age, action) in enumerate(zip(ages[::-1], actions[::-1], strict=True), start=1):
+        decided = now - timedelta(hours=age)
+        stream.create_epoch(make_epoch(number, created_at=decided - timedelta(hours=3)))
+        stream.record_restart_decision(
+            make_decision(
+                number,
+                action=RestartAction(action),
+                decided_at=decided,
+                next_attempt_at=decided if action == "restart" else None,
+            )
+        )
+        # A user who closes the circuit grants a new budget. The restarts have happened all the same.
+        stream.open_circuit(epoch=number, by="policy", reason="spent", now=decided)
+        stream.close_circuit(epoch=number, by="ada", reason="corrected", now=decided)
+    begin(stream, len(ages) + 1)
+    host.process = RUNNING
+    watch = StreamWatch(home=stream, parts=PartCache(), probe=host.probe)
+
+    [listed] = json.loads(run("list", "--json")[1])["streams"]
+    [head, row] = run("top", "--once")[1].splitlines()[-2:]
+
+    shown = json.loads(run("status", "orders", "--json")[1])
+    row_of_page, page = watch.row(now), watch.whole(now)
+    assert [one["restarts_24h"] for one in (shown, listed, row_of_page, page)] == [count] * 4
+    assert f"restarts       {count} in 24 h\n" in run("status", "orders")[1]
+    place = head.index("restarts 24 h")
+    assert row[place : place + 13].strip() == str(count)
+
+
+def test_restarts_that_cannot_be_read_are_not_counted_as_none(run: Run, stream: StreamHome) -> None:
+    begin(stream, 1)
+    stream.store.create("orders/epochs/000001/restart.json", b"{}")
+    begin(stream, 2)
+
+    assert json.loads(run("status", "orders", "--json")[1])["restarts_24h"] is None

@@ -56,14 +56,15 @@ def test_a_secret_in_a_record_that_no_driver_masked_is_not_printed(
     run: Run, stream: StreamHome, host: FakeHost, command: tuple[str, ...]
 ) -> None:
     begin(stream)
-    ended = {**make_exit(1).to_dict(), "reason": FORGED, "remedy": FORGED}
+    ended = {"stream": "orders", **make_exit(1).to_dict(), "reason": FORGED, "remedy": FORGED}
     stream.store.create("orders/epochs/000001/exit.json", json.dumps(ended).encode())
     deployment = {**make_deployment(1).to_dict(), "output": FORGED_PLACE}
     stream.store.replace("orders/deployments/000001.json", json.dumps(deployment).encode())
     event = Event(event=EventKind.LAUNCHED, at=NOON, by="kim", message=FORGED)
     stream.add_event(event)
     [name] = stream.store.names("orders/events")
-    stream.store.replace(f"orders/events/{name}", json.dumps(event.to_dict()).encode())
+    unmasked = json.dumps({"stream": "orders", **event.to_dict()})
+    stream.store.replace(f"orders/events/{name}", unmasked.encode())
     host.process = GONE
 
     _, out, errors = run(*command)
@@ -91,7 +92,7 @@ class TestStatus:
             "driver         pid 4711 on node-1, running: pid 4711 runs",
             "Spark UI       http://node-1:4040",
             "log            /var/log/streams/orders/000001.log",
-            "restarts       0 since",
+            "restarts       0 in 24 h",
             "next attempt   -",
             "query    active  batch  rows in/s   rows/s  duration  watermark                   state  backlog",
             "revenue  yes        41      400.0  1,234.5  972 ms    2026-03-01T11:50:00.000Z  24 rows        -",
@@ -148,14 +149,16 @@ class TestStatus:
         end(stream)
         host.process = GONE
         due = datetime.now(UTC) + timedelta(seconds=30)
-        stream.record_restart_decision(make_decision(next_attempt_at=due))
+        stream.record_restart_decision(
+            make_decision(next_attempt_at=due, decided_at=datetime.now(UTC))
+        )
 
         code, out, _ = run("status", "orders")
 
         assert code == 1
         assert "orders: RESTARTING" in out
         assert "Query 'revenue' failed in batch 41." in out
-        assert "restarts       1 since the circuit was last closed by a user" in out
+        assert "restarts       1 in 24 h\n" in out
         assert "failures       1 in a row" in out
         assert f"next attempt   {due:%Y-%m-%d %H:%M:%S} UTC, backing off" in out
 
@@ -269,7 +272,11 @@ class TestStatus:
         assert told["launch"]["handle"]["pid"] == "4711"
         assert told["desired"]["by"] == "bob"
         assert told["status"]["queries"][0]["progress"]["batch_id"] == make_progress().batch_id
-        assert (told["restarts"], told["next_attempt_at"], told["process"]) == (0, None, "running")
+        assert (told["restarts_24h"], told["next_attempt_at"], told["process"]) == (
+            0,
+            None,
+            "running",
+        )
 
     def test_json_of_a_stream_that_has_never_run(self, run: Run, stream: StreamHome) -> None:
         code, out, _ = run("status", "orders", "--json")

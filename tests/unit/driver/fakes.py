@@ -36,6 +36,7 @@ class FakeQuery:
         self.stopped = 0
         self.stops_when_asked = True
         self.interval: float | None = None
+        self.epochs_every: float | None = None
         self.waiting: Mapping[str, float] = {}
 
     def commit(self, *batches: int, rows: int = 5) -> None:
@@ -66,6 +67,9 @@ class FakeQuery:
 
     def trigger_interval(self) -> float | None:
         return self.interval
+
+    def epoch_interval(self) -> float | None:
+        return self.epochs_every
 
     def trigger_run(self) -> TriggerRun:
         return TriggerRun(batch=len(self.reports), started=len(self.reports))

@@ -33,21 +33,23 @@ def store(tmp_path: Path) -> LocalStore:
 
 def record_epoch(store: LocalStore, lane: str, epoch: int, deployment: int = 1) -> None:
     record = make_epoch(epoch, stream=lane, deployment=deployment)
-    store.create(Layout(lane).place(Epoch, number=epoch), record.to_bytes())
+    store.create(Layout(lane).place(Epoch, number=epoch), Layout(lane).bytes_of(record))
 
 
 def planned(store: LocalStore, lane: str, epoch: int, query: str, sink: SinkPlan) -> None:
     layout = Layout(lane)
     plan = QueryPlan(query=query, spark="4.3.0", output_mode="append", sink=sink)
     record_epoch(store, lane, epoch)
-    store.create(layout.place(QueryPlan, epoch=epoch, query=query), plan.to_bytes())
+    store.create(layout.place(QueryPlan, epoch=epoch, query=query), layout.bytes_of(plan))
 
 
 def wrote(store: LocalStore, lane: str, epoch: int, query: str, *sinks: SinkPlan) -> None:
     """Record a query whose function was seen to write."""
     plan = QueryPlan(query=query, spark="4.3.0", output_mode="append", sink=HIDDEN, writes=sinks)
     record_epoch(store, lane, epoch)
-    store.create(Layout(lane).place(QueryPlan, epoch=epoch, query=query), plan.to_bytes())
+    store.create(
+        Layout(lane).place(QueryPlan, epoch=epoch, query=query), Layout(lane).bytes_of(plan)
+    )
 
 
 def live(store: LocalStore, number: int, lane: str) -> None:
@@ -64,7 +66,7 @@ def live(store: LocalStore, number: int, lane: str) -> None:
         at=FROM,
         by="dag",
     )
-    store.create(Layout(BLUE).place(LiveRecord, number=number), record.to_bytes())
+    store.create(Layout(BLUE).place(LiveRecord, number=number), Layout(BLUE).bytes_of(record))
 
 
 def check(store: LocalStore, lane: str, sink: SinkPlan = TOPIC) -> None:
@@ -90,7 +92,7 @@ def test_a_sink_of_the_live_lane_that_names_no_place_hides_no_other(store: Local
     planned(store, BLUE, 2, "by_code", HIDDEN)
     layout = Layout(BLUE)
     plan = QueryPlan(query="revenue", spark="4.3.0", output_mode="append", sink=TOPIC)
-    store.create(layout.place(QueryPlan, epoch=2, query="revenue"), plan.to_bytes())
+    store.create(layout.place(QueryPlan, epoch=2, query="revenue"), layout.bytes_of(plan))
 
     with pytest.raises(DriverRefusal):
         check(store, GREEN)

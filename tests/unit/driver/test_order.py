@@ -29,8 +29,8 @@ ORDER = DriverArgs(home="/home", stream="orders", epoch=1, token=TOKEN)
 def store(tmp_path: Path) -> LocalStore:
     store = LocalStore(str(tmp_path))
     deployment = make_deployment(SOURCE)
-    store.create(LAYOUT.place(Epoch, number=1), make_epoch().to_bytes())
-    store.create(LAYOUT.place(Deployment, number=1), deployment.to_bytes())
+    store.create(LAYOUT.place(Epoch, number=1), LAYOUT.bytes_of(make_epoch()))
+    store.create(LAYOUT.place(Deployment, number=1), LAYOUT.bytes_of(deployment))
     store.create(LAYOUT.application(1, deployment.application_sha256), SOURCE)
     return store
 
@@ -57,8 +57,8 @@ def test_a_complete_assignment_is_read(store: LocalStore) -> None:
 @pytest.mark.parametrize(
     ("order", "sentence"),
     [
-        pytest.param({"token": "another"}, "not that of epoch 1", id="foreign token"),
-        pytest.param({"token": "token"}, "not that of epoch 1", id="the token itself"),
+        pytest.param({"token": "another"}, "does not match epoch 1", id="foreign token"),
+        pytest.param({"token": "token"}, "does not match epoch 1", id="the token itself"),
         pytest.param({"epoch": 9}, r"epochs/000009\.json does not exist", id="no such epoch"),
     ],
 )
@@ -85,7 +85,7 @@ def test_a_script_that_was_changed_in_the_home_is_refused(store: LocalStore) -> 
 
 def test_only_the_newest_epoch_may_run(store: LocalStore) -> None:
     check_newest(store, LAYOUT, 1)
-    store.create(LAYOUT.place(Epoch, number=2), make_epoch(2).to_bytes())
+    store.create(LAYOUT.place(Epoch, number=2), LAYOUT.bytes_of(make_epoch(2)))
     with pytest.raises(FencedError, match="Epoch 2 of stream 'orders' exists, so epoch 1 may not"):
         check_newest(store, LAYOUT, 1)
 

@@ -157,7 +157,20 @@ def test_a_driver_at_the_barrier_says_so_until_it_is_released(tmp_path: Path) ->
     world.report.beat()
     assert world.status().standby
     order = StandbyOrder(epoch=1, number=1, act=OrderAct.RELEASE, at=NOON, by="kim")
-    store.create(LAYOUT.place(StandbyOrder, epoch=1, number=1), order.to_bytes())
+    store.create(LAYOUT.place(StandbyOrder, epoch=1, number=1), LAYOUT.bytes_of(order))
     barrier.look()
     world.report.beat()
     assert not world.status().standby
+
+
+def test_the_first_epoch_of_a_continuous_query_is_progress(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.queries.add(make_tracked(FakeQuery()))
+    world.report.beat()
+    assert world.status().first_progress_at is None
+
+    monkeypatch.setattr(Queries, "commits_epochs", property(lambda _: True))
+    world.report.beat()
+
+    assert world.status().first_progress_at is not None

@@ -72,14 +72,14 @@ def test_nothing_happens_without_a_reason(world: World) -> None:
 
 
 def test_a_stop_request_is_found_with_its_grace(world: World) -> None:
-    world.store.create(LAYOUT.epoch(1, "stop.json"), REQUEST.to_bytes())
+    world.store.create(LAYOUT.epoch(1, "stop.json"), LAYOUT.bytes_of(REQUEST))
     world.watch.look()
     assert world.ending.stop is not None
     assert (world.ending.stop.by, world.ending.stop.grace) == ("ann", 5)
 
 
 def test_a_newer_epoch_ends_the_process_with_code_3_after_its_last_word(world: World) -> None:
-    world.store.create(LAYOUT.place(Epoch, number=2), make_epoch(2).to_bytes())
+    world.store.create(LAYOUT.place(Epoch, number=2), LAYOUT.bytes_of(make_epoch(2)))
     with pytest.raises(Left):
         world.watch.look()
     assert (world.said, world.codes) == (["fenced"], [3])

@@ -61,7 +61,7 @@ def take(home: Home, step: int, event: CutoverEvent = SWITCHED, change: int = 1)
         by="kim",
     )
     path = Layout("orders").place(CutoverTransition, change=change, number=step)
-    home.store.create(path, taken.to_bytes())
+    home.store.create(path, taken.to_bytes("orders"))
 
 
 def cut_over(home: Home, lane: str, change: int, deployment: int = 1) -> LiveRecord:

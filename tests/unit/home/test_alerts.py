@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import random
 import threading
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
@@ -224,3 +225,26 @@ def test_an_alert_that_cannot_be_read_leaves_the_one_before_it(stream: StreamHom
     stream.store.create("orders/alerts/000003.json", b"[]")
 
     assert numbers(stream.newest_alerts()) == [1]
+
+
+class CountingStore(LocalStore):
+    """Counts the reads of each file."""
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(uri)
+        self.reads: Counter[str] = Counter()
+
+    def read(self, path: str) -> bytes | None:
+        self.reads[path] += 1
+        return super().read(path)
+
+
+def test_the_file_of_an_alert_is_read_once_for_a_look(stream: StreamHome) -> None:
+    for alert in (FIRES, BACKLOG, OVER):
+        stream.add_alert(alert)
+    store = CountingStore(stream.store.uri)
+
+    assert numbers(StreamHome(store, stream.name).newest_alerts()) == [2, 3]
+    alerts = {path: count for path, count in store.reads.items() if "/alerts/" in path}
+    assert set(alerts.values()) == {1}
+    assert len(alerts) == 3

@@ -168,7 +168,9 @@ def open_circuit(stream: StreamHome) -> None:
         change_the_wish,
         open_circuit,
         lambda stream: stream.request_stop(make_stop()),
-        lambda stream: stream.store.create(LAYOUT.epoch(1, "exit.json"), make_exit().to_bytes()),
+        lambda stream: stream.store.create(
+            LAYOUT.epoch(1, "exit.json"), LAYOUT.bytes_of(make_exit())
+        ),
         lambda stream: stream.declare_dead(make_death()),
         lambda stream: stream.record_restart_decision(make_decision()),
     ],
@@ -251,7 +253,7 @@ def test_a_record_that_cannot_be_read_is_tried_again(
     with pytest.raises(RecordError, match=r"exit\.json cannot be read"):
         cached.exit(1)
 
-    running.store.replace(path, make_exit().to_bytes())
+    running.store.replace(path, make_exit().to_bytes("orders"))
 
     assert cached.exit(1) == make_exit()
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 
@@ -50,36 +51,61 @@ def test_the_docs_show_every_folder_of_the_catalog() -> None:
 IDENTITIES = [
     pytest.param(one, field, id=f"{one.KIND}-{field}")
     for one in {type(one): one for one in EXAMPLES if one.KIND in PLACES}.values()
-    for field in sorted({*place_fields(one.KIND), "stream"} & {field.name for field in fields(one)})
+    for field in sorted({*place_fields(one.KIND)} & {field.name for field in fields(one)})
 ]
 
 
 @pytest.mark.parametrize(("record", "field"), IDENTITIES)
-def test_a_record_of_another_stream_number_or_name_is_refused(
+def test_a_record_of_another_number_or_name_is_refused(
     stream: StreamHome, record: Record, field: str
 ) -> None:
-    if hasattr(record, "stream"):
-        record = replace(record, **{"stream": stream.name, **_lane(record)})
+    record = _of(record, stream.name)
     place = {name: getattr(record, name, 7) for name in place_fields(record.KIND)}
     path = Layout(stream.name).place(type(record), **place)
-    stream.store.create(path, record.to_bytes())
+    stream.store.create(path, record.to_bytes("orders"))
     assert stream._get(type(record), **place) == record
 
     own = getattr(record, field)
     other = own + 1 if isinstance(own, int) else f"other-{own}"
-    forged = replace(
-        record, **{field: other, **(_lane(record, other) if field == "stream" else {})}
-    )
-    stream.store.replace(path, forged.to_bytes())
+    forged = replace(record, **{field: other})
+    stream.store.replace(path, forged.to_bytes("orders"))
 
     with pytest.raises(RecordError, match=f"its {field} is {other!r}, not {own!r}"):
         stream._get(type(record), **place)
     with pytest.raises(RecordError, match=f"its {field} is {other!r}, not {own!r}"):
-        Layout(stream.name).parse(type(record), forged.to_bytes(), **place)
+        Layout(stream.name).parse(type(record), forged.to_bytes("orders"), **place)
 
 
-def _lane(record: Record, stream: str = "orders") -> dict[str, Any]:
-    return {"lane": f"{stream}.green"} if hasattr(record, "lane") else {}
+def _of(record: Record, stream: str) -> Record:
+    """Return a record of a stream; most classes have no field for it."""
+    told = {"stream": stream, "lane": f"{stream}.green"}
+    return replace(record, **{name: told[name] for name in told if hasattr(record, name)})
+
+
+@pytest.mark.parametrize("other", ["refunds", "orders.green", None])
+@pytest.mark.parametrize(
+    "record",
+    {type(one): one for one in EXAMPLES if one.KIND in PLACES}.values(),
+    ids=lambda one: one.KIND,
+)
+def test_a_record_of_another_stream_or_lane_or_of_none_is_refused(
+    stream: StreamHome, record: Record, other: str | None
+) -> None:
+    place = {name: getattr(record, name, 7) for name in place_fields(record.KIND)}
+    path = Layout(stream.name).place(type(record), **place)
+    foreign = _of(record, other).to_bytes(other) if other else _anonymous(record)
+    stream.store.create(path, foreign)
+
+    refusal = f"its stream is {other!r}, not 'orders'" if other else "stream"
+    with pytest.raises(RecordError, match=refusal):
+        stream._get(type(record), **place)
+    with pytest.raises(RecordError, match=refusal):
+        Layout(stream.name).parse(type(record), foreign, **place)
+
+
+def _anonymous(record: Record) -> bytes:
+    told = json.loads(record.to_bytes())
+    return json.dumps({name: told[name] for name in told if name != "stream"}).encode()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +134,8 @@ def test_another_record_takes_its_class_and_one_row(
 
     assert notes.newest() == _Note(number=2, text="second")
     assert stream.store.names("orders/notes") == ["000001.json", "000002.json"]
-    stream.store.create("orders/notes/000003.json", _Note(number=2, text="moved").to_bytes())
+    stream.store.create(
+        "orders/notes/000003.json", _Note(number=2, text="moved").to_bytes("orders")
+    )
     with pytest.raises(RecordError, match="its number is 2, not 3"):
         notes.newest()

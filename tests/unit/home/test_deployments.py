@@ -107,11 +107,11 @@ def test_an_unknown_deployment_is_named(stream: StreamHome) -> None:
 
 def test_a_claim_comes_back(stream: StreamHome) -> None:
     claim = QueryClaim(query="revenue", query_id="id-1", checkpoint="/c", epoch=1)
-    stream.store.create("orders/queries/000001/revenue.json", claim.to_bytes())
+    stream.store.create("orders/queries/000001/revenue.json", claim.to_bytes("orders"))
 
     assert stream.claim(1, "revenue") == claim
     assert stream.claim(1, "other") is None
-    stream.store.create("orders/queries/000001/other.json", claim.to_bytes())
+    stream.store.create("orders/queries/000001/other.json", claim.to_bytes("orders"))
     with pytest.raises(RecordError, match="its query is 'revenue', not 'other'"):
         stream.claim(1, "other")
 

@@ -154,7 +154,7 @@ class TestRecordsOfAnEpoch:
         self, stream: StreamHome, name: str, record: Record, read: Read
     ) -> None:
         assert read(stream, 1) is None
-        stream.store.create(f"orders/epochs/000001/{name}", record.to_bytes())
+        stream.store.create(f"orders/epochs/000001/{name}", record.to_bytes("orders"))
 
         assert read(stream, 1) == record
 
@@ -185,7 +185,7 @@ class TestRecordsOfAnEpoch:
     def test_unknown_fields_are_ignored(
         self, stream: StreamHome, name: str, record: Record, read: Read
     ) -> None:
-        text = record.to_bytes().replace(b"{", b'{"from_the_future": {"x": 1}, ', 1)
+        text = record.to_bytes("orders").replace(b"{", b'{"from_the_future": {"x": 1}, ', 1)
         stream.store.create(f"orders/epochs/000001/{name}", text)
 
         assert read(stream, 1) == record
@@ -193,7 +193,7 @@ class TestRecordsOfAnEpoch:
     def test_one_of_a_newer_format_asks_for_an_upgrade(
         self, stream: StreamHome, name: str, record: Record, read: Read
     ) -> None:
-        text = record.to_bytes().replace(b'"version": 1', b'"version": 2')
+        text = record.to_bytes("orders").replace(b'"version": 1', b'"version": 2')
         stream.store.create(f"orders/epochs/000001/{name}", text)
 
         with pytest.raises(RecordError, match=rf"{name} .*Upgrade airflow-streaming"):
@@ -202,7 +202,7 @@ class TestRecordsOfAnEpoch:
     def test_one_of_another_epoch_is_refused(
         self, stream: StreamHome, name: str, record: Record, read: Read
     ) -> None:
-        stream.store.create(f"orders/epochs/000002/{name}", record.to_bytes())
+        stream.store.create(f"orders/epochs/000002/{name}", record.to_bytes("orders"))
 
         with pytest.raises(RecordError, match=rf"000002/{name} is not what its name says"):
             read(stream, 2)

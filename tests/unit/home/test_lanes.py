@@ -106,7 +106,9 @@ def test_a_late_word_of_an_earlier_cutover_is_found_beneath_later_ones(home: Hom
 
 
 def test_a_stream_that_nobody_knows_is_told_with_those_that_are(home: Home) -> None:
-    with pytest.raises(SpecError, match=r"no stream 'order' in .*Its streams are: orders"):
+    with pytest.raises(
+        SpecError, match=r"Stream 'order' does not exist in .*Existing streams: orders"
+    ):
         live(home, "order")
 
 

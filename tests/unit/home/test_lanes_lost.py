@@ -64,7 +64,7 @@ def test_a_lost_pointer_is_not_taken_for_one_that_never_moved(home: Home, leader
     for ask in (live_lane, live):
         with pytest.raises(RecordError, match=rf"cutover 1 of '{leader}' has moved it \(switched"):
             ask(home, "orders")
-    with pytest.raises(RecordError, match="Put back what was there"):
+    with pytest.raises(RecordError, match="Restore the original file"):
         LiveLaneCache(home.store, "orders")()
 
 
@@ -88,7 +88,9 @@ def test_an_older_record_does_not_count_where_the_newest_is_lost(
     clock[0] += FORGET_AFTER
 
     for ask in (live_lane, live):
-        with pytest.raises(RecordError, match=rf"'{leader}' has moved it \(undone\).* Put back"):
+        with pytest.raises(
+            RecordError, match=rf"'{leader}' has moved it \(undone\).* Restore the original"
+        ):
             ask(home, "orders")
     with pytest.raises(HomeUnavailable, match="no longer has the records"):
         following()
@@ -117,12 +119,12 @@ def test_steps_without_gaps_are_all_that_is_taken_for_a_history(home: Home) -> N
     data = home.store.read(path)
     home.store.delete(path)
 
-    with pytest.raises(RecordError, match=r"Step 3 of change 1 of 'orders' is missing though"):
+    with pytest.raises(RecordError, match=r"Step 3 of change 1 of 'orders' is missing, but"):
         folder.steps(1)
 
     assert data is not None
     home.store.create(path, data.replace(b'"catching_up"', b'"starting"'))
-    with pytest.raises(RecordError, match="begins in 'starting', and the step before it ended in"):
+    with pytest.raises(RecordError, match="begins in 'starting', but the previous step ended in"):
         folder.steps(1)
 
 

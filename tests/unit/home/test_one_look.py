@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 
 import pytest
 
+from airflow_streaming.exceptions import RecordError
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.storage import LocalStore
-from airflow_streaming.storage.one_look import Listing, OneLook, look_at_each
+from airflow_streaming.storage.one_look import (
+    Listing,
+    OneLook,
+    in_processes,
+    look_at_each,
+    workers_for,
+)
 from tests.unit.home.make import SCRIPT, make_deployment, make_epoch
 
 
@@ -94,6 +103,43 @@ def test_each_item_is_looked_at_in_order(uri: str) -> None:
     store.uri = uri
 
     assert look_at_each(store, lambda one: one * 2, range(50)) == [n * 2 for n in range(50)]
+
+
+def test_processes_return_results_in_order_and_errors_as_they_are() -> None:
+    def act(one: int) -> tuple[int, int]:
+        if one == 1_000:
+            raise RecordError("Damaged.")
+        return one * 2, os.getpid()
+
+    found = in_processes(act, range(200), 2)
+
+    assert [result for result, _ in found] == [n * 2 for n in range(200)]
+    assert os.getpid() not in {process for _, process in found}
+    with pytest.raises(RecordError, match="Damaged"):
+        in_processes(act, [1_000], 2)
+
+
+def test_processes_end_without_a_word_where_the_command_handles_signals(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    def interrupt(number: int, _: object) -> None:
+        raise KeyboardInterrupt(number)
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        in_processes(str, range(200), 2)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("items", "processors", "workers"),
+    [(0, 4, 1), (499, 4, 1), (500, 4, 2), (10_000, 4, 4), (10_000, 1, 1), (10_000, 64, 8)],
+)
+def test_few_streams_are_worth_no_process(items: int, processors: int, workers: int) -> None:
+    assert workers_for(items, processors) == workers
 
 
 class Compared(str):

@@ -30,7 +30,7 @@ def home(tmp_path: Path) -> StreamHome:
 def put(home: StreamHome, epoch: int, *queries: str, note: str = "") -> None:
     for query in queries:
         plan = replace(QUERY_PLAN, query=query, notes=(note,) if note else QUERY_PLAN.notes)
-        home.store.replace(LAYOUT.place(QueryPlan, epoch=epoch, query=query), plan.to_bytes())
+        home.store.replace(LAYOUT.place(QueryPlan, epoch=epoch, query=query), LAYOUT.bytes_of(plan))
 
 
 def test_the_plans_of_an_epoch_come_by_name(home: StreamHome) -> None:
@@ -60,7 +60,7 @@ def test_another_deployment_can_be_asked_for(home: StreamHome) -> None:
 
 def test_a_plan_under_another_querys_name_is_refused(home: StreamHome) -> None:
     home.store.replace(
-        LAYOUT.place(QueryPlan, epoch=1, query="a"), replace(QUERY_PLAN, query="b").to_bytes()
+        LAYOUT.place(QueryPlan, epoch=1, query="a"), LAYOUT.bytes_of(replace(QUERY_PLAN, query="b"))
     )
     with pytest.raises(RecordError, match="its query is 'b', not 'a'"):
         home.plans(1)

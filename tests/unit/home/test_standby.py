@@ -31,8 +31,8 @@ def test_what_the_driver_writes_beside_its_orders_is_read(stream: StreamHome) ->
     stream.give_order(ORDER)
     answer = StandbyAnswer(epoch=4, number=1, at=NOW, committed={"q": 7})
     barrier = Barrier(epoch=4, queries=("q",), at=NOW)
-    stream.store.create(LAYOUT.place(StandbyAnswer, epoch=4, number=1), answer.to_bytes())
-    stream.store.replace(LAYOUT.place(Barrier, epoch=4), barrier.to_bytes())
+    stream.store.create(LAYOUT.place(StandbyAnswer, epoch=4, number=1), LAYOUT.bytes_of(answer))
+    stream.store.replace(LAYOUT.place(Barrier, epoch=4), LAYOUT.bytes_of(barrier))
     assert (stream.barrier(4), stream.answer(4, 1)) == (barrier, answer)
     assert stream.orders(4) == [ORDER], "an answer is no order"
 

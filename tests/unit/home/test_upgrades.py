@@ -83,7 +83,7 @@ def test_the_first_of_two_that_exclude_each_other_counts(
 def test_a_step_in_a_wrong_file_is_not_believed(home: StreamHome) -> None:
     begun(home)
     step = an_upgrade_step([], Stage.BACKED_UP)
-    home.store.create("orders/changes/000001/steps/000002.json", step.to_bytes())
+    home.store.create("orders/changes/000001/steps/000002.json", step.to_bytes("orders"))
     home.take_step(step)
     with pytest.raises(RecordError, match="is not what its name says"):
         home.upgrade_steps(1)
@@ -104,7 +104,7 @@ def test_terms_are_what_the_change_was_begun_with(home: StreamHome) -> None:
     assert home.terms(change) == terms()
     home.store.replace(
         f"orders/changes/000001/terms-{change.terms[:16]}.json",
-        terms(key="another").to_bytes(),
+        terms(key="another").to_bytes("orders"),
     )
     with pytest.raises(RecordError, match="is not what its name says"):
         home.terms(change)

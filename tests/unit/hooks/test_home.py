@@ -71,7 +71,7 @@ def test_only_an_initialized_home_is_opened_to_write(tmp_path: Path, home: str) 
     found = "there is no such folder" if tmp_path.name in hook.home else "nothing is stored there"
 
     StreamHomeHook(hook.home, looks_only=True).get_conn()
-    with pytest.raises(HomeNotInitialized, match=f"There is no home at {hook.home}.*: {found}"):
+    with pytest.raises(HomeNotInitialized, match=f"{hook.home}.* is not a home: {found}"):
         hook.get_conn()
     assert list(tmp_path.iterdir()) == []
 

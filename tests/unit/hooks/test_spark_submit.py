@@ -167,7 +167,7 @@ def test_no_secret_is_in_the_command_or_in_the_log(
 
 def test_a_missing_connection_is_no_yarn(tmp_path: Path) -> None:
     sentence = re.escape(
-        "There is no Spark connection 'spark_default'. Create it with: airflow connections add "
+        "Spark connection 'spark_default' does not exist. Create it with: airflow connections add "
         "spark_default --conn-type spark --conn-host 'local[*]' (or yarn, spark://HOST:PORT, "
         "k8s://URL), or name another one as conn_id."
     )

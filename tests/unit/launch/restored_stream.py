@@ -87,7 +87,8 @@ class Stream:
     def claim(self, query: str, query_id: str, location: str, deployment: int = 1) -> None:
         claim = QueryClaim(query=query, query_id=query_id, checkpoint=location, epoch=1)
         self.home.store.create(
-            Layout("orders").place(QueryClaim, deployment=deployment, query=query), claim.to_bytes()
+            Layout("orders").place(QueryClaim, deployment=deployment, query=query),
+            Layout("orders").bytes_of(claim),
         )
 
     def want(self, state: DesiredState) -> None:

@@ -275,7 +275,7 @@ def test_the_age_of_a_python_outside_a_virtual_environment_is_known(
 def test_a_missing_folder_is_told(tmp_path: Path) -> None:
     with pytest.raises(
         RuntimeNotFound,
-        match=rf"Runtime 'spark' is said to be at {tmp_path}/none, but there is no such folder\. "
+        match=rf"Runtime 'spark' is configured at {tmp_path}/none, but this folder does not exist\. "
         r"Correct the path under \[streaming\] runtimes, or create the runtime there\.",
     ):
         resolve(tmp_path, str(tmp_path / "none"))
@@ -295,8 +295,8 @@ def test_a_java_home_without_java_is_told(tmp_path: Path) -> None:
 
     with pytest.raises(
         RuntimeNotFound,
-        match=r"Runtime 'spark' cannot use java_home /nowhere of the runtime: there is no "
-        r"/nowhere/bin/java\. Give the folder that has bin/java in it\.",
+        match=r"Runtime 'spark' cannot use java_home /nowhere of the runtime: "
+        r"/nowhere/bin/java does not exist\. Set the folder that has bin/java in it\.",
     ):
         resolve(tmp_path, value)
 
@@ -308,7 +308,7 @@ def test_a_java_home_without_java_is_told(tmp_path: Path) -> None:
 )
 def test_an_unknown_runtime_is_told_with_the_known_ones(table: dict[str, str], known: str) -> None:
     sentence = re.escape(
-        f"There is no runtime 'spark'; known are: {known}. Define it under [streaming] runtimes "
+        f"Unknown runtime 'spark'; known runtimes: {known}. Define it under [streaming] runtimes "
         'as JSON, e.g. {"spark-4.3": "/opt/spark-4.3"}, with the path of a virtual environment or '
         "a SPARK_HOME."
     )

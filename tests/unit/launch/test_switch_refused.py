@@ -69,7 +69,9 @@ def test_a_driver_out_of_sight_is_dead_by_its_own_or_a_persons_word(
     if proof == "word":
         stream.home.declare_dead(make_death(1))
     else:
-        stream.home.store.create(Layout("orders").epoch(1, "exit.json"), make_exit(1).to_bytes())
+        stream.home.store.create(
+            Layout("orders").epoch(1, "exit.json"), Layout("orders").bytes_of(make_exit(1))
+        )
 
     assert stream.switch().deployment.number == 2
 
@@ -95,7 +97,7 @@ def test_queries_are_held_against_their_claims(stream: Stream) -> None:
     path = Layout("orders").place(QueryClaim, deployment=1, query="sums")
     claim = stream.home.claim(1, "sums")
     assert claim is not None
-    stream.home.store.replace(path, replace(claim, query_id="id-new").to_bytes())
+    stream.home.store.replace(path, replace(claim, query_id="id-new").to_bytes("orders"))
 
     plan = plan_switch(stream.home, stream.launcher, stream.store, stream.backup.id)
 

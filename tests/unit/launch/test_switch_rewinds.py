@@ -56,12 +56,12 @@ class Written:
         self.home.create_deployment(made, SCRIPT)
         location = f"file:{self.old / 'counts'}"
         claim = QueryClaim(query="counts", query_id=COUNTS, checkpoint=location, epoch=1)
-        self._create(Layout("orders").place(QueryClaim, deployment=1, query="counts"), claim)
+        self._create(Layout("orders"), claim, deployment=1, query="counts")
         self.home.create_epoch(make_epoch(1, host=FAKE_HOST))
         if has_plan:
             sink = SinkPlan(sink="file", format="parquet", target=target or str(self.sink.root))
             plan = QueryPlan(query="counts", spark="4.3.0", output_mode="append", sink=sink)
-            self._create(Layout("orders").place(QueryPlan, epoch=1, query="counts"), plan)
+            self._create(Layout("orders"), plan, epoch=1, query="counts")
         self.home.want(DesiredState.STOPPED, by="test", reason="A test.", now=NOON)
         self.run(0, BACKED_UP)
         self.store = new_store(folder)
@@ -69,8 +69,8 @@ class Written:
         self.before = self.sink.read()
         self.run(BACKED_UP + 1, NEWEST)
 
-    def _create(self, path: str, record: Any) -> None:
-        self.home.store.create(path, record.to_bytes())
+    def _create(self, layout: Layout, record: Any, **place: int | str) -> None:
+        self.home.store.create(layout.place(type(record), **place), layout.bytes_of(record))
 
     def run(self, first: int, last: int) -> None:
         run_batches(self.old / "counts", last, COUNTS)
@@ -173,7 +173,7 @@ def test_a_folder_that_another_stream_writes_to_as_well_is_left_alone(written: W
     other.create_epoch(make_epoch(1, stream="copies", host=FAKE_HOST))
     sink = SinkPlan(sink="file", format="parquet", target=f"file:{written.sink.root}/")
     plan = QueryPlan(query="totals", spark="4.3.0", output_mode="append", sink=sink)
-    written._create(Layout("copies").place(QueryPlan, epoch=1, query="totals"), plan)
+    written._create(Layout("copies"), plan, epoch=1, query="totals")
     before = written.sink.tree()
 
     (refused,) = written.plan(rewind=True).refusals

@@ -79,7 +79,7 @@ def test_a_restored_checkpoint_that_vanishes_before_its_start_is_known_to_be_mis
 def test_a_restored_checkpoint_counts_its_batches_on_as_the_old_one_did(stream: Stream) -> None:
     claim = stream.home.claim(1, "counts")
     assert claim is not None
-    shifted = replace(claim, batch_shift=40).to_bytes()
+    shifted = replace(claim, batch_shift=40).to_bytes("orders")
     stream.home.store.replace(
         Layout("orders").place(QueryClaim, deployment=1, query="counts"), shifted
     )
@@ -132,7 +132,7 @@ def test_nobody_goes_back_to_before_an_output_was_handed_over(
     first: int, *, is_allowed: bool, stream: Stream
 ) -> None:
     claim = next(claim for claim in stream.home.claims(1) if claim.query == "counts")
-    handed = replace(claim, counts_from=first).to_bytes()
+    handed = replace(claim, counts_from=first).to_bytes("orders")
     stream.home.store.replace(
         Layout("orders").place(QueryClaim, deployment=1, query="counts"), handed
     )

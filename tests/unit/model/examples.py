@@ -98,6 +98,7 @@ from airflow_streaming.model.records.repair import (
 )
 from airflow_streaming.model.records.supervision import Supervision
 from airflow_streaming.model.records.upgrade import (
+    RehearsedRun,
     RollbackMethod,
     RollbackPlan,
     SinkFacts,
@@ -569,6 +570,9 @@ EXAMPLES: Final[tuple[Record, ...]] = (
         reason="the dag was renamed",
         at=NOW,
         shared_with=("orders_upgrade",),
+    ),
+    RehearsedRun(
+        number=1, key="orders_upgrade manual__1", digest="0f3a" * 16, by="dag run 1", at=NOW
     ),
     Deviation(
         number=2,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_streaming.model.spark.failures import bad_input
+from airflow_streaming.model.spark.failures import bad_input, bad_value
 
 CORPUS = Path(__file__).parents[2] / "corpus/failures"
 SAYS = {
@@ -57,3 +57,18 @@ def test_no_other_error_of_the_corpus_names_an_input() -> None:
 )
 def test_an_error_without_an_input_names_none(error: str, told: str) -> None:
     assert bad_input(error) == told
+
+
+@pytest.mark.parametrize(
+    ("error", "value"),
+    [
+        ("", None),
+        ("KeyError: 'price'", None),
+        ("ValueError: invalid literal for int() with base 10: 'x7'", "x7"),
+        ("ValueError: could not convert string to float: '7,5'", "7,5"),
+        ('The value \'a\' of the type "STRING" cannot be cast to "INT"', "a"),
+        ("ValueError: invalid literal for int() with base 10: ''", None),
+    ],
+)
+def test_the_value_of_a_cast_or_of_pythons_numbers_is_known(error: str, value: str | None) -> None:
+    assert bad_value(error) == value

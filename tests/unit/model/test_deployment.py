@@ -147,7 +147,7 @@ PLAIN_KEYS = [
         ({"launcher": "apache_operator"}, "launcher of stream 'orders' is 'apache_operator'; did"),
         ({"runtime": "a b"}, "runtime of stream 'orders' is 'a b', which is no name. Use 1 to"),
         ({"runtime": "/opt/spark"}, "runtime of stream 'orders' is '/opt/spark', which is no n"),
-        ({"output": "/srv/\udc80"}, "output of stream 'orders' has a character that is none"),
+        ({"output": "/srv/\udc80"}, "output of stream 'orders' has an invalid character"),
     ],
 )
 def test_a_spec_that_cannot_run_is_refused_with_a_sentence(

@@ -41,14 +41,14 @@ def test_a_list_of_texts(given: Any, read: list[str]) -> None:
 
 @pytest.mark.parametrize("given", ["hunter2", "[1]", "5", '"x"', {5: "x"}, ["x"], "None", "null"])
 def test_what_is_no_mapping_is_refused_and_not_repeated(given: Any) -> None:
-    with pytest.raises(SpecError, match=r"^conf is no mapping") as refused:
+    with pytest.raises(SpecError, match=r"^conf is not a mapping") as refused:
         mapping_of(given, "conf")
     assert "hunter2" not in str(refused.value)
 
 
 @pytest.mark.parametrize("given", ["--fast", "{}", "5", {"a": 1}])
 def test_what_is_no_list_is_refused(given: Any) -> None:
-    with pytest.raises(SpecError, match=r"^args is no list"):
+    with pytest.raises(SpecError, match=r"^args is not a list"):
         texts_of(given, "args")
 
 

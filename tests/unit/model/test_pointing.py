@@ -40,7 +40,10 @@ def test_a_word_that_is_not_late_is_written(shown: Mark | None, wanted: Mark, wr
     ],
 )
 def test_a_late_word_is_refused_with_what_stands(shown: Mark, wanted: Mark) -> None:
-    with pytest.raises(PointerRefused, match=r"The view v was not moved .* stands, which leads to"):
+    with pytest.raises(
+        PointerRefused,
+        match=r"The view v was not moved .* it already has .*record .*, which leads to",
+    ):
         should_write(shown, wanted, "the view v")
 
 

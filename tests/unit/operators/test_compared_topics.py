@@ -54,7 +54,8 @@ class Topics:
 
     def record(self, home: StreamHome, sink: SinkPlan, query: str = "paid", **more: Any) -> None:
         plan = QueryPlan(query=query, spark="4.3.0", output_mode="append", sink=sink, **more)
-        home.store.create(Layout(home.name).place(QueryPlan, epoch=1, query=query), plan.to_bytes())
+        layout = Layout(home.name)
+        home.store.create(layout.place(QueryPlan, epoch=1, query=query), layout.bytes_of(plan))
 
     def hook(self, _: str) -> Any:
         program = SimpleNamespace(conf=self.conf, env=self.env)

@@ -209,7 +209,7 @@ def test_an_approval_is_asked_for_or_not(step: str, run: Run) -> None:
 def test_the_page_says_what_can_be_undone_and_until_when(run: Run) -> None:
     _, page = look(run, way="handover", retain_hours="12")
 
-    assert "**What green has written into the output by then stays there.**" in page
+    assert "**Output that green has written there by then stays.**" in page
     assert "kept for 12 h" in page
     assert "is the point of no return" in page
     assert "**not compared**" in page

@@ -176,7 +176,7 @@ def test_what_cannot_be_asked_fails_without_retries(world: World, asked: dict[st
 @pytest.mark.parametrize(
     ("gate", "arguments", "sentence"),
     [
-        (ChangeGateOperator, {}, "give stream for a stream of ours, or checkpoint"),
+        (ChangeGateOperator, {}, "has neither or both of stream and checkpoint"),
         (ChangeGateOperator, {"checkpoint": "/c"}, "Give application and runtime"),
         (SparkVersionGateOperator, {"checkpoint": "/c"}, "Give from_version"),
         (RehearsalOperator, {"checkpoint": "/c"}, "give application and runtime"),

@@ -162,7 +162,8 @@ def test_the_provider_gets_the_datasets_of_the_live_lane(world: World, task: Any
     world.run(world.operator())
     planned = plan(SinkPlan(sink="file", format="parquet", target="s3a://lake/out"), FILES)
     world.home.store.replace(
-        Layout("orders").place(QueryPlan, epoch=1, query=planned.query), planned.to_bytes()
+        Layout("orders").place(QueryPlan, epoch=1, query=planned.query),
+        Layout("orders").bytes_of(planned),
     )
 
     from airflow.providers.openlineage.extractors.manager import ExtractorManager
@@ -186,7 +187,8 @@ def test_what_the_task_declares_is_reported_beside_its_plans(world: World, task:
     world.run(world.operator())
     planned = plan(SinkPlan(sink="foreachbatch", target="write"), FILES)
     world.home.store.replace(
-        Layout("orders").place(QueryPlan, epoch=1, query=planned.query), planned.to_bytes()
+        Layout("orders").place(QueryPlan, epoch=1, query=planned.query),
+        Layout("orders").bytes_of(planned),
     )
     again = Dataset("file", "/in/a")
 

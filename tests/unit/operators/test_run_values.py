@@ -15,6 +15,7 @@ from airflow.sdk import DAG, BaseOperator, ObjectStoragePath
 from airflow.sdk.definitions.xcom_arg import XComArg
 from airflow.sdk.exceptions import AirflowFailException
 
+from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.arguments.form_policy import RULES, FormPolicy
 from airflow_streaming.operators.common.run_values import (
     RunValuesTask,
@@ -108,9 +109,22 @@ def test_no_form_brings_a_script(
 
 
 PREFLIGHTS: Final = tuple(name for name in TASKS if name.endswith("preflight"))
+OF_UPGRADES: Final = tuple(name for name in PREFLIGHTS if "blue_green" not in name)
 
 
-@pytest.mark.parametrize("name", PREFLIGHTS)
+@pytest.mark.parametrize("name", sorted({*PREFLIGHTS} - {*OF_UPGRADES}))
+@pytest.mark.parametrize("code", ["rollback.replay", "rollback.none"])
+def test_a_cutover_refuses_codes_of_upgrades_by_its_own_codes(
+    name: str, code: str, dags: dict[str, DAG]
+) -> None:
+    # No FormPolicy would help: a cutover has no finding of these codes.
+    task = render(task_of(name, dags), accept=["live.older_spark", code])
+
+    with pytest.raises(SpecError, match=rf"accept has '{code}'; give live\.older_spark, "):
+        task._wish()
+
+
+@pytest.mark.parametrize("name", OF_UPGRADES)
 @pytest.mark.parametrize("code", ["rollback.replay", "rollback.none"])
 def test_no_form_gives_up_a_rollback(name: str, code: str, dags: dict[str, DAG]) -> None:
     with pytest.raises(AirflowFailException, match=r"nothing was done") as error:

@@ -292,7 +292,7 @@ def test_a_task_that_died_before_it_could_say_what_it_had_begun_is_found_and_giv
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        pytest.param({"fingerprint": "other"}, "was not approved", id="edited since"),
+        pytest.param({"fingerprint": "other"}, "is not approved", id="edited since"),
         pytest.param({"replaced": 7}, "runs another deployment", id="replaced since"),
     ],
 )

@@ -111,7 +111,7 @@ def test_a_number_that_is_typed_stands_in_the_report_as_asked_for(sized: World) 
     xcoms = look(sized, **asked, stream=sized.spec(conf=CONF))
 
     (source,) = xcoms["preflight", "report"]["sizes"]
-    assert (source["value"], source["source"]) == ("5", "As it was asked for.")
+    assert (source["value"], source["source"]) == ("5", "As requested.")
 
 
 @pytest.mark.usefixtures("gates")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -45,7 +46,8 @@ def gates(world: World, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """Play Spark and the gates; hold what they answer and what they were asked."""
     # What the first driver records of its query.
     world.home.store.create(
-        Layout("orders").place(QueryPlan, epoch=1, query=PLAN.query), PLAN.to_bytes()
+        Layout("orders").place(QueryPlan, epoch=1, query=PLAN.query),
+        Layout("orders").bytes_of(PLAN),
     )
     told = SimpleNamespace(
         plan=ScriptPlan(application="orders.py", spark="4.3.0", queries=(PLAN,)),
@@ -198,7 +200,7 @@ def test_nothing_to_do_is_skipped_with_the_reason(world: World, gates: SimpleNam
     world.run()
     xcoms: dict[tuple[str, str], Any] = {}
 
-    with pytest.raises(AirflowSkipException, match="already runs what is asked for"):
+    with pytest.raises(AirflowSkipException, match="already runs the requested deployment"):
         preflight(world, conf="{}").execute(context(xcoms))
 
     assert "already runs" in xcoms["preflight", "ended"]
@@ -310,6 +312,38 @@ def test_the_task_takes_what_the_preflight_has_rehearsed_and_rehearses_anew_when
     assert bool(rehearsals) is anew
     assert xcoms["rehearse", "report"]["kind"] == "rehearsed"
     assert "Rehearsal" in xcoms["rehearse", "markdown"]
+
+
+def edited(seen: dict[str, Any]) -> dict[str, Any]:
+    return {**seen, "findings": [], "seconds": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("change", "is_believed"),
+    [
+        pytest.param(lambda seen: seen, True, id="as recorded"),
+        pytest.param(edited, False, id="edited"),
+        pytest.param(lambda _: {"kind": "rehearsed"}, False, id="malformed"),
+    ],
+)
+def test_a_rehearsal_in_xcom_is_believed_where_the_home_has_recorded_it(
+    change: Callable[[dict[str, Any]], dict[str, Any]],
+    is_believed: bool,
+    world: World,
+    gates: SimpleNamespace,
+    rehearsals: list[Any],
+) -> None:
+    world.run()
+    xcoms = look(world, rehearsal=RehearsalOptions(), when="always")
+    rehearsals.clear()
+    # XCom keeps JSON.
+    xcoms["preflight", "rehearsed"] = change(
+        json.loads(json.dumps(xcoms["preflight", "rehearsed"]))
+    )
+
+    assert rehearsal(world, when="always").execute(context(xcoms, "rehearse")) == "allowed"
+
+    assert bool(rehearsals) is not is_believed
 
 
 def test_a_rehearsal_that_the_preflight_cannot_run_is_left_to_its_task(

@@ -79,7 +79,9 @@ def fail(lane: StreamHome, times: int) -> None:
         failure_kind=FailureKind.UNKNOWN,
         signature="s1",
     )
-    lane.store.create(Layout(lane.name).epoch(epoch.number, "exit.json"), ended.to_bytes())
+    lane.store.create(
+        Layout(lane.name).epoch(epoch.number, "exit.json"), Layout(lane.name).bytes_of(ended)
+    )
     lane.record_restart_decision(
         RestartDecision(
             epoch=epoch.number,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from typing import Any
 
@@ -125,3 +126,44 @@ async def test_a_home_that_no_look_sees_whole_rests_as_long_as_the_look_took() -
     await watched.rows()
     await watched.looked()
     assert watched.looks == 15
+
+
+async def test_a_look_begins_with_the_streams_that_a_page_shows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    watched = Watched(*(f"s{number:03d}" for number in range(100)))
+    watched.takes = 0.2  # a look ends after a few streams
+    order: list[str] = []
+    look = watched.look
+    monkeypatch.setattr(
+        watched.boards, "_look_at", lambda kept: order.append(kept.stream) or look(kept)
+    )
+    watched.boards.show(watched.kept[97:99])
+
+    await watched.rows()
+    await watched.looked()
+
+    assert order[:3] == ["s097", "s098", "s000"]
+    assert len(order) < 100
+
+
+async def test_a_page_of_a_large_home_waits_for_the_first_look_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from airflow_streaming.plugins import board
+
+    monkeypatch.setattr(board, "FIRST_WAIT", 60.0)
+    watched = Watched(*(f"s{number:03d}" for number in range(100)))
+    watched.takes = 0.2
+    await watched.rows()
+    await watched.looked()
+    watched.now += 5.0
+    watched.may_look.clear()  # the next look does not end
+    try:
+        rows = await asyncio.wait_for(watched.rows(), 5)
+    finally:
+        watched.may_look.set()
+    states = [state for state, _ in rows]
+
+    assert {"healthy", "reading"} == set(states)
+    await watched.looked()

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from airflow_streaming.exceptions import HomeNotAllowed
 from airflow_streaming.plugins.access.looks import Looks
+from airflow_streaming.supervision.stream_status import Level
 from tests.unit.plugins.test_drivers import keeps
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -41,3 +43,14 @@ def test_a_home_is_known_by_its_uri_and_its_connection() -> None:
     places = {keeps("", home_conn_id=conn).place for conn in (None, "a", "b")}
 
     assert len(places) == 3
+
+
+def test_a_home_that_no_look_may_open_needs_a_user() -> None:
+    from airflow_streaming.plugins.board import Boards
+
+    def open_home(kept: Any) -> Any:
+        raise HomeNotAllowed("Home '/data' is not among [streaming] homes.")
+
+    row = Boards(Looks(), open_home=open_home)._look_at(keeps(""))
+
+    assert (row["state"], row["level"], row["rank"]) == ("unreadable", "warn", Level.WARN.rank)

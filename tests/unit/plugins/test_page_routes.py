@@ -605,3 +605,54 @@ def test_a_page_shows_no_secret_of_a_record_that_no_driver_masked(
     assert not any("hunter2secret" in text for text in shown)
     assert "password=(redacted)" in shown[2]
     assert "s3://key:(redacted)@host/out" in shown[3]
+
+
+REFUSED_VIEWS = (
+    "page=0",
+    "page=-1",
+    "page=1e3",
+    "page=NaN",
+    "page=99999999999999999999",
+    "sort=__class__",
+    "sort=state&sort=zz-evil",
+    "order=zz-evil",
+    "level=zz-evil",
+    "level=down%00",
+    f"q={'z' * 201}",
+    f"dag={'z' * 251}",
+)
+HARMLESS_VIEWS = (
+    "q=%00",
+    "q=(((",
+    "q=.*",
+    "q=%ED%A0%80",
+    "q=%E2%80%AE",
+    "dag=..%2F..",
+    "page=999999",
+)
+
+
+def test_a_view_of_the_fleet_is_checked_and_a_refusal_repeats_nothing_of_it(
+    client: TestClient,
+) -> None:
+    for view in REFUSED_VIEWS:
+        reply = client.get(f"/api/fleet?{view}")
+        assert reply.status_code == 422, view
+        assert "zz" not in reply.text
+    for view in HARMLESS_VIEWS:
+        assert client.get(f"/api/fleet?{view}").status_code == 200, view
+
+
+def test_the_server_searches_filters_and_turns_pages(client: TestClient) -> None:
+    until(lambda: client.get("/api/fleet").json()["reading"] == 0, "every stream to be read")
+    whole = client.get("/api/fleet").json()
+    name = whole["streams"][-1]["stream"]
+
+    one = client.get("/api/fleet", params={"q": name, "page": 7}).json()
+    other = client.get("/api/fleet", params={"dag": name}).json()
+
+    assert [row["stream"] for row in one["streams"]] == [name]
+    assert [row["stream"] for row in other["streams"]] == [name]
+    assert (one["found"], one["page"], one["pages"]) == (1, 1, 1)
+    assert one["total"] == whole["total"] == len(whole["streams"])
+    assert one["counts"] == whole["counts"]

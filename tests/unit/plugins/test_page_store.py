@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from airflow_streaming.model.storage import LocalStore
-from airflow_streaming.plugins.page_store import FRESH, SHORTLY, PageStore
+from airflow_streaming.plugins.access.page_store import FRESH, SHORTLY, PageStore
 from benchmarks.streams_page import Counting
 
 

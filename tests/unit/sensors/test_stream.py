@@ -334,7 +334,7 @@ def test_a_stream_that_is_named_twice_breaks_the_dag() -> None:
 @pytest.mark.parametrize(
     ("sensor", "kwargs", "words"),
     [
-        (StreamProgressSensor, {"stream": "s", "home": "/h"}, "Give batch= or committed_since="),
+        (StreamProgressSensor, {"stream": "s", "home": "/h"}, "needs batch= or committed_since="),
         (
             StreamProgressSensor,
             {"stream": "s", "home": "/h", "batch": 1, "endpoint": "http://h:1"},

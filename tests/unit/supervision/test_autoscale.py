@@ -361,7 +361,7 @@ class Sized:
             executors=ExecutorStatus(alive=record.executors or 4),
             queries=(a_query(processing_interval_s=10.0),),
         )
-        self.home.store.replace(layout.epoch(epoch, "status.json"), status.to_bytes())
+        self.home.store.replace(layout.epoch(epoch, "status.json"), layout.bytes_of(status))
         rows = [
             a_batch(
                 batch_id=number,

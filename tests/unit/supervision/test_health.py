@@ -30,6 +30,7 @@ from tests.unit.supervision.builders import (
     NOW,
     a_death,
     a_launch,
+    a_query,
     a_status,
     an_epoch,
     an_exit,
@@ -231,3 +232,58 @@ def test_a_driver_at_the_barrier_is_told_from_one_that_has_not_come_to_a_batch()
     status = a_status(state=DriverState.STARTING, first_progress_at=None, queries=(), standby=True)
     verdict = judge(observed(status=status), RULES)
     assert (verdict.state, "waits at the barrier" in verdict.reason) == ("starting", True)
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "state", "reason"),
+    [
+        pytest.param(
+            {"batches": 0, "committed_ago_s": 40.0},
+            {"first_progress_at": None},
+            VerdictState.STARTING,
+            "Driver of epoch 17 has not been seen to commit an epoch of Spark yet.",
+            id="no epoch yet",
+        ),
+        pytest.param(
+            {"batches": 25, "committed_ago_s": 4.0},
+            {},
+            VerdictState.HEALTHY,
+            "1 of 1 queries active, 0 batches committed in epoch 17. Query 'revenue' is continuous: Spark "
+            "reports no batches and no figures of it; 25 of Spark's epochs committed.",
+            id="epochs",
+        ),
+        pytest.param(
+            {
+                "batches": 25,
+                "committed_ago_s": 899.0,
+                "batch_for_s": 9_999.0,
+                "quiet_for_s": 9_999.0,
+            },
+            {},
+            VerdictState.HEALTHY,
+            "1 of 1 queries active",
+            id="no epoch for a while; the run of its trigger never ends",
+        ),
+        pytest.param(
+            {"batches": 25, "committed_ago_s": 900.0},
+            {},
+            VerdictState.STALLED,
+            "Query 'revenue' is continuous and has committed no epoch for 15 min; it is given 15 min.",
+            id="no epoch for three intervals",
+        ),
+    ],
+)
+def test_a_continuous_query_is_judged_by_its_epochs(
+    query: dict[str, Any], status: dict[str, Any], state: VerdictState, reason: str
+) -> None:
+    # Spark reports no trigger run and no data of such a query.
+    idle = {"processing": False, "data_available": False}
+    one = a_query(progress=None, epoch_interval_s=300.0, **idle, **query)
+
+    verdict = judge(
+        observed(RUNNING, status=a_status(queries=(one,), **status)),
+        HealthRules(stall_after=minutes(5)),
+    )
+
+    assert verdict.state is state
+    assert verdict.reason.startswith(reason)

@@ -285,6 +285,16 @@ def test_a_batch_that_fails_the_same_way_again_and_again_is_poison() -> None:
     assert "set the offending rows aside" in decision.remedy
 
 
+def test_a_poison_batch_names_the_rows_that_the_driver_has_found() -> None:
+    poison = a_failure(rows=("line 3 of file:/in/7.json", "and more"), **POISON)
+
+    decision = decided(poison, earlier=failed_like())
+
+    assert decision.reason.endswith(
+        'It reads {"logOffset":17}. Rows with that value: line 3 of file:/in/7.json, and more.'
+    )
+
+
 def test_a_poison_batch_names_the_file_and_the_value_that_sparks_error_names() -> None:
     text = (
         "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:///in/7.json.  SQLSTATE: KD001\n"

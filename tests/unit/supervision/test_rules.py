@@ -89,7 +89,7 @@ def test_without_a_clear_bound_the_bound_itself_is_clear(bound: float) -> None:
         ({"metric": Metric.COMMIT_AGE_SECONDS, "mean_over": timedelta(1)}, "no 'mean_over'"),
         ({"metric": Metric.COMMIT_AGE_SECONDS, "comparison": BELOW}, "after every commit"),
         ({"source": "orders"}, "figure of the whole query"),
-        *(({"name": name}, "built-in judge") for name in sorted(BUILT_IN)),
+        *(({"name": name}, "built-in rule") for name in sorted(BUILT_IN)),
     ],
     ids=str,
 )

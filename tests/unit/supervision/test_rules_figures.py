@@ -136,3 +136,31 @@ def test_of_two_runs_under_one_name_the_one_that_runs_counts() -> None:
     (finding,) = RuleBook([LATE]).findings(a_status(queries=runs))
 
     assert finding.reason.endswith("in this epoch yet.")
+
+
+@pytest.mark.parametrize(
+    ("seconds_seen", "state"),
+    [(300, RuleState.UNKNOWN), (590, RuleState.UNKNOWN), (620, RuleState.FIRING)],
+    ids=["five minutes of load", "just below ten", "ten minutes"],
+)
+def test_a_backlog_is_judged_by_the_mean_of_ten_minutes_however_large_it_is(
+    seconds_seen: int, state: RuleState
+) -> None:
+    # Ten times the arrivals of a busy minute, of which a slow stream reads 35 in five minutes.
+    [limit] = [one for one in recommended_rules(backlog_files=50) if one.name == "backlog_files"]
+    history = [
+        row
+        for start in range(0, seconds_seen, 20)
+        for row in rows(
+            1,
+            every=20.0,
+            start=float(start),
+            sources=(SourceProgress(source=FILES, backlog_files=3.0 * start),),
+        )
+    ]
+
+    finding = one(limit, history, at=seconds_seen)
+
+    assert finding.state is state
+    if state is RuleState.UNKNOWN:
+        assert "of the 10 min that the mean of rule 'backlog_files' is taken over" in finding.reason

@@ -89,7 +89,7 @@ class Telling:
             ended_at=self._world.now,
         )
         path = Layout(epoch.stream).epoch(epoch.number, "exit.json")
-        self._world.home(epoch.stream).store.create(path, said.to_bytes())
+        self._world.home(epoch.stream).store.create(path, said.to_bytes(epoch.stream))
 
     def _query(self) -> QueryStatus:
         return make_query(

@@ -151,7 +151,9 @@ class Played:
         home = self.home(lane)
         if home.barrier(epoch.number) is None:
             barrier = Barrier(epoch=epoch.number, queries=(QUERY,), at=self.now)
-            home.store.create(Layout(lane).place(Barrier, epoch=epoch.number), barrier.to_bytes())
+            home.store.create(
+                Layout(lane).place(Barrier, epoch=epoch.number), Layout(lane).bytes_of(barrier)
+            )
         for order in home.orders(epoch.number):
             if home.answer(epoch.number, order.number) is None:
                 self._obey(lane, epoch, order)
@@ -167,7 +169,7 @@ class Played:
                 found.commit()
         answer = StandbyAnswer(epoch=epoch.number, number=order.number, at=self.now, error=error)
         path = Layout(lane).place(StandbyAnswer, epoch=epoch.number, number=order.number)
-        home.store.create(path, answer.to_bytes())
+        home.store.create(path, answer.to_bytes(lane))
 
     def _work(self, lane: str, epoch: Epoch) -> None:
         home = self.home(lane)
@@ -275,7 +277,7 @@ class Played:
     def end(self, lane: str, epoch: Epoch, outcome: Outcome) -> None:
         said = Exit(epoch=epoch.number, outcome=outcome, reason=f"It {outcome}.", ended_at=self.now)
         path = Layout(lane).epoch(epoch.number, "exit.json")
-        LocalStore(self.uri).create(path, said.to_bytes())
+        LocalStore(self.uri).create(path, said.to_bytes(lane))
         self.lane(lane).launcher.end(epoch.token)
 
     def lose(self, lane: str) -> None:

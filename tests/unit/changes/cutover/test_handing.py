@@ -151,7 +151,7 @@ def test_an_untouched_batch_of_a_query_that_cannot_take_it_over_is_a_persons_mat
 
 def _done(back: Back, number: int) -> tuple[str, bytes]:
     answer = StandbyAnswer(epoch=9, number=number, at=NOON, committed={"q": 4})
-    return Layout("orders").place(StandbyAnswer, epoch=9, number=number), answer.to_bytes()
+    return Layout("orders").place(StandbyAnswer, epoch=9, number=number), answer.to_bytes("orders")
 
 
 def test_a_deployment_that_goes_back_has_a_place_that_no_other_lane_has(tmp_path: Path) -> None:

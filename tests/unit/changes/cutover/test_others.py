@@ -16,7 +16,7 @@ def test_the_lanes_of_the_stream_itself_are_left_out(tmp_path: Path) -> None:
     world = Cutting(tmp_path, streams=("orders", "refunds"))
     for stream in ("orders", "refunds"):
         place = Layout(stream).place(QueryPlan, epoch=1, query="q")
-        world.home(stream).store.create(place, b.a_stateless().to_bytes())
+        world.home(stream).store.create(place, b.a_stateless().to_bytes(stream))
 
     found = plans_of_others(Home(world.home("orders").store), "orders")
 

@@ -199,7 +199,7 @@ def is_refused(home: Path, blue: SinkPlan, green: SinkPlan) -> bool:
     store, layout = LocalStore(str(home)), Layout("s")
     records: Mapping[str, bytes] = {
         layout.place(Epoch, number=1): make_epoch(1, stream="s").to_bytes(),
-        layout.place(QueryPlan, epoch=1, query="q"): plan("q", blue).to_bytes(),
+        layout.place(QueryPlan, epoch=1, query="q"): layout.bytes_of(plan("q", blue)),
     }
     for path, data in records.items():
         store.create(path, data)

@@ -76,7 +76,7 @@ class Kept:
         if outcome is not None:
             ended = make_exit(number, outcome=outcome, ended_at=ago(days))
             self.write(folder / "exit.json")
-            (folder / "exit.json").write_bytes(ended.to_bytes())
+            (folder / "exit.json").write_bytes(ended.to_bytes(lane))
         return number
 
     def change(self, days: float, *, ends: float | None, lane: str = "orders", **more: Any) -> None:

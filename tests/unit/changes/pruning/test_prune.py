@@ -144,7 +144,7 @@ def test_what_the_queries_of_another_stream_use_stays(
     other.create_epoch(make_epoch(1, stream="billing", created_at=ago(90)))
     plan = bills(**{what: place.format(home=kept.folder) for what, place in places.items()})
     place = Layout("billing").place(QueryPlan, epoch=1, query=plan.query)
-    kept.home.store.create(place, plan.to_bytes())
+    kept.home.store.create(place, plan.to_bytes("billing"))
 
     done = kept.prune(policy=PrunePolicy(outputs=True))
 
@@ -169,7 +169,7 @@ def test_a_new_deployment_without_plans_uses_what_the_one_before_it_used(kept: K
     other.create_epoch(make_epoch(1, stream="billing", created_at=ago(90)))
     plan = bills(reads=f"{kept.folder}/orders/output/000001/revenue")
     place = Layout("billing").place(QueryPlan, epoch=1, query=plan.query)
-    kept.home.store.create(place, plan.to_bytes())
+    kept.home.store.create(place, plan.to_bytes("orders"))
     deploy_billing(kept)
 
     kept.prune(policy=PrunePolicy(outputs=True))

@@ -78,7 +78,8 @@ def look(stream: Upgraded, monkeypatch: pytest.MonkeyPatch) -> Look:
 
 def record(stream: Upgraded, plan: QueryPlan, epoch: int = 1) -> None:
     stream.home.store.replace(
-        Layout("orders").place(QueryPlan, epoch=epoch, query=plan.query), plan.to_bytes()
+        Layout("orders").place(QueryPlan, epoch=epoch, query=plan.query),
+        Layout("orders").bytes_of(plan),
     )
 
 

@@ -175,7 +175,7 @@ def test_the_page_of_a_refused_upgrade_says_nothing_of_an_approval() -> None:
         if isinstance(block, Heading)
     ]
 
-    assert headings == ["What changes", "What the gates found"]
+    assert headings == ["What changes", "Findings of the gates"]
 
 
 def test_the_page_of_a_plain_restart_says_that_nothing_changes() -> None:

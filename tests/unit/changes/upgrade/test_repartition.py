@@ -150,7 +150,8 @@ def test_only_the_last_driver_says_what_was_never_begun(
         home.create_epoch(make_epoch(number, cause=cause))
     for number, said in exits.items():
         home.store.create(
-            Layout("orders").place(Exit, epoch=number), make_exit(number, **said).to_bytes()
+            Layout("orders").place(Exit, epoch=number),
+            Layout("orders").bytes_of(make_exit(number, **said)),
         )
 
     assert unbegun_batches(home) == found

@@ -67,7 +67,8 @@ class Upgraded:
                 counts_from=2,
             )
             self.home.store.create(
-                Layout("orders").place(QueryClaim, deployment=1, query=name), claim.to_bytes()
+                Layout("orders").place(QueryClaim, deployment=1, query=name),
+                Layout("orders").bytes_of(claim),
             )
         self.run(BOUNDARY, "old")
         self.store = new_store(folder)

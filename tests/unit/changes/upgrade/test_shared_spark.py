@@ -8,15 +8,17 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import psutil
 import pytest
 
+from airflow_streaming.checkpoints.copies import OfCheckpoints
 from airflow_streaming.launch.isolation import OFF_VARIABLE
 from airflow_streaming.launch.runtime import Runtime
 from airflow_streaming.model.jobs.shared import JobEnd
 from airflow_streaming.model.jobs.upkeep import ClassLoadingOrder
+from airflow_streaming.spark_jobs import rehearsal_compare
 from airflow_streaming.spark_jobs import shared_spark as module
 from airflow_streaming.spark_jobs.runner import Job, Program, Task, await_end, last_words
 from airflow_streaming.spark_jobs.shared_spark import (
@@ -301,3 +303,39 @@ def test_needs_are_what_a_spark_is_started_with(
     one = needs_of(task, runtime, Program(application="a.py", source=b""))
     other = needs_of(task, runtime, Program(**{"application": "b.py", "source": b"", **more}))
     assert (one == other) is is_same
+
+
+class NoCheckpoints:
+    subject = "nothing"
+
+    def copies(self, *_: object) -> list[Any]:
+        return []
+
+
+def test_both_runs_of_the_new_version_of_a_comparison_share_a_spark(
+    tmp_path: Path, runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs: list[tuple[str, SharedSpark | None]] = []
+
+    def run(
+        _: object, name: str, *given: object, spark: SharedSpark | None = None
+    ) -> rehearsal_compare._Ran:
+        runs.append((name, spark))
+        return rehearsal_compare._Ran({}, ())
+
+    monkeypatch.setattr(rehearsal_compare, "_run", run)
+    version = rehearsal_compare.Version(
+        program=Program(application="a.py", source=b""), runtime=runtime
+    )
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+
+    rehearsal_compare.compare_versions(
+        cast("OfCheckpoints", NoCheckpoints()), version, version, scratch=scratch
+    )
+
+    [old, new, fresh] = runs
+    assert [name for name, _ in runs] == ["old", "new", "fresh"]
+    assert old[1] is None, "two versions side by side would need the memory twice"
+    assert new[1] is fresh[1] is not None
+    assert [*scratch.iterdir()] == []

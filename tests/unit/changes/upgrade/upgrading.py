@@ -311,7 +311,7 @@ class Upgraded:
     def _end(self, epoch: Epoch, outcome: Outcome) -> None:
         said = Exit(epoch=epoch.number, outcome=outcome, reason=f"It {outcome}.", ended_at=self.now)
         path = Layout("orders").epoch(epoch.number, "exit.json")
-        self.home.store.create(path, said.to_bytes())
+        self.home.store.create(path, said.to_bytes("orders"))
         self.launcher.end(epoch.token)
 
     def _replace(self, epoch: int, name: str, data: bytes) -> None:
@@ -393,7 +393,7 @@ class WarmedDriver:
             standby=True,
             queries=(),
         )
-        self._stream.home.store.replace(layout.epoch(number, "status.json"), told.to_bytes())
+        self._stream.home.store.replace(layout.epoch(number, "status.json"), layout.bytes_of(told))
 
     def _place(self) -> tuple[int, Layout]:
         if self._lane_epoch:
@@ -403,7 +403,7 @@ class WarmedDriver:
     def _adopt(self, epoch: Epoch, _: Any) -> None:
         last = promoted(self._standby, epoch, self._stream.now)
         path = Layout(self._standby.stream).epoch(self._standby.number, "exit.json")
-        self._stream.home.store.create(path, last.to_bytes())
+        self._stream.home.store.create(path, last.to_bytes(self._standby.stream))
         self._lane_epoch, self._beat = epoch.number, 0
 
     def _is_fenced(self) -> bool:
@@ -422,7 +422,7 @@ class WarmedDriver:
     def _end(self, outcome: Outcome) -> None:
         number, layout = self._place()
         last = Exit(epoch=number, outcome=outcome, reason=f"{outcome}.", ended_at=self._stream.now)
-        self._stream.home.store.create(layout.epoch(number, "exit.json"), last.to_bytes())
+        self._stream.home.store.create(layout.epoch(number, "exit.json"), layout.bytes_of(last))
         self._stream.launcher.end(self._standby.token)
 
 

@@ -63,7 +63,7 @@ def test_a_wrong_sink_is_told_and_the_others_work(tmp_path: Path) -> None:
     assert (written.sink, written.sent) == ("jsonlines", 1)
     assert unknown.sink == "grafana"
     assert unknown.trouble is not None
-    assert unknown.trouble.startswith("There is no sink 'grafana'")
+    assert unknown.trouble.startswith("Unknown sink 'grafana'")
 
 
 def test_a_jvm_that_does_not_answer_disturbs_nobody(tmp_path: Path) -> None:

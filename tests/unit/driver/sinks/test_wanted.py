@@ -88,15 +88,15 @@ def test_a_sink_is_read_from_its_keys(name: str, keys: dict[str, str], config: S
         pytest.param(
             conf("kafak"),
             "kafak",
-            "There is no sink 'kafak', which spark.airflowStreaming.sinks names. There are "
+            "Unknown sink 'kafak' in spark.airflowStreaming.sinks. Known sinks: "
             "'kafka', 'prometheus', 'pushgateway', 'statsd', 'otel', 'jsonlines'.",
             id="an unknown sink",
         ),
         pytest.param(
             conf(promethius__port="1"),
             "promethius",
-            "There is no sink 'promethius', which spark.airflowStreaming.sink.promethius. names. "
-            "There are 'kafka', 'prometheus', 'pushgateway', 'statsd', 'otel', 'jsonlines'.",
+            "Unknown sink 'promethius' in spark.airflowStreaming.sink.promethius.*. "
+            "Known sinks: 'kafka', 'prometheus', 'pushgateway', 'statsd', 'otel', 'jsonlines'.",
             id="keys of an unknown sink",
         ),
         pytest.param(

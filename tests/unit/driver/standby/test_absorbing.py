@@ -68,7 +68,7 @@ def test_no_other_batch_is_ever_run(
     tmp_path: Path, planned: int | None, committed: int | None
 ) -> None:
     checkpoint = Checkpoint(tmp_path, planned=planned, committed=committed)
-    with pytest.raises(DriverRefusal, match=r"cannot be absorbed.*Nothing was run"):
+    with pytest.raises(DriverRefusal, match=r"cannot be absorbed.*No batch was run"):
         checkpoint.absorb(8, 8)
     assert checkpoint.ran == 0
 

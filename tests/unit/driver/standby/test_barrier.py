@@ -173,7 +173,7 @@ def test_an_order_that_cannot_be_read_is_answered_and_the_next_one_is_taken(worl
     world.store.create(LAYOUT.place(StandbyOrder, epoch=1, number=1), b"{")
     assert world.answer(1).error
     foreign = StandbyOrder(epoch=9, number=2, act=OrderAct.RELEASE, at=NOON, by="kim")
-    world.store.create(LAYOUT.place(StandbyOrder, epoch=1, number=2), foreign.to_bytes())
+    world.store.create(LAYOUT.place(StandbyOrder, epoch=1, number=2), LAYOUT.bytes_of(foreign))
     assert "its epoch is 9, not 1" in world.answer(2).error
     assert waiting.is_alive()
     world.order(3, OrderAct.RELEASE)

@@ -1,10 +1,10 @@
 """
-A caching store for pages: it reads from an object store only files that may have changed.
+A store that pages read through: it reads from an object store only files that may have changed.
 
-Records are created once, so a record that was read stays cached. Missing files and listings are
-cached for some seconds, and a listing also answers for names that it does not have. Heartbeats and
-files of a history are cached for less than the time between two looks of one page, so that its
-parts, and other pages, share one read.
+Records are created once, so they are cached for good. Missing files and listings are cached for
+some seconds, and a listing also answers for names that it lacks. Heartbeats and history files are
+cached for less than the interval between two looks of one page, so that its parts, and other pages,
+read them once together.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class PageStore:
         self.uri = self.store.uri
 
     def read(self, path: str) -> bytes | None:
-        """Return a file, if it exists."""
+        """Return a file, ``None`` if it does not exist."""
         known = _RECORDS.get((self._key, path))
         if known is not None:
             return known
@@ -79,7 +79,7 @@ class PageStore:
         if known is not None:
             return list(known)
         parent, name = posixpath.split(folder)
-        # One listing of the home shows its lanes, and one of a lane its folders.
+        # One listing of the home has all lanes, and one listing of a lane its folders.
         if folder and "/" not in parent and name not in self.names(parent):
             # This is as old as the listing of the parent.
             parents = _ANSWERS.get((self._fresh, "names", parent))
@@ -107,7 +107,7 @@ class PageStore:
         self.store.delete(path)
 
     def forget(self) -> None:
-        """Drop all entries that can change, after an act."""
+        """Forget all entries that can change, because an action was just done."""
         self._fresh = object()
 
     def _is_missing(self, path: str) -> bool:

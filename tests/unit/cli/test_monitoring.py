@@ -1,0 +1,40 @@
+"""The dashboards and alert rules come with the package."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from airflow_streaming.cli.main import main
+
+
+def test_it_writes_the_files_of_the_package(tmp_path: Path) -> None:
+    assert main(["monitoring", "--write", str(tmp_path)]) == 0
+
+    assert json.loads((tmp_path / "grafana/fleet.json").read_text())["uid"] == "streams-fleet"
+    assert "StreamingRuleFires" in (tmp_path / "prometheus/alerts.yaml").read_text()
+
+
+def test_it_lists_them_without_writing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["monitoring"]) == 0
+
+    assert "prometheus/alerts.yaml" in capsys.readouterr().out.splitlines()
+
+
+def test_a_file_that_was_edited_stays_unless_it_is_forced(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edited = tmp_path / "prometheus/alerts.yaml"
+    edited.parent.mkdir()
+    edited.write_text("mine")
+
+    assert main(["monitoring", "--write", str(tmp_path)]) == 2
+    assert str(edited) in capsys.readouterr().err
+    assert edited.read_text() == "mine"
+    assert not (tmp_path / "grafana").exists()
+
+    assert main(["monitoring", "--write", str(tmp_path), "--force"]) == 0
+    assert edited.read_text() != "mine"
+    assert main(["monitoring", "--write", str(tmp_path)]) == 0
