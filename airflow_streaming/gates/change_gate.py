@@ -144,7 +144,7 @@ def judge_versions(
     :raises HomeUnavailable: A store cannot be reached.
     """
     by_query = {plan.query: plan.spark for plan in old}
-    # One deployment has one Spark, so another query's plan shows it too.
+    # A deployment has one Spark, so another query's plan shows it too.
     sparks = {plan.spark for plan in old}
     common = next(iter(sparks)) if len(sparks) == 1 else ""
     for query, uri in checkpoints.items():
@@ -166,7 +166,7 @@ def judge_versions(
 
 class Looked(NamedTuple):
     """
-    One checkpoint as the gate reads it.
+    A checkpoint as the gate reads it.
 
     :param checkpoint: ``None`` if it does not exist.
     :param schemas: The readable columns of its state.

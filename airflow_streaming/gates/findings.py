@@ -48,7 +48,7 @@ _ON_THE_SAME_CHECKPOINT: Final = frozenset(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateFinding:
     """
-    One remark.
+    A remark.
 
     :param rule: Name of the rule, e.g. ``aggregation.aggregates``; ``docs/gates.md`` lists them.
     :param severity: The decision of this finding alone.

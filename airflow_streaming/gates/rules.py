@@ -20,7 +20,7 @@ from airflow_streaming.gates.findings import GateDecision, GateFinding
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """
-    One rule.
+    A rule.
 
     :param name: Theme and matter, e.g. ``aggregation.window``.
     :param severity: Its decision.

@@ -170,8 +170,7 @@ def undo_repair(
     now: Callable[[], datetime] = now_in_utc,
 ) -> SinkRepair:
     """
-    Move the batch of the newest repair in effect back into its file sink; no launch moves it out
-    again.
+    Move the newest repair's batch back into its file sink; no launch moves it out again.
 
     A second call undoes the previous repair, so that each of several sinks can be reached.
 

@@ -266,7 +266,7 @@ class Effect(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingClass:
     """
-    One setting, or a group of settings with one prefix.
+    A setting, or a group of settings with one prefix.
 
     :param source: The origin of this knowledge.
     """

@@ -39,7 +39,7 @@ VARIABLE_RULES: Final = (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variable:
     """
-    One state variable.
+    A state variable.
 
     :param sort: ``value``, ``list`` or ``map``.
     :param schema: As text; empty if unknown.

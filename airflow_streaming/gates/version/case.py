@@ -28,7 +28,7 @@ _DEDUPLICATIONS: Final = (OperatorKind.DEDUPLICATE, OperatorKind.DEDUPLICATE_WIT
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
     """
-    One query that moves from one Spark to another.
+    A query that moves from one Spark to another.
 
     :param start: The Spark that ran it last; ``target`` its new Spark.
     :param conf: Configuration of the new deployment.
