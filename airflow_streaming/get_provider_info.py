@@ -110,6 +110,7 @@ def get_provider_info() -> dict[str, Any]:
         "sensors": _modules("sensors", "stream"),
         "hooks": _modules(
             "hooks",
+            "airflow_facts",
             "checkpoint",
             "clusters",
             "home",

@@ -13,11 +13,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
-from typing import Annotated, Any, ClassVar, Final
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 from airflow_streaming.advice.profile import ConfValue, Profile, StateStore, production, resolve
-from airflow_streaming.checkpoints.backup.records import Origin
-from airflow_streaming.checkpoints.vault.retention_policy import RetentionPolicy
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.arguments.fields import (
     ANY_SIGN,
@@ -46,18 +45,26 @@ from airflow_streaming.model.records.autoscale import (
     executor_cores,
     is_dynamic,
 )
-from airflow_streaming.model.records.cutover import CompareTerms, ReadyTerms
-from airflow_streaming.model.records.epoch import (
-    MAX_STOP_GRACE,
-    USUAL_STOP_GRACE,
-    near_launcher,
-)
 from airflow_streaming.model.records.policy import Blackout, Budget, RestartPolicy
-from airflow_streaming.model.records.upgrade import SinkFacts, SoakTerms
 from airflow_streaming.model.spark.conf import SHIPPED, check_conf_key, conf_text, redact
+from airflow_streaming.model.spark.launchers import MAX_STOP_GRACE, USUAL_STOP_GRACE, near_launcher
 from airflow_streaming.model.spark.secrets import REDACTED, mask_uri
 from airflow_streaming.model.uris import check_uri
 
+if TYPE_CHECKING:
+    from airflow_streaming.checkpoints.backup.records import Origin
+    from airflow_streaming.checkpoints.vault.retention_policy import RetentionPolicy
+    from airflow_streaming.model.records.cutover import CompareTerms, ReadyTerms
+    from airflow_streaming.model.records.upgrade import SinkFacts, SoakTerms
+
+_LOADED_LATER: Final = {
+    "CompareTerms": "model.records.cutover",
+    "Origin": "checkpoints.backup.records",
+    "ReadyTerms": "model.records.cutover",
+    "RetentionPolicy": "checkpoints.vault.retention_policy",
+    "SoakTerms": "model.records.upgrade",
+}
+"""Names of options; a DAG file that only keeps a stream alive does not pay for their modules."""
 _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -247,6 +254,12 @@ class StreamSpec:
         conf = given.get("conf")
         if conf is not None and not any(map(is_filled_in, conf.values())):
             _check_autoscale(self)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LOADED_LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"airflow_streaming.{_LOADED_LATER[name]}"), name)
 
 
 def _check_names(stream: str, given: Mapping[str, Any]) -> None:

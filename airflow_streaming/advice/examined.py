@@ -142,7 +142,6 @@ class Facts:
 
     @property
     def queries(self) -> tuple[QueryStatus, ...]:
-        """Return the queries in the driver's status."""
         return self.status.queries if self.status is not None else ()
 
     @property

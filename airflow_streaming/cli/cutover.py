@@ -123,7 +123,6 @@ class CutoverPage:
 
     @property
     def state(self) -> CutoverState:
-        """Return the newest state."""
         return CUTOVER.state_of(self.history)
 
     @property

@@ -30,7 +30,7 @@ def monitoring(arguments: argparse.Namespace) -> int:
         return OK
     places = {arguments.write / name: text for name, text in shipped.items()}
     changed = [
-        place for place, text in places.items() if place.exists() and place.read_text() != text
+        place for place, text in places.items() if place.is_file() and place.read_text() != text
     ]
     if changed and not arguments.force:
         raise SpecError(
@@ -38,8 +38,13 @@ def monitoring(arguments: argparse.Namespace) -> int:
             "--force to replace them, or another folder."
         )
     for place, text in places.items():
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(text, encoding="utf-8")
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(text, encoding="utf-8")
+        except OSError as err:
+            raise SpecError(
+                f"{place} cannot be written: {err.strerror}. Give another folder."
+            ) from err
         print(place)
     return OK
 

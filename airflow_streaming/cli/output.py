@@ -149,7 +149,6 @@ class BarProgress:
         self._show(f"{now.phase}{now.subject}", line(now), now.files, now.of)
 
     def bytes_read(self, done: int, whole: int) -> None:
-        """Show how many bytes were read."""
         self._show("read", _bytes_read(done, whole), done, whole)
 
     def _show(self, key: str, text: str, done: int, whole: int | None) -> None:
@@ -175,7 +174,6 @@ class ConsoleProgress:
         self._print(lambda: line(now))
 
     def bytes_read(self, done: int, whole: int) -> None:
-        """Print how many bytes were read."""
         self._print(lambda: _bytes_read(done, whole))
 
     def _print(self, text: Callable[[], str]) -> None:

@@ -184,7 +184,6 @@ class RunEnd:
 
 
 def conclude(end: RunEnd) -> Exit:
-    """Say why the driver ended."""
     return replace(_concluded(end), cut_off=end.cut_off, unbegun=end.unbegun)
 
 

@@ -133,7 +133,6 @@ class Changes(Histories):
         return None if newest is None or self.change_end(newest.number) else newest
 
     def next_change(self) -> int:
-        """Return the number that the next change will have."""
         return max(self._numbers_of(Change), default=0) + 1
 
     def begin_change(self, change: Change) -> None:

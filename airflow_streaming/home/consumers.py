@@ -45,7 +45,6 @@ class LivePeriod:
 
     @property
     def color(self) -> Color:
-        """Return the color of the lane."""
         return color_of(self.lane)
 
 
@@ -77,7 +76,6 @@ class LiveOutput:
 
     @property
     def color(self) -> Color:
-        """Return the color of the lane."""
         return color_of(self.lane)
 
     @classmethod

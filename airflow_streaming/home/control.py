@@ -164,7 +164,6 @@ class Control(Shared):
         self._append(Deviation, change)
 
     def rehearsed_run(self, key: str) -> RehearsedRun | None:
-        """Return the newest rehearsal that the preflight of a run has recorded."""
         found = (self._numbered(RehearsedRun, one) for one in self._numbers_of(RehearsedRun)[::-1])
         return next((one for one in found if one.key == key), None)
 

@@ -19,7 +19,6 @@ class Repairs(StreamFolder):
         return [self._numbered(SinkRepair, number) for number in self._numbers_of(SinkRepair)]
 
     def next_repair(self) -> int:
-        """Return the number that the next repair will have."""
         return max(self._numbers_of(SinkRepair), default=0) + 1
 
     def begin_repair(self, repair: SinkRepair) -> bool:

@@ -28,14 +28,14 @@ from airflow_streaming.launch.port import ClusterApplication
 from airflow_streaming.launch.registry import ON_KUBERNETES
 from airflow_streaming.launch.runtime import Runtime
 from airflow_streaming.model.records.deployment import Deployment
-from airflow_streaming.model.records.epoch import (
+from airflow_streaming.model.spark.conf import PRIVATE_CONF, PRIVATE_CONF_FILE, shipped_lists
+from airflow_streaming.model.spark.launchers import (
     APACHE_OPERATOR,
     KUBEFLOW_OPERATOR,
     LOCAL,
     STANDALONE,
     YARN,
 )
-from airflow_streaming.model.spark.conf import PRIVATE_CONF, PRIVATE_CONF_FILE, shipped_lists
 from airflow_streaming.model.storage import Store
 from airflow_streaming.model.uris import join, to_hadoop
 

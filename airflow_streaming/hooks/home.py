@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 from urllib.parse import urlsplit
 from weakref import WeakValueDictionary
 
 from airflow.sdk import BaseHook
-from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_streaming.exceptions import HomeNotAllowed, HomeNotExclusive, SpecError
+from airflow_streaming.exceptions import HomeNotAllowed, SpecError
 from airflow_streaming.home.home import Home, init_home, open_home
 from airflow_streaming.hooks.clusters import kubernetes_credentials
 from airflow_streaming.launch.clusters.kubernetes_api import log_in_by
@@ -29,15 +27,6 @@ if TYPE_CHECKING:
 # All code that opens homes in Airflow's processes also looks at drivers, with Airflow's
 # connections.
 log_in_by(kubernetes_credentials)
-
-
-@contextlib.contextmanager
-def spec_errors_are_final() -> Iterator[None]:
-    """Turn "retrying is useless" into Airflow's word for it; the one place that does."""
-    try:
-        yield
-    except (SpecError, HomeNotExclusive) as err:
-        raise AirflowFailException(str(err)) from err
 
 
 _stores: Final[WeakValueDictionary[tuple[str, str], Store]] = WeakValueDictionary()

@@ -53,7 +53,7 @@ from airflow_streaming.launch.runtime import Runtime, resolve_runtime
 from airflow_streaming.model.jobs.drill import SCRATCH_OUTPUT
 from airflow_streaming.model.names import other_lane
 from airflow_streaming.model.records.deployment import Deployment
-from airflow_streaming.model.records.epoch import LOCAL, YARN, Epoch
+from airflow_streaming.model.records.epoch import Epoch
 from airflow_streaming.model.spark.conf import (
     LOG_BYTES,
     PY_FILES,
@@ -63,6 +63,7 @@ from airflow_streaming.model.spark.conf import (
     secret_values,
     shipped_lists,
 )
+from airflow_streaming.model.spark.launchers import LOCAL, YARN
 from airflow_streaming.model.spark.secrets import REDACTED
 from airflow_streaming.settings import read_settings
 from airflow_streaming.spec import StreamSpec
@@ -160,7 +161,6 @@ class SparkStreamHook(BaseHook):
         return for_lane(self.asked, self.streams, self.home)
 
     def live_lane(self) -> str:
-        """Look which lane is live now."""
         return live_lane(self.streams, self.asked.name)
 
     @cached_property

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Final
 
-from airflow_streaming.model.records.epoch import LOCAL, Epoch
+from airflow_streaming.model.records.epoch import Epoch
+from airflow_streaming.model.spark.launchers import LOCAL
 
 CLUSTERS_VARIABLE: Final = "AIRFLOW__STREAMING__CLUSTERS"
 ClusterPolicy = Callable[[Epoch], str]

@@ -45,7 +45,6 @@ class DriverEnd:
 
     @property
     def has_come(self) -> bool:
-        """Tell whether the process has ended."""
         return self._fd < 0 or _is_readable(self._fd)
 
     def close(self) -> None:

@@ -66,7 +66,6 @@ class ProcessHandle:
 
     @classmethod
     def of(cls, process: psutil.Process) -> Self:
-        """Return the handle of a driver whose leader is this process."""
         return cls(pid=process.pid, started=process.create_time())
 
     @classmethod
@@ -83,7 +82,6 @@ class ProcessHandle:
         return cls(pid=pid, started=started) if can_be else None
 
     def to_dict(self) -> dict[str, str]:
-        """Return the handle for the launch record."""
         return {"pid": str(self.pid), "started": repr(self.started)}
 
 

@@ -28,16 +28,14 @@ from airflow_streaming.launch.port import (
     open_driver_end,
 )
 from airflow_streaming.model.observation import Process
-from airflow_streaming.model.records.epoch import (
+from airflow_streaming.model.records.epoch import Epoch, Host, Launch
+from airflow_streaming.model.spark.launchers import (
     APACHE_OPERATOR,
     KUBEFLOW_OPERATOR,
     KUBERNETES,
     LOCAL,
     STANDALONE,
     YARN,
-    Epoch,
-    Host,
-    Launch,
 )
 
 ON_KUBERNETES: Final = (KUBERNETES, APACHE_OPERATOR, KUBEFLOW_OPERATOR)

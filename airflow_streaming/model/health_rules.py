@@ -151,13 +151,11 @@ class HealthRule(JsonValue):
         return None
 
     def is_bad(self, figure: float) -> bool:
-        """Tell whether a figure is on the bad side of the bound."""
         if self.comparison is Comparison.ABOVE:
             return figure > self.bound
         return figure < self.bound
 
     def is_clear(self, figure: float) -> bool:
-        """Tell whether a figure is good enough to clear a rule that fires."""
         bound = self.bound if self.clear_bound is None else self.clear_bound
         return figure <= bound if self.comparison is Comparison.ABOVE else figure >= bound
 
@@ -198,7 +196,6 @@ class Finding:
     metric: Metric | None = None
 
     def in_words(self, figure: float | None) -> str | None:
-        """Return a figure or bound of the finding with its unit."""
         if figure is None:
             return None
         return duration_text(figure) if self.metric is None else self.metric.row.in_words(figure)

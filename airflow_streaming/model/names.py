@@ -81,7 +81,6 @@ def check_folder_name(name: str) -> str:
 
 
 def is_path_part(name: str) -> bool:
-    """Tell whether a name may be one folder of a path."""
     return _NAME.fullmatch(name) is not None and ".." not in name
 
 
@@ -318,7 +317,6 @@ class Layout:
         return f"{self.root}/epochs/{numbered(epoch)}/{name}"
 
     def progress(self, epoch: int) -> str:
-        """Return the folder of an epoch's progress history."""
         return self.epoch(epoch, "progress")
 
     def summary(self, epoch: int) -> str:
@@ -330,7 +328,6 @@ class Layout:
         return f"{self.root}/checkpoints/{numbered(deployment)}"
 
     def output(self, deployment: int) -> str:
-        """Return the default output folder of a deployment."""
         return f"{self.root}/output/{numbered(deployment)}"
 
 

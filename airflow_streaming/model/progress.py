@@ -63,7 +63,6 @@ def whole(value: Any) -> int | None:
 
 
 def numbers(values: Iterable[float | None]) -> list[float]:
-    """Return the reported numbers."""
     return [value for value in values if value is not None]
 
 

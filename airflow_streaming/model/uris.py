@@ -18,7 +18,6 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from airflow_streaming.exceptions import SpecError, closed
-from airflow_streaming.model.spark.tail import parse_query_id
 
 _LOCAL: Final = frozenset({"", "file", "local"})
 _BUCKETS: Final = frozenset({"s3", "s3a", "s3n", "gs", "gcs", "az", "adl", "abfs", "abfss"})
@@ -149,9 +148,6 @@ def _with_scheme(uri: str, names: dict[str, str]) -> str:
     return f"{names.get(scheme, scheme)}://{rest}"
 
 
-_STORE_KIND: Final = b'"backup-store"'
-
-
 def check_apart(first: str, second: str, *, what: str, other: str) -> None:
     """
     Refuse two places that are the same or contain each other.
@@ -179,7 +175,6 @@ def check_apart(first: str, second: str, *, what: str, other: str) -> None:
 
 
 def is_same_place(first: str, second: str) -> bool:
-    """Tell whether two URIs are one place by their spelling."""
     return _folder(first) == _folder(second)
 
 
@@ -192,29 +187,6 @@ def overlap(first: str, second: str) -> bool:
 def lies_in(place: str, folder: str) -> bool:
     """Tell whether a URI is a folder, or is inside it, by their spelling."""
     return _folder(place).startswith(_folder(folder))
-
-
-def check_outside(place: str, above: str, *, metadata: bytes | None, mark: bytes | None) -> None:
-    """
-    Refuse a new place whose folder above is a checkpoint or a backup store.
-
-    :param above: The folder above; ``metadata`` and ``mark`` are its files of that name and
-        ``store.json``.
-    :raises SpecError: it is one of these; both places are named.
-    """
-    if metadata is not None and parse_query_id(metadata) is not None:
-        what, then = "the checkpoint of a query", "Spark would find folders that it never made"
-    elif mark is not None and _STORE_KIND in mark:
-        what, then = (
-            "a backup store",
-            ("verification and retention would treat it as a part of the store"),
-        )
-    else:
-        return
-    raise SpecError(
-        f"{place} lies inside {above}, which is {what}: {then}. Nothing was written. Choose a "
-        "place of its own."
-    )
 
 
 def _folder(uri: str) -> str:

@@ -1,8 +1,8 @@
 """
 Alerts of a task: recorded first, delivered to notifiers when the task's own work is done.
 
-The functions never raise and never wait for long: a stream is supervised whether or not an alert
-can be delivered. The next task delivers the remaining alerts.
+Nothing here raises and nothing waits for long: a stream is supervised whether or not an alert can
+be delivered. What could not be delivered is left to the next task.
 
 A notifier is third-party code that calls third-party servers: it may raise, take minutes, or hang.
 Each gets its own thread, which sends its messages in order, and all of them share one time limit.
@@ -26,7 +26,7 @@ from airflow.sdk import BaseNotifier
 
 from airflow_streaming.exceptions import StreamingError
 from airflow_streaming.home.control import MAX_TRIES
-from airflow_streaming.model.arguments.calls import Notifier, run
+from airflow_streaming.model.arguments.calls import Notifier, Notifiers, run
 from airflow_streaming.model.records.alert import BACKUP_KEY, Alert, AlertKind
 from airflow_streaming.model.records.epoch import LaunchCause
 from airflow_streaming.model.records.policy import RestartDecision
@@ -42,16 +42,14 @@ if TYPE_CHECKING:
     from airflow_streaming.supervision.decide import Step
 
 log: Final = logging.getLogger(__name__)
-Notifiers = Notifier | Sequence[Notifier] | None
-"""The notifiers of an operator: one, several, or none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notification:
     """
-    A message for a notifier.
+    One message for one notifier.
 
-    :param context: The notifier's argument; it gets a copy.
+    :param context: What the notifier is called with; it gets a copy.
     """
 
     alert: Alert
@@ -60,6 +58,7 @@ class Notification:
 
     @property
     def label(self) -> str:
+        """Return what the notifier is called in logs and records."""
         return _label(self.notifier)
 
 
@@ -72,7 +71,7 @@ def as_list(notifiers: Notifiers) -> list[Notifier]:
 
 def notifier_names(notifiers: Mapping[str, Notifiers]) -> tuple[str, ...]:
     """
-    Return the receivers of alerts, one text for each given argument.
+    Return who receives alerts, one text for each argument that is given.
 
     :param notifiers: By the argument of the operator.
     """
@@ -86,9 +85,9 @@ def _label(notifier: Notifier) -> str:
 
 def hand_over(parcels: Sequence[Notification], *, limit: timedelta) -> list[str]:
     """
-    Call the notifiers within the time limit.
+    Call the notifiers, for as long as the limit lasts.
 
-    :returns: The error of every parcel; empty if it was delivered.
+    :returns: For every parcel why it was not taken; empty for one that was.
     """
     faults = ["no answer in time"] * len(parcels)
     rounds: dict[int, list[int]] = {}
@@ -117,11 +116,11 @@ def _call(parcel: Notification) -> str:
     notifier = parcel.notifier
     if isinstance(notifier, BaseNotifier):
         # A notifier renders its templates into itself, so that a second call would send the first
-        # message again; and it adds its fields to its context argument.
+        # message again; and it adds its fields to the context it is given.
         notifier = copy.copy(notifier)
     try:
         run(notifier, dict(parcel.context))
-    except BaseException as err:  # noqa: BLE001 - every error ends here
+    except BaseException as err:  # noqa: BLE001 - whatever it is, it ends here
         log.warning("%s did not take an alert: %s", parcel.label, type(err).__name__)
         # HTTP errors quote the URL, and a webhook's URL is its password: the record gets the class.
         log.debug("%s", presentable(repr(err)))
@@ -136,17 +135,18 @@ _AUTOMATIC: Final = frozenset({LaunchCause.RESTART, LaunchCause.TRIAL})
 
 class Alerts:
     """
-    Records and delivers one task's alerts on its stream.
+    What one task tells about its stream, and through whom.
 
-    As a context manager it delivers on the way out, even after an error.
+    As a context manager it delivers on the way out, however the block is left.
 
     :param home: The stream's records.
     :param operator: The task, for its links.
     :param notifiers: Notifiers by kind of alert.
     :param context: The task's context; notifiers get it with the alert added.
-    :param by: The task, for the records.
-    :param limit: Time for the delivery.
-    :param of_backups: Whether this task handles the alerts on the stream's backups, or the others.
+    :param by: Who tells, for the records.
+    :param limit: How long delivery may take.
+    :param of_backups: Whether this task tells about the stream's backups, or about the stream. It
+        leaves the other alerts to the other task, whose notifiers they are for.
     """
 
     def __init__(
@@ -223,7 +223,7 @@ class Alerts:
             if mine:
                 self._hand_over(mine, tries)
         except Exception:
-            # An error of the alerts must not stop the supervision.
+            # Whatever is wrong with alerts, the stream comes first.
             log.exception("Alerts of stream %s were not delivered.", self._home.name)
 
     def _restart_failed(self, seen: Observation | None, err: Exception) -> Alert:
@@ -297,7 +297,7 @@ def enriched(context: Context, alert: Alert, links: Mapping[str, str]) -> dict[s
 
 
 def alert_links(operator: BaseOperator, context: Context) -> dict[str, str]:
-    """Return links by label; empty while ``[api] base_url`` is not set."""
+    """Return where to look, by what is seen there; nothing while ``[api] base_url`` is not set."""
     from airflow.sdk.configuration import conf  # not at dag parse
     from airflow.sdk.types import TaskInstanceKey
 

@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 from airflow_streaming.checkpoints.backup.records import Backup, Level, Origin
 from airflow_streaming.checkpoints.vault.retention_policy import RetentionPolicy
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.arguments.calls import Way
+from airflow_streaming.model.arguments.calls import Notifiers, Way
 from airflow_streaming.model.arguments.fields import Positive, checked, is_filled_in
 from airflow_streaming.model.arguments.literals import (
     check_literals,
@@ -21,7 +21,6 @@ from airflow_streaming.model.arguments.literals import (
     uri_of,
 )
 from airflow_streaming.model.records.policy import Blackout
-from airflow_streaming.notifications.alerts import Notifiers
 from airflow_streaming.operators.common.base import who
 from airflow_streaming.operators.common.checkpoint import (
     BACKUP_XCOM_KEY,

@@ -12,10 +12,11 @@ from airflow_streaming.advice.doctor import examine, risks
 from airflow_streaming.advice.examined import Advice, Outcome, RiskLevel
 from airflow_streaming.advice.gathering import gather
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.hooks.home import StreamHomeHook, spec_errors_are_final
+from airflow_streaming.hooks.home import StreamHomeHook
 from airflow_streaming.model.arguments.calls import NamedParameters
 from airflow_streaming.model.arguments.fields import checked, refuse_blank
 from airflow_streaming.model.codec import encode
+from airflow_streaming.task_errors import spec_errors_are_final
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

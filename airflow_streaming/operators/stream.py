@@ -7,52 +7,25 @@ while the stream runs, waits for its restart, or is parked.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from collections.abc import Collection, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperatorLink
 
-from airflow_streaming import telemetry
-from airflow_streaming.exceptions import HomeUnavailable, RecordError
-from airflow_streaming.hooks.home import spec_errors_are_final
 from airflow_streaming.links.stream import DriverLogLink, SparkUiLink
+from airflow_streaming.model.arguments.calls import Notifiers
 from airflow_streaming.model.arguments.fields import Pause, Positive, checked, is_template
 from airflow_streaming.model.names import check_is_stream
-from airflow_streaming.model.records.alert import AlertKind
-from airflow_streaming.model.records.control import EventKind
-from airflow_streaming.model.records.owner import Actor
-from airflow_streaming.model.records.policy import RestartAction
-from airflow_streaming.notifications.alerts import Alerts, Notifiers, notifier_names
-from airflow_streaming.operators.common.base import (
-    SpecTask,
-    actor_of,
-    blocked_message,
-    gave_up,
-    who,
-)
-from airflow_streaming.operators.common.stream import Deploying, TriggerFactory
+from airflow_streaming.operators.common.base import SpecTask
 from airflow_streaming.spec import StreamSpec
-from airflow_streaming.supervision.decide import Action, ReconcileInput, Step, decide
-from airflow_streaming.supervision.standby import WITH_STANDBY
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
     from airflow.sdk import Context
 
-    from airflow_streaming.hooks.stream import SparkStreamHook
     from airflow_streaming.model.spark.plan import QueryPlan
-    from airflow_streaming.supervision.observer import Observer
-
-MAX_ACTS: Final = 8
-"""Acts in one worker slice; a healthy path needs two. More means that something fights back."""
-_LOGGED_BY_THE_ACT: Final = frozenset(
-    {
-        *(Action.ALERT, Action.BLOCKED, Action.KILL, Action.LAUNCH, Action.SETTLE, Action.STOP),
-        Action.STANDBY,
-    }
-)
-"""Steps whose reason is in the log line of their action."""
+    from airflow_streaming.operators.common.keep_alive import KeepAlive
 
 
 class SparkStreamOperator(SpecTask):
@@ -137,43 +110,31 @@ class SparkStreamOperator(SpecTask):
         self.on_recovered = on_recovered
 
     def execute(self, context: Context) -> dict[str, Any]:
-        hook = self.open_hook(context)
-        actor = actor_of(self, context)
-        with spec_errors_are_final():
-            if context["params"].get("init_home") is True:
-                hook.init_home()
-            hook.home.check_owner(actor, to_keep=True)
-        if self._has_no_successor():
-            self.log.warning(
-                "Dag %r is @continuous and has no start_date. Airflow 3.3 gives each of its runs "
-                "the same logical date and skips all after the first, so this run does not end by "
-                "rollover. Give the dag a start_date.",
-                self.dag_id,
-            )
-        self._deploy(hook, context)
-        self._claim(hook, actor)
-        self._supervise(hook)
-        if not self.stream.standby:
-            hook.keeper.retire_standby("The dag asks for no standby.")
-        return self._steer(hook, context, {})
+        return self._keep_alive(context).begin()
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
         """Handle the trigger's event, after a new look at the stream."""
-        self.log.info("The trigger asks to %s; looking at the stream.", event.get("action"))
-        # The event is about this lane. The next step checks whether it is still live.
-        lane = str(event.get("lane") or self.stream.name)
-        hook = self.open_hook(context, has_seen_home=True).lane(lane)
-        is_known = False
-        try:
-            is_known = self._is_known(hook, event)
-            if is_known:
-                self._claim(hook, actor_of(self, context))
-        except (HomeUnavailable, RecordError) as err:
-            # The running driver is watched all the same; the next run looks again.
-            self.log.warning("The owner of stream %r is not known: %s", self.stream.name, err)
-        if is_known:
-            self._supervise(hook)
-        return self._steer(hook, context, event)
+        return self._keep_alive(context).resume(event)
+
+    def _keep_alive(self, context: Context) -> KeepAlive:
+        from airflow_streaming.operators.common.keep_alive import KeepAlive  # not at dag parse
+
+        return KeepAlive(
+            task=self,
+            context=context,
+            poll_interval=self.poll_interval,
+            rollover_after=self.rollover_after,
+            backup_before_restart=self.backup_before_restart,
+            apply_allowed=self.apply_allowed,
+            backup_store=self.backup_store,
+            changed_by=self.changed_by,
+            notifiers={
+                "on_unhealthy": self.on_unhealthy,
+                "on_restart": self.on_restart,
+                "on_gave_up": self.on_gave_up,
+                "on_recovered": self.on_recovered,
+            },
+        )
 
     def on_kill(self) -> None:
         # A worker gets SIGTERM on every deploy. The driver is not a child of this task.
@@ -197,179 +158,3 @@ class SparkStreamOperator(SpecTask):
 
         home = StreamHomeHook(self.stream.home, self.home_conn_id).get_conn()
         return home.stream(live_lane(home, self.stream.name)).newest_plans()
-
-    def _claim(self, hook: SparkStreamHook, actor: Actor) -> None:
-        with spec_errors_are_final():
-            hook.home.claim_ownership(actor, self.changed_by, by=hook.by, now=datetime.now(UTC))
-
-    def _is_known(self, hook: SparkStreamHook, event: Mapping[str, Any]) -> bool:
-        """Tell whether the home is the remembered one; an empty folder is not."""
-        from airflow_streaming.supervision.observer import is_other_home  # not at dag parse
-
-        home, mark = hook.home, str(event.get("mark") or "")
-        if home.newest_deployment() is None:
-            return False
-        return not is_other_home(home, home.newest_epoch(), event.get("watched"), mark)
-
-    def _deploy(self, hook: SparkStreamHook, context: Context) -> None:
-        deploying = Deploying(
-            hook=hook,
-            log=self.log,
-            apply_allowed=self.apply_allowed,
-            backs_up=self.backup_before_restart,
-            backup_store=self.backup_store,
-        )
-        deploying.deploy(
-            restart_asked=bool(context["params"].get("restart", False)),
-            run_started_at=context["dag_run"].start_date,
-        )
-
-    def _supervise(self, hook: SparkStreamHook) -> None:
-        """Record what this DAG asks; task, trigger, command line, page and sensors judge by that."""
-        given = {
-            "on_unhealthy": self.on_unhealthy,
-            "on_restart": self.on_restart,
-            "on_gave_up": self.on_gave_up,
-            "on_recovered": self.on_recovered,
-        }
-        hook.keeper.supervise(notifier_names(given))
-
-    def _steer(
-        self, hook: SparkStreamHook, context: Context, event: dict[str, Any]
-    ) -> dict[str, Any]:
-        observer = hook.observer(event.get("memory"), follows=True)
-        with self._alerts(hook, context) as alerts:
-            for _ in range(MAX_ACTS):
-                situation = self._look(hook, observer, context, event)
-                hook.keeper.adopt(situation.seen)
-                step = decide(situation)
-                if step.action not in _LOGGED_BY_THE_ACT:
-                    self.log.info("%s: %s", step.action, step.reason)
-                if step.action is Action.FOLLOW and _is_there(hook, situation):
-                    break
-                told = alerts.tell(*step.alerts)
-                if step.action is Action.FINISH:
-                    return self._summary(situation, step)
-                if step.is_passive:
-                    self._defer(hook, context, situation, alerts)
-                if step.action is Action.BLOCKED:
-                    hook.keeper.tell(EventKind.BLOCKED, blocked_message(self.stream.name, step))
-                is_told = told or step.action is not Action.ALERT
-                if not is_told or not self._act(hook, situation, step, alerts):
-                    self._defer(hook, context, situation, alerts, unable_to=step.action)
-            else:
-                self._defer(hook, context, situation, alerts)
-        return self._follow(hook, context, event)
-
-    def _follow(
-        self, hook: SparkStreamHook, context: Context, event: dict[str, Any]
-    ) -> dict[str, Any]:
-        # It runs already, so no deployment is needed: the next task proposes the dag's spec to it,
-        # like an edited stream.
-        live = hook.lane(hook.live_lane())
-        self._supervise(live)
-        return self._steer(live, context, {"successor_waits": event.get("successor_waits")})
-
-    def _look(
-        self,
-        hook: SparkStreamHook,
-        observer: Observer,
-        context: Context,
-        event: dict[str, Any],
-    ) -> ReconcileInput:
-        return observer.situation(
-            watched=event.get("watched"),
-            mark=str(event.get("mark") or ""),
-            run_started_at=context["dag_run"].start_date,
-            rollover_after=self._rollover(),
-            successor_waits=bool(event.get("successor_waits")),
-            tells=True,
-            wants_standby=self.stream.standby and hook.launcher.kind in WITH_STANDBY,
-            autoscale=self.stream.autoscale,
-        )
-
-    def _rollover(self) -> timedelta | None:
-        # Ending a run that no other run follows would leave the stream unwatched.
-        return None if self._has_no_successor() else self.rollover_after
-
-    def _has_no_successor(self) -> bool:
-        dag = self.dag
-        return type(dag.timetable).__name__ == "ContinuousTimetable" and dag.start_date is None
-
-    def _act(
-        self, hook: SparkStreamHook, situation: ReconcileInput, step: Step, alerts: Alerts
-    ) -> bool:
-        """Do one step; tell whether it could be done."""
-        keeper, seen = hook.keeper, situation.seen
-        match step.action:
-            case Action.LAUNCH:
-                with alerts.launch_failures(step, seen), spec_errors_are_final():
-                    keeper.begin(situation, step)
-            case Action.SETTLE:
-                decision = keeper.settle(situation)
-                tags: dict[str, Any] = {"stream": self.stream.name, "lane": hook.home.name}
-                alerts.tell_decision(decision)
-                if decision.action is RestartAction.GIVE_UP:
-                    telemetry.count("gave_up", **tags)
-                    raise gave_up(self.stream.name, decision)
-                telemetry.count("restarts", **tags)
-            case Action.STOP if seen is not None:
-                keeper.stop(seen, step.reason, self.stream.stop_grace, verdict=step.verdict)
-            case Action.KILL if seen is not None:
-                return keeper.kill(seen, step.reason)
-            case Action.STANDBY:
-                return keeper.launch_standby(situation, step)
-            case Action.RESIZE:
-                keeper.resize(situation, step)
-            case Action.RELEASE if seen is not None:
-                keeper.release(seen.epoch)
-            case Action.BLOCKED | Action.FOLLOW:
-                return False
-        return True
-
-    def _alerts(self, hook: SparkStreamHook, context: Context) -> Alerts:
-        notifiers = {
-            AlertKind.UNHEALTHY: self.on_unhealthy,
-            AlertKind.RESTARTED: self.on_restart,
-            AlertKind.GAVE_UP: self.on_gave_up,
-            AlertKind.RECOVERED: self.on_recovered,
-        }
-        return Alerts(hook.home, self, notifiers=notifiers, context=context, by=who(context))
-
-    def _defer(
-        self,
-        hook: SparkStreamHook,
-        context: Context,
-        situation: ReconcileInput,
-        alerts: Alerts,
-        *,
-        unable_to: Action | None = None,
-    ) -> NoReturn:
-        alerts.deliver()
-        waiting = TriggerFactory(
-            spec=self.stream,
-            home_conn_id=self.home_conn_id,
-            poll_interval=self.poll_interval,
-            rollover_after=self._rollover(),
-        )
-        trigger = waiting.trigger(
-            situation,
-            lane=hook.home.name,
-            run_started_at=context["dag_run"].start_date,
-            unable_to=unable_to,
-            has_undelivered=alerts.are_pending,
-        )
-        self.defer(trigger=trigger, method_name="execute_complete")
-
-    def _summary(self, situation: ReconcileInput, step: Step) -> dict[str, Any]:
-        return {
-            "stream": self.stream.name,
-            "epoch": situation.seen.epoch.number if situation.seen else None,
-            "reason": step.reason,
-        }
-
-
-def _is_there(hook: SparkStreamHook, situation: ReconcileInput) -> bool:
-    # A home that is not mounted any more names the first lane, and has no deployment of it.
-    lane = situation.follows
-    return lane is not None and hook.streams.stream(lane).newest_deployment() is not None

@@ -17,12 +17,13 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow_streaming.exceptions import HomeUnavailable, SameCopyRefused
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.home.live_lane import live_lane
-from airflow_streaming.hooks.home import StreamHomeHook, spec_errors_are_final
+from airflow_streaming.hooks.home import StreamHomeHook
 from airflow_streaming.model.arguments.calls import NamedParameters
 from airflow_streaming.model.arguments.fields import Pause, checked
 from airflow_streaming.model.records.control import DesiredState
 from airflow_streaming.operators.common.base import blocked_message, who
 from airflow_streaming.supervision.decide import Action, decide
+from airflow_streaming.task_errors import spec_errors_are_final
 from airflow_streaming.triggers.stream import StreamTrigger
 
 if TYPE_CHECKING:

@@ -207,7 +207,6 @@ class _Shared:
 
 
 def _filled(options: Options, usual: Mapping[str, Any]) -> Options:
-    """Return options with the usual values of the stream for the empty ones."""
     return replace(
         options, **{name: getattr(options, name) or value for name, value in usual.items()}
     )
@@ -264,7 +263,6 @@ def _upgrade(of: _Shared, options: UpgradeOptions) -> DAG:
 
 
 def _shown(form: Mapping[str, Param], options: ChangeOptions) -> dict[str, Param]:
-    """Return a form without the fields that the options replace."""
     given = [name for name in _REPLACED if getattr(options, name, None) is not None]
     hidden = {field for name in given for field in _REPLACED[name]}
     return {name: field for name, field in form.items() if name not in hidden}

@@ -175,7 +175,6 @@ def view_of(
     order: Annotated[Literal["asc", "desc"], Query()] = "asc",
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
 ) -> FleetView:
-    """Return the filter and order of a fleet page from its address."""
     return FleetView(
         text=q, level=level, dag=dag, column=sort, is_reversed=order == "desc", page=page
     )

@@ -77,7 +77,6 @@ class ExternalWatch:
     observer: ExternalObserver
 
     def row(self, now: datetime) -> dict[str, Any]:
-        """Return its row of the fleet."""
         return self._row(self.observer.snapshot(), now)
 
     def whole(self, now: datetime) -> dict[str, Any]:

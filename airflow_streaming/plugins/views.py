@@ -76,11 +76,9 @@ class StreamWatch:
 
     @property
     def history(self) -> HistoryReader:
-        """Return the reader of its figures."""
         return HistoryReader(self.home, self.parts)
 
     def row(self, now: datetime) -> dict[str, Any]:
-        """Return the row of the fleet."""
         look = self._look(now, is_close=False)
         return {**self._head(look), **self._rarely(look)}
 

@@ -41,7 +41,6 @@ _FORMAT_2: Final = (
 
 
 def checkpoint_report(found: Checkpoint) -> Report:
-    """Return the content of a checkpoint."""
     return report_of(_blocks(found))
 
 

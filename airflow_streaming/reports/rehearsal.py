@@ -35,7 +35,6 @@ _MOST_SHOWN: Final = 8
 
 
 def rehearsal_report(found: Rehearsed) -> Report:
-    """Return a rehearsal's report."""
     return report_of(_blocks(found))
 
 

@@ -382,7 +382,6 @@ def _row(row: StreamRow, *, with_lane: bool) -> tuple[Words, ...]:
 
 
 def live_report(found: LiveOutput) -> Report:
-    """Return the live lane of a stream and the earlier live periods."""
     return report_of(_live(found))
 
 

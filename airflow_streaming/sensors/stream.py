@@ -15,7 +15,6 @@ from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_streaming.exceptions import HomeUnavailable, RecordError, SpecError
-from airflow_streaming.hooks.home import spec_errors_are_final
 from airflow_streaming.model.arguments.calls import NamedParameters, Way
 from airflow_streaming.model.arguments.fields import Range, checked, is_filled_in, refuse_blank
 from airflow_streaming.model.arguments.literals import OF_A_STREAM, check_literals, uri_of
@@ -30,6 +29,7 @@ from airflow_streaming.supervision.readiness.snapshot import (
     StreamSnapshot,
     Subject,
 )
+from airflow_streaming.task_errors import spec_errors_are_final
 from airflow_streaming.triggers.gate import GateTrigger, StreamGate
 
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ from typing import Final
 
 from airflow_streaming.model.durations import age_of
 from airflow_streaming.model.observation import Observation, Process, ProcessState
-from airflow_streaming.model.records.epoch import LOCAL, Epoch, Launch
+from airflow_streaming.model.records.epoch import Epoch, Launch
+from airflow_streaming.model.spark.launchers import LOCAL
 from airflow_streaming.model.status import DriverState, Status
 from airflow_streaming.supervision.health import spawn_grace
 

@@ -1,7 +1,7 @@
 """
 Running streaming scripts in a separate Spark, from a test.
 
-One Spark serves all tests that share a tester: its start takes most of the time of a small test.
+All tests that share a tester use the same Spark: its start takes most of the time of a small test.
 Every run gets a new session in it, so that settings and views do not leak between runs.
 """
 
@@ -130,7 +130,7 @@ class ScriptRun:
 
 class StreamTester:
     """
-    One Spark for many tests; started by the first call that needs it.
+    A Spark for many tests; started by the first call that needs it.
 
     :param python: Python of the Spark installation; default: the running Python.
     :param conf: Configuration of Spark; over ``SETTINGS``.

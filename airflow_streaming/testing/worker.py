@@ -29,7 +29,7 @@ WITHOUT_CHECKPOINT = frozenset({"memory", "console", "noop"})
 
 class Execution:
     """
-    One run of a script: the queries that it starts, each with its own checkpoint.
+    A run of a script: the queries that it starts, each with its own checkpoint.
 
     :param checkpoint: Folder of the checkpoints; a query's is named as the query.
     :param to_the_end: Replace the script's processing trigger by ``availableNow``.
@@ -152,7 +152,6 @@ class BatchWriter:
         return lambda *args, **kwargs: self
 
     def queryName(self, name: str) -> BatchWriter:
-        """Remember the query's name."""
         self._name = name
         return self
 

@@ -66,5 +66,4 @@ def version_of(text: str) -> tuple[int, int, int] | None:
 
 
 def issues_of(version: tuple[int, int, int]) -> Iterator[AirflowIssue]:
-    """Yield the known issues of a release of Airflow."""
     yield from (issue for issue in ISSUES if issue.since <= version)

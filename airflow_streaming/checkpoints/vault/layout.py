@@ -20,11 +20,13 @@ from airflow_streaming.exceptions import HomeUnavailable, RecordError, SpecError
 from airflow_streaming.model import uris
 from airflow_streaming.model.names import NAME_RULE, check_folder_name, is_path_part, numbered
 from airflow_streaming.model.spark.logs import MAX_LOG_BYTES
+from airflow_streaming.model.spark.tail import parse_query_id
 from airflow_streaming.model.uris import is_local, local_path, to_fsspec
 from airflow_streaming.storage.folders import Folders, LocalFolders, RemoteFolders
 from airflow_streaming.storage.known_stores import MARK
 
 STORE: Final = MARK
+_STORE_KIND: Final = b'"backup-store"'
 CLOCK: Final = "clock.json"
 FOLDERS: Final = frozenset({"backups", "packs", "files", "checks", "holds", "doomed", "removed"})
 """The folders of one stream in a store."""
@@ -178,7 +180,21 @@ def check_outside(place: Folders) -> None:
             metadata, mark = _small(above, METADATA), _small(above, STORE)
         except HomeUnavailable:
             return
-        uris.check_outside(place.uri, above.uri, metadata=metadata, mark=mark)
+        if inside := _kind_of(metadata, mark):
+            what, then = inside
+            raise SpecError(
+                f"{place.uri} lies inside {above.uri}, which is {what}: {then}. Nothing was written. Choose a "
+                "place of its own."
+            )
+
+
+def _kind_of(metadata: bytes | None, mark: bytes | None) -> tuple[str, str] | None:
+    """Return the kind of a folder with these files, and what a new place inside it would break."""
+    if metadata is not None and parse_query_id(metadata) is not None:
+        return "the checkpoint of a query", "Spark would find folders that it never made"
+    if mark is not None and _STORE_KIND in mark:
+        return "a backup store", "verification and retention would treat it as a part of the store"
+    return None
 
 
 def _above(place: Folders) -> Iterator[Folders]:

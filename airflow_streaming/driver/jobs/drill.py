@@ -149,7 +149,6 @@ def reader_session(session: Any, *, state_format: int) -> Any:
 
 
 def read_stores(session: Any, checkpoint: str) -> list[dict[str, Any]]:
-    """Read the stores from the checkpoint's operator metadata."""
     rows = session.read.format("state-metadata").load(checkpoint).collect()
     return [row.asDict() for row in rows]
 

@@ -36,7 +36,6 @@ from airflow_streaming.model.uris import to_hadoop
 
 
 def commits_of(copy: str) -> set[int]:
-    """Return the batches that a copy of a checkpoint has committed."""
     folder = Path(copy) / "commits"
     names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
     return {int(name) for name in names if name.isdecimal()}
@@ -71,7 +70,6 @@ class Absent:
 
     @property
     def recentProgress(self) -> list[Any]:
-        """Return no progress."""
         return []
 
     def awaitTermination(self, timeout: float | None = None) -> bool | None:

@@ -290,12 +290,10 @@ class BatchActivity:
 
     @property
     def planned_batch(self) -> int | None:
-        """Return the batch in work."""
         return None if self._run is None else self._run.batch
 
     @property
     def active_tasks(self) -> int | None:
-        """Return the tasks that run."""
         return None if self._last is None else self._last.active_tasks
 
     def step(self, beat: Beat) -> None:

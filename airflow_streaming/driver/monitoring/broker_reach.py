@@ -71,7 +71,6 @@ class BrokerReach:
 
     @property
     def refused_for(self) -> float | None:
-        """Return the seconds that the query has waited for brokers that refuse."""
         if not self._refusal or self._waits_since is None:
             return None
         return self._clock() - self._waits_since

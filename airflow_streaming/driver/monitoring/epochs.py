@@ -40,7 +40,6 @@ class CommittedEpochs:
 
     @property
     def count(self) -> int:
-        """Return the epochs committed since the first look."""
         if self._first is None or self._last is None:
             return 0
         return self._last - self._first

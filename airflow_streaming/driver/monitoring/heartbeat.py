@@ -45,7 +45,6 @@ _LONGEST_REST: Final = 10.0
 
 
 def rest_after(worked: float) -> float:
-    """Return the seconds to rest after a beat that worked this many seconds."""
     return min(max(BEAT_SECONDS, worked * _SHARE), _LONGEST_REST)
 
 

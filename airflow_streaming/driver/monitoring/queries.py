@@ -325,7 +325,6 @@ class Queries:
 
     @property
     def commits_epochs(self) -> bool:
-        """Tell whether a continuous query has committed an epoch."""
         return any(query.commits_epochs for query in self.all())
 
     @property

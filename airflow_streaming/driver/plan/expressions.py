@@ -91,7 +91,6 @@ Naming = Callable[[Node], str]
 
 
 def plain_name(attribute: Node) -> str:
-    """Return the name that a column has."""
     return str(attribute.fields.get("name", "?"))
 
 
@@ -413,14 +412,12 @@ class Names:
         self.wording = replace(wording, naming=self.name)
 
     def name(self, attribute: Node) -> str:
-        """Return the name of a column."""
         return self._own.get(attribute.expression_id) or word(plain_name(attribute))
 
     def text(self, expression: Node) -> str:
         return text_of(expression, self.wording)
 
     def key(self, expression: Node) -> str:
-        """Return a text that identifies an expression within this plan."""
         return text_of(expression, replace(self.wording, naming=_numbered))
 
     def computed(self, expression: Node, below: Node) -> str:

@@ -58,7 +58,6 @@ class PlanKeeper:
         self._finishing = threading.Event()
 
     def move(self, epoch: int) -> None:
-        """Record plans of another epoch from now on."""
         self._epoch = epoch
 
     @contextlib.contextmanager

@@ -86,7 +86,6 @@ class WriterSettings:
 
 
 def said_on(writer: Any) -> WriterSettings:
-    """Return the settings of a writer so far."""
     said = writer.__dict__.get(_SAID)
     return said if isinstance(said, WriterSettings) else WriterSettings()
 
@@ -197,5 +196,4 @@ def _text(value: Any) -> str:
 
 
 def option_text(value: Any) -> str:
-    """Return the value of an option as Spark gets it."""
     return str(value).lower() if isinstance(value, bool) else _text(value)

@@ -248,7 +248,6 @@ class Ledger:
             return tuple(self._latest.values())
 
     def readings(self) -> list[tuple[Figure, list[Sample]]]:
-        """Return all figures as of one moment."""
         with self._lock:
             return [(figure, self.samples(figure)) for figure in (*BATCH_FIGURES, *SINK_FIGURES)]
 

@@ -63,7 +63,6 @@ class ProgressEvent:
 
     @property
     def batch_id(self) -> int:
-        """Return the number of the batch."""
         return self.progress.batch_id
 
     @property

@@ -214,7 +214,6 @@ class StandbyWatch:
         threading.Thread(target=run, name="airflow-streaming-wanted", daemon=True).start()
 
     def close(self) -> None:
-        """Look no more: the standby was promoted."""
         self._over.set()
 
     def look(self) -> None:

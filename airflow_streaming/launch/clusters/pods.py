@@ -28,8 +28,9 @@ from airflow_streaming.launch.clusters.kubernetes_api import Place
 from airflow_streaming.launch.port import ClusterApplication
 from airflow_streaming.model.codec import parse_time
 from airflow_streaming.model.observation import Process, ProcessState
-from airflow_streaming.model.records.epoch import APACHE_OPERATOR, KUBEFLOW_OPERATOR, Epoch, Launch
+from airflow_streaming.model.records.epoch import Epoch, Launch
 from airflow_streaming.model.spark.conf import PRIVATE_CONF_FILE
+from airflow_streaming.model.spark.launchers import APACHE_OPERATOR, KUBEFLOW_OPERATOR
 
 MOUNT: Final = "/opt/airflow-streaming"
 """Mount path of the Secret in the driver's container."""

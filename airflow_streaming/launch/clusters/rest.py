@@ -77,7 +77,6 @@ class Answer:
 
     @property
     def is_success(self) -> bool:
-        """Tell whether the status is one of success."""
         return 200 <= self.status < 300
 
 

@@ -121,6 +121,8 @@ def _is_notifier(kind: type) -> bool:
 
 Notifier = Annotated[Callable[[Any], Any], Called(("a context",), is_notifier=True)]
 """A notifier of Airflow, or any callable that takes a context."""
+Notifiers = Notifier | Sequence[Notifier] | None
+"""The notifiers of one argument: one, several, or none."""
 
 
 def nearest(name: str, known: Iterable[str], *, likeness: float = 0.7) -> str | None:

@@ -499,7 +499,6 @@ def _may_be_secret(kind: Any) -> bool:
 
 
 def _is_free_text(kinds: tuple[tuple[Any, Range | Called | None], ...]) -> bool:
-    """Tell whether a value of these kinds may be a text of any words."""
     named = {kind for kind, _ in kinds}
     return Any in named or (str in named and not _words(kinds))
 

@@ -43,7 +43,6 @@ def check_backup_id(backup_id: str) -> None:
 
 
 def uri_of(what: str) -> Check:
-    """Return the check of a place's URI."""
     return partial(check_uri, what=what)
 
 

@@ -67,7 +67,6 @@ class ChangeTable(Generic[S, E]):
         self._refused = refused
 
     def allows(self, state: S, event: E) -> bool:
-        """Tell whether an event can happen in a state."""
         return (state, event) in self.rows
 
     def after(self, state: S, event: E) -> S:
@@ -86,7 +85,6 @@ class ChangeTable(Generic[S, E]):
         return found
 
     def events_in(self, state: S) -> list[E]:
-        """Return the events that can happen in a state."""
         return [event for at, event in self.rows if at is state]
 
     def state_of(self, history: Sequence[Transition[S, E]]) -> S:

@@ -12,12 +12,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from airflow_streaming.model.health_rules import Severity
 from airflow_streaming.model.lease import check_lease
 from airflow_streaming.model.names import check_place, standby_of
 from airflow_streaming.model.spark.failure_signs import FailureKind
+from airflow_streaming.model.spark.launchers import (
+    MAX_STOP_GRACE,
+)
 from airflow_streaming.model.wire import Record
 
 
@@ -51,25 +54,6 @@ class Host:
         same_machine = is_named and not set(self.cards).isdisjoint(earlier.cards)
         known = self.machine and self.boot and earlier.boot
         return bool(same_machine and known and self.boot != earlier.boot)
-
-
-LOCAL: Final = "local"
-STANDALONE: Final = "standalone"
-KUBERNETES: Final = "kubernetes"
-YARN: Final = "yarn"
-APACHE_OPERATOR: Final = "apache-operator"
-KUBEFLOW_OPERATOR: Final = "kubeflow-operator"
-OWN_LAUNCHERS: Final = (
-    *(LOCAL, STANDALONE, KUBERNETES, YARN),
-    *(APACHE_OPERATOR, KUBEFLOW_OPERATOR),
-)
-"""Names of the launchers of this package; others come by an entry point."""
-
-
-def near_launcher(name: str) -> str | None:
-    """Return the launcher of this package that is spelled like another name, but for case and dashes."""
-    plain = name.strip().lower().replace("_", "-").replace(" ", "-")
-    return plain if plain in OWN_LAUNCHERS and plain != name else None
 
 
 class LaunchCause(StrEnum):
@@ -224,12 +208,6 @@ class Launch(Record):
     def __post_init__(self) -> None:
         check_place("log", self.log)
         check_place("token", self.token)
-
-
-MAX_STOP_GRACE: Final = timedelta(days=1)
-"""No stop waits longer for a batch boundary; it bounds a damaged record."""
-USUAL_STOP_GRACE: Final = timedelta(seconds=60)
-"""How long a stop may wait for a batch boundary when the stream's dag does not say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,7 +64,6 @@ class Stage(StrEnum):
 
     @property
     def is_decided(self) -> bool:
-        """Tell whether it is decided how the upgrade ends."""
         return self in _DECIDED
 
 

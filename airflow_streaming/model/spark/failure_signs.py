@@ -230,7 +230,6 @@ class Sign:
     remedy: str | None = None
 
     def counts_in(self, text: str) -> bool:
-        """Tell whether the sign may be searched in a text."""
         if any(phrase in text for phrase in self.never_with):
             return False
         return not self.only_with or any(phrase in text for phrase in self.only_with)

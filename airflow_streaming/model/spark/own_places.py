@@ -53,7 +53,6 @@ class OwnPlaces:
         return self._with(text, _MARK.format)
 
     def in_terms_of(self, other: OwnPlaces, text: str) -> str:
-        """Return a text with its own places replaced by another deployment's."""
         return self._with(text, lambda name: getattr(other, name))
 
     def _with(self, text: str, instead: Callable[[str], str]) -> str:

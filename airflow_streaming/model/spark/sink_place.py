@@ -95,7 +95,6 @@ class SinkPlace:
 
 
 def keeps_nothing(sink: SinkPlan) -> bool:
-    """Tell whether a sink keeps no row."""
     return sink.sink in KEEPS_NOTHING
 
 

@@ -13,16 +13,12 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_streaming.exceptions import StreamFailed
-from airflow_streaming.hooks.home import spec_errors_are_final
 from airflow_streaming.model.arguments.fields import checked
 from airflow_streaming.model.arguments.form_policy import FormPolicy
-from airflow_streaming.model.records.owner import Actor
-from airflow_streaming.model.records.policy import RestartDecision
 from airflow_streaming.operators.common.run_values import RunValuesTask, is_authors
 from airflow_streaming.operators.common.templates import Templates
 from airflow_streaming.spec import StreamSpec
-from airflow_streaming.supervision.decide import Step
-from airflow_streaming.supervision.restart import remedy_of
+from airflow_streaming.task_errors import spec_errors_are_final
 
 if TYPE_CHECKING:
     import jinja2
@@ -30,6 +26,9 @@ if TYPE_CHECKING:
 
     from airflow_streaming.checkpoints.progress import ProgressNow
     from airflow_streaming.hooks.stream import SparkStreamHook
+    from airflow_streaming.model.records.owner import Actor
+    from airflow_streaming.model.records.policy import RestartDecision
+    from airflow_streaming.supervision.decide import Step
 
 
 def who(context: Context) -> str:
@@ -40,6 +39,8 @@ def who(context: Context) -> str:
 
 def actor_of(task: BaseOperator, context: Context) -> Actor:
     """Return the dag on whose behalf a task acts, as Airflow has started it."""
+    from airflow_streaming.model.records.owner import Actor  # not at dag parse
+
     ti = context["ti"]
     # The bundle is not there in a task that is run without Airflow's supervisor; teams are optional.
     bundle = getattr(ti, "bundle_instance", None)
@@ -64,6 +65,8 @@ def blocked_message(stream: str, step: Step) -> str:
 
 def gave_up(stream: str, decision: RestartDecision) -> AirflowFailException:
     """Return the error of a task whose stream is down and not started again."""
+    from airflow_streaming.supervision.restart import remedy_of  # not at dag parse
+
     cause = StreamFailed(
         f"Stream {stream!r} is down and stays down: {decision.reason} The circuit is open. "
         f"{remedy_of(decision, stream)}"

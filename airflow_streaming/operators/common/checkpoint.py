@@ -20,13 +20,14 @@ from airflow_streaming.exceptions import (
     SpecError,
     StreamingError,
 )
+from airflow_streaming.model.arguments.calls import Notifiers
 from airflow_streaming.model.arguments.fields import checked
 from airflow_streaming.model.arguments.form_policy import FormPolicy
 from airflow_streaming.model.arguments.literals import OF_A_STREAM, check_literals, uri_of
 from airflow_streaming.model.names import Color, check_stream_name, color_of
 from airflow_streaming.model.records.alert import AlertKind
 from airflow_streaming.model.uris import check_uri
-from airflow_streaming.notifications.alerts import Alerts, Notifiers
+from airflow_streaming.notifications.alerts import Alerts
 from airflow_streaming.operators.common.base import ProgressLogger, who
 from airflow_streaming.operators.common.run_values import RunValuesTask
 from airflow_streaming.supervision.alerts.alerting import about_age
@@ -161,7 +162,6 @@ class CheckpointTask(RunValuesTask, BaseOperator):
         return self.open_home().stream(self.stream_name())
 
     def open_folders(self, uri: str) -> Folders:
-        """Open a checkpoint of the stream for reading."""
         from airflow_streaming.hooks.checkpoint import CheckpointHook  # not at dag parse
 
         return CheckpointHook(uri, self.home_conn_id).get_conn()

@@ -20,7 +20,6 @@ from airflow_streaming.exceptions import CheckpointBusy, CheckpointError, SpecEr
 from airflow_streaming.gates.findings import GateDecision, GateFinding, GateReport, report_of
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.hooks.checkpoint import BackupStoreHook, CheckpointHook
-from airflow_streaming.hooks.home import spec_errors_are_final
 from airflow_streaming.model.names import color_of, other_lane
 from airflow_streaming.model.records.control import ChangeKind, ChangeOutcome, EventKind
 from airflow_streaming.model.records.deployment import (
@@ -34,6 +33,7 @@ from airflow_streaming.operators.common.base import Log, ProgressLogger
 from airflow_streaming.operators.common.gate import line_of
 from airflow_streaming.spec import StreamSpec
 from airflow_streaming.supervision.decide import Action, ReconcileInput
+from airflow_streaming.task_errors import spec_errors_are_final
 from airflow_streaming.triggers.stream import StreamTrigger
 
 if TYPE_CHECKING:

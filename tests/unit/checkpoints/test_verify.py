@@ -328,7 +328,7 @@ class TestContents:
         file = object_file(store, ending)
         file.write_bytes(file.read_bytes()[:-1] + b"x")
 
-        with pytest.raises(BackupDamaged, match="is damaged|differs from its digest"):
+        with pytest.raises(BackupDamaged, match=r"is damaged|differs from its digest"):
             contents(store, backup, "counts")
 
     def test_small_files_are_handed_out_as_they_were_verified(

@@ -78,7 +78,7 @@ class Driven:
         report.beat()
         report.beat(final=True)
         said = Exit(epoch=epoch, outcome=Outcome.COMPLETED, reason="Done.", ended_at=NOON)
-        ExitRecordWriter(self._store, LAYOUT.epoch(epoch, "exit.json")).say(said)
+        ExitRecordWriter(self._store, LAYOUT, epoch).say(said)
 
     def _report(self, epoch: int, claims: Claims, queries: Queries) -> Report:
         ending = ShutdownState()

@@ -18,7 +18,8 @@ from airflow_streaming.launch.cluster_policy import ask_listed, ask_recorded
 from airflow_streaming.launch.port import EndWatcher, Launcher, LaunchRequest
 from airflow_streaming.launch.registry import open_launcher
 from airflow_streaming.model.observation import ProcessState
-from airflow_streaming.model.records.epoch import (
+from airflow_streaming.model.records.epoch import Epoch, Host, Launch
+from airflow_streaming.model.spark.launchers import (
     APACHE_OPERATOR,
     KUBEFLOW_OPERATOR,
     KUBERNETES,
@@ -26,9 +27,6 @@ from airflow_streaming.model.records.epoch import (
     OWN_LAUNCHERS,
     STANDALONE,
     YARN,
-    Epoch,
-    Host,
-    Launch,
 )
 from tests.conftest import REPOSITORY
 from tests.unit.home.make import make_epoch, make_launch

@@ -17,7 +17,8 @@ from airflow_streaming.launch.driver_end import open_end
 from airflow_streaming.launch.local import LocalLauncher
 from airflow_streaming.launch.port import open_driver_end
 from airflow_streaming.launch.registry import RecordedLaunchers
-from airflow_streaming.model.records.epoch import LOCAL, Epoch, Launch
+from airflow_streaming.model.records.epoch import Epoch, Launch
+from airflow_streaming.model.spark.launchers import LOCAL
 from tests.fakes import FakeLauncher
 from tests.patience import PATIENCE
 from tests.unit.launch.conftest import MakeEpoch

@@ -15,7 +15,8 @@ from airflow_streaming.launch.environment import secret_files
 from airflow_streaming.launch.port import LaunchRequest
 from airflow_streaming.launch.registry import GROUP, MissingLauncher, open_launcher
 from airflow_streaming.model.observation import ProcessState
-from airflow_streaming.model.records.epoch import OWN_LAUNCHERS, Launch, near_launcher
+from airflow_streaming.model.records.epoch import Launch
+from airflow_streaming.model.spark.launchers import OWN_LAUNCHERS, near_launcher
 from airflow_streaming.operators.switch import StopStreamOperator
 from tests.fakes import FAKE_HOST
 from tests.unit.launch.brokered import NAME

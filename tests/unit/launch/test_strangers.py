@@ -18,14 +18,8 @@ from airflow_streaming.launch.clusters.yarn import YarnLauncher, mark_tag
 from airflow_streaming.launch.clusters.yarn_api import Application, AppState, driver_among
 from airflow_streaming.model.codec import format_time
 from airflow_streaming.model.observation import ProcessState
-from airflow_streaming.model.records.epoch import (
-    KUBEFLOW_OPERATOR,
-    KUBERNETES,
-    YARN,
-    Epoch,
-    Host,
-    Launch,
-)
+from airflow_streaming.model.records.epoch import Epoch, Host, Launch
+from airflow_streaming.model.spark.launchers import KUBEFLOW_OPERATOR, KUBERNETES, YARN
 from tests.unit.home.make import NOON, make_epoch, make_launch
 from tests.unit.launch.recorded_master import JsonServer
 

@@ -129,7 +129,7 @@ def test_a_gate_on_a_checkpoint_beside_gates_on_a_stream(
         assert gate(task_id="u", **more).stream == SPEC
     with place({"checkpoint": "/srv/c"}) as more:
         assert gate(task_id="t", stream=SPEC, **more).checkpoint is None
-    with place({}) as more, pytest.raises(SpecError, match="give stream"):
+    with place({}) as more, pytest.raises(SpecError, match="neither or both of stream"):
         gate(task_id="t", stream=SPEC, checkpoint="/srv/c", **needed, **more)
 
 

@@ -110,7 +110,7 @@ def test_a_statement_that_fails_leaves_nothing_of_the_move(database: Path) -> No
 def test_a_late_word_and_another_streams_word_are_refused(database: Path) -> None:
     pointer = SqlPointer(conn_id="lake", sql=VIEW)
     pointer.undo(GREEN, BLUE)
-    with pytest.raises(PointerRefused, match="the undoing of word 1 stands"):
+    with pytest.raises(PointerRefused, match="it already has the undo of record 1"):
         pointer.move(GREEN, BLUE)
     other = LiveOutput(stream="payments", lane="payments", deployment=1, output="green", number=9)
     with pytest.raises(PointerRefused, match="leads to stream 'orders'"):

@@ -34,7 +34,7 @@ def test_a_fresh_task_starts_no_second_driver_in_the_empty_folder(
 
     assert len(world.launcher.launched) == 1
     told = str(refusal.value)
-    assert f"{world.uri} on host {socket.gethostname()}: the folder is empty" in told
+    assert f"{world.uri} on host {socket.gethostname()} is not a home: the folder is empty" in told
     assert "drivers may still run" in told
     assert f"'airflow-streaming init {world.uri}'" in told
 

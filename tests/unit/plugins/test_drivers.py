@@ -21,15 +21,9 @@ from airflow_streaming.launch.registry import ON_KUBERNETES
 from airflow_streaming.model.host import this_host
 from airflow_streaming.model.observation import ProcessState
 from airflow_streaming.model.records.control import Change, ChangeKind
-from airflow_streaming.model.records.epoch import (
-    STANDALONE,
-    YARN,
-    Epoch,
-    Host,
-    Launch,
-    LaunchCause,
-)
+from airflow_streaming.model.records.epoch import Epoch, Host, Launch, LaunchCause
 from airflow_streaming.model.records.owner import Actor
+from airflow_streaming.model.spark.launchers import STANDALONE, YARN
 from airflow_streaming.plugins.access.kept import Kept
 from tests.unit.launch.jobs_launcher import JobsLauncher
 from tests.unit.launch.recorded_master import JsonServer

@@ -71,7 +71,7 @@ def test_a_task_that_keeps_no_stream_has_no_page(
     from airflow_streaming.plugins.access import kept
 
     unread: Any = None
-    monkeypatch.setattr(routes, "kept_by", lambda *_: kept._kept(unread, rendered, unread))
+    monkeypatch.setattr(routes, "kept_by", lambda *_: kept._kept(unread, rendered, unread, unread))
 
     with pytest.raises(HTTPException) as refused:
         routes.kept("orders", "run-1", "transform", -1)

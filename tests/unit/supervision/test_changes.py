@@ -99,7 +99,7 @@ def test_a_hole_in_the_steps_is_said_and_not_taken_for_their_end(
     (steps / f"00000{lost}.json").rename(steps / "lost")
 
     for home in (lane(cutover.world, name), CachedStream(LocalStore(cutover.world.uri), name)):
-        with pytest.raises(RecordError, match=f"Step {lost} .* is missing .* Put back"):
+        with pytest.raises(RecordError, match=f"Step {lost} .* is missing.* Restore the original"):
             change_in_progress(home)
         (steps / "lost").rename(steps / f"00000{lost}.json")
         seen = change_in_progress(home)

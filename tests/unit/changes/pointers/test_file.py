@@ -52,7 +52,7 @@ def test_it_can_be_laid_before_the_first_cutover(pointer: PointerFile) -> None:
 
 def test_a_task_that_slept_through_the_undoing_changes_nothing(pointer: PointerFile) -> None:
     pointer.undo(GREEN, BLUE)
-    with pytest.raises(PointerRefused, match="the undoing of word 1 stands"):
+    with pytest.raises(PointerRefused, match="it already has the undo of record 1"):
         pointer.move(GREEN, BLUE)
     assert output_in(pointer) == "/lake/blue"
 

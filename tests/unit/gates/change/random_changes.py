@@ -27,8 +27,8 @@ from tests.system.edits.plans import Plans
 
 DECIDED_ELSEWHERE = frozenset({"query", "checkpoint", "spark", "kind", "version", "writes"})
 """Which query it is, which Spark runs it, and where its function was seen to write; others ask that."""
-OF_ONE_HOST = "real_path"
-"""Where a path leads on one host; the gate compares the paths that scripts name."""
+DERIVED = frozenset({"real_path", "topics"})
+"""The gate compares their origins: the path that the script names, and the step that computes the column ``topic``."""
 LENIENT = (GateDecision.ALLOWED, GateDecision.ALLOWED_WITH_CONSEQUENCE)
 
 
@@ -99,7 +99,7 @@ def places_in(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]
     """Yield every leaf, every key of a mapping, and every element of a list that could go."""
     if isinstance(value, dict):
         for key, inner in value.items():
-            if key != OF_ONE_HOST and (at or key not in DECIDED_ELSEWHERE):
+            if key not in DERIVED and (at or key not in DECIDED_ELSEWHERE):
                 yield from places_in(inner, (*at, key))
     elif isinstance(value, list):
         yield (*at, "less")
