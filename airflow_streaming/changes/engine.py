@@ -1,13 +1,14 @@
 """
-The one engine of change: read the records, decide, act, record one fact, and again.
+The engine of all changes: read the records, decide, act, record one fact, repeat.
 
-A kind of change brings its table (``model.records.change_table``), what it looks at (a view), a pure
-function from view to move, and acts. The loop, the recording of steps, an operator's commands and what
-a caller is told are here and the same for all.
+A kind of change brings its table (``model.records.change_table``), a view, a pure function from
+view to move, and actions. The loop, the recording of steps, operators' commands and the reported
+progress are here and the same for all.
 
-Everything may be called again, by any task and at any time. A process that dies between two steps
-leaves enough behind for the next one, and two that work at once do no harm: what must happen once is an
-exclusive create, and the loser looks again. No step is taken before all of its work is done.
+All methods may be called again, by any task and at any time. A process that dies between two steps
+leaves enough records for the next one, and two that work at once do no harm: each one-time step is
+an exclusive create, and the loser looks again. A step is recorded only after all of its work is
+done.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ class Move(Generic[E]):
     """
     One move.
 
-    :param do: What, of the kind's own moves.
-    :param reason: Why, in words; what is waited for.
+    :param do: The kind of move.
+    :param reason: Why, in words; for a wait, the awaited event.
     :param event: Of a move that takes a step.
-    :param facts: Of a move that takes a step: what the step keeps.
+    :param facts: Of a move that takes a step: the step's facts.
     """
 
     do: StrEnum
@@ -53,7 +54,7 @@ class Move(Generic[E]):
 
 
 class View(Protocol[S, E]):
-    """A change as it was seen: its history was the same before and after the rest was looked at."""
+    """A change as observed: its history was the same before and after the look."""
 
     @property
     def change(self) -> Change:
@@ -74,7 +75,7 @@ class View(Protocol[S, E]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedChange(Generic[S, E]):
-    """Where a change stands by its records alone: all that most commands need."""
+    """The state of a change by its records alone; enough for most commands."""
 
     change: Change
     history: Sequence[Transition[S, E]]
@@ -95,17 +96,17 @@ M = TypeVar("M", bound=Move[Any])
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress(Generic[S]):
     """
-    How far a change has come.
+    The progress of a change.
 
     :param change: Number of the change; of a cutover, in the stream that leads.
-    :param state: Where it is.
+    :param state: Its state.
     :param reason: Why it came there.
-    :param is_there: The state asked for, or an end, is reached: nothing more to do for the caller.
-    :param waiting: Otherwise: what is waited for, in a sentence. Look again after some seconds, with
-        an observer that remembers what this one has seen (``Observer.memory``).
-    :param needs_person: Nothing continues until an operator gives a command, or looks after a driver
+    :param is_there: The requested state, or an end, is reached; the caller is done.
+    :param waiting: Otherwise: the awaited event, in a sentence. Look again after some seconds, with
+        an observer that has this one's memory (``Observer.memory``).
+    :param needs_person: It waits for an operator's command, or for an operator's check of a driver
         on a host that cannot be seen.
-    :param facts: Facts of all steps together; those of a later one count.
+    :param facts: Facts of all steps together; later ones win.
     """
 
     change: int
@@ -120,7 +121,6 @@ class Progress(Generic[S]):
 def progress_of(
     view: View[S, E], *, is_there: bool = False, waiting: str = "", needs_person: bool = False
 ) -> Progress[S]:
-    """Return what the caller is told of a change."""
     return Progress(
         change=view.change.number,
         state=view.state,
@@ -135,9 +135,9 @@ def progress_of(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
     """
-    How fast a change is looked at again while no output is written.
+    How often a change is observed again while no output is written.
 
-    :param at_most: Seconds; after them the caller is told what is waited for.
+    :param at_most: Seconds; then the caller gets the awaited event.
     :param clock: Monotonic seconds.
     :param sleep: Waits some seconds.
     """
@@ -147,7 +147,7 @@ class Pace:
     sleep: Callable[[float], None]
     every: float = 0.1
     patient: float = 1.0
-    """Seconds between two looks when nothing has come of them for ``patient_after``."""
+    """Seconds between two looks without progress for ``patient_after``."""
     patient_after: float = 10.0
 
 
@@ -156,10 +156,10 @@ class Engine(Generic[V, M]):
     """
     Makes the moves of one change.
 
-    :param look: Reads the records and looks at the streams.
-    :param decide: What to do next, by what was seen; a pure function.
-    :param act: Makes one move; returns what must be waited for, ``None`` when it was made.
-    :param most_moves: In one go; the whole way there and back needs a fifth of them.
+    :param look: Reads the records and observes the streams.
+    :param decide: Returns the next move of a view; a pure function.
+    :param act: Makes one move; returns the reason to wait, or ``None`` if it was made.
+    :param most_moves: In one call; the whole way there and back needs a fifth of them.
     """
 
     look: Callable[[], V]
@@ -176,12 +176,12 @@ class Engine(Generic[V, M]):
         may: Callable[[V, M], str | None] = lambda _, __: None,
     ) -> Progress[Any]:
         """
-        Make all moves that can be made now.
+        Make all moves that are possible now.
 
         :param is_there: The caller's end is reached.
-        :param is_in_haste: What is waited for is looked at again at once, at the pace given.
-        :param may: Why a move is not made by this caller; ``None`` when it is.
-        :raises HomeUnavailable: a store could not be reached; call again.
+        :param is_in_haste: Look again at once while waiting, at the given pace.
+        :param may: Why this caller does not make a move; ``None`` if it does.
+        :raises HomeUnavailable: A store could not be reached; call again.
         """
         moves, began = 0, 0.0 if pace is None else pace.clock()
         newest = began
@@ -258,7 +258,7 @@ class Recorder(Generic[S, E, T]):
         return counts.event is event and counts.by == self._by
 
     def record(self, step: T) -> T:
-        """Create the record of a step; return the one that counts under its number."""
+        """Create the record of a step; return the effective record of its number."""
         raise NotImplementedError
 
     def tell_step(self, view: Any, step: T) -> None:
@@ -276,14 +276,14 @@ class Recorder(Generic[S, E, T]):
         facts: Callable[[V], Mapping[str, str]] = lambda _: {},
     ) -> None:
         """
-        Take the step of an operator's command; the same command given before is no error.
+        Take the step of an operator's command; repeating a command is not an error.
 
-        A step that another task takes at the same moment is looked at, and the command judged anew.
+        After a simultaneous step of another task, the command is judged again.
 
-        :param meaning: What it means where the state alone does not tell.
-        :param check: Raises what speaks against it beside the table.
-        :param facts: What the step keeps.
-        :raises StreamingError: it is not possible where the change stands; the message says what is.
+        :param meaning: Its event, if the state alone does not determine it.
+        :param check: Raises further refusals beside the table.
+        :param facts: The step's facts.
+        :raises StreamingError: Not possible in this state; the message lists possible commands.
         """
         for _ in range(_TRIES):
             view = look()

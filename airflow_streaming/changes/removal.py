@@ -59,11 +59,11 @@ class RemovalFacts:
     :param is_stopped: The desired state of the live lane is "stopped".
     :param change: The open change of a lane.
     :param dag: The DAG that owns the stream; empty when it has no owner.
-    :param has_released: The DAG no longer keeps the stream, by the word of the user or by Airflow.
+    :param has_released: The DAG no longer keeps the stream, according to the user or Airflow.
     :param places: URIs that would be deleted.
     :param used: Checkpoints and outputs of other streams, and the store of the backup.
     :param links: Symbolic links among the paths that would be deleted.
-    :param unread: Why it is not known what other streams use, a sentence each.
+    :param unread: Why the use by other streams is unknown, a sentence each.
     """
 
     stream: str

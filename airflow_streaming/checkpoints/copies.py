@@ -1,8 +1,8 @@
 """
-What a rehearsal runs against: copies of a backup, or of checkpoints that are in use.
+Copies of a backup, or of live checkpoints, for a rehearsal.
 
-Either way the original is read only. A copy is cut back where that makes a batch with input run
-again, so that an idle source does not leave the new version unproved.
+The original is only read. A copy is cut back if this makes a batch with input run again, so that
+the new version is exercised even with an idle source.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class OfBackup:
 
         :raises StreamingError: the backup cannot be read, or is damaged.
         """
-        # What a restore is warned of concerns the sink, which a rehearsal does not have.
+        # Warnings of a restore concern the sink, which a rehearsal does not have.
         place = Place(to=str(folder))
         restored = restore(self.store, self.backup.id, place, accept=ACCEPTABLE, progress=progress)
         return [
@@ -68,7 +68,7 @@ class OfCheckpoints:
     Live checkpoints, pinned while their queries continue.
 
     :param checkpoints: URI of each, by query; ``""`` names a single one.
-    :param storage_options: Passed to fsspec for everything that is no local folder.
+    :param storage_options: Passed to fsspec for remote folders.
     """
 
     checkpoints: Mapping[str, str]
@@ -97,11 +97,6 @@ class OfCheckpoints:
 
 
 def checkpoints_at(uri: str, storage_options: Mapping[str, Any] | None = None) -> OfCheckpoints:
-    """
-    Return the one checkpoint at a URI, or those directly under it.
-
-    :raises CheckpointError: there is none.
-    """
     found = sources_of(open_folders(uri, storage_options))
     return OfCheckpoints(
         checkpoints={source.folder: source.folders.uri for source in found},
@@ -115,9 +110,9 @@ def checkpoints_of(
     """
     Return the checkpoints that a stream's queries use now.
 
-    :param storage_options: Passed to fsspec for everything that is no local folder.
-    :raises CheckpointRefused: the stream has no deployment.
-    :raises CheckpointError: it has no checkpoint yet.
+    :param storage_options: Passed to fsspec for remote folders.
+    :raises CheckpointRefused: The stream has no deployment.
+    :raises CheckpointError: It has no checkpoint yet.
     """
     deployment = home.newest_deployment()
     if deployment is None:

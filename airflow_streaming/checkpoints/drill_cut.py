@@ -1,18 +1,18 @@
 """
 Which Spark may drill a backup, and how its copy is cut back by one batch.
 
-Where the backup does not say which Spark its driver ran on, the checkpoint itself tells the oldest
-that can have written it. Releases that write the same things cannot be told apart, so all of them
-up to the next that writes something new will do.
+If the backup does not name its driver's Spark, the checkpoint shows the oldest possible release.
+Releases with the same formats cannot be distinguished, so every release up to the next format
+change is accepted.
 
-Spark runs a batch that was planned and not committed with exactly the planned offsets. Where the
-plan after the pinned batch is in the copy, that batch runs and nothing is cut. Otherwise the newest
-batch that read any input is made uncommitted: the commits from there on go, the plans after it, and
-every state file that Spark could mistake for the state before it.
+Spark runs a planned and uncommitted batch with exactly the planned offsets. If the plan after the
+pinned batch is in the copy, that batch runs and no cut is needed. Otherwise the newest batch with
+input is made uncommitted: the commits from it on are removed, the plans after it, and every state
+file that Spark could mistake for the state before it.
 
-A batch without input, as Spark runs them to move the watermark on, is the last choice. Spark plans
-it over an empty relation, with other nullabilities than the query has, so that its own comparison
-of state schemas would call a sound checkpoint incompatible (measured: inner joins, Spark 3.5).
+A batch without input, as Spark runs them to move the watermark, is the last choice. Spark plans it
+over an empty relation, with other nullabilities than the query has, so that its own comparison of
+state schemas would call a sound checkpoint incompatible (measured: inner joins, Spark 3.5).
 """
 
 from __future__ import annotations
@@ -88,12 +88,12 @@ _LIMIT: Final = 64 * 1024 * 1024
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
     """
-    What must be done so that a batch runs.
+    How to make a batch run.
 
-    :param runs: The batch that Spark will run; ``None`` when only new input makes it run one.
+    :param runs: The batch that Spark will run; ``None`` if a batch needs new input.
     :param remove: Files to delete first.
-    :param has_input: The batch reads something.
-    :param why_not: Why no batch can be made to run again.
+    :param has_input: The batch has input.
+    :param why_not: Why no batch can run again.
     """
 
     runs: int | None
@@ -104,11 +104,11 @@ class Cut:
 
 def plan_cut(listing: Listing, read: Read, batch: int, *, needs_input: bool = False) -> Cut:
     """
-    Return how to make a batch run on a copy whose newest commit is that of ``batch``.
+    Return how to make a batch run on a copy whose newest commit is ``batch``.
 
-    :param needs_input: Choose no batch that reads nothing; one that is planned is forgotten. The
+    :param needs_input: Choose only batches with input; a planned one without input is removed. The
         copy then continues with new input, for which Spark compares all schemas.
-    :raises HomeUnavailable: the copy cannot be read.
+    :raises HomeUnavailable: The copy cannot be read.
     """
     if listing.stat(f"offsets/{batch + 1}") is not None:
         reads = has_input(read, batch + 1)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 
 class Phase(StrEnum):
-    """What is being done."""
+    """Steps of a copy or a verification."""
 
     LOOK = "look"
     COPY = "copy"
@@ -29,12 +29,12 @@ class Phase(StrEnum):
 
 class ProgressNow(NamedTuple):
     """
-    How far one phase is.
+    The progress of one phase.
 
-    :param subject: The query or stream it is about; empty for the whole.
+    :param subject: The query or stream; empty for the whole.
     :param files: Files done; ``size`` is their bytes.
-    :param of: Files in all; ``None`` when unknown, as ``of_size``.
-    :param unit: What is counted, where it is no files.
+    :param of: Files in all; ``None`` if unknown, as ``of_size``.
+    :param unit: The counted unit, if not files.
     """
 
     phase: Phase

@@ -1,8 +1,8 @@
 """
-A folder to what its checkpoint says, read ahead where that helps.
+Read a checkpoint from its folder, with prefetching on object stores.
 
-A live checkpoint changes while it is read, so what looks wrong may only be half seen. Then the
-reader looks again, and tells what it found both times.
+A live checkpoint changes while it is read, so an apparent defect may be half a write. Then the
+reader reads again, and reports defects seen both times.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ AT_ONCE: Final = 16
 
 def read_ahead(folders: Folders, paths: Sequence[str]) -> Read:
     """
-    Fetch files and return a reader that has them.
+    Prefetch files and return a reader.
 
-    :param paths: Files to fetch; others are read when they are asked for.
-    :raises HomeUnavailable: the store cannot be reached.
+    :param paths: Files to fetch; others are read on demand.
+    :raises HomeUnavailable: The store cannot be reached.
     """
 
     def fetch(path: str) -> bytes | None:
@@ -56,7 +56,7 @@ def read_ahead(folders: Folders, paths: Sequence[str]) -> Read:
 
 MAX_LOOKS: Final = 3
 MAX_QUERIES: Final = 200
-"""Queries in one driver; a folder of more checkpoints holds those of many streams."""
+"""The most queries of one driver; a folder with more checkpoints holds many streams."""
 MAX_NAMED: Final = 3
 """Problems in one message."""
 _MARKS: Final = frozenset({"metadata", "offsets", "commits"})
@@ -67,7 +67,7 @@ class Reader:
     Reads the checkpoint of one query.
 
     :param folders: The checkpoint; ``folders.below(name)`` for one of several in a folder.
-    :param sink_log: The ``_spark_metadata`` folder of the query's file sink, to be looked at too.
+    :param sink_log: The ``_spark_metadata`` folder of the query's file sink, to be checked too.
     """
 
     def __init__(self, folders: Folders, sink_log: Folders | None = None) -> None:
@@ -75,18 +75,18 @@ class Reader:
 
     def inspect(self, thorough: bool = False, *, contents: bool = True) -> Checkpoint:
         """
-        Return what the checkpoint says.
+        Return the checkpoint's report.
 
-        :param thorough: Look into every file that some rollback batch needs, too.
-        :param contents: Look into state files at all; without, it is read much faster.
-        :raises CheckpointError: no such folder, or too large to be a checkpoint.
-        :raises HomeUnavailable: the store cannot be reached.
+        :param thorough: Also read every file of the rollback batches.
+        :param contents: Read state files; without it, the check is much faster.
+        :raises CheckpointError: The folder does not exist, or is too large for a checkpoint.
+        :raises HomeUnavailable: The store cannot be reached.
         """
         depth = _depth(thorough=thorough, contents=contents)
         listing = walk(self._folders)
         found = self._read(listing, depth)
         if not found.files:
-            # A new query has folders before it has files; so has one that is being deleted.
+            # A new or half-deleted query has folders without files.
             listing = walk(self._folders)
             found = self._read(listing, depth)
         for _ in range(MAX_LOOKS - 1):
@@ -120,8 +120,8 @@ class QueryFolders:
     """
     The checkpoints at one place.
 
-    :param names: ``("",)`` when the place is a checkpoint, else the names of those in it.
-    :param problems: What lies beside them and is neither file nor folder; none of it was followed.
+    :param names: ``("",)`` if the place is a checkpoint, else the names of the checkpoints in it.
+    :param problems: Entries that are neither file nor folder; links are not followed.
     """
 
     names: tuple[str, ...]
@@ -130,11 +130,11 @@ class QueryFolders:
 
 def query_folders(folders: Folders) -> list[str]:
     """
-    Return ``[""]`` when the folder is a checkpoint, else the names of the checkpoints in it.
+    Return ``[""]`` if the folder is a checkpoint, else the names of the checkpoints in it.
 
-    :raises CheckpointRefused: a link lies among them, behind which may be one more.
-    :raises CheckpointError: it is no checkpoint and has none in it, or too many.
-    :raises HomeUnavailable: the store cannot be reached.
+    :raises CheckpointRefused: One entry is a link, which may hide a checkpoint.
+    :raises CheckpointError: There is no checkpoint, or too many.
+    :raises HomeUnavailable: The store cannot be reached.
     """
     found = find_queries(folders)
     if found.problems:
@@ -145,10 +145,10 @@ def query_folders(folders: Folders) -> list[str]:
 
 def find_queries(folders: Folders) -> QueryFolders:
     """
-    Return the same with what must not lie there, for a report.
+    Return the checkpoints and the forbidden entries of a folder, for a report.
 
-    :raises CheckpointError: it is no checkpoint and has none in it, or too many.
-    :raises HomeUnavailable: the store cannot be reached.
+    :raises CheckpointError: There is no checkpoint, or too many.
+    :raises HomeUnavailable: The store cannot be reached.
     """
     listed = folders.entries("", list)
     if listed is None:
@@ -183,7 +183,9 @@ def _no_checkpoint(uri: str, names: Collection[str]) -> str:
     if not names:
         return f"There is nothing in {uri}: no checkpoint and no folder of one."
     if STORE in names:
-        return f"{uri} is a backup store, no checkpoint. 'checkpoint list' says what is in it."
+        return (
+            f"{uri} is a backup store, not a checkpoint. List its content with 'checkpoint list'."
+        )
     return (
         f"{uri} is not a checkpoint or a folder of checkpoints: neither it nor a folder in it has "
         "metadata, offsets or commits. Give the folder that the query's checkpointLocation names, "

@@ -65,16 +65,16 @@ def _sink(sink: SinkPlan) -> SinkPlan:
 
 _NAMED: Final = re.compile(r"(0|[1-9][0-9]{0,17})_[A-Za-z0-9-]{1,100}")
 _OWN_FILES: Final = 3
-"""From this version on a schema file is named by its operator, and lies in a folder of its own."""
+"""From this version on a schema file is named by its operator, and is in a folder of its own."""
 
 
 def read_state_columns(folders: Folders, checkpoint: Checkpoint) -> list[StoreSchema]:
     """
-    Return the columns of every store that can be read.
+    Return the columns of every readable store.
 
-    A file that is missing or broken is left out; the rules take what they do not see for unknown.
+    A missing or broken file is left out; the rules treat its columns as unknown.
 
-    :raises HomeUnavailable: the store cannot be reached.
+    :raises HomeUnavailable: The store cannot be reached.
     """
     found: list[StoreSchema] = []
     for operator in checkpoint.operators:
@@ -111,11 +111,11 @@ def _newest(folders: Folders, folder: str) -> str:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Versions:
     """
-    From which Spark to which.
+    The Spark versions of a change.
 
-    :param start: The Spark that wrote the checkpoints; default: that of the old plans.
-    :param target: The Spark that will run the new code; default: that of its plan. Given, the
-        version gate is asked even where nothing changes.
+    :param start: The Spark that wrote the checkpoints; default: the old plans' Spark.
+    :param target: The Spark that will run the new code; default: its plan's Spark. If given, the
+        version gate runs even without a change.
     :param conf: Configuration of the new deployment, as far as it is given.
     """
 
@@ -136,22 +136,22 @@ def judge_versions(
     storage_options: Mapping[str, Any] | None,
 ) -> Iterator[GateFinding]:
     """
-    Yield what the version gate says of every checkpoint that another Spark is to read.
+    Run the version gate on every checkpoint that another Spark will read.
 
-    :param checkpoints: URI of those that are there, by query.
+    :param checkpoints: URI of the existing ones, by query.
     :param target: The Spark of the new plan.
-    :raises SpecError: not a Spark version.
-    :raises HomeUnavailable: a store cannot be reached.
+    :raises SpecError: Not a Spark version.
+    :raises HomeUnavailable: A store cannot be reached.
     """
     by_query = {plan.query: plan.spark for plan in old}
-    # One deployment has one Spark, so another query's plan tells it as well.
+    # A deployment has one Spark, so another query's plan shows it too.
     sparks = {plan.spark for plan in old}
     common = next(iter(sparks)) if len(sparks) == 1 else ""
     for query, uri in checkpoints.items():
         start = versions.start or by_query.get(query) or common
         to = versions.target or target
         if not start:
-            yield SPARK.found(query=query, new=to, evidence="no old plan, and no version is given")
+            yield SPARK.found(query=query, new=to, evidence="no old plan and no version")
         elif versions.target or parse_spark_version(start) != parse_spark_version(to):
             plans = [plan for plan in old if plan.query == query]
             yield from gate_version(
@@ -166,10 +166,10 @@ def judge_versions(
 
 class Looked(NamedTuple):
     """
-    What the gate reads of one checkpoint.
+    A checkpoint as the gate reads it.
 
-    :param checkpoint: ``None`` where there is none.
-    :param schemas: Columns of its state, as far as they can be read.
+    :param checkpoint: ``None`` if it does not exist.
+    :param schemas: The readable columns of its state.
     """
 
     checkpoint: Checkpoint | None
@@ -201,19 +201,20 @@ def gate_change(
     """
     Judge a new version of a script by its plan, the old plans and the checkpoints.
 
-    Where the new plan is another Spark's than the old ones, the version gate is asked as well. Only logs, the state's schema files and, where a file source has another path, the names of
-    its files are read; nothing is written, and no Spark is started.
+    If the new plan has another Spark than the old ones, the version gate runs as well. Reads only
+    logs, the state's schema files and, for a file source with another path, the names of its files;
+    writes nothing and starts no Spark.
 
     :param checkpoints: URI of each query's checkpoint, by query name.
-    :param old: Plans that the running queries were started with; empty when they are not known,
-        then the checkpoints alone are compared with.
-    :param storage_options: Passed to fsspec for a URI that is not a local folder.
+    :param old: Plans that the running queries were started with; if empty, only the checkpoints are
+        compared.
+    :param storage_options: Passed to fsspec for a remote URI.
     :param same_code: The script is known to be the same, byte for byte.
-    :param old_problem: Why the old script came to no end in plan mode, if it did not.
-    :param versions: From which Spark to which, where that is not what the plans say; ``None`` for
-        a caller that asks the version gate itself.
-    :raises SpecError: not a full URI, or not a Spark version.
-    :raises HomeUnavailable: a store cannot be reached.
+    :param old_problem: Why the old script did not finish in plan mode, if so.
+    :param versions: The Spark versions, if they differ from the plans; ``None`` if the caller runs
+        the version gate itself.
+    :raises SpecError: Not a full URI, or not a Spark version.
+    :raises HomeUnavailable: A store cannot be reached.
     """
     found: dict[str, Checkpoint | None] = {}
     columns: dict[str, list[StoreSchema]] = {}
@@ -253,17 +254,17 @@ def gate_stream_change(
     versions: Versions | None = AS_PLANNED,
 ) -> GateReport:
     """
-    Judge a new version of a stream's script by what its home has recorded.
+    Judge a new version of a stream's script by its home's records.
 
-    The old plans are those that the current deployment's drivers recorded; the checkpoints are where
-    these queries have them under it.
+    The old plans are the current deployment's recorded plans; the checkpoints are those queries'
+    checkpoints under it.
 
-    :param storage_options: Of the checkpoints' store.
+    :param storage_options: For the checkpoints' store.
     :param same_code: The script is known to be the same, byte for byte.
-    :param versions: As of ``gate_change``; without more, the checkpoints are the newest
-        deployment's Spark's.
-    :raises CheckpointError: the stream was never deployed.
-    :raises HomeUnavailable: a store cannot be reached.
+    :param versions: As in ``gate_change``; by default the checkpoints have the newest deployment's
+        Spark.
+    :raises CheckpointError: The stream was never deployed.
+    :raises HomeUnavailable: A store cannot be reached.
     """
     checkpoints = checkpoints_of(home, storage_options).checkpoints
     old = home.newest_plans()
@@ -302,11 +303,11 @@ def same_files(matched: Iterable[Matched], storage_options: Mapping[str, Any] | 
     """
     Return the old and new paths of file sources that list the same files now.
 
-    Taken for the same are a folder of plain files and a pattern of its names, or two patterns. Folders
-    below it, and files that Spark hides in a folder and not behind a pattern, make the answer no: they
-    decide partition columns and what is read. So does a store that cannot be listed from here.
+    Equal are a folder of plain files and a pattern of its names, or two patterns. Subfolders, and
+    files that Spark hides in a folder and not behind a pattern, make the paths different: they
+    decide partition columns and the input. So does a store that cannot be listed from here.
 
-    :param storage_options: Passed to fsspec for a path that is not local.
+    :param storage_options: Passed to fsspec for a remote path.
     """
     return frozenset(
         paths for paths in _changed_paths(matched) if _list_the_same(*paths, storage_options)

@@ -48,17 +48,17 @@ _ON_THE_SAME_CHECKPOINT: Final = frozenset(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateFinding:
     """
-    One remark.
+    A remark.
 
     :param rule: Name of the rule, e.g. ``aggregation.aggregates``; ``docs/gates.md`` lists them.
-    :param severity: What it alone would decide.
-    :param message: What differs and what Spark makes of it, for readers.
-    :param query: The query it is about; empty for the whole stream.
+    :param severity: The decision of this finding alone.
+    :param message: The difference and Spark's reaction, for readers.
+    :param query: The affected query; empty for the whole stream.
     :param old: The value now; ``new`` the value after the upgrade.
     :param evidence: The file, plan or measurement that shows it.
-    :param remedy: What to do; empty where nothing needs to be done.
+    :param remedy: The next step; empty if no action is needed.
     :param about: Places of the plan that it explains, e.g. ``steps[1].filter``; a star at the end
-        stands for all places that begin so.
+        makes it a prefix.
     """
 
     rule: str
@@ -75,11 +75,11 @@ class GateFinding:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateReport:
     """
-    What a gate found.
+    The result of a gate.
 
     :param findings: Worst first.
-    :param pattern: How to deploy it, with ``unknown`` not before a rehearsal; ``None`` where the
-        gate was not asked about code, and where a refusal must be fixed first.
+    :param pattern: How to deploy it, with ``unknown`` not before a rehearsal; ``None`` if the gate
+        was not given code, and if a refusal must be fixed first.
     """
 
     findings: tuple[GateFinding, ...] = ()
@@ -87,7 +87,6 @@ class GateReport:
 
     @property
     def decision(self) -> GateDecision:
-        """Return the worst of the findings; allowed when there is none."""
         return worst(finding.severity for finding in self.findings)
 
     def to_dict(self) -> dict[str, Any]:
@@ -100,22 +99,22 @@ def report_from(shown: Mapping[str, Any]) -> GateReport:
     """
     Return the report of a JSON form, e.g. from another task.
 
-    :raises RecordError: it is none.
+    :raises RecordError: The form is invalid.
     """
     report: GateReport = reader_of(GateReport)(shown, "report")
     return report
 
 
 def worst(decisions: Iterable[GateDecision]) -> GateDecision:
-    """Return the worst of several decisions; allowed when there is none."""
+    """Return the worst of several decisions, or allowed without any."""
     return max(decisions, key=lambda d: d.weight, default=GateDecision.ALLOWED)
 
 
 def report_of(findings: Iterable[GateFinding], pattern: Pattern | None = None) -> GateReport:
     """
-    Return the report of findings, sorted worst first and without the secrets that they quote.
+    Return the report of findings, sorted worst first, with quoted secrets masked.
 
-    What is refused is not deployed on the same checkpoint, by whichever gate.
+    A refused change is not deployed on the same checkpoint.
     """
     shown = (_masked(finding) for finding in findings)
     ordered = sorted(shown, key=lambda f: (-f.severity.weight, f.query, f.rule))
@@ -126,7 +125,7 @@ def report_of(findings: Iterable[GateFinding], pattern: Pattern | None = None) -
 
 
 def _masked(finding: GateFinding) -> GateFinding:
-    # Values are compared as they are, so that a literal that changes is seen; they are shown masked.
+    # Compare unmasked values, so that a changed literal is noticed; show them masked.
     return replace(
         finding,
         message=mask_secrets(finding.message),
@@ -166,15 +165,14 @@ def pattern_of(
     """
     Return how a change is deployed.
 
-    What may not continue from its checkpoint needs a new one. Where the old one holds no state, the
-    new one can continue at its offsets; else state must be made anew, beside the running query.
+    A query that may not continue from its checkpoint needs a new one. If the old checkpoint holds
+    no state, the new one can continue at its offsets; else state must be rebuilt beside the running
+    query.
 
     :param stateful: Queries whose checkpoint holds state.
     :param same_code: The script is the same, byte for byte.
-    :param goes_on: Some query continues from a checkpoint; where all of them begin anew there is none
-        to be the same.
-    :return: ``None`` where nothing of this says how: what was found must be put right first, or
-        all queries begin anew.
+    :param goes_on: Some query continues from a checkpoint.
+    :return: ``None`` if a finding must be fixed first, or all queries start from empty checkpoints.
     """
     refused = [
         finding

@@ -1,7 +1,7 @@
 """
-What a rehearsal shows, as findings of a gate.
+Results of a rehearsal, as findings of a gate.
 
-It travels as a record, so that the task that rehearsed can hand it to the one that asks a user.
+It is a record, so that the rehearsing task can pass it to the approval task.
 """
 
 from __future__ import annotations
@@ -44,23 +44,23 @@ class Pace:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RehearsedQuery:
     """
-    What one query did.
+    The run of one query.
 
-    :param query: Its name, or the folder of its checkpoint; empty where it has neither.
-    :param is_new: The checkpoints do not have it; it began on an empty one.
+    :param query: Its name, or the folder of its checkpoint; else empty.
+    :param is_new: The checkpoints do not have it; it started on an empty one.
     :param pinned: Newest committed batch of the copy; ``None`` for a new query.
-    :param started: Spark took the query.
+    :param started: Spark started the query.
     :param batches: Batches committed in the copy, from ``first_batch`` to ``last_batch``.
     :param replayed: The first of them had been run before, with the same input.
-    :param has_state: State was loaded and updated; ``state_rows`` tells how many rows there are.
+    :param has_state: State was loaded and updated; ``state_rows`` is the number of rows.
     :param output_rows: Rows that would have been written.
-    :param dropped_rows: Rows that came behind the watermark; ``None`` where no operator tells it.
-    :param pace: How fast it was; ``live`` is how fast the running deployment is.
-    :param columns: What arrives at its sink.
+    :param dropped_rows: Rows behind the watermark; ``None`` if no operator counts them.
+    :param pace: Its speed; ``live`` is the speed of the running deployment.
+    :param columns: The columns at its sink.
     :param sample: Rows of output, values as text, cut and masked.
     :param observed: Numbers from ``df.observe`` of the last batch that had them.
     :param error: Why it failed, in one line.
-    :param notes: What else is worth knowing.
+    :param notes: Other remarks.
     """
 
     query: str
@@ -92,11 +92,11 @@ class Rehearsed(Record):
     The outcome of a rehearsal.
 
     :param application: The script, as its author knows it.
-    :param spark: Version of the Spark it ran on; empty when there never was one.
-    :param subject: What it was run against, in words: a backup, or copies of live checkpoints.
-    :param seconds: How long it took, with copying and the start of Spark.
+    :param spark: Version of the Spark it ran on; empty if it never started.
+    :param subject: The checkpoints used, in words: a backup, or copies of live checkpoints.
+    :param seconds: Duration, including copying and the start of Spark.
     :param findings: Worst first.
-    :param leftovers: What could not be removed; empty as a rule.
+    :param leftovers: Files that could not be removed; usually empty.
     """
 
     KIND: ClassVar[str] = "rehearsed"
@@ -111,12 +111,10 @@ class Rehearsed(Record):
 
     @property
     def decision(self) -> GateDecision:
-        """Return the worst of the findings; allowed when there is none."""
         return worst(finding.severity for finding in self.findings)
 
     @property
     def report(self) -> GateReport:
-        """Return the findings as a gate's report, to be shown with those of other gates."""
         return report_of(self.findings)
 
     @property
@@ -151,7 +149,7 @@ RULES: Final[Mapping[str, str]] = MappingProxyType(
         "rehearsal.settles": "Rows right after the change mix both versions, later ones do not.",
         "rehearsal.wrong_for_good": "State that never expires mixes both versions.",
         "rehearsal.fails": "The new version failed where the old one got through.",
-        "rehearsal.not_compared": "What the gates do not know was not compared.",
+        "rehearsal.not_compared": "The parts unknown to the gates were not compared.",
         "rehearsal.undecided": "The comparison of both versions proves nothing.",
     }
 )
@@ -210,7 +208,7 @@ def _of_spark(
     elif failure:
         yield GateFinding(
             rule="rehearsal.spark_ended",
-            # What was too slow for its time has not failed.
+            # A query that was too slow has not failed.
             severity=GateDecision.UNKNOWN if is_late else GateDecision.NOT_ALLOWED,
             message=presentable(failure),
             evidence=_EVIDENCE,
@@ -340,7 +338,7 @@ def _nothing_run(query: RehearsedQuery, shown: str) -> GateFinding:
         GateDecision.UNKNOWN,
         query,
         f"{shown} started and ran no batch, because no batch could be replayed and there was no "
-        "new input. Whether it accepts its state is not proved.",
+        "new input. It is unknown whether it accepts its state.",
         "Rehearse again when its source has new data.",
     )
 

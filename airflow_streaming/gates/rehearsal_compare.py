@@ -1,25 +1,24 @@
 """
-The old and the new version over the same batches: what becomes of a stream that changes its code.
+Run the old and the new version over the same batches and compare their results.
 
-Both continue from the same pinned checkpoint, over batches with the same offsets. Where the logs reach
-back to the first batch, the new version also runs from scratch over the same past and the same
-batches; its rows are then the right ones. Compared are the rows of each batch and the state after the
-last one, each as a bag: how many there are, and a digest that no order changes.
+Both continue from the same pinned checkpoint, over batches with the same offsets. Where the logs
+reach back to the first batch, the new version also runs from scratch over the same past and the
+same batches; its rows are then correct. The comparison covers the rows of each batch and the state
+after the last one, each as a bag: their number, and a digest independent of the order.
 
-Equal state at the same offsets is what makes an answer final: from there on the same code can only
-write the same rows. Rows alone prove nothing of a query with state.
+Equal state at the same offsets makes an answer final: later batches of the same code can only write
+the same rows. For a query with state, rows alone prove nothing.
 
 ======================  ===========================================================================
-answer                  when
-======================  ===========================================================================
-same                    rows and state are those of the old version, and of a run from scratch
-not revised             rows and state are those of a run from scratch, or there is no state; the old
-                        version would have written other rows
-settles                 state ended up as that of a run from scratch; rows before that mix both versions
-wrong for good          state that no watermark ends is not that of a run from scratch
-fails                   the new version failed where the old one got through
-undecided               anything else, with the reason
-======================  ===========================================================================
+answer                  when ======================
+=========================================================================== same
+rows and state are those of the old version, and of a run from scratch not revised             rows
+and state are those of a run from scratch, or there is no state; the old version would have written
+other rows settles                 state ended up as that of a run from scratch; rows before that
+mix both versions wrong for good          state that no watermark ends is not that of a run from
+scratch fails                   the new version failed where the old one got through undecided
+anything else, with the reason ======================
+===========================================================================
 """
 
 from __future__ import annotations
@@ -35,16 +34,16 @@ from airflow_streaming.model.wire import Record
 
 
 class Answer(StrEnum):
-    """What a comparison of both versions says of a query."""
+    """The result of comparing both versions of a query."""
 
     SAME = "same"
     """Rows and state are the same as without the change."""
     NOT_REVISED = "not_revised"
-    """New rows are those of the new version; rows that are written already stay the old one's."""
+    """New rows follow the new version; written rows stay as the old version wrote them."""
     SETTLES = "settles"
     """Rows right after the change mix both versions, later ones are the new version's."""
     WRONG_FOR_GOOD = "wrong_for_good"
-    """State that never expires mixes both versions, and so does all that is made of it."""
+    """State that never expires mixes both versions, and so does all output derived from it."""
     FAILS = "fails"
     """The new version, or Spark in its place, failed where the old one got through."""
     UNDECIDED = "undecided"
@@ -65,14 +64,14 @@ class Bag:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideRun:
     """
-    What one version did on its copy of the checkpoint.
+    The run of one version on its copy of the checkpoint.
 
-    :param batches: What it wrote, by batch; the held-back batches alone.
-    :param inputs: Rows that it read, by batch.
-    :param state: Its state after the last batch, by store; ``None`` where it could not be read, for
+    :param batches: Rows written, by batch; the held-back batches alone.
+    :param inputs: Rows read, by batch.
+    :param state: Its state after the last batch, by store; ``None`` if it could not be read, for
         the reason in ``unread``, a sentence.
-    :param failure: Why it came to no end, a sentence; empty when it did.
-    :param broke: The code or Spark failed; else it was cut off, or did nothing.
+    :param failure: Why it did not finish, a sentence; else empty.
+    :param broke: The code or Spark failed; else it was stopped, or ran no batch.
     :param script_failure: Why the script failed although its query had run, a sentence; its driver
         would end with it.
     """
@@ -92,11 +91,11 @@ class ComparedQuery:
     The answer for one query.
 
     :param reason: Why, a sentence or two.
-    :param batches: The held-back batches, in their order.
-    :param other_than_old: Those in which the new version wrote other rows than the old one.
-    :param other_than_fresh: Those in which it wrote other rows than from scratch.
+    :param batches: The held-back batches, in order.
+    :param other_than_old: Batches in which the new version wrote other rows than the old one.
+    :param other_than_fresh: Batches in which it wrote other rows than the run from scratch.
     :param from_scratch: The new version ran from scratch as well.
-    :param not_seen: What the comparison could not see, a sentence each.
+    :param not_seen: Limits of the comparison, a sentence each.
     """
 
     query: str
@@ -125,16 +124,15 @@ class Compared(Record):
 
     @property
     def report(self) -> GateReport:
-        """Return the answers as findings, to be shown with those of the gates."""
         return report_of(map(_finding, self.queries))
 
 
 class Kind(NamedTuple):
     """
-    What is known of a query before it is run.
+    Known facts of a query before it runs.
 
-    :param has_state: It keeps state, as its plan or its checkpoint says.
-    :param ends: The watermark ends all of its state; False where that is not known.
+    :param has_state: It keeps state, according to its plan or checkpoint.
+    :param ends: The watermark ends all of its state; False if unknown.
     """
 
     has_state: bool
@@ -256,33 +254,33 @@ def _answer(found: _Found) -> _Answered:
         if not found.has_state:
             return (
                 Answer.UNDECIDED,
-                "Without state the rows should be those of a run from scratch, and are not.",
+                "Without state the rows should equal a run from scratch, but they differ.",
             )
         return (
             Answer.SETTLES,
-            "The state ended up as that of a run from scratch; rows before that mix both versions.",
+            "The state finally equals a run from scratch; earlier rows mix both versions.",
         )
     if found.is_as_old:
-        return Answer.SAME, "Rows and state are those of the old version and of a run from scratch."
+        return Answer.SAME, "Rows and state equal the old version and a run from scratch."
     return (
         Answer.NOT_REVISED,
-        "Rows and state are those of a run from scratch; the old version would write other rows.",
+        "Rows and state equal a run from scratch; the old version would write other rows.",
     )
 
 
 def _without_fresh(found: _Found) -> _Answered:
     if found.is_as_old:
-        return Answer.SAME, "Rows and state are those of the old version."
+        return Answer.SAME, "Rows and state equal the old version."
     if not found.has_state:
         return (
             Answer.NOT_REVISED,
-            "The rows differ from the old version's, and there is no state that could mix both.",
+            "The rows differ from the old version's, and the query has no state to mix both.",
         )
     return (
         Answer.UNDECIDED,
         (
-            "Rows or state differ from the old version's, and without a run from scratch it cannot be "
-            "told whether they are right."
+            "Rows or state differ from the old version's, and without a run from scratch it is "
+            "unknown whether they are right."
         ),
     )
 
@@ -292,13 +290,13 @@ def _other_state(found: _Found) -> _Answered:
         return (
             Answer.UNDECIDED,
             (
-                "The state still differs from that of a run from scratch; the watermark may end what "
-                "differs, but did not within these batches."
+                "The state still differs from a run from scratch; the watermark may end the "
+                "difference, but did not within these batches."
             ),
         )
     return (
         Answer.WRONG_FOR_GOOD,
-        "The state differs from that of a run from scratch, and no watermark ends it.",
+        "The state differs from a run from scratch, and no watermark ends it.",
     )
 
 
@@ -328,7 +326,7 @@ _REMEDIES: Final = MappingProxyType(
         Answer.NOT_REVISED: "Tell the readers of the output which rows follow the new code.",
         Answer.SETTLES: "Tell the readers of the output which rows mix both versions.",
         Answer.WRONG_FOR_GOOD: "Start with a new checkpoint (blue-green).",
-        Answer.FAILS: "Fix what the failure names; the running version is not affected.",
+        Answer.FAILS: "Fix the named failure; the running version is not affected.",
         Answer.UNDECIDED: "Compare over more batches, or start with a new checkpoint (blue-green).",
     }
 )
@@ -339,7 +337,7 @@ def _finding(found: ComparedQuery) -> GateFinding:
         f"{len(found.batches)} batches, {len(found.other_than_old)} differ from the old version's"
     )
     if found.from_scratch:
-        counts += f", {len(found.other_than_fresh)} from those of a run from scratch"
+        counts += f", {len(found.other_than_fresh)} from a run from scratch"
     return GateFinding(
         rule=f"rehearsal.{found.answer}",
         severity=_SEVERITIES[found.answer],
@@ -351,19 +349,19 @@ def _finding(found: ComparedQuery) -> GateFinding:
 
 
 CLEAN: Final = frozenset({Answer.SAME, Answer.NOT_REVISED})
-"""The answers that a policy may take for a yes."""
+"""Answers that a policy may accept."""
 
 
 def findings_after(
     compared: Compared, gate: GateReport, accepted: Collection[Answer] = CLEAN
 ) -> tuple[GateFinding, ...]:
     """
-    Return what a comparison says of the unknown findings of the gates, the worst first.
+    Return the gates' unknown findings after a comparison, the worst first.
 
-    An unknown gives way only where its query was compared and has an accepted answer. An unknown of the
-    whole script is settled by no query.
+    An unknown finding is resolved only if its query was compared and has an accepted answer. No
+    query resolves an unknown of the whole script.
 
-    :param accepted: Answers that the policy takes for a yes.
+    :param accepted: Answers that the policy accepts.
     """
     found = [_finding(query) for query in compared.queries]
     answers = {query.query: query.answer for query in compared.queries}

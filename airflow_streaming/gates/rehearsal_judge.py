@@ -1,8 +1,8 @@
 """
-Judging a rehearsal: from the events of its driver to what each query did, and to findings.
+Judge a rehearsal: from its driver's events to the runs of the queries, and to findings.
 
-A query that failed speaks against the upgrade. One that ran nothing, because there was nothing to
-run or its input is gone, proves nothing, and that is said: unknown is no yes.
+A failed query is a reason against the upgrade. A query that ran no batch, because there was no
+input, gives an unknown.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.model.spark.failures import presentable
 from airflow_streaming.model.spark.plan import QueryPlan
 
-LEFT_OUT: Final = "The script's function for {} was not called; what it does is not rehearsed."
+LEFT_OUT: Final = "The script's function for {} was not called; its effects are not rehearsed."
 
 
 def judge_rehearsal(
@@ -34,13 +34,13 @@ def judge_rehearsal(
     plans: Sequence[QueryPlan] = (),
 ) -> Rehearsed:
     """
-    Return what the events of a rehearsal amount to.
+    Summarize the events of a rehearsal.
 
-    :param subject: What it was run against, in words.
-    :param seconds: How long everything took.
-    :param failure: How the driver ended otherwise than by its own word, a sentence; ``is_late`` when
-        it needed to be ended, ``in_our_code`` when an error of the rehearsal's own ended it.
-    :param live: How fast each query of the running deployment is.
+    :param subject: The checkpoints used, in words.
+    :param seconds: Duration of the whole rehearsal.
+    :param failure: Why the driver ended without an own report, a sentence; ``is_late`` if it was
+        stopped for its time, ``in_our_code`` if an error of the rehearsal itself ended it.
+    :param live: The speed of each query of the running deployment.
     :param plans: Its plans, for the columns at its sinks.
     """
     new = [

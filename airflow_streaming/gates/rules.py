@@ -1,9 +1,9 @@
 """
-Rule: one thing that a gate knows, as data.
+Rules of the gates, as data.
 
-A rule has one severity. Where the same edit is harmless in one place and harmful in another there
-are two rules, so that a name alone says what was decided, and a table of the rules is the manual. What a rule decides,
-says and is known from stands in ``rules.toml``; when it applies is code.
+A rule has one severity. If the same edit is harmless in one place and harmful in another, there are
+two rules, so that a name alone identifies the decision, and a table of the rules is the manual.
+Severity, sentence and source of a rule are in ``rules.toml``; its condition is code.
 """
 
 from __future__ import annotations
@@ -20,14 +20,13 @@ from airflow_streaming.gates.findings import GateDecision, GateFinding
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """
-    One rule.
+    A rule.
 
     :param name: Theme and matter, e.g. ``aggregation.window``.
-    :param severity: What it decides.
-    :param sentence: What it says, for the manual.
-    :param source: Where that is known from: the published recovery semantics, a Spark issue, or a
-        measurement.
-    :param remedy: What to do next. Every rule of the change gate has one.
+    :param severity: Its decision.
+    :param sentence: Its statement in the manual.
+    :param source: The evidence: the published recovery semantics, a Spark issue, or a measurement.
+    :param remedy: The next step. Every rule of the change gate has one.
     """
 
     name: str
@@ -50,8 +49,8 @@ class Rule:
         """
         Return a finding by this rule.
 
-        :param message: What differs; the rule's own sentence without one.
-        :param remedy: A way out that fits this case better than the rule's own.
+        :param message: The difference; by default the rule's sentence.
+        :param remedy: A remedy for this case; by default the rule's.
         :param about: Places of the plan that it explains.
         """
         return GateFinding(

@@ -2,7 +2,7 @@
 Whether the number of state partitions of a checkpoint can be changed in place, and why not.
 
 Spark does it itself from 4.2 on: it writes one batch that reads no input, with the state in another
-number of partitions. What it would refuse half-way is refused here before anything is done.
+number of partitions. Cases that Spark refuses half-way are refused here in advance.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ RULES: Final = (POSSIBLE, *REFUSED.values())
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepartitionPlan:
     """
-    What is to be done to the state of a stream.
+    The planned repartition of a stream's state.
 
-    :param partitions: State partitions to have; 0 when nothing is to be done, or it cannot be.
-    :param findings: That it is done, or why it cannot be, for the report.
+    :param partitions: New number of state partitions; 0 if it stays, or cannot change.
+    :param findings: The repartition, or the reason against it, for the report.
     """
 
     partitions: int = 0
@@ -77,12 +77,12 @@ def plan_repartition(
     rollback: RollbackPlan,
 ) -> RepartitionPlan:
     """
-    Return what becomes of a wish for another number of state partitions.
+    Plan a new number of state partitions.
 
-    :param reports: What each query's checkpoint says, by query.
-    :param wanted: State partitions to have.
+    :param reports: Each query's checkpoint, by query.
+    :param wanted: New number of state partitions.
     :param spark: Version of the Spark that runs the stream.
-    :param sinks: What the queries write to.
+    :param sinks: The queries' sinks.
     :param rollback: How the stream goes back once the new deployment has written.
     """
     moved = {name: one for name, one in reports.items() if _is_other(one, wanted)}
@@ -134,7 +134,7 @@ def _against_state(report: Checkpoint) -> Iterator[tuple[Refusal, str]]:
     for operator in report.operators:
         if operator.name not in OPERATORS:
             yield Refusal.OPERATOR, f"operator {operator.id}: {operator.name or 'no name'}"
-    # The query runs while this is asked, so a batch in work is no obstacle; none at all is.
+    # The query runs meanwhile, so an uncommitted batch is no obstacle; no committed batch is.
     if report.last_committed_batch is None or report.async_progress:
         yield Refusal.UNFINISHED, f"newest commit: {report.last_committed_batch}"
 

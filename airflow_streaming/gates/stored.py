@@ -1,5 +1,5 @@
 """
-Stored: what the state schema files of a checkpoint tell of the code that made them.
+Facts about the code in the state schema files of a checkpoint.
 
 They keep the names of columns, which Spark's own check does not compare, and with event-time
 columns the delay of their watermark.

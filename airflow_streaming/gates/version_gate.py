@@ -58,20 +58,20 @@ def gate_version(
     judge: Judge = judge_version,
 ) -> GateReport:
     """
-    Tell whether queries can go from one Spark to another, and whether they can come back.
+    Judge whether queries can go from one Spark to another, and whether they can come back.
 
     :param checkpoints: URI of the checkpoint of each query by its name, or one URI: a checkpoint,
-        or a folder of checkpoints whose names are those of the queries.
+        or a folder of checkpoints named after the queries.
     :param conf: Configuration of the new deployment.
     :param plans: Recorded plans, found by query name; a query without one is judged by its
         checkpoint alone, and so is one whose checkpoint contradicts it.
-    :param judge: ``can_come_back`` asks for the way back alone: whether ``from_version`` will read what
-        ``to_version`` leaves behind. The checkpoints are then as the old Spark left them.
+    :param judge: ``can_come_back`` asks for the way back alone: whether ``from_version`` can read
+        the checkpoints of ``to_version``. The given checkpoints are then the old Spark's.
     :raises CheckpointError: no such folder, or no checkpoint.
     :raises SpecError: not a full URI, or not a Spark version, each as text.
     :raises HomeUnavailable: the store cannot be reached.
     """
-    # Wrong use is told before anything is read.
+    # Check the arguments before reading files.
     question = VersionQuestion(from_version=from_version, to_version=to_version, conf=conf or {})
     for version in (from_version, to_version):
         release_of(version)
@@ -101,13 +101,13 @@ def gate_stream_version(
     storage_options: Mapping[str, Any] | None = None,
 ) -> GateReport:
     """
-    Judge a change of Spark's version by what a stream's home has recorded.
+    Judge a change of Spark's version by a stream's records.
 
     :param from_version: Default: the Spark of the newest deployment.
-    :param storage_options: Of the checkpoints' store.
-    :return: Without findings when the stream has no deployment or no checkpoint yet.
-    :raises HomeUnavailable: the home or a checkpoint's store cannot be reached.
-    :raises RecordError: a record cannot be read.
+    :param storage_options: For the checkpoints' store.
+    :return: Empty if the stream has no deployment or no checkpoint yet.
+    :raises HomeUnavailable: The home or a checkpoint's store cannot be reached.
+    :raises RecordError: A record cannot be read.
     """
     deployment = home.newest_deployment()
     if deployment is None:
@@ -148,7 +148,7 @@ def _text(uri: object) -> str:
 
 
 def _plan_of(query: str, plans: Mapping[str, QueryPlan]) -> QueryPlan | None:
-    # One checkpoint by its URI has no name, and one plan can only be its own.
+    # A checkpoint given by its URI has no name, and a single plan can only be its own.
     if not query and len(plans) == 1:
         return next(iter(plans.values()))
     return plans.get(query)
@@ -156,9 +156,9 @@ def _plan_of(query: str, plans: Mapping[str, QueryPlan]) -> QueryPlan | None:
 
 def telling_schemas(folders: Folders, report: Checkpoint) -> list[StoreSchema] | None:
     """
-    Return the schemas of joins, deduplications and what has no name.
+    Return the schemas of joins, deduplications and unnamed operators.
 
-    :return: ``None`` when one of them cannot be read.
+    :return: ``None`` if one of them cannot be read.
     """
     found: list[StoreSchema] = []
     for operator in report.operators:

@@ -55,7 +55,7 @@ def checkpoints_to_adopt(place: str, named: Mapping[str, str]) -> list[OldCheckp
 
     :param place: A checkpoint, or the folder above several; empty without one.
     :param named: URIs of further checkpoints by the name of the query.
-    :raises CheckpointError: there is none, or one cannot be read.
+    :raises CheckpointError: No checkpoint, or one cannot be read.
     """
     found = dict(named)
     if place:

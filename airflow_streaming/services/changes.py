@@ -1,9 +1,9 @@
 """
-What a user commands of a change: of an upgrade, a cutover, or a restore of the checkpoint.
+User commands for a change: an upgrade, a cutover, or a restore of the checkpoint.
 
-Each command is one function here and needs nothing but the home: it is recorded, and the task that
-works on the change follows it. Where a stream is one of several lanes, the home given is that of the
-stream that leads, or of the lane that is meant.
+Each command is one function here and needs only the home: it writes a record, and the task that
+works on the change follows it. For a stream with several lanes, pass the home of the leading
+stream, or of the lane in question.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ def command_upgrade(
     """
     Record a command to an upgrade.
 
-    :param open_folders: Opens the checkpoints, where it matters what was committed.
-    :raises UpgradeRefused: it comes too late, or too early; nothing was recorded.
-    :raises RecordError: the upgrade's terms cannot be read.
+    :param open_folders: Opens the checkpoints, to see the committed batches.
+    :raises UpgradeRefused: Too late or too early; the command was not recorded.
+    :raises RecordError: The upgrade's terms cannot be read.
     """
     from airflow_streaming.changes.upgrade.commands import UpgradeCommands  # not at dag parse
 
@@ -61,14 +61,14 @@ def command_cutover(
     retire: Retire | None = None,
 ) -> CutoverProgress:
     """
-    Record a command to a cutover, and return where it stands then.
+    Record a command to a cutover, and return its phase.
 
-    :param home: The base lane of the stream that leads.
+    :param home: The base lane of the leading stream.
     :param change: The cutover's number.
-    :param launcher: Sees the drivers of the lanes; by default one that asks no cluster.
-    :param retire: Takes the final backup when blue is retired; ``None`` for none.
-    :raises CutoverRefused: it cannot be given where the cutover stands; nothing was recorded.
-    :raises CheckpointError: the final backup could not be taken; nothing is retired.
+    :param launcher: Checks the drivers of the lanes; by default without clusters.
+    :param retire: Takes the final backup when blue is retired, or ``None``.
+    :raises CutoverRefused: Not possible in this phase; the command was not recorded.
+    :raises CheckpointError: The final backup failed; blue is not retired.
     """
     from airflow_streaming.changes.cutover.engine import Cutover  # not at dag parse
 
@@ -78,17 +78,17 @@ def command_cutover(
 
 class HomeLanes:
     """
-    Opens the lanes of a home for a command: what can be seen from here is seen, nothing launched.
+    Opens the lanes of a home for a command, without launching.
 
-    :param by: Who commands, for the records.
-    :param launcher: Sees the drivers of the lanes; by default one that asks no cluster.
+    :param by: The user, for the records.
+    :param launcher: Checks the drivers of the lanes; by default without clusters.
     """
 
     def __init__(self, home: Home, by: str, launcher: Launcher | None = None) -> None:
         self._home, self._by, self._launcher = home, by, launcher or open_launcher()
 
     def open(self, stream: str, lane: str) -> LaneContext:
-        """Return the hands of one lane; what needs a launch waits for the dag."""
+        """Return the context of one lane; launches wait for the DAG."""
         from airflow_streaming.changes.cutover.lanes import LaneContext
         from airflow_streaming.supervision.actions import StreamActions
         from airflow_streaming.supervision.observer import Observer  # not at dag parse
@@ -115,10 +115,10 @@ def final_backup(
     progress: Progress = no_progress,
 ) -> str:
     """
-    Take the backup with which blue's lane is given up; return its id, empty without a checkpoint.
+    Take the final backup of blue's lane; return its id, empty without a checkpoint.
 
     :param lane: Any lane of the home.
-    :raises CheckpointError: there is a checkpoint, and it could not be backed up.
+    :raises CheckpointError: There is a checkpoint, and it could not be backed up.
     """
     from airflow_streaming.checkpoints.backup.records import Origin  # not at dag parse
     from airflow_streaming.checkpoints.backup.stream_backup import BackupRequest, backup_before
@@ -146,13 +146,13 @@ def restore_stream(
     open_folders: Open = open_folders,
 ) -> Switched:
     """
-    Let a stopped stream continue from a backup when it is started next; it stays stopped.
+    Let a stopped stream continue from a backup at its next start; it stays stopped.
 
-    :param launcher: Sees whether the stream's driver is gone.
-    :param backs_up: Back up first what is given up; what cannot be backed up stays where it is.
-    :raises RestoreRefused: with every reason; the stream is as it was.
-    :raises BackupNotFound: the store has no such backup.
-    :raises BackupDamaged: it is not what was written.
+    :param launcher: Checks whether the stream's driver is gone.
+    :param backs_up: Back up the replaced checkpoint first; if this fails, it stays in place.
+    :raises RestoreRefused: With every reason; the stream is unchanged.
+    :raises BackupNotFound: The store has no such backup.
+    :raises BackupDamaged: The backup differs from its manifest.
     """
     from airflow_streaming.changes.restore.undo import switch
     from airflow_streaming.checkpoints.backup.records import Origin  # not at dag parse

@@ -1,11 +1,11 @@
 """
-Removes what of a stream is old and not needed; see ``changes.pruning`` for what that is.
+Remove old things of a stream that are not needed; see ``changes.pruning``.
 
-A run may be killed on any line, and two may run at once: the next one finds what is left and continues.
-A checkpoint or an output is recorded as being removed before its first file goes, and only then is
-it looked whether a change was begun meanwhile; a change that returns to an old checkpoint looks for
-that record after it was begun. Of an epoch the record goes first: what is left of it is found again
-by its folder.
+A killed run, or a second run at the same time, does no harm: the next one continues. The removal of
+a checkpoint or an output is recorded before its first file is deleted, and then the run checks
+whether a change was opened meanwhile; a change that returns to an old checkpoint looks for that
+record after it was opened. Of an epoch the record is deleted first: its other files are found again
+by their folder.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ log: Final = logging.getLogger(__name__)
 _CLOCK: Final = "_store/prune-clock.json"
 """Written to learn the time by the store's clock."""
 _LOG: Final = re.compile(r"([0-9]+)\.log(?:[.-][0-9]{1,14}|\.part)?(?:\.(?:gz|bz2|xz|zst))?")
-"""A driver's log, or one that was rotated away from it: ``000017.log.1``, ``000017.log-20260301.gz``."""
+"""A driver's log, or a rotated one: ``000017.log.1``, ``000017.log-20260301.gz``."""
 _WHOLE: Final = frozenset({RemovalKind.CHECKPOINT, RemovalKind.OUTPUT})
 
 
@@ -74,19 +74,19 @@ def prune(
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> Pruned:
     """
-    Remove what of a stream, in both lanes, is old and not needed.
+    Remove a stream's old things that are not needed, in both lanes.
 
     :param blobs: The files of the home, opened under its URI.
-    :param stream: Its name, or that of either lane.
-    :param by: Who asks, for the records.
-    :param reason: Why, for the timeline.
-    :param dry_run: Plan only; nothing is written.
-    :param driver_folder: Where this host keeps driver logs; ``None`` leaves them.
-    :param backed_up: Tells which deployments backups name; it matters for outputs.
+    :param stream: Its name, or either lane's.
+    :param by: The user, for the records.
+    :param reason: For the timeline.
+    :param dry_run: Plan only; writes nothing.
+    :param driver_folder: This host's folder of driver logs; ``None`` leaves them.
+    :param backed_up: Returns the deployments named in backups; it matters for outputs.
     :param clock: The time of day; the store's own counts when it is behind that.
-    :raises SpecError: there is no such stream.
-    :raises RecordError: a record that says what is needed cannot be read; nothing was removed.
-    :raises HomeUnavailable: the home cannot be read; what was begun is finished by the next run.
+    :raises SpecError: There is no such stream.
+    :raises RecordError: A record of needed things cannot be read; no file was removed.
+    :raises HomeUnavailable: The home cannot be read; the next run finishes this one.
     """
     lanes = look_at_lanes(home, blobs, stream, backed_up)
     if not lanes:
@@ -114,7 +114,7 @@ class _Run:
     """
     One run.
 
-    :param seen: The newest deployment of each lane that the plan knows of.
+    :param seen: The newest deployment of each lane in the plan.
     """
 
     home: Home
@@ -128,9 +128,9 @@ class _Run:
         self, items: Iterable[PruneItem], *, are_others_known: bool
     ) -> tuple[list[Removed], list[str]]:
         """
-        Return what was removed, and why the rest was not, a sentence each.
+        Return the removed things, and why the others were left, a sentence each.
 
-        :param are_others_known: It was read what other streams use.
+        :param are_others_known: The use by other streams was read.
         """
         removed, problems = list[Removed](), list[str]()
         for item in items:
@@ -156,8 +156,8 @@ class _Run:
             folder = layout.epoch(number, "").rstrip("/")
             found = list(_files(self.blobs, folder))
             if not self.dry_run:
-                # What is left without its record is found by its folder; a record without the proof
-                # that its driver ended would stay for good.
+                # Files without their record are found by the folder; a record without the proof
+                # that its driver ended would stay for ever.
                 self.blobs.delete(layout.place(Epoch, number=number))
                 self.blobs.delete_tree(folder)
             return _removed(item, [*found, 0])
@@ -315,8 +315,10 @@ def _tell(home: Home, done: Pruned, by: str, reason: str, now: datetime) -> None
             event=EventKind.PRUNED,
             at=now,
             by=by,
-            message=f"Removed what was older than {duration_text(done.plan.period)} and not "
-            f"needed: {told}; {done.files} files, {done.size} bytes.{why}",
+            message=(
+                f"Removed old things ({duration_text(done.plan.period)} or older) that are not "
+                f"needed: {told}; {done.files} files, {done.size} bytes.{why}"
+            ),
             facts={**{what: str(count) for what, count in counts.items()}, "bytes": str(done.size)},
         )
     )

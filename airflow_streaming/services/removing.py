@@ -83,8 +83,8 @@ class RemovedStream:
     Result of a removal, or of its dry run.
 
     :param change: The removal; ``None`` in a dry run.
-    :param backups: Ids of the verified backups that were taken for it.
-    :param refusals: Of a dry run: reasons against the removal.
+    :param backups: Ids of the verified backups taken for it.
+    :param refusals: Of a dry run: the reasons for a refusal.
     :param removed: Paths in the home.
     :param kept: Outputs that were kept, places outside of the home, and files of other programs.
     """
@@ -280,7 +280,7 @@ class _Work:
         """
         Take the next epoch of every folder, so that a driver of an older one ends.
 
-        :raises RemovalRefused: a driver was started at the same moment. The removal is given up.
+        :raises RemovalRefused: A driver was started at the same moment. The removal is abandoned.
         """
         for folder in map(self._home.stream, self._names()):
             actions = StreamActions(folder, self._launcher, by=self._request.by)
@@ -317,7 +317,7 @@ class _Work:
                 at=datetime.now(UTC),
             )
         )
-        _tell(self.base, self._request.by, f"The removal was given up. {reason}")
+        _tell(self.base, self._request.by, f"The removal was abandoned. {reason}")
         return RemovalRefused(f"{reason} Nothing was removed. Stop the stream and try again.")
 
     def going(self) -> list[str]:

@@ -1,10 +1,9 @@
 """
-What a user does to a stream: start, stop, hand over, declare a driver dead.
+User commands for a stream: start, stop, hand over, declare a driver dead.
 
-Each act is one function here, and leaves one record and one line on the timeline; operators, the
-command line and triggers translate what they are asked into a call and tell what came of it. An act
-may be repeated: what is so already is left as it is, and said to be. The task that keeps the stream
-alive follows the records.
+Each command is one function here, and writes one record and one line on the timeline; operators,
+the command line and triggers call it and report its result. A command may be repeated: it then
+changes nothing and says so. The keep-alive task follows the records.
 """
 
 from __future__ import annotations
@@ -61,12 +60,13 @@ def look_once(
     home: StreamHome, epoch: Epoch, probe: Probe, now: Callable[[], datetime] | None = None
 ) -> Observation:
     """
-    Return what one look at an epoch finds; how long it is silent is told by the clocks of two hosts.
+    Observe an epoch once; its silence is measured with the clocks of two hosts.
 
-    :param now: The time of day, asked once all was read.
+    :param now: The time of day, read after all records.
     """
     launch = home.launch(epoch.number)
-    # The process first: one that ends in between is seen "going down", never "gone, no exit".
+    # The process first: one that ends in between is reported as "going down", never as "gone, no
+    # exit".
     process = probe(epoch, launch, partial(home.heartbeat, epoch.number))
     status, written = home.status(epoch.number), home.aftermath(epoch.number)
     looked_at = _now() if now is None else now()
@@ -88,9 +88,9 @@ def look_once(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
     """
-    What came of a start.
+    The result of a start.
 
-    :param wish: The wish that counts.
+    :param wish: The effective desired state.
     :param is_new: It was recorded just now.
     :param closed: The circuit, if it was open and was closed just now.
     """
@@ -103,12 +103,12 @@ class Started:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stopped:
     """
-    What came of a stop.
+    The result of a stop.
 
-    :param wish: The wish that counts.
+    :param wish: The effective desired state.
     :param is_new: It was recorded just now.
-    :param epoch: The newest epoch; ``None`` when the stream has never run.
-    :param request: The request to its driver that counts; ``None`` when the driver has ended.
+    :param epoch: The newest epoch; ``None`` if the stream has never run.
+    :param request: The effective request to its driver; ``None`` if the driver has ended.
     :param is_asked_now: The request was made just now.
     """
 
@@ -122,7 +122,7 @@ class Stopped:
 @contextmanager
 def recorded(what: str) -> Iterator[None]:
     """
-    Note on an error what an act had recorded before it, so that its user knows what stands.
+    Add a note to an error: the records that were written before it.
 
     :param what: A sentence.
     """
@@ -135,16 +135,16 @@ def recorded(what: str) -> Iterator[None]:
 
 def start(home: StreamHome, *, by: str, reason: str, again: bool = False) -> Started:
     """
-    Let a stream run: want it running, and close its circuit.
+    Start a stream: set its desired state to running, and close its circuit.
 
-    A user who starts a stream that was given up has fixed the cause; left open, the circuit would
-    keep it down all the same. Its restart budget is whole again. A stream that runs is left as it is.
+    A user who starts a stream that gave up has fixed the cause, so the circuit closes and the
+    restart budget is reset. A running stream is not changed.
 
-    :param again: Also launch the copy that was given up.
-    :raises SameCopyRefused: the stream was given up, and the same copy would start.
-    :raises CircuitReopened: the desired state is recorded, and the circuit is open all the same.
-    :raises RestoreRefused: a restore or its undo was begun and has not given the stream its checkpoint,
-        or not put its sinks back.
+    :param again: Also launch the same copy again.
+    :raises SameCopyRefused: The stream gave up, and the same copy would start.
+    :raises CircuitReopened: The desired state is recorded, but the circuit is open again.
+    :raises RestoreRefused: An unfinished restore or undo has not set the checkpoint, or not rewound
+        the sinks.
     """
     _check_no_open_restore(home, by)
     _check_copy(home, again=again)
@@ -196,13 +196,13 @@ def _check_no_open_restore(home: StreamHome, by: str) -> None:
 
 def stop(home: StreamHome, *, by: str, reason: str, grace: timedelta | None = None) -> Stopped:
     """
-    Let a stream be down: want it stopped, and ask its driver to stop at a batch boundary.
+    Stop a stream: set its desired state to stopped, and ask its driver to stop at a batch boundary.
 
-    A driver that outstays its grace is killed by the task that keeps the stream alive.
+    The keep-alive task kills a driver that exceeds its grace.
 
-    :param grace: How long the driver may take; default: what the stream's dag says.
+    :param grace: Time for the driver to end; default: from the stream's DAG.
     """
-    # The wish comes first: a driver that ends while the stream is wanted running is restarted.
+    # Desired state first: a driver that ends while the stream should run is restarted.
     wish, is_new = _want(home, DesiredState.STOPPED, by, reason)
     with recorded(f"{_recorded_state(home, wish)} Its driver was not asked to stop."):
         epoch = home.newest_epoch()
@@ -220,7 +220,7 @@ def stop(home: StreamHome, *, by: str, reason: str, grace: timedelta | None = No
         )
         request = home.request_stop(asked)
     if request == asked:
-        with recorded(f"{_recorded_state(home, wish)} Its driver was asked to stop."):
+        with recorded(f"{_recorded_state(home, wish)} Its driver was requested to stop."):
             told = f"Epoch {epoch.number}: {reason}"
             _tell(home, EventKind.STOP_REQUESTED, by, told, epoch.number)
     return Stopped(
@@ -239,10 +239,10 @@ def stop_grace(home: StreamHome) -> timedelta:
 
 def _close_circuit(home: StreamHome, *, by: str, reason: str) -> Circuit | None:
     """
-    Let a stream run again that was given up, with a whole restart budget.
+    Close the circuit of a stream that gave up, and reset its restart budget.
 
-    :returns: The circuit as it was when it was open; ``None`` when there was nothing to close.
-    :raises CircuitReopened: it is open all the same.
+    :returns: The open circuit that was closed; ``None`` if it was not open.
+    :raises CircuitReopened: The circuit is open again.
     """
     before = home.circuit()
     if before is None or before.state is CircuitState.CLOSED:
@@ -267,10 +267,10 @@ def _close_circuit(home: StreamHome, *, by: str, reason: str) -> Circuit | None:
 
 def hand_over(home: StreamHome, dag_id: str, *, by: str, reason: str) -> tuple[Owner, bool]:
     """
-    Make another dag the owner of a stream; what runs is not touched.
+    Make another DAG the owner of a stream; running drivers are not touched.
 
-    :returns: The owner that counts, and whether it is another one than before.
-    :raises SpecError: Airflow has no dag of such an id.
+    :returns: The effective owner, and whether it changed.
+    :raises SpecError: Airflow has no DAG with this id.
     """
     if not _DAG_ID.fullmatch(dag_id):
         raise SpecError(

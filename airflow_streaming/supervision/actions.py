@@ -1,8 +1,8 @@
 """
-The acts on a stream that need no spec: stop, kill, settle, and telling the timeline.
+Actions on a stream that need no spec: stop, kill, settle, and writing the timeline.
 
-An act is safe to run twice and by two tasks at once: what must happen once is an exclusive create
-in the home, and the loser continues from the winner's record.
+An action may run twice and in two tasks at once: each one-time step is an exclusive create in the
+home, and the loser continues from the winner's record.
 """
 
 from __future__ import annotations
@@ -78,10 +78,10 @@ class StreamActions:
         change: int | None = None,
     ) -> StopRequest:
         """
-        Ask the driver to stop at a batch boundary; it looks for the request itself.
+        Request a stop at a batch boundary; the driver polls for the request.
 
-        :param verdict: What a health verdict asked for, when it is one that stops the driver.
-        :param change: On whose behalf, where a change of the stream asks.
+        :param verdict: Severity of the health verdict that stops the driver, if any.
+        :param change: The stream's change that requests it, if any.
         """
         number = seen.epoch.number
         request = self._home.request_stop(
@@ -105,7 +105,7 @@ class StreamActions:
 
     def retire_standby(self, reason: str, *, change: int | None = None) -> None:
         """
-        Ask the newest standby to end, if there is one that waits or starts.
+        Stop the newest standby if it waits or starts.
 
         :param change: The change it was warmed for; ``None``: the stream's own hot standby.
         """
@@ -127,7 +127,7 @@ class StreamActions:
                 requested_at=self._now(),
             )
         )
-        self.tell(EventKind.STANDBY, f"Standby {waiting.number} was asked to end: {reason}")
+        self.tell(EventKind.STANDBY, f"Standby {waiting.number} was requested to end: {reason}")
 
     def kill(self, seen: Observation, reason: str) -> bool:
         """Kill the driver; tell whether it is proved gone."""
@@ -213,8 +213,8 @@ class StreamActions:
             )
 
     def _is_overtaken(self, old: Epoch) -> bool:
-        # Looked at after the next epoch was created: a driver that renewed its lease until then is
-        # seen to have done so, and one that renews it later sees that epoch before it starts a query.
+        # Read after the next epoch was created: a lease renewed before that is seen here, and a
+        # driver that renews it later sees that epoch before it starts a query.
         status = self._home.status(old.number)
         beat = status.beat if status is not None else 0
         return self._home.epoch(old.number + 1).overtakes == beat
@@ -229,16 +229,16 @@ class StreamActions:
         deployment: int | None = None,
     ) -> None:
         """
-        Take the epoch after one that is proved gone, so that no other driver is started.
+        Take the epoch after a gone one, so that no other driver is started.
 
-        A task with an older view finds the number taken, and a driver that was started
-        late finds itself fenced. No driver is ever started for it: it is asked to stop and declared
-        dead at once. When another task has the number, nothing is done: read the stream again.
+        A task with an older view finds the number taken, and a driver that was started late finds
+        itself fenced. This epoch gets no driver: it is stopped and declared dead at once. If
+        another task has the number, this does nothing: read the stream again.
 
         :param last: The newest epoch, proved gone; ``None`` before the first.
-        :param change: On whose behalf.
-        :param step: Of a cutover: in the state of which step.
-        :param deployment: Its number, where there is no epoch before to have it from.
+        :param change: The change that fences.
+        :param step: The step of a cutover.
+        :param deployment: The deployment's number, if there is no earlier epoch with it.
         """
         number = last.deployment if last is not None else deployment or 0
         fence = self._epoch_after(last, number, LaunchCause.FENCE, reason, change, step=step)
@@ -250,7 +250,7 @@ class StreamActions:
         self.finish_fence(fence)
 
     def finish_fence(self, fence: Epoch) -> None:
-        """Write what is missing of a fence whose maker may have died; see ``fence``."""
+        """Write the missing records of a fence whose task may have died; see ``fence``."""
         reason = fence.reason
         self._home.request_stop(
             StopRequest(
@@ -296,7 +296,7 @@ class StreamActions:
         )
 
     def _keep_circuit(self, fence: Epoch) -> None:
-        # A stream that was given up stays given up: a fence is no try to bring it back.
+        # A stream that gave up stays so: a fence is not an attempt to start it.
         circuit = self._home.circuit()
         if circuit is not None and circuit.holds(fence.number - 1):
             self._home.open_circuit(
@@ -304,10 +304,10 @@ class StreamActions:
             )
 
     def settle(self, situation: ReconcileInput) -> RestartDecision:
-        """Record what becomes of a failed epoch, and open the circuit if it is given up."""
+        """Record the decision on a failed epoch, and open the circuit if the stream gives up."""
         seen = situation.seen
         if seen is None:
-            raise StreamingError("There is no epoch to settle; nothing was recorded.")
+            raise StreamingError("There is no epoch to settle; no decision was recorded.")
         if seen.process.state is ProcessState.GONE:
             self._launcher.clean_up(seen.epoch, seen.launch)
         self._keep_log(seen)
@@ -368,7 +368,7 @@ class StreamActions:
         """
         Add a line to the stream's timeline and to the task log.
 
-        :param logged: What the task log gets, where it has the rest of the message already.
+        :param logged: Text for the task log if it has the rest of the message already.
         """
         log.info("%s", one_line(message if logged is None else logged))
         self._home.add_event(

@@ -1,18 +1,18 @@
 """
-Figures to size: how many executors a stream needs, and whether their number changes now.
+Decide the number of a stream's executors from its figures.
 
-A batch of ``x`` rows takes ``a + b * x`` seconds. More executors make ``b`` smaller and leave ``a``:
-planning, scheduling, commits. Both are fitted to the batches of the present driver, because the pace
-of small batches says nothing: a stream without a processing trigger always works all of its time, on
-whatever has come meanwhile. That ``b`` shrinks with the number of executors is an assumption; where it
-does not hold the next figures show it, and one change makes the number at most four times as large, or
-half.
+A batch of ``x`` rows takes ``a + b * x`` seconds. More executors make ``b`` smaller and leave
+``a``: planning, scheduling, commits. Both are fitted to the batches of the present driver, because
+the pace of small batches is no measure: a stream without a processing trigger is always busy with
+the rows that arrived meanwhile. That ``b`` shrinks with the number of executors is an assumption;
+if it is wrong, the next figures show it, and one change at most quadruples or halves the number.
 
-Rows that come are those that were read and what the backlog grew by, so a stream that falls behind is
-not taken for one with little input. A source that does not report its backlog, and is read with a
-limit, hides it; then the share of time alone decides.
+Arriving rows are the rows read plus the growth of the backlog, so a stream that falls behind does
+not look like one with little input. A source without a reported backlog, read with a limit, hides
+it; then the share of time alone decides.
 
-What was decided before is in the records, and the figures are those of the present epoch, so a trigger may ask at any time, twice, or after a day, and gets the same answer.
+Earlier decisions are in the records, and the figures are from the present epoch, so a trigger may
+ask at any time, twice, or after a day, and gets the same answer.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ _FIT: Final = 0.5
 """Share of the variance of the durations that the number of rows must explain."""
 _MOSTLY_FIXED: Final = 0.9
 _PARTS: Final = 3
-"""Parts of ``down_after`` that are judged one by one; the one that needs most counts."""
+"""Parts of ``down_after`` that are judged separately; the busiest part counts."""
 _UP_FACTOR: Final = 4
 _DOWN_FACTOR: Final = 2
 _DAY: Final = timedelta(days=1)
 
 
 class Sample(NamedTuple):
-    """One batch: when it began, its rows, its seconds, and the rows left behind it."""
+    """One batch: its start, rows, seconds, and the backlog after it."""
 
     at: datetime
     rows: int
@@ -57,15 +57,15 @@ class Sample(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizeInput:
     """
-    What the decision depends on.
+    Input of the decision.
 
-    :param executors: With how many the present driver was started.
-    :param alive: How many it has; ``None`` where the driver does not tell.
+    :param executors: Executors that the present driver was started with.
+    :param alive: Its present executors; ``None`` if the driver does not report them.
     :param batches: Batches of the present epoch, oldest first, by query.
-    :param intervals_s: Interval of the processing trigger, by query; missing where Spark starts the
+    :param intervals_s: Interval of the processing trigger, by query; missing if Spark starts the
         next batch at once.
     :param changes: Changes of the last day at least, oldest first.
-    :param blackout_until: End of the blackout that holds now.
+    :param blackout_until: End of the current blackout.
     """
 
     policy: Autoscale
@@ -82,13 +82,13 @@ class SizeInput:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
     """
-    What one query needs, by the batches of some time.
+    The need of one query over some time.
 
-    :param share: Of its time that it works.
-    :param arrival: Rows that come a second.
+    :param share: Share of its time that it works.
+    :param arrival: Arriving rows a second.
     :param capacity: Rows a second that it could process.
-    :param backlog: Rows that wait; 0 where the source does not say.
-    :param executors: Needed for it; ``None`` when no number is enough.
+    :param backlog: Waiting rows; 0 if the source does not report them.
+    :param executors: Needed executors; ``None`` if no number is enough.
     """
 
     query: str
@@ -102,10 +102,10 @@ class Need:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizeStep:
     """
-    What becomes of the size.
+    The decision on the size.
 
-    :param executors: The number to have; the present one where nothing changes, 0 if unknown.
-    :param need: The figures of the query that needs most.
+    :param executors: The new number; the present one without a change, 0 if unknown.
+    :param need: The figures of the query with the largest need.
     """
 
     code: SizeCode
@@ -135,11 +135,11 @@ class SizeStep:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizeView:
     """
-    The size of a stream as it was looked at.
+    The observed size of a stream.
 
-    :param wanted: Executors that its driver should have; ``None`` where that is not for us to say.
+    :param wanted: Executors that its driver should have; ``None`` if the size is not managed.
     :param present: Executors that the present driver was started with.
-    :param step: What the figures ask for.
+    :param step: The decision by the figures.
     """
 
     wanted: int | None
@@ -176,7 +176,7 @@ def _moment(text: str) -> datetime | None:
 
 
 def size_step(s: SizeInput) -> SizeStep:
-    """Decide what becomes of the number of executors."""
+    """Decide the number of executors."""
     if s.is_dynamic:
         return _hold(s, SizeCode.LEFT_TO_SPARK, "Dynamic allocation is on: Spark chooses.")
     if s.executors is None:
@@ -202,7 +202,7 @@ def size_step(s: SizeInput) -> SizeStep:
 
 
 def _wanted_up(s: SizeInput, present: int, need: Need | SizeCode) -> SizeStep | None:
-    """Return the step to more executors, or why there is none; ``None`` when none is needed."""
+    """Return the step to more executors, or the reason against it; ``None`` if not needed."""
     if isinstance(need, SizeCode):
         return None
     drain = need.arrival + need.backlog / s.policy.catch_up.total_seconds()
@@ -259,7 +259,7 @@ def _allowed(s: SizeInput, present: int, step: SizeStep) -> SizeStep:
     today = [change for change, age in zip(s.changes, ages, strict=True) if age < _DAY]
     smaller = sum(change.code is SizeCode.DOWN for change in today)
     is_spent = len(today) >= s.policy.changes_a_day
-    # What is left of the day is for load that rises.
+    # The remaining changes of the day are reserved for rising load.
     if is_spent or (step.code is SizeCode.DOWN and smaller >= s.policy.changes_a_day // 2):
         return _wait(
             present, step, SizeCode.DAY_LIMIT, f"{len(today)} changes were made in 24 hours."
@@ -319,7 +319,7 @@ def _needs(s: SizeInput, over: timedelta, *, parts: int) -> Need | SizeCode | No
     if not found:
         return None
     if codes:
-        # One that cannot be judged may be the one that needs most; it hides no need that shows.
+        # A query that cannot be judged may have the largest need; it hides no visible need.
         behind = [one for one in needs if one.share > s.policy.up_above]
         return max(behind, key=lambda one: _weight(one.executors)) if behind else codes[0]
     return max(needs, key=lambda one: (_weight(one.executors), one.share))
@@ -342,7 +342,7 @@ def _need_of(
         return None
     first, last = inside[0].backlog, inside[-1].backlog
     grown = 0.0 if first is None or last is None else last - first
-    # What the first batch read had come before it.
+    # Rows of the first batch arrived before it.
     arrival = max(0.0, (sum(one.rows for one in inside[1:]) + grown) / span)
     cost = _cost(full, inside, is_free=not interval)
     if cost is None:
@@ -375,7 +375,7 @@ def _cost(
     batches: Sequence[Sample], inside: Sequence[Sample], *, is_free: bool
 ) -> tuple[float, float] | None:
     """
-    Return the seconds that a batch takes whatever it reads, and those of a row.
+    Return the fixed seconds of a batch, and the seconds of a row.
 
     :param is_free: No processing trigger: the next batch begins at once.
     """

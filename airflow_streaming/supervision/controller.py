@@ -1,8 +1,8 @@
 """
-The acts on a stream that need its spec: propose, deploy, begin.
+Actions on a stream that need its spec: propose, deploy, launch an epoch.
 
-What is about to happen is recorded before it is done: the epoch, with the token by which its driver
-can be found, exists before the driver does.
+A step is recorded before it is done: the epoch, with the token by which its driver can be found,
+exists before the driver does.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ _SEEN_ALIVE: Final = (ProcessState.RUNNING, ProcessState.SUSPENDED)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
     """
-    What is turned into a ``spark-submit`` command.
+    Input of a ``spark-submit`` command.
 
-    :param conf: The whole configuration, secrets included; it goes to a private file only.
+    :param conf: The whole configuration, including secrets; it goes to a private file only.
     """
 
     epoch: Epoch
@@ -134,15 +134,15 @@ class StreamController(StreamActions):
         :param undoes: Difference to the live deployment, as a sentence for the timeline.
         :returns: Whether it was made.
         """
-        # Looked at after the deployment was numbered: an upgrade begun since then takes the same
-        # number, and only one of the two is made. A cutover finds one made in the live lane when
-        # it looks next, and is given up.
+        # Read after the deployment was numbered: an upgrade opened since then takes the same
+        # number, and only one of the two is created. A cutover notices a new deployment of the live
+        # lane at its next look and is aborted.
         change = self._home.change_in_hand()
         if change is not None:
             self.tell(
                 EventKind.PROPOSED,
-                f"Change {change.number} ({change.what}) is in progress, so what the dag proposes "
-                "was not applied. Ask again when it has ended.",
+                f"The DAG's proposal was not applied, because change {change.number} "
+                f"({change.what}) is in progress. Request it again when the change has ended.",
             )
             return False
         try:
@@ -209,13 +209,13 @@ class StreamController(StreamActions):
         """
         Take the next epoch and start its driver.
 
-        :param change: The change on whose behalf.
-        :param standby: The driver waits at the barrier, and writes nothing before it is released.
-        :param queries: Those that are to wait there, by name.
-        :param step_number: Of a cutover: in the state of which step.
-        :returns: The epoch, or ``None`` when another task took it first.
-        :raises SpecError: the deployment cannot be launched; nothing was recorded.
-        :raises LaunchError: the process could not be started; the epoch is recorded as dead.
+        :param change: The change that launches it, if any.
+        :param standby: The driver waits at the barrier, and writes no data before it is released.
+        :param queries: Names of the queries that wait there.
+        :param step_number: The step of a cutover.
+        :returns: The epoch, or ``None`` if another task took it first.
+        :raises SpecError: The deployment cannot be launched; no epoch was recorded.
+        :raises LaunchError: The process could not be started; the epoch is recorded as dead.
         """
         deployment, previous = situation.deployment, situation.seen
         if deployment is None:
@@ -262,7 +262,9 @@ class StreamController(StreamActions):
         """
         previous, standby = situation.seen, situation.standby
         if standby is None or standby.epoch.number != step.promotes:
-            raise StreamingError(f"Standby {step.promotes} is not the one that was looked at.")
+            raise StreamingError(
+                f"Standby {step.promotes} changed since the decision to promote it."
+            )
         waiting = standby.epoch
         if waiting.change != change or waiting.deployment != deployment.number:
             raise StreamingError(
@@ -318,9 +320,9 @@ class StreamController(StreamActions):
 
     def launch_standby(self, situation: ReconcileInput, step: Step) -> bool:
         """
-        Start the next hot standby; tell whether it could be started.
+        Start the next hot standby; return whether it was started.
 
-        Its record fences the standby before it, so there is never more than one that waits.
+        Its record fences the previous standby, so at most one waits.
         """
         deployment, live = situation.deployment, situation.seen
         if deployment is None or live is None:
@@ -343,9 +345,9 @@ class StreamController(StreamActions):
         """
         Start a standby of a deployment.
 
-        :param queries: Those that are to come to the barrier; default: those that run now.
+        :param queries: Queries that must reach the barrier; default: the running ones.
         :param change: The change that proposes the deployment; only it promotes the standby.
-        :raises StreamingError: it could not be started.
+        :raises StreamingError: It could not be started.
         """
         standbys, before = self._home.standbys(), situation.standby
         waiting = self._epoch_after(
@@ -380,7 +382,7 @@ class StreamController(StreamActions):
         )
 
     def _end_standby(self, standbys: StreamHome, before: StandbyView | None) -> None:
-        # It ends by its fence; one that hangs would keep its memory.
+        # It ends by its fence; a hanging one would keep its memory.
         newest = self._home.newest_epoch()
         if before is None or before.has_ended or newest is None:
             return
@@ -525,8 +527,8 @@ class StreamController(StreamActions):
             if key not in self._spec.conf:
                 raise SpecError(
                     f"Deployment {deployment.number} of stream {self._spec.name!r} needs the "
-                    f"secret {key!r}, which the dag no longer gives. Put it back into conf, or "
-                    "trigger the dag with restart=True to apply what it proposes."
+                    f"secret {key!r}, which is missing in the DAG. Put it back into conf, or "
+                    "trigger the DAG with restart=True to apply its proposal."
                 )
             conf[key] = conf_text(self._spec.conf[key])
         return conf

@@ -1,14 +1,14 @@
 """
-Situation to next action: what the task that keeps a stream running does next.
+Decide the next action of the keep-alive task.
 
-``alerting`` derives alerts from a verdict. Added here are those that only the whole situation
-shows: a driver out of reach, a change that no task works on, a decision whose task died before it
-sent the alert.
+``alerting`` derives alerts from a verdict. Added here are alerts that need the whole situation: a
+driver out of reach, a change without a working task, a decision whose task died before it sent the
+alert.
 
-The law of this file: the trigger and the operator ask the same function. The trigger wakes its task
-when the step is one that needs an act; the operator looks again, asks again, and acts on its own
-answer. So a trigger may run twice, an event may be lost or late, and a task may die on any line:
-the next look finds the records and comes to the next step.
+The trigger and the operator call the same function. The trigger wakes its task when the step needs
+an action; the operator looks again, calls it again, and acts on its own answer. So a trigger may
+run twice, an event may be lost or late, and a task may die at any line: the next look reads the
+records and decides the next step.
 """
 
 from __future__ import annotations
@@ -43,28 +43,28 @@ from airflow_streaming.supervision.standby import (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReconcileInput:
     """
-    Everything the next step depends on.
+    Input of the next step.
 
     :param deployment: The deployment that should run; ``None`` before the first.
     :param seen: The newest epoch as observed; ``None`` before the first.
     :param decision: The restart decision recorded for that epoch.
     :param alerts: Alerts recorded for the stream, oldest first.
-    :param wish: Number of the newest desired state; 0 when none was ever recorded.
+    :param wish: Number of the newest desired state; 0 if never recorded.
     :param stopping_for: How long this observer has seen the stop request unanswered.
     :param watched: The epoch this task has been watching; ``None`` in a fresh task.
     :param mark: The mark of that epoch, see ``Epoch.mark``; empty in a fresh task.
-    :param is_other_home: That epoch has another mark here: another home lies in the place of the first.
-    :param run_age: Age of the dag run, for rollover.
-    :param tells: This task tells people what ``alerts`` does not hold yet.
+    :param is_other_home: That epoch has another mark here: another home replaced the first.
+    :param run_age: Age of the DAG run, for rollover.
+    :param tells: This task sends the alerts that are missing in ``alerts``.
     :param change: The upgrade or cutover in progress: while it owns the stream, only it acts.
     :param may_stand_by: The caller keeps a driver waiting at the barrier, and knows until when.
-    :param follows: The lane of the stream that is live, when it is not the one that was looked at.
-    :param successor_waits: Another run of the dag is queued, and this one is in its way.
-    :param wants_standby: The stream asks for a hot standby, and this task looks after it.
-    :param standby: The newest one; ``None`` when there was none, or none was asked for.
-    :param is_standby_unreadable: A record of it is damaged: none is started, promoted or waited for.
-    :param size: The size as it was looked at; ``None`` where it does not change with the load.
-    :param is_unreleased: The newest epoch is a promoted standby that was given no order yet.
+    :param follows: The live lane of the stream, if another lane was observed.
+    :param successor_waits: Another run of the DAG is queued behind this one.
+    :param wants_standby: The spec has a hot standby, and this task manages it.
+    :param standby: The newest one, if any was looked up.
+    :param is_standby_unreadable: A record of it is damaged: do not start, promote or await one.
+    :param size: The observed size; ``None`` if it does not change with the load.
+    :param is_unreleased: The newest epoch is a promoted standby without an order yet.
     """
 
     desired: DesiredState
@@ -98,10 +98,10 @@ class ReconcileInput:
 
 def untold(s: ReconcileInput, verdict: Verdict | None, *, blocked: str | None) -> tuple[Alert, ...]:
     """
-    Return the alerts that are not in the situation's log.
+    Return the alerts that are missing in the situation's log.
 
-    :param verdict: On what is seen; ``None`` before the first epoch.
-    :param blocked: Why the driver cannot be proved dead, where that holds the stream up.
+    :param verdict: On the observation; ``None`` before the first epoch.
+    :param blocked: Why the driver cannot be proved dead, if this holds the stream up.
     """
     seen = s.seen
     if not s.tells or seen is None or verdict is None:
@@ -154,10 +154,10 @@ def _left_alone(change: ChangeInProgress, now: datetime) -> Finding:
 
 
 class Action(StrEnum):
-    """What to do next."""
+    """Kinds of steps."""
 
     WATCH = "watch"
-    """The driver does what is desired: keep watching."""
+    """The driver is in the desired state: keep watching."""
     WAIT = "wait"
     """A restart is decided and not yet due."""
     PARK = "park"
@@ -169,7 +169,7 @@ class Action(StrEnum):
     KILL = "kill"
     """Kill the driver and prove it dead."""
     SETTLE = "settle"
-    """Record what becomes of a failed epoch: a restart, or an open circuit."""
+    """Record the decision on a failed epoch: a restart, or an open circuit."""
     BLOCKED = "blocked"
     """The driver cannot be proved dead: only its host or a named user can declare it."""
     ALERT = "alert"
@@ -177,7 +177,7 @@ class Action(StrEnum):
     FOLLOW = "follow"
     """Another lane of the stream has become live: leave this one, and keep that one alive."""
     STANDBY = "standby"
-    """Start the stream's hot standby, in the place of one that is of no more use."""
+    """Start the stream's hot standby, in place of an unusable one."""
     RESIZE = "resize"
     """Record another number of executors; the driver is then stopped, and started with it."""
     RELEASE = "release"
@@ -200,12 +200,11 @@ class Step:
     One step, with the reason in words.
 
     :param cause: For a launch: why.
-    :param verdict: For a stop: what the health verdict behind it asked for; ``None`` for a stop
-        that a user or a deployment asked for.
+    :param verdict: For a stop: the severity of the health verdict behind it; ``None`` for a stop by
+        a user or a deployment.
     :param alerts: Alerts to send before the step is taken.
-    :param size: For a change of the size: which.
-    :param promotes: For a launch: the hot standby whose driver is the next epoch's; ``None`` for
-        one that is started.
+    :param size: For a change of the size: the new size.
+    :param promotes: For a launch: the hot standby whose driver is the next epoch's, if any.
     """
 
     action: Action
@@ -257,7 +256,7 @@ def _with_standby(s: ReconcileInput, step: Step) -> Step:
 
 
 def _may_have_standby(s: ReconcileInput) -> bool:
-    # One at a time: beside a driver that starts it would only take the machine from it.
+    # Not beside a starting driver, from which it would only take resources.
     is_quiet = s.change is None and s.stop is None and s.desired is DesiredState.RUNNING
     return is_quiet and not _has_vanished(s) and s.seen is not None and has_settled(s.seen)
 
@@ -273,9 +272,11 @@ def _decide(s: ReconcileInput, verdict: Verdict | None) -> Step:
     if s.is_other_home:
         return Step(
             action=Action.WATCH,
-            reason=f"Another home is in the place of the stream's home: its epoch {s.watched} is not the "
-            "one that this task watches, whose driver may still run. Nothing is started or stopped. "
-            "Mount the home again, or correct its path, bucket or host.",
+            reason=(
+                f"Another home is mounted in place of the stream's home: its epoch {s.watched} is "
+                "not the one that this task watches, whose driver may still run. No driver is "
+                "started or stopped. Mount the home again, or correct its path, bucket or host."
+            ),
         )
     if _has_vanished(s):
         return Step(
@@ -312,8 +313,8 @@ def _has_vanished(s: ReconcileInput) -> bool:
 
 def _with_driver(s: ReconcileInput, seen: Observation, verdict: Verdict) -> Step:
     if verdict.state is VerdictState.UNREACHABLE:
-        # Spark does not fence: a driver that cannot be observed may still write. Silence is no
-        # proof.
+        # Spark does not fence: a driver that cannot be observed may still write. Silence proves
+        # nothing.
         return Step(action=Action.BLOCKED, reason=verdict.reason)
     if verdict.state is VerdictState.HUNG and (s.stop is not None or not _blackout(s)):
         return Step(action=Action.KILL, reason=verdict.reason)
@@ -396,8 +397,10 @@ def _stopping(s: ReconcileInput, seen: Observation, stop: StopRequest) -> Step:
     if seen.process.state is ProcessState.UNSEEN:
         return Step(
             action=Action.BLOCKED,
-            reason=f"Driver of epoch {seen.epoch.number} does not answer the stop request and "
-            f"cannot be looked at: {closed(seen.process.detail)}",
+            reason=(
+                f"The driver of epoch {seen.epoch.number} does not answer the stop request and "
+                f"cannot be observed: {closed(seen.process.detail)}"
+            ),
         )
     return Step(
         action=Action.KILL,
@@ -417,8 +420,8 @@ def _without_driver(s: ReconcileInput, verdict: Verdict | None) -> Step:
             action=Action.LAUNCH, reason="First start of the stream.", cause=LaunchCause.FIRST
         )
     if verdict.state is VerdictState.COMPLETED or (s.stop is not None and _is_wanted(s, s.stop)):
-        # A driver that was asked to stop and was killed has not failed either. One that
-        # stopped unasked counts as a failure: whatever signals it may do so again and again.
+        # A driver that was killed after a stop request has not failed either. A driver that stopped
+        # without one counts as a failure: the signal may come again and again.
         return Step(action=Action.LAUNCH, reason=_resumed(s, s.seen, verdict))
     return _after_failure(s, s.seen, verdict)
 

@@ -1,8 +1,8 @@
 """
-The end of a driver's output: where it is now, or what was kept of it when the driver failed.
+The end of a driver's log: from its place, or the part kept when the driver failed.
 
-It is kept with the epoch before its pod is deleted or its host is lost, and masked before it is kept,
-since everyone who may read the home may read it.
+It is kept with the epoch before its pod is deleted or its host is lost. It is masked first, because
+every reader of the home may read it.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ log: Final = logging.getLogger(__name__)
 
 def masked(tail: bytes, secrets: Collection[str] = (), *, most: int = MOST) -> str:
     """
-    Return the end of an output as it may be kept and shown.
+    Return the end of a log, masked for storage and display.
 
-    :param tail: At most ``most`` bytes. Of one that long the first line may be cut off, and with it
-        half a secret that would not be recognized, so it is left out.
-    :param secrets: What is not shown wherever it stands.
+    :param tail: At most ``most`` bytes. At this length the first line may be cut, and a secret in
+        it not recognized, so it is dropped.
+    :param secrets: Values to mask everywhere.
     """
     if len(tail) >= most:
         tail = tail[-most:].partition(b"\n")[2]
@@ -56,9 +56,9 @@ def keep_log(
     secrets: Collection[str] = (),
 ) -> None:
     """
-    Keep the end of a driver's output, once; a log that cannot be had is no error.
+    Keep the end of a driver's log, once; an unavailable log is not an error.
 
-    :param secrets: Values of the stream's configuration and environment that must not be kept.
+    :param secrets: Secret values of the stream's configuration and environment.
     """
     try:
         if launch is None or home.driver_log(epoch.number) is not None:
@@ -90,9 +90,9 @@ def _fitting(text: str) -> str:
 
 def named_log(home: StreamHome, epoch: Epoch, launch: Launch) -> Path | None:
     """
-    Return the file that a launch record names, where its name is that of this driver's log.
+    Return the file in a launch record, if it has the name of this driver's log.
 
-    A record may have been forged, so no other file is opened for it.
+    A record may be forged, so no other file is opened for it.
     """
     started, named = epoch.as_launched, PurePosixPath(launch.log)
     own = (digest_of(home.store.uri), started.stream, f"{numbered(started.number)}.log")
@@ -108,9 +108,9 @@ def end_of_log(launcher: Launcher, home: StreamHome, epoch: Epoch, launch: Launc
 
 def added(before: DriverLog | None, now: DriverLog) -> bytes:
     """
-    Return what a driver has written between two looks at its log, as far as the second shows it.
+    Return the lines written between two reads of a driver's log, as far as visible.
 
-    :param before: The first look; ``None`` when this one is the first.
+    :param before: The first read, if any.
     """
     tail = now.tail or b""
     if before is None or not before.tail:
@@ -119,7 +119,7 @@ def added(before: DriverLog | None, now: DriverLog) -> bytes:
         more = now.size - before.size
         if more >= 0:
             return tail[max(0, len(tail) - more) :]
-        # The log was begun anew, and its older part stands in front.
+        # The log was rotated, and its older part is read first.
     end = before.tail[-_OVERLAP:]
     at = tail.rfind(end)
     return tail if at < 0 else tail[at + len(end) :]
@@ -127,9 +127,9 @@ def added(before: DriverLog | None, now: DriverLog) -> bytes:
 
 def shown_log(log: DriverLog, kept: KeptLog | None) -> str:
     """
-    Return a driver's log as text: as it is now, or what was kept of it.
+    Return a driver's log as text: the present one, or the kept part.
 
-    :raises LookupError: there is neither, and the log should be there.
+    :raises LookupError: Both are missing, and the log should exist.
     """
     if log.tail is not None:
         return f"{log.place}{_size(log.size)}\n\n{masked(log.tail)}"

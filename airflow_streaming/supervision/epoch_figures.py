@@ -1,11 +1,11 @@
 """
-What the rules say of an epoch's figures, from its history.
+Findings of the rules on an epoch's figures, from its history.
 
-A driver rewrites the chunk in progress at most every ten seconds, so it is read no more often, and
-only its new lines are parsed. A fresh reader begins as far back as the rules look, so that nothing
-is forgotten when a triggerer dies: by time, since a chunk may cover five minutes or one. What fired
-before that is known from its incident: a rule that fires clears by another bound than one that does
-not, and its figures may have stayed between the two for days.
+A driver rewrites the current chunk at most every ten seconds, so it is read no more often, and only
+its new lines are parsed. A fresh reader starts as far back as the rules look, so that no state is
+lost when a triggerer dies: by time, since a chunk may cover five minutes or one. An earlier finding
+is known from its incident: a firing rule clears by another bound than it fires, and its figures may
+have been between the two for days.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ class Figures:
 
     def findings(self, status: Status, clock: float) -> tuple[Finding, ...]:
         """
-        Return what the rules say now.
+        Return the present findings.
 
         :param clock: Monotonic seconds.
-        :raises HomeUnavailable: the history could not be read.
+        :raises HomeUnavailable: The history could not be read.
         """
         # A heartbeat tells a batch before the history does, so one look may not be enough.
         if clock - self._read_at >= READ_EVERY and self._is_behind(status):

@@ -1,16 +1,13 @@
 """
-Observation to verdict: what is the matter with a driver and its queries.
+Judge an observation: the state of a driver and its queries.
 
-Each returns a verdict, or ``None`` when the question is not its own. "Slow" is not "dead", and
-"could not look" is not "failed".
+"Slow" is not "dead", "no data" is not "healthy", and "could not look" is not "failed". Small judges
+check one thing each and return a verdict or ``None``: the process and its heartbeat (``liveness``),
+the running batch (``batches``), the figures (``rules``). The gravest answer is the verdict, and
+every firing finding is attached.
 
-The window sizes itself: from the processing interval, and from what batches of this query have
-lately taken. A batch twenty times as long as usual is a large batch, not a dead one.
-
-"No data" is not "healthy", "slow" is not "dead", and "could not look" is not "failed". Small judges
-look at one thing each: the process and its heartbeat (``liveness``), the batch in work
-(``batches``), the figures (``rules``). The gravest answer is the verdict, and everything that fires
-goes with it.
+The window sizes itself: from the processing interval, and from the recent batches of this query. A
+batch twenty times as long as usual is a large batch, not a dead one.
 """
 
 from __future__ import annotations
@@ -40,12 +37,14 @@ from airflow_streaming.model.records.epoch import Epoch, LaunchCause, Outcome
 from airflow_streaming.model.status import DriverState, QueryStatus, Status
 
 SPAWN_GRACE: Final = timedelta(seconds=30)
-"""Between creating an epoch and recording its driver a launcher needs milliseconds; this is how
-long another task takes it for still at work."""
+"""
+Creating an epoch and recording its driver takes a launcher milliseconds; for this long another task
+assumes that it is still working.
+"""
 
 
 SUBMIT_GRACE: Final = timedelta(minutes=3)
-"""The same for a launcher of a cluster: a ``spark-submit`` takes 8 to 14 s, and is given 170."""
+"""The same for a cluster's launcher: a ``spark-submit`` takes 8 to 14 s and may take 170."""
 
 
 def spawn_grace(epoch: Epoch) -> timedelta:
@@ -76,7 +75,7 @@ def judge_silence(
     busy_hang_after: timedelta,
     startup_timeout: timedelta,
 ) -> Verdict | None:
-    """Say what a heartbeat that stands still means; the parameters are those of the rules."""
+    """Judge a heartbeat that does not rise; the parameters are from the rules."""
     silent = seen.silent_for
     words = f"Driver of epoch {seen.epoch.number} has been silent for {duration_text(silent)}"
     detail = seen.process.detail
@@ -86,7 +85,7 @@ def judge_silence(
         return None
     if seen.process.state is ProcessState.UNSEEN:
         return _silent(
-            seen, VerdictState.UNREACHABLE, f"{words} and cannot be looked at: {closed(detail)}"
+            seen, VerdictState.UNREACHABLE, f"{words} and cannot be observed: {closed(detail)}"
         )
     if _is_busy(seen, hang_after) and silent < busy_hang_after:
         return _silent(seen, VerdictState.SLOW, f"{words} but uses CPU time.")
@@ -199,7 +198,7 @@ def window_of(
 def judge_batches(
     status: Status, *, stall_after: timedelta, stall_factor: float, stalled: Severity
 ) -> list[Finding]:
-    """Return what stands still, and what takes long."""
+    """Return findings on stalled and long batches."""
     findings = []
     for query in status.queries:
         window = stall_window(query, stall_after=stall_after, stall_factor=stall_factor)
@@ -277,14 +276,14 @@ def _judge(query: QueryStatus, status: Status, window: float, stalled: Severity)
         return _judge_batch(query, status, window, stalled)
     if not query.data_available:
         return None
-    # The time since the last commit may be that of an idle night, when a batch is read as neither
-    # committed nor in work; only the driver's own count of the wait is free of that.
+    # The time since the last commit may include an idle night, when a batch is seen as neither
+    # committed nor running; only the driver's own count of the wait excludes it.
     waits = query.committed_ago_s if query.ready_for_s is None else query.ready_for_s
     if waits is None or waits < window:
         return None
     reason = (
-        f"Query {query.name!r} has had data to read for {duration_text(waits)} and has not begun a batch; "
-        f"it is given {duration_text(window)}."
+        f"Query {query.name!r} has had data to read for {duration_text(waits)} and has not begun "
+        f"a batch; the limit is {duration_text(window)}."
     )
     return _finding("stalled", query, status, reason, waits, window, stalled)
 
@@ -422,7 +421,7 @@ _STATE_OF_RULE = {
     "source_unreachable": VerdictState.STALLED,
     "slow": VerdictState.SLOW,
 }
-"""What the judges of batches and executors call their findings; every other finding is of a figure."""
+"""Names of the findings on batches and executors; every other finding is on a figure."""
 _GRAVITY = (Severity.STOP, Severity.RESTART, Severity.ALERT)
 _STATE_GRAVITY = (VerdictState.STALLED, VerdictState.DEGRADED, VerdictState.SLOW)
 

@@ -48,11 +48,11 @@ from airflow_streaming.supervision.standby_observer import StandbyObserver
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
     """
-    What was seen, by the observer's monotonic clock.
+    The observer's memory, by its monotonic clock.
 
-    :param beat: The heartbeat as last seen; 0 before the first.
+    :param beat: The last heartbeat; 0 before the first.
     :param since: When it was first seen so.
-    :param still: How the driver's CPU time moved; ``None`` where it cannot be seen.
+    :param still: The driver's CPU time; ``None`` if it cannot be seen.
     :param suspended_since: When its processes were first seen suspended.
     :param beating: The heartbeat has been seen to rise.
     :param stop_since: When the stop request was first seen.
@@ -142,11 +142,11 @@ _ALIVE: Final = frozenset({ProcessState.RUNNING, ProcessState.SUSPENDED})
 
 def is_other_home(home: StreamHome, newest: Epoch | None, watched: int | None, mark: str) -> bool:
     """
-    Tell whether another home lies in the place of the one in which a task watched an epoch.
+    Return whether the home was replaced by another one since a task watched an epoch.
 
-    :param newest: The newest epoch that is here.
-    :param mark: The mark of the watched epoch, see ``Epoch.mark``; empty where it is not known.
-    :raises HomeUnavailable: the home cannot be read.
+    :param newest: The newest epoch here.
+    :param mark: The mark of the watched epoch, see ``Epoch.mark``; empty if unknown.
+    :raises HomeUnavailable: The home cannot be read.
     """
     if newest is None or watched is None or not mark or newest.number < watched:
         return False  # a place that lacks the epoch is judged by that
@@ -160,16 +160,15 @@ def is_other_home(home: StreamHome, newest: Epoch | None, watched: int | None, m
 
 class Observer:
     """
-    Looks at the newest epoch of one stream.
+    Observes the newest epoch of one stream.
 
     :param home: The stream's records.
-    :param launcher: How the driver's processes can be seen from here.
-    :param rules: Health rules in place of those that the home records.
-    :param policy: Restart policy in place of the one that the home records.
-    :param memory: Where another observer left off.
-    :param live: Returns the live lane of the stream, for the task that keeps it running; default:
-        the
-        lane of ``home`` is looked at, live or not.
+    :param launcher: Sees the driver's processes from here.
+    :param rules: Health rules in place of the recorded ones.
+    :param policy: Restart policy in place of the recorded one.
+    :param memory: Another observer's memory.
+    :param live: Returns the live lane of the stream, for its keep-alive task; default: the lane of
+        ``home``, live or not.
     :param clock: Monotonic seconds.
     :param now: The time of day.
     """
@@ -192,7 +191,7 @@ class Observer:
         self._live = live
         self._clock, self._now = clock, now
         self.state: VerdictState | None = None
-        """What the last look meant, for metrics; ``None`` before the first epoch."""
+        """The state of the last look, for metrics; ``None`` before the first epoch."""
         self.rule_states: RuleStates = {}
         """Whether each rule fires, by the last look."""
         self._alive: tuple[Epoch, Launch | None] | None = None
@@ -203,19 +202,19 @@ class Observer:
         self._sizes: SizeObserver | None = None
 
     def lose_sight(self) -> None:
-        """Take note that a look failed: the time until the next one that succeeds is no silence."""
+        """Note a failed look: the time until the next successful one is not silence."""
         self._is_blind = True
 
     def driver_end(self) -> DriverEnd | None:
         """
         Watch for the end of the driver that the last look saw alive.
 
-        :returns: ``None`` when there is none, or its launcher cannot tell its end.
+        :returns: ``None`` without such a driver, or if its launcher cannot notice the end.
         """
         return None if self._alive is None else open_driver_end(self._launcher, *self._alive)
 
     def memory(self) -> dict[str, Any] | None:
-        """Return what was learned, for the next observer."""
+        """Return the memory for the next observer."""
         if self._memory is None:
             return None
         standby = self._standbys.to_event() if self._standbys is not None else {}
@@ -240,11 +239,11 @@ class Observer:
         :param watched: The epoch the task has been watching; ``mark`` is its mark.
         :param run_started_at: Start of the dag run, for rollover.
         :param successor_waits: Another run of the dag is queued.
-        :param tells: The calling task sends alerts that were not sent yet.
+        :param tells: The calling task sends unsent alerts.
         :param asks_change: Also look for an open change; the task that runs the change need not.
-        :param wants_standby: The stream asks for a hot standby, and this task looks after it.
-        :param autoscale: What the dag says of the stream's size, where this task looks after it.
-        :raises HomeUnavailable: the home could not be read; this says nothing of the stream.
+        :param wants_standby: The spec has a hot standby, and this task manages it.
+        :param autoscale: The DAG's size policy, if this task manages it.
+        :raises HomeUnavailable: the home could not be read; the stream's state is unknown.
         """
         now = self._now()
         rules, policy = self._judged_by()
@@ -287,7 +286,7 @@ class Observer:
 
     def _with_epoch(self, situation: ReconcileInput, epoch: Epoch) -> ReconcileInput:
         launch = self._home.launch(epoch.number)
-        # The process is looked at before its last words: one that ends in between leaves an exit
+        # The process is observed before its exit record: one that ends in between leaves an exit
         # record with a process still seen alive, which is "going down", never the reverse.
         heartbeat = partial(self._home.heartbeat, epoch.number)
         process = self._launcher.probe(epoch, launch, heartbeat)
@@ -328,7 +327,7 @@ class Observer:
         try:
             return self._home.status(epoch.number)
         except RecordError as err:
-            # Of one that lives, taking no status for "still starting" would end in a kill.
+            # For a living driver, reading a missing status as "still starting" would end in a kill.
             if process.state is not ProcessState.GONE:
                 raise
             log.warning(

@@ -1,8 +1,8 @@
 """
-How far the upgrade or cutover of a stream has come that is not closed.
+Progress of the open upgrade or cutover of a stream.
 
-It is read at every look while one is open, from records that keep what they have read: then a look
-at a cutover costs a try for its next step, and one for its end.
+Every look reads it while one is open, from cached records: a look at a cutover costs one read for
+its next step, and one for its end.
 """
 
 from __future__ import annotations

@@ -35,21 +35,21 @@ def propose(
     py_files_sha256: Sequence[str] = (),
 ) -> Deployment:
     """
-    Return the deployment that a spec asks for, numbered as the next one.
+    Return the deployment of a spec, numbered as the next one.
 
-    It keeps the checkpoint and the output of the current deployment, unless the spec names
-    others: a change of code alone must not start from nothing. With the checkpoint it keeps
-    what a profile may not change under it.
+    It keeps the checkpoint and the output of the current deployment, unless the spec names others:
+    a change of code alone must not start from nothing. With the checkpoint it keeps the settings
+    that a profile may not change under it.
 
-    :param location: Where the script was found.
+    :param location: The script's location.
     :param source: The script.
-    :param by: Who proposes it, for the record.
-    :param at: When it is proposed.
-    :param fresh: Give it a checkpoint and an output of its own in the home, whatever the
-        current deployment has or the spec names: those may be the other lane's.
-    :param carried_on: Configuration of the deployment, in whichever lane, whose checkpoint a
-        fresh one continues from; ``None`` when it begins with nothing.
-    :param py_files_sha256: Digests of the spec's Python files, as of ``Deployment``.
+    :param by: The proposing user, for the record.
+    :param at: The time of the proposal.
+    :param fresh: Use a new checkpoint and output in the home, regardless of the current deployment
+        and the spec: those may be the other lane's.
+    :param carried_on: Configuration of the deployment, in either lane, whose checkpoint a fresh one
+        continues from; ``None`` for an empty start.
+    :param py_files_sha256: Digests of the spec's Python files, as in ``Deployment``.
     """
     current = home.newest_deployment()
     number = home.next_deployment()

@@ -54,9 +54,9 @@ def failures_in_a_row(
     """
     Return the failures since a driver last made healthy progress.
 
-    :param decisions: About failed epochs since a user last closed the circuit, oldest first; the newest is
-        enough.
-    :param progress: Of every driver since the newest of them: one that a user stopped leaves no
+    :param decisions: About failed epochs since a user last closed the circuit, oldest first; the
+        newest is enough.
+    :param progress: Of every driver since the newest of them: a driver stopped by a user leaves no
         decision, and may have run well for days.
     """
     if not decisions or any(has_recovered(one, policy) for one in progress):
@@ -188,7 +188,7 @@ def fails_alike(decision: RestartDecision | None, failed: int, deployment: int |
 
 
 def remedy_of(decision: RestartDecision, stream: str) -> str:
-    """Return what a user should do about a stream that was given up, and the act that brings it back."""
+    """Return the remedy for a stream that gave up, with the command that restarts it."""
     remedy = decision.remedy or decision.failure_kind.remedy
     act = _APPLY if decision.failure_kind.is_in_copy else _START
     return f"{remedy} {act.format(stream=stream)}"
@@ -198,8 +198,7 @@ def failure_of(seen: Observation, verdict: Verdict, stop: StopRequest | None = N
     """
     Return the failure of an epoch that has ended.
 
-    :param stop: The request that it was stopped by, if any: one that a health verdict asked for
-        makes it a failure.
+    :param stop: The request that stopped it, if any; a stop by a health verdict is a failure.
     """
     failure = Failure(
         epoch=seen.epoch.number,

@@ -22,7 +22,7 @@ from airflow_streaming.supervision.autoscale import SizeInput, SizeView, samples
 
 log: Final = logging.getLogger(__name__)
 LOOK_EVERY: Final = 60.0
-"""Seconds between two looks at the figures; in between the size is taken for right."""
+"""Seconds between two looks at the figures; in between the size counts as right."""
 _BATCHES: Final = 2_000
 
 
@@ -31,7 +31,7 @@ class SizeObserver:
     Looks at the size of one stream, at most once a minute.
 
     :param home: The stream's records.
-    :param policy: What its dag says of its size.
+    :param policy: The size policy of its DAG.
     :param clock: Monotonic seconds.
     """
 

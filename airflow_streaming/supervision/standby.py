@@ -1,10 +1,10 @@
 """
-The hot standby of a stream: what is seen of it, and whether it may take over or must be replaced.
+The hot standby of a stream: its state, and whether it may take over or must be replaced.
 
 A hot standby is a driver that waits, warm, at the barrier. It has the right to wait and no epoch of
 the stream; when the live driver is proved dead, the next epoch is created with the standby's token,
-and that driver is this epoch's. A standby that ends costs a warm start and nothing else, so it is
-given up at the least doubt.
+and this driver becomes that epoch's. A standby that ends costs only a warm start, so it is replaced
+at the least doubt.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ BIRTH_PATIENCE: Final = timedelta(minutes=10)
 REST_WARM: Final = timedelta(seconds=15)
 """Least age of a standby that had come to the barrier and has ended, before the next is started."""
 REST_COLD: Final = timedelta(minutes=5)
-"""The same of one that never came there: what keeps it from starting rarely passes at once."""
+"""The same for a standby that never reached the barrier: its problem rarely passes at once."""
 SETTLED_AFTER: Final = timedelta(seconds=60)
 """A driver that runs for that long without a batch is idle; its standby may be started."""
 WARM_PATIENCE: Final = timedelta(minutes=5)
@@ -57,14 +57,14 @@ class StandbyState(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandbyView:
     """
-    What is seen of the newest standby of a lane.
+    The state of a lane's newest standby.
 
     :param epoch: Its record; the number is the standby's.
-    :param has_come: It has come to the barrier.
+    :param has_come: It has reached the barrier.
     :param has_ended: It left an exit record, or a proof that it is gone.
-    :param is_stopping: It was asked to end.
-    :param is_promoted: The newest epoch of the lane is this driver's.
-    :param silent_for: How long its heartbeat has been seen to stand still.
+    :param is_stopping: A stop was requested.
+    :param is_promoted: The newest epoch of the lane belongs to this driver.
+    :param silent_for: How long its heartbeat has not risen.
     """
 
     epoch: Epoch
@@ -103,16 +103,16 @@ def state_of(standby: StandbyView, now: datetime) -> StandbyState:
 
 def is_of(standby: StandbyView, deployment: int) -> bool:
     """
-    Tell whether a standby is of a deployment of the stream.
+    Return whether a standby belongs to a deployment of the stream.
 
-    One that an upgrade has warmed is only that upgrade's: the deployment that was proposed there may
-    never have been made, and another one have its number.
+    An upgrade's standby is only that upgrade's: its proposed deployment may never have been
+    created, and another one may have its number.
     """
     return standby.epoch.change is None and standby.epoch.deployment == deployment
 
 
 def summary(standby: StandbyView | None, now: datetime) -> str:
-    """Return how a standby stands in a few words, empty when there was none."""
+    """Return a standby's state in a few words, empty without one."""
     if standby is None:
         return ""
     state = state_of(standby, now)

@@ -1,7 +1,7 @@
 """
-One look at the newest hot standby of a lane.
+Observe the newest hot standby of a lane.
 
-Like an observer, it remembers how long it has seen a heartbeat stand still.
+Like an observer, it remembers how long a heartbeat has not risen.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ def view_standby(
     silence: Callable[[int, Status | None], timedelta],
 ) -> StandbyView | None:
     """
-    Look at the newest hot standby of a lane; ``None`` when there was none yet.
+    Observe the newest hot standby of a lane, if any.
 
     :param standbys: The records of the lane's standbys.
     :param live: The lane's newest epoch.
-    :param silence: Tells how long the heartbeat of a standby has stood still.
-    :raises HomeUnavailable: the home could not be read.
+    :param silence: Returns how long a standby's heartbeat has not risen.
+    :raises HomeUnavailable: The home could not be read.
     """
     epoch = standbys.newest_epoch()
     if epoch is None:
@@ -55,10 +55,10 @@ def view_standby(
 
 class StandbyObserver:
     """
-    Looks at the newest hot standby of one lane.
+    Observes the newest hot standby of one lane.
 
     :param home: The lane's records.
-    :param memory: What another observer has learned of it, if anything.
+    :param memory: Another observer's memory.
     :param clock: Monotonic seconds.
     """
 
@@ -79,7 +79,7 @@ class StandbyObserver:
             self._since = clock() - float(told["silent_for"])
 
     def to_event(self) -> dict[str, Any]:
-        """Return what was learned, for another process; nothing when none was seen."""
+        """Return the memory for another process; empty without a standby."""
         if self._heard is None:
             return {}
         number, beat = self._heard
@@ -88,10 +88,10 @@ class StandbyObserver:
 
     def look(self, live: Epoch | None) -> StandbyView | None:
         """
-        Look once; ``None`` when there was no standby yet.
+        Observe once; ``None`` without a standby.
 
         :param live: The lane's newest epoch.
-        :raises HomeUnavailable: the home could not be read.
+        :raises HomeUnavailable: The home could not be read.
         """
         return view_standby(self._home, self._launcher.probe, live, self._silence)
 

@@ -221,7 +221,7 @@ class StreamStatus:
 
     @property
     def same_copy_would_fail(self) -> bool:
-        """Tell whether a start would launch the copy that was given up."""
+        """Return whether a start would launch the failed copy again."""
         if not self.circuit_is_open or self.seen is None or self.deployment is None:
             return False
         return fails_alike(self.decision, self.seen.epoch.deployment, self.deployment.number)

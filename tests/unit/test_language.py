@@ -84,6 +84,91 @@ def test_the_texts_of_a_module_are_its_comments_docstrings_and_sentences() -> No
     ]
 
 
+HEADLESS: Final = (
+    r"(?:^|[.;:] )(?:What|Those|One|The one|Whatever|Whichever) (?:that |which |who )?\w+"
+    r"|\b(?:what|whatever) (?:is|was|are|were|has|had|it|they|there|a|an|the|no|can|could|may|must|does"
+    r"|did|another|other|needs?|comes?|goes|stands|lies|runs)\b"
+    r"|\b(?:those|ones?|the one|all|none|nothing|everything|anything) that\b|\bthat of\b|\bthose of\b"
+)
+"""A relative clause without its noun: "What is proved of green", "one that differs"."""
+FOREIGN: Final = (
+    r"\b(?:goes? by|went by|comes? of|came of|becomes? of|became of|tells? of|told of|stands? in\b"
+    r"|lies? (?:beside|below|above|in)\b|takes? (?:it|them|one|none)? ?for\b|taken for|has got to|is at it"
+    r"|carr(?:y|ies|ied) (?:it|them) through|put in order|made anew|let(?:s)? go|speaks? against|is of no"
+    r"|looked at|be looked)\b"
+)
+"""Verbs that the field does not use."""
+CONSTRUCTIONS: Final = tuple(
+    re.compile(pattern, re.MULTILINE)
+    for pattern in (
+        HEADLESS,
+        FOREIGN,
+        r"\b(?:is|are|was|were) (?:no|none|no one)\b(?! longer)",
+        r"\b(?:is|are|was|were|be) (?:told|said|asked|shown|given|wanted)\b",
+    )
+)
+MOST: Final = 20
+"""Constructions per 10,000 words of docstrings, comments and strings."""
+PLAIN: Final = (
+    "advice",
+    "changes",
+    "checkpoints",
+    "cli",
+    "driver",
+    "gates",
+    "home",
+    "hooks",
+    "launch",
+    "model",
+    "operators",
+    "orchestration",
+    "plugins",
+    "reports",
+    "sensors",
+    "services",
+    "supervision",
+    "triggers",
+)
+"""Rooms of the package that keep to the limit."""
+
+
+def sentences(source: str) -> Iterator[str]:
+    """Yield the texts of at least four words, each on one line."""
+    for node in ast.walk(parsed(source)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            words = node.value.split()
+            if len(words) >= 4:
+                yield " ".join(words)
+    for comment in re.findall(r"(?:^|  )\s*# (.*)", source, re.MULTILINE):
+        if len(comment.split()) >= 4:
+            yield comment
+
+
+def constructions(texts: list[str]) -> int:
+    return sum(len(kind.findall(text)) for text in texts for kind in CONSTRUCTIONS)
+
+
+@pytest.mark.parametrize("room", PLAIN)
+def test_a_room_has_few_translated_constructions(room: str) -> None:
+    found = [
+        text
+        for module in modules((f"airflow_streaming/{room}",))
+        for text in sentences((REPOSITORY / module).read_text())
+    ]
+    words = sum(len(text.split()) for text in found)
+
+    worst = [text for text in found if constructions([text])]
+    assert 10_000 * constructions(found) / words <= MOST, worst
+
+
+def test_constructions_are_found() -> None:
+    source = (
+        '"""What is proved of green."""\n# those that wait for long\nx = "A name that is none."\n'
+    )
+
+    assert constructions(list(sentences(source))) == 3
+
+
 BRITISH: Final = re.compile(
     r"colour|finalis|recognis|optimis|normalis|serialis|initialis|organis|analys(e[ds]?|ing)\b|honour"
     r"|neighbour|favour|catalogue|judgement|learnt|spelt|offence|licence|(label|model|travel|cancel)l(ed|ing)",

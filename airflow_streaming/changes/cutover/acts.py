@@ -1,11 +1,11 @@
 """
-The acts of a cutover: lanes, pointers and the switch.
+Actions of a cutover: lanes, pointers and the switch.
 
-The records of the live pointer are written first and count from the step on that is taken last, so
-all streams move in one moment. Pointers outside the home are moved in between, one by one.
+The records of the live pointer are written first and count from the last step on, so all streams
+switch at one moment. Pointers outside the home are moved in between, one by one.
 
-Every move may be made twice and by two tasks at once. What must happen once is an exclusive create,
-and the task that loses it looks again. No step is taken before all of its work is done.
+Every move may be made twice and by two tasks at once: each one-time step is an exclusive create,
+and the losing task looks again. A step is recorded only after all of its work is done.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class PointerUpdater:
     """
     Leads consumers to one lane or the other.
 
-    :param pointers: What consumers follow beside the home's own pointer, by name in the terms; of a
-        stream that does not lead as ``STREAM/NAME``.
+    :param pointers: Pointers outside the home, by name in the terms; for a stream that does not
+        lead as ``STREAM/NAME``.
     """
 
     def __init__(self, lanes: Lanes, recorder: Recorder, pointers: Mapping[str, Pointer]) -> None:
@@ -322,9 +322,9 @@ class Acts:
     """
     Makes one move after another.
 
-    :param recorder: Writes down what was reached.
+    :param recorder: Records the steps.
     :param deploying: Makes checkpoints and deployments.
-    :param switching: Brings one lane to the other's place, and consumers with it.
+    :param switching: Brings one lane to the other's place, and moves the pointers.
     :param checks: Compares outputs.
     """
 
@@ -363,9 +363,9 @@ class Acts:
 
     def do(self, view: CutoverView, move: Move) -> str | None:
         """
-        Make one move; return what must be waited for, ``None`` when it was made.
+        Make one move; return the reason to wait, or ``None`` if it was made.
 
-        :raises HomeUnavailable: a store could not be reached; the move is made again later.
+        :raises HomeUnavailable: A store could not be reached; make the move again later.
         """
         return self._moves[move.do](view, move)
 

@@ -1,11 +1,11 @@
 """
-Planning and beginning a cutover.
+Plan and begin a cutover.
 
-Everything here reads. Plan mode is asked once a stream, with green's own arguments, so that it is
-seen whether the script writes where it is told to.
+Planning only reads. Plan mode runs once a stream, with green's own arguments, so that it shows
+whether the script writes to its own output.
 
-Scripts and terms are kept first, under names that hold their digests; the change's record in the
-leading stream begins the cutover. A task that dies before that leaves files that disturb nothing.
+Scripts and terms are stored first, under names that hold their digests; the change's record in the
+leading stream opens the cutover. A task that dies before that leaves harmless files.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Deploying:
         epoch = hands.home.newest_epoch()
         circuit = hands.home.circuit()
         if circuit is not None and circuit.holds(epoch.number if epoch else None):
-            # What failed there once was another deployment.
+            # Earlier failures belong to another deployment.
             hands.acts.forgive(f"Change {view.change.number} begins anew in this lane.")
         self._want(view, hands.home, one.green, DesiredState.RUNNING, move.reason)
         self._deploy(hands.home, pair.shadow, move.reason)
@@ -189,10 +189,10 @@ def going_back(
     home: StreamHome, one: PairView, old: Deployment, begun: CutoverTransition, *, number: int
 ) -> Deployment:
     """
-    Return the deployment with which blue continues in its output after a hand-over.
+    Return the deployment with which blue continues in its output after a handover.
 
     :param home: Of blue's lane.
-    :param old: What blue ran when the cutover began.
+    :param old: Blue's deployment when the cutover began.
     :param begun: The step that led to ``rolling_back``.
     """
     checkpoint = _own_place(home, number) if one.is_carried else old.checkpoint
@@ -213,12 +213,12 @@ def _own_place(home: StreamHome, deployment: int) -> str:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRequest:
     """
-    What is asked of a cutover before it is planned.
+    Options of a cutover's plan.
 
-    :param start: What green begins with; ``None`` to let the gates say.
-    :param replay_from: From when a fresh green reads, in ISO 8601; empty for what is computed.
-    :param habits: What a sink does with a batch id that it has seen, by the query's name.
-    :param accepted: Codes of steps back from the live deployment that a user accepts.
+    :param start: Green's start; ``None`` lets the gates decide.
+    :param replay_from: Start of a fresh green's input, in ISO 8601; empty for the computed time.
+    :param habits: How a sink handles a repeated batch id, by the query's name.
+    :param accepted: Codes of losses against the live deployment that a user accepts.
     """
 
     way: SwitchMethod
@@ -237,14 +237,14 @@ def plan_pair(
     spark: SharedSpark | None = None,
 ) -> PairPreflight:
     """
-    Look at everything that can be known of one stream's cutover.
+    Collect all facts for one stream's cutover.
 
     :param spark: Plan mode runs in this Spark; default: in one of its own.
-    :raises CutoverRefused: the stream has never run.
-    :raises SpecError: a habit is declared of a query that there is not, or a time that is none.
-    :raises LaunchError: plan mode's Spark could not be started.
-    :raises CheckpointError: a checkpoint cannot be read.
-    :raises HomeUnavailable: a store cannot be reached.
+    :raises CutoverRefused: The stream has never run.
+    :raises SpecError: A habit names an unknown query, or a time is invalid.
+    :raises LaunchError: Plan mode's Spark could not be started.
+    :raises CheckpointError: A checkpoint cannot be read.
+    :raises HomeUnavailable: A store cannot be reached.
     """
     current = candidate.current()
     proposed, source = candidate.propose(None)
@@ -401,10 +401,10 @@ class Beginning:
 
     def begin(self, terms: CutoverTerms, sources: Mapping[str, bytes], reason: str) -> Change:
         """
-        Open the change, or find the one that was opened for the same.
+        Open the change, or find the open one for the same cutover.
 
-        :raises CutoverRefused: with the reason; nothing was recorded.
-        :raises SpecError: a deployment could not be launched with what the dag gives now.
+        :raises CutoverRefused: With the reason; no change was opened.
+        :raises SpecError: A deployment could not be launched with the DAG's present values.
         """
         found = self.found(terms)
         if found is not None:

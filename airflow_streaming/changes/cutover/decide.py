@@ -1,12 +1,13 @@
 """
-View to move: what a cutover does next.
+Decide the next move of a cutover from its view.
 
-With parallel outputs blue runs, or is started, and what consumers follow moves back at once. On one
-sink it is the hand-over in reverse: blue's next driver waits at the barrier before green is drained.
+With parallel outputs blue runs, or is started, and pointers move back at once. On one sink the
+rollback is the handover in reverse: blue's next driver waits at the barrier before green is
+drained.
 
-The law of this file: each task at work on a cutover asks the same function, after every move. So a task
-may die on any line and two may be at it at once: the next look finds the records and comes to the
-next move. Every choice is a step that only one can take.
+Each task at work on a cutover calls the same function, after every move. So a task may die at any
+line and two may work at once: the next look reads the records and decides the next move. Every
+choice is a step that only one task can take.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def _towards_running(view: CutoverView, pair: PairView) -> Move | None:
     if is_stop_wanted(view):
         return None
     care = care_for(pair.blue, LaunchCause.ROLLBACK)
-    # Where blue cannot be started consumers are led back to it all the same: green is no better.
+    # Lead consumers back even if blue cannot be started: green is no better.
     if care.move is not None and not care.move.is_passive:
         return care.move
     return None

@@ -59,22 +59,21 @@ CutoverProgress = Progress[CutoverState]
 
 class Cutover:
     """
-    Takes the cutovers of one leading stream on, on behalf of one task or person.
+    Advances the cutovers of one leading stream, for one task or user.
 
-    Everything may be called again, by any task and at any time: what was done is found and not done
-    twice.
+    All methods may be called again, by any task and at any time: finished work is not repeated.
 
     :param leader: The stream whose base lane keeps the records.
-    :param lanes: Opens lanes. Each is opened once; its observer remembers from look to look.
-    :param by: Who acts, for the records.
+    :param lanes: Opens lanes. Each is opened once; its observer keeps its memory.
+    :param by: The task or user, for the records.
     :param checkpoints: Checkpoint operations. Without them green cannot start and a handover is
         impossible.
-    :param pointers: What consumers follow beside the home's own pointer, by name in the terms; of a
-        stream that does not lead as ``STREAM/NAME``.
-    :param compare: Compares outputs; without it the engine waits to be told (``checked``).
+    :param pointers: Pointers outside the home, by name in the terms; for a stream that does not
+        lead as ``STREAM/NAME``.
+    :param compare: Compares outputs; without it the engine waits for results (``checked``).
     :param retire: Takes the final backup of blue.
-    :param memory: What an engine before, or a trigger, has left (``memory``); that of observers is
-        the business of the caller, who opens ``lanes``.
+    :param memory: The memory of an earlier engine or a trigger; the caller, who opens ``lanes``,
+        manages the observers' memories.
     :param now: The time of day.
     :param clock: Monotonic seconds.
     :param sleep: Waits some seconds; only while blue is drained and green takes over.
@@ -126,7 +125,7 @@ class Cutover:
         self._retire, self._clock, self._sleep = retire, clock, sleep
 
     def memory(self) -> dict[str, Any]:
-        """Return what was learned beside the records; hand it to the next engine, and its lanes."""
+        """Return the memory for the next engine and its lanes."""
         return {
             LANES: self._lanes.memory(),
             ERRORS: dict(self._looking.errors),
@@ -135,12 +134,12 @@ class Cutover:
 
     def begin(self, terms: CutoverTerms, sources: Mapping[str, bytes], reason: str = "") -> Change:
         """
-        Open the change, or find the one that was opened for the same.
+        Open the change, or find the open one for the same cutover.
 
-        :param terms: Their number is given anew.
+        :param terms: They get a new number.
         :param sources: By stream, the script of ``shadow``, which ``live`` runs too.
-        :raises CutoverRefused: with a sentence; nothing was recorded.
-        :raises SpecError: green could not be launched with what the dag gives now.
+        :raises CutoverRefused: With a sentence; no change was opened.
+        :raises SpecError: Green could not be launched with the DAG's present values.
         """
         return Beginning(self._lanes, self._recorder).begin(terms, sources, reason)
 
@@ -159,13 +158,13 @@ class Cutover:
 
     def advance(self, until: CutoverState, change: int | None = None) -> CutoverProgress:
         """
-        Do what is next until a state or an end is reached, or something needs to be waited for.
+        Make moves until a state or an end is reached, or the cutover must wait.
 
         :param until: A state on the way forward; any end counts as well.
-        :param change: Which cutover; the newest one when not given.
-        :raises CutoverRefused: the stream leads no such cutover.
-        :raises RecordError: its terms cannot be read.
-        :raises HomeUnavailable: a store could not be reached; call again.
+        :param change: Number of the cutover; default: the newest.
+        :raises CutoverRefused: The stream leads no such cutover.
+        :raises RecordError: Its terms cannot be read.
+        :raises HomeUnavailable: A store could not be reached; call again.
         """
         found = self._find(change)
         terms = self._lanes.home.cutover_terms(found)
@@ -182,10 +181,11 @@ class Cutover:
         """
         Record an operator's command.
 
-        Before the switch ``roll-back`` is the same as ``abort``. ``retire`` takes blue's final backup.
+        Before the switch ``roll-back`` is the same as ``abort``. ``retire`` takes blue's final
+        backup.
 
-        :raises CutoverRefused: it is not possible where the cutover stands; the message says what is.
-        :raises CheckpointError: the final backup could not be taken.
+        :raises CutoverRefused: Not possible in this state; the message lists possible commands.
+        :raises CheckpointError: The final backup could not be taken.
         """
         found = self._find(change)
         terms = self._lanes.home.cutover_terms(found)
@@ -209,17 +209,17 @@ class Cutover:
         change: int | None = None,
     ) -> CheckResult:
         """
-        Tell what a check of the author's, or a comparison (``compare.STREAM``), has shown.
+        Record the result of an author's check, or of a comparison (``compare.STREAM``).
 
-        :param passed: ``None``: nothing is proved.
-        :returns: The result that counts for this stay in ``comparing``: the first one.
-        :raises CutoverRefused: the cutover is not in ``comparing``.
+        :param passed: ``None``: inconclusive.
+        :returns: The effective result for this stay in ``comparing``: the first one.
+        :raises CutoverRefused: The cutover is not in ``comparing``.
         """
         view, _ = self.look(change)
         if view.state is not S.COMPARING:
             raise CutoverRefused(
-                f"Check {name!r} was given when cutover {view.change.number} of {view.change.stream} was "
-                f"in {view.state.value!r}; it counts in 'comparing' only."
+                f"Check {name!r} came while cutover {view.change.number} of {view.change.stream} "
+                f"was in {view.state.value!r}; it counts in 'comparing' only."
             )
         results = {True: Result.PASS, False: Result.FAIL, None: Result.INCONCLUSIVE}
         return self._checks.keep(view, name, results[passed], reason, figures)

@@ -1,8 +1,8 @@
 """
 One lane of a cutover: kept alive, or brought down.
 
-A cutover keeps a lane alive by the very rules by which keep-alive tasks do, and brings it down as
-an upgrade does: asked, waited for, killed if need be, proved gone, and fenced.
+A cutover keeps a lane alive by the rules of keep-alive tasks, and brings it down as an upgrade
+does: stop request, wait, kill if needed, proof, fence.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from airflow_streaming.supervision.decide import Action, ReconcileInput, Step, d
 
 
 class Do(StrEnum):
-    """What to do next."""
+    """Kinds of moves."""
 
     TAKE = "take"
     """Take the step of an event."""
@@ -42,7 +42,7 @@ class Do(StrEnum):
     STOP = "stop"
     KILL = "kill"
     SETTLE = "settle"
-    """Record what becomes of a failed epoch."""
+    """Record the decision on a failed epoch."""
     FENCE = "fence"
     """Take the next epoch, so that no task that looked earlier starts a driver."""
     COMPARE = "compare"
@@ -74,10 +74,10 @@ class Move(engine.Move[CutoverEvent]):
     """
     One move of a cutover.
 
-    :param pair: Which pair it is about, from 0.
-    :param lane: The lane in which something is done; empty for a move of all.
+    :param pair: Number of the pair, from 0.
+    :param lane: The lane to change; empty for a move of all.
     :param cause: For a launch: why.
-    :param verdict: For a stop: what the health verdict behind it asked for, if one did.
+    :param verdict: For a stop: the severity of the health verdict behind it, if any.
     """
 
     do: Do
@@ -94,9 +94,9 @@ def take(event: CutoverEvent, reason: str, facts: Mapping[str, str] | None = Non
 
 def first_of(moves: Iterable[Move | None]) -> Move | None:
     """
-    Return the first move that is one to make; else what to ask, else what to wait for.
+    Return the first active move; else a stop request, else a wait.
 
-    So several lanes come on side by side, and none waits for what another waits for.
+    So several lanes advance in parallel, and no lane waits for another one's wait.
     """
     found = [move for move in moves if move is not None]
     active = (move for move in found if not move.is_passive)
@@ -112,10 +112,10 @@ def of_pair(move: Move | None, index: int) -> Move | None:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneCare:
     """
-    What a lane needs in order to run.
+    The next move that a lane needs to run.
 
-    :param move: What is to be done; ``None`` when nothing is.
-    :param failed: Why it will not run on its own; empty while it may.
+    :param move: The move, if any.
+    :param failed: Why it will not run on its own; else empty.
     """
 
     move: Move | None = None
@@ -124,9 +124,9 @@ class LaneCare:
 
 def care_for(lane: LaneView, cause: LaunchCause = LaunchCause.CUTOVER) -> LaneCare:
     """
-    Return what a lane needs in order to run.
+    Return the next move that a lane needs to run.
 
-    :param cause: Of a launch that is no restart after a failure.
+    :param cause: Of a launch that is not a restart after a failure.
     """
     verdict = lane.verdict
     if lane.is_half_fenced:
@@ -187,7 +187,7 @@ def _has_drained(lane: LaneView) -> bool:
     # the task that starts the next driver in the same lane.
     seen = lane.situation.seen
     exit = None if seen is None else seen.exit
-    # One that was cut off may be writing its last batch still, until its process is gone.
+    # A cut-off driver may still write its last batch until its process is gone.
     return exit is not None and exit.outcome is Outcome.STOPPED and not exit.cut_off
 
 

@@ -1,9 +1,9 @@
 """
-The lanes of a cutover: what an engine needs of each and remembers of it.
+The lanes of a cutover: their interfaces and memory.
 
-To forget it does no harm: a silence, an error or a deadline is counted anew.
+Losing the memory does no harm: a silence, an error or a deadline is counted again.
 
-Made twice of the same facts a pair is the same, as long as nothing else is deployed in either lane.
+A pair is a function of its facts, as long as neither lane gets another deployment.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from airflow_streaming.supervision.observer import Observer
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneContext:
     """
-    Eyes and hands in one lane.
+    Observes and changes one lane.
 
-    :param keeper: Acts on the lane with its stream's spec; without one (at a terminal) nothing can
-        be launched, and what needs a launch waits for the dag.
-    :param acts: Stops, kills, fences; the same as ``keeper`` where there is one.
-    :param observer: Looks at the lane. Keep it between looks: it remembers for how long it has
-        heard nothing.
+    :param keeper: Acts on the lane with its stream's spec; without one (at a terminal) launches
+        wait for the DAG.
+    :param acts: Stops, kills, fences; the same as ``keeper`` if present.
+    :param observer: Observes the lane. Keep it between looks: it remembers how long it has heard no
+        heartbeat.
     """
 
     home: StreamHome
@@ -60,16 +60,16 @@ class LaneProvider(Protocol):
 
     def open(self, stream: str, lane: str) -> LaneContext:
         """
-        Return the hands of one lane; called once a lane by each engine.
+        Return the context of one lane; called once a lane by each engine.
 
         :param stream: Name of the stream.
         :param lane: Name of its lane.
-        :raises CutoverRefused: the stream is none that this dag has.
+        :raises CutoverRefused: This DAG has no such stream.
         """
 
 
 class Checkpoints(Protocol):
-    """What is done with checkpoints; every method may be called again and does the same."""
+    """Checkpoint operations of a cutover; every method is idempotent."""
 
     def start(self, pair: Pair, blue: Deployment) -> Mapping[str, str]:
         """
@@ -91,11 +91,11 @@ class Checkpoints(Protocol):
 
     def look(self, ahead: Deployment, behind: Deployment, query: str) -> HandoverPlan:
         """
-        Say what must be done in the checkpoint of the lane that takes over.
+        Plan the batch in the checkpoint of the lane that takes over.
 
         :param ahead: Of the lane that hands over; it may be running.
         :param behind: Of the lane that takes over; its driver waits at the barrier.
-        :raises CheckpointRefused: it can never stand where the other stands.
+        :raises CheckpointRefused: It can never reach the other's position.
         """
 
     def plan(self, behind: Deployment, query: str, plan: FastForward) -> None:
@@ -103,24 +103,24 @@ class Checkpoints(Protocol):
 
     def carry(self, ahead: Deployment, behind: Deployment, query: str) -> str:
         """
-        Make the checkpoint of a stateless query from that of a drained lane; numbers stay.
+        Make the checkpoint of a stateless query from a drained lane's; numbers stay.
 
         :returns: The query's id in it.
         """
 
     def query_id(self, deployment: Deployment, query: str) -> str:
-        """Return the id in a query's checkpoint; empty while there is none."""
+        """Return the id in a query's checkpoint, or an empty string."""
 
     def location(self, deployment: Deployment, query: str) -> str:
         """Return the qualified location of a query's checkpoint, as a claim names it."""
 
 
 Compare = Callable[[CompareTerms, Deployment, Deployment], Judgment]
-"""Compares the outputs of blue and green; takes minutes. What cannot be measured is inconclusive."""
+"""Compares the outputs of blue and green; takes minutes. Unmeasurable outputs are inconclusive."""
 Retire = Callable[[Change, Pair, Deployment], str]
 """Takes the final backup of what blue was; returns its id."""
 LANES: Final = "lanes"
-"""What the observers have learned by listening, by lane."""
+"""The observers' memories by lane."""
 ERRORS: Final = "errors"
 """Errors of measuring in a row, by stream."""
 STEP: Final = "step"
@@ -151,7 +151,7 @@ class StepSeen:
         return timedelta(seconds=clock - self._since)
 
     def memory(self) -> dict[str, Any]:
-        """Return what was seen, for the next one to continue from."""
+        """Return the memory for the next instance."""
         change, step = self._newest
         return {"change": change, "step": step, "seen_for": self._clock() - self._since}
 
@@ -207,7 +207,7 @@ class Lanes:
         return self._guests[key]
 
     def taken(self, lane: str, stream: str, change: Change) -> Change | None:
-        """Return the unfinished change of a lane that is none of the cutover's."""
+        """Return the unfinished change of a lane that does not belong to the cutover."""
         found = self.of(stream, lane).home.unfinished_change()
         is_lead = lane == self.leader and found is not None and found.number == change.number
         if found is None or is_lead or found.leader == guest_of(self.leader, change.number):
@@ -227,27 +227,27 @@ class Lanes:
 
 
 def guest_of(leader: str, change: int) -> str:
-    """Return what a guest's ``leader`` says."""
+    """Return the ``leader`` of a guest's record."""
     return f"{leader}/{change}"
 
 
 BY_PLACE: Final = frozenset({"stream", "checkpoint", "output"})
-"""What always differs between two lanes."""
+"""Fields that always differ between two lanes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
     """
-    One stream that is to be moved.
+    One stream of a planned cutover.
 
     :param stream: Its name.
     :param home: URI of the home.
-    :param blue: Records of the lane that is live.
+    :param blue: Records of the live lane.
     :param green: Name of the other lane.
     :param propose: Makes green's deployment, with a checkpoint and an output of its own, and reads
-        the script; it is given the configuration that belongs to a copied checkpoint, or ``None``.
+        the script; its argument is the configuration of a copied checkpoint, or ``None``.
     :param program: Joins a deployment, its script and the dag's secrets, for plan mode.
-    :param runtime: The Spark that is to run it.
+    :param runtime: Its new Spark.
     :param of_profile: Returns the settings that the stream's profile has given to a deployment.
     """
 
@@ -262,9 +262,9 @@ class Candidate:
 
     def current(self) -> Deployment:
         """
-        Return the deployment that is live.
+        Return the live deployment.
 
-        :raises CutoverRefused: there is none.
+        :raises CutoverRefused: The stream has no deployment.
         """
         found = self.blue.newest_deployment()
         if found is None:
@@ -277,7 +277,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What planning has found of a stream, and a pair is made with; the fields are the pair's."""
+    """Planned facts of a stream from which its pair is made; the fields are the pair's."""
 
     start: StartWay
     replay_from: str = ""
@@ -288,12 +288,12 @@ class Facts:
 
 def pair_of(candidate: Candidate, way: SwitchMethod, facts: Facts) -> tuple[Pair, bytes]:
     """
-    Return what is to be moved of one stream, and green's script.
+    Return one stream's pair, and green's script.
 
-    Made twice of the same facts it is the same, as long as nothing else is deployed in either lane.
+    It is a function of its facts, as long as neither lane gets another deployment.
 
-    :raises CutoverRefused: the stream has never run.
-    :raises SpecError: the script or the runtime is not there.
+    :raises CutoverRefused: The stream has never run.
+    :raises SpecError: The script or the runtime is missing.
     """
     current = candidate.current()
     is_copied = facts.start is StartWay.CLONED
@@ -329,7 +329,7 @@ def _on_one_sink(candidate: Candidate, shadow: Deployment, facts: Facts) -> Depl
 
 
 def is_proposed(pairs: Sequence[Pair], candidates: Sequence[Candidate]) -> bool:
-    """Tell whether what a cutover moves is what is proposed now, but for where it lies."""
+    """Return whether a cutover's pairs equal the present proposals, except for places."""
     if [pair.stream for pair in pairs] != [one.stream for one in candidates]:
         return False
     return all(map(_is_same, pairs, candidates))

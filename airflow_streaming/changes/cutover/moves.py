@@ -1,10 +1,10 @@
 """
-The moves of a cutover, a function for each state: watch green, hand over, give up, close.
+The moves of a cutover, a function for each state: watch green, hand over, abort, close.
 
-Nothing restarts a green that ends while it is compared: it is given up, and blue comes back.
+A green that ends during the comparison is not restarted: the cutover is aborted, and blue stays.
 
-Green's next driver comes to the barrier and near blue's position, blue is drained, and then green
-takes over. Blue is not touched while no driver waits at the barrier.
+In a handover green's next driver reaches the barrier and blue's approximate position, blue is
+drained, and then green takes over. Blue is not touched while no driver waits at the barrier.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _BACK = (E.GREEN_CHANGED, E.GREEN_FELL_BEHIND)
 
 
 def judged_green(view: CutoverView) -> Move | None:
-    """Return the step that makes nothing of what was shown so far; ``None`` while it counts."""
+    """Return the step that discards the results so far; ``None`` while they count."""
     for pair in view.pairs:
         why = changed_driver(view, pair)
         if why:
@@ -64,10 +64,10 @@ def next_comparison(view: CutoverView) -> Move:
     comparisons = [comparison_of(terms.stream) for terms in view.terms.compare]
     missing = [name for name in comparisons if name not in view.checks]
     if missing and view.compares:
-        return Move(do=Do.COMPARE, reason="What both have written is compared.", lane=missing[0])
+        return Move(do=Do.COMPARE, reason="Comparing the outputs of both lanes.", lane=missing[0])
     missing += [name for name in view.terms.checks if name not in view.checks]
     if missing:
-        return Move(do=Do.WAIT, reason=f"No result was given yet for: {', '.join(missing)}.")
+        return Move(do=Do.WAIT, reason=f"Waiting for the results of: {', '.join(missing)}.")
     open_ones = [one for one in shown if one.result is Result.INCONCLUSIVE]
     if open_ones:
         return take(E.INCONCLUSIVE, f"{open_ones[0].name}: {open_ones[0].reason}")
@@ -89,18 +89,18 @@ def _rows(pair: PairView) -> Iterator[str]:
 
 
 def changed_driver(view: CutoverView, pair: PairView) -> str:
-    """Say that green's driver is not the one that was judged; empty when it is."""
+    """Return why green's driver changed since its judgment; empty if it is the same."""
     bound = for_stream(pair.pair.stream, view.facts).get("green_epoch", "")
     if bound == str(pair.green_epoch):
         return ""
-    return f"Epoch {pair.green_epoch} is not the one that was judged, which was {bound or 'none'}."
+    return f"Epoch {pair.green_epoch} is not the judged one, which was {bound or 'none'}."
 
 
 S, E = CutoverState, CutoverEvent
 
 
 def given_up(view: CutoverView) -> Move | None:
-    """Return the step with which a cutover is given up; ``None`` while nothing asks for it."""
+    """Return the step that aborts a cutover, if requested."""
     event, reason = _asked(view)
     if event is None or not CUTOVER.allows(view.state, event):
         return None
@@ -108,10 +108,10 @@ def given_up(view: CutoverView) -> Move | None:
 
 
 def is_stop_wanted(view: CutoverView) -> bool:
-    """Tell whether one of the streams is wanted stopped, by the record of either lane."""
+    """Return whether one of the streams should stop, by the record of either lane."""
     return any(
         pair.blue.is_stopped_by_person
-        # The lane may be wanted stopped still from before it had a part in this.
+        # The lane may have a stop request from before the cutover.
         or (pair.green.newest >= pair.pair.shadow.number and pair.green.is_stopped_by_person)
         for pair in view.pairs
     )
@@ -237,14 +237,14 @@ def _blue_beside(view: CutoverView) -> Move | None:
         else:
             since = view.step_into(S.LIVE)
             move = bring_down(pair.blue, since, f"Change {view.change.number}: green is live.")
-        # What cannot be helped is not waited for: blue is only kept so that going back is quick.
+        # Do not wait for a failed blue: it is kept only for a quick way back.
         if move is not None and not move.is_passive:
             return replace(move, pair=index)
     return None
 
 
 MUTE: Final = timedelta(seconds=30)
-"""A driver at the barrier beats every few seconds; blue is not stopped for one that does not."""
+"""A driver at the barrier beats every few seconds; blue is not stopped for a silent one."""
 
 
 def warming(view: CutoverView) -> Move:
@@ -301,7 +301,7 @@ def switching(view: CutoverView) -> Move:
 
 
 def _standing(view: CutoverView) -> Move | None:
-    """Return what speaks against a standby that waits; blue is not touched without one."""
+    """Return the move against a waiting standby; blue is not touched without one."""
     since = view.step_into(S.WARMING)
     for pair in view.pairs:
         green = pair.green
@@ -319,10 +319,10 @@ def _standing(view: CutoverView) -> Move | None:
 
 
 def _as_judged(view: CutoverView) -> Move | None:
-    """Return what speaks against a green that goes live as it is."""
+    """Return the move against a green that is about to become live."""
     for pair in view.pairs:
         if why := changed_driver(view, pair):
-            # It ended just when it was told to become live.
+            # It ended just when it was released.
             return take(E.GREEN_FAILED, f"{pair.pair.green}: {why}")
     return is_up(view)
 
@@ -386,7 +386,7 @@ def _down_for_good(lane: LaneView, step: int, reason: str) -> Move | None:
 
 
 def _stays_up(pair: PairView) -> Move | None:
-    """Return what a green needs that is live for good; its keep-alive task only looks on."""
+    """Return the move that keeps a live green running; its keep-alive task only watches."""
     move = None if pair.green.is_stopped_by_person else care_for(pair.green).move
     return None if move is None or move.is_passive else move
 
@@ -404,7 +404,7 @@ def _blue_back(view: CutoverView, pair: PairView) -> Move | None:
     if care.move is not None and not care.move.is_passive:
         return care.move
     if not view.was_in(S.DRAINING, S.SWITCHING):
-        # It was never asked to stop: what cannot be helped is told by the task that keeps it alive.
+        # It was never requested to stop; the keep-alive task reports its failure.
         return None
     if care.move is None and pair.blue.situation.stop is not None and not care.failed:
         return Move(do=Do.WAIT, reason=f"{pair.blue.lane} has been drained and is started again.")
@@ -421,7 +421,7 @@ def _green_away(view: CutoverView, pair: PairView) -> Move | None:
 
 
 def _goes_on(view: CutoverView, pair: PairView) -> Move | None:
-    """Return what becomes of a blue that waits at the barrier."""
+    """Return the next move for a blue that waits at the barrier."""
     blue = pair.blue
     if (word := changed_mind(view, pair)) is not None:
         return word

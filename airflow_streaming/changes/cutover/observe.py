@@ -1,8 +1,8 @@
 """
-Homes + observers → view: one look at a cutover.
+Observe a cutover once.
 
-The steps are read before and after the lanes are looked at, until both readings agree. So no move
-is decided from a state and a snapshot of the lanes that never were at the same time.
+The steps are read before and after the lanes are observed, until both readings agree. So no move is
+decided from a state and a snapshot of different moments.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from airflow_streaming.supervision.decide import ReconcileInput
 
 log: Final = logging.getLogger(__name__)
 _BATCHES: Final = 500
-"""The newest batches of a driver that are looked at."""
+"""The number of a driver's newest batches to read."""
 S = CutoverState
 _JUDGED: Final = frozenset({S.SHADOWING, S.COMPARING, S.READY})
 

@@ -1,4 +1,4 @@
-"""What a cutover records: steps, participants, checks and its end."""
+"""Records of a cutover: steps, participants, checks and its end."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Recorder(engine.Recorder[CutoverState, CutoverEvent, CutoverTransition]):
         self._lanes = lanes
 
     def record(self, step: CutoverTransition) -> CutoverTransition:
-        """Create the record of a step; return the one that counts under its number."""
+        """Create the record of a step; return the effective record of its number."""
         return self._lanes.home.take_step(step)
 
     def tell_step(self, view: Any, step: CutoverTransition) -> None:
@@ -99,14 +99,14 @@ class Recorder(engine.Recorder[CutoverState, CutoverEvent, CutoverTransition]):
         close_orphan(home, guest, by=self._by, now=self._now())
 
     def close(self, view: CutoverView) -> None:
-        """Close the change, that of the guests first: without their leader they would stay open."""
+        """Close the change, the guests' first: without their leader they would stay open."""
         change = view.change
         for stream, lane in self._lanes.guests(view.terms):
             number = self._lanes.change_in(lane, stream, change)
             home = self._lanes.of(stream, lane).home
             if number is not None and home.change_end(number) is None:
                 home.end_change(self._end(number, view))
-        # The step that led here has told of the end.
+        # The last step has already announced the end.
         self._lanes.home.end_change(self._end(change.number, view))
 
     def tell(self, home: StreamHome, event: EventKind, message: str) -> None:
@@ -152,9 +152,9 @@ def close_orphan(home: StreamHome, guest: Change, *, by: str, now: datetime) -> 
 
 class Checks:
     """
-    Has outputs compared, and keeps what was shown.
+    Runs comparisons, and keeps their results.
 
-    :param compare: Compares; ``None`` for a task that cannot, which waits to be told.
+    :param compare: Compares; ``None`` for a task that cannot, which waits for results.
     """
 
     def __init__(self, lanes: Lanes, recorder: Recorder, compare: Compare | None) -> None:
@@ -174,7 +174,7 @@ class Checks:
         reason: str,
         figures: Mapping[str, str] | None = None,
     ) -> CheckResult:
-        """Record what a check has shown; the first result of a stay counts."""
+        """Record a check's result; the first one of a stay counts."""
         return self._lanes.home.record_check(
             CheckResult(
                 change=view.change.number,
@@ -213,7 +213,7 @@ _ORDER: Final = (
     *(S.PLANNED, S.STARTING, S.CATCHING_UP, S.SHADOWING, S.COMPARING, S.READY, S.WARMING),
     *(S.DRAINING, S.SWITCHING, S.LIVE, S.SOAKING, S.FINALIZING, S.FINALIZED, S.RETIRED),
 )
-"""The way forward; a state that is not on it is no place to have come to."""
+"""The way forward; other states are not on it."""
 _RESTLESS: Final = frozenset({S.DRAINING, S.SWITCHING, S.LIVE})
 """States in which no work is left undone because of a request to come no further."""
 _JUDGED: Final = frozenset({S.SHADOWING, S.COMPARING, S.READY})
@@ -233,7 +233,7 @@ def is_there(view: CutoverView, move: Move, until: CutoverState) -> bool:
 
 
 def _goes_wrong(view: CutoverView, move: Move) -> bool:
-    """Tell whether green is not what it was when it came here."""
+    """Return whether green changed since it came here."""
     if move.event is None:
         return not move.is_passive and move.do is not Do.COMPARE
     comes_to = CUTOVER.after(view.state, move.event)

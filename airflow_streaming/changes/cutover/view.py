@@ -1,4 +1,4 @@
-"""View: everything that the next move of a cutover depends on."""
+"""The input of a cutover's next move."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ _LONG: Final = (CutoverState.CATCHING_UP, CutoverState.SHADOWING)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneView:
     """
-    One lane as it was seen.
+    One lane as observed.
 
     :param situation: Of its newest epoch.
-    :param change: Number of the cutover's change in this lane; ``None`` while it has none.
-    :param taken: The unfinished change of another task, in words; empty when there is none.
-    :param barrier: What waits at the barrier of the newest epoch, if that is a standby.
-    :param orders: What the newest epoch's driver was told.
-    :param wish: The newest wish for the lane, of which ``situation`` has the state.
+    :param change: Number of the cutover's change in this lane, if any.
+    :param taken: The unfinished change of another task, in words; else empty.
+    :param barrier: The state at the barrier of the newest epoch, if that is a standby.
+    :param orders: Orders to the newest epoch's driver.
+    :param wish: The record of the lane's desired state; ``situation`` has the state.
     """
 
     lane: str
@@ -68,7 +68,6 @@ class LaneView:
 
     @property
     def verdict(self) -> Verdict | None:
-        """Return what the newest epoch's driver is doing."""
         seen = self.situation.seen
         return None if seen is None else judge(seen, self.situation.rules)
 
@@ -79,7 +78,7 @@ class LaneView:
 
     @property
     def is_stopped_by_person(self) -> bool:
-        """Tell whether this lane is wanted stopped, and not by a cutover for its own ends."""
+        """Return whether this lane should stop, and not by the cutover's own request."""
         is_own = self.wish is not None and self.wish.change is not None
         return self.is_wanted_stopped and not is_own
 
@@ -103,7 +102,7 @@ class LaneView:
 
     @property
     def is_released(self) -> bool:
-        """Tell whether a standby driver was told to continue."""
+        """Return whether a standby driver was released."""
         return any(order.act is OrderAct.RELEASE for order in self.orders)
 
     def is_standby_of(self, step: int) -> bool:
@@ -139,14 +138,14 @@ class LaneView:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairView:
     """
-    One stream of a cutover as it was seen.
+    One stream of a cutover as observed.
 
-    :param catching_up: What is proved in ``catching_up``; ``None`` in every other state.
-    :param ready: The same from ``shadowing`` to ``ready``.
-    :param soak: The same in ``soaking``.
-    :param has_committed: Green has committed a batch since it became live, or has nothing to read.
-    :param comes_back: What blue's newest deployment must be to continue in its output after a
-        hand-over; ``None`` in every state but ``rolling_back``.
+    :param catching_up: The judgment in ``catching_up``; else ``None``.
+    :param ready: The judgment from ``shadowing`` to ``ready``.
+    :param soak: The judgment in ``soaking``.
+    :param has_committed: Green has committed a batch since it became live, or has no input.
+    :param comes_back: Blue's deployment that continues in its output after a handover; ``None``
+        except in ``rolling_back``.
     """
 
     pair: Pair
@@ -172,12 +171,12 @@ class PairView:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutoverView:
     """
-    A cutover as it was seen: its history was the same before and after the lanes were looked at.
+    A cutover as observed: its history was the same before and after the look at the lanes.
 
-    :param checks: What was shown in this stay in ``comparing``, by name.
-    :param compares: The task that looks can compare outputs itself.
+    :param checks: Results of this stay in ``comparing``, by name.
+    :param compares: The observing task can compare outputs itself.
     :param is_closed: The change has ended.
-    :param seen_for: For how long the task that looks has seen the newest step, by its own clock.
+    :param seen_for: How long the observing task has seen the newest step, by its own clock.
     """
 
     change: Change
@@ -203,12 +202,12 @@ class CutoverView:
     @property
     def lasted(self) -> timedelta:
         """
-        Return for how long it has been in its state, rather too short than too long.
+        Return how long it has been in its state, at least.
 
-        A green that flaps must not put off its deadline for ever, so all stays count together in
-        which it catches up, or is watched, since a word was given. The hosts on which steps are
-        taken may have other clocks: what an observer has seen itself counts, or what is beyond
-        any difference of clocks.
+        A green that flaps must not put off its deadline for ever, so all stays in which it catches
+        up or is watched count together, since the last command. The hosts that record steps may
+        have other clocks: only the observer's own time counts, or time beyond any difference of
+        clocks.
         """
         return self._stayed + max(self.seen_for, age_of(self._entered, self.now) - CLOCKS_DIFFER)
 
@@ -236,7 +235,7 @@ class CutoverView:
 
     @property
     def facts(self) -> dict[str, str]:
-        """Return the facts of all steps together; those of a later one count."""
+        """Return the facts of all steps together; later ones win."""
         return facts_of(self.history)
 
     def was_in(self, *states: CutoverState) -> bool:
@@ -244,12 +243,12 @@ class CutoverView:
         return any(step.after in states for step in self.history)
 
     def step_into(self, state: CutoverState) -> int:
-        """Return the number of the newest step that led to a state; 0 when there is none."""
+        """Return the number of the newest step into a state, or 0."""
         return max((step.number for step in self.history if step.after is state), default=0)
 
 
 def of_stream(stream: str, facts: Mapping[str, str]) -> dict[str, str]:
-    """Return facts under keys of one stream, so that those of several do not meet."""
+    """Return facts with a stream's prefix, so that several streams' facts do not collide."""
     return {f"{stream}.{key}": value for key, value in facts.items()}
 
 

@@ -1,12 +1,12 @@
 """
-What the queries of the lane that takes over may claim, and how positions are handed over.
+Claims of the queries that take over an output, and the handover of positions.
 
-A claim is written before the driver at the barrier is released, and is never changed. It says from
-which batch on the query writes to the common output: what it has committed before that went
-elsewhere. So it is also what proves, on the way back, that a query has written nothing there.
+A claim is written before the driver at the barrier is released, and is never changed. It names the
+first batch that the query writes to the common output: earlier commits went elsewhere. So on the
+way back it also proves that a query has written no batch there.
 
-First near it, while the other runs on; then, with the other drained, to its very position. Each part
-may be done again: what is planned is found planned, and what was ordered is found ordered.
+First the new lane approaches the position while the other one runs; then, with the other drained,
+it moves to the exact position. Each part is idempotent.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class HandoverPair:
 
 
 class BatchIdClaims:
-    """Writes the claims of a lane that takes over from one that is drained."""
+    """Writes the claims of a lane that takes over from a drained one."""
 
     def __init__(self, checkpoints: Checkpoints) -> None:
         self._checkpoints = checkpoints
@@ -55,10 +55,10 @@ class BatchIdClaims:
         self, way: HandoverPair, found: Mapping[str, HandoverPlan], *, told: bool
     ) -> None:
         """
-        Plan what is left, and claim every query; nothing is planned before all can be.
+        Plan the remaining batches, and claim every query; nothing is planned before all can be.
 
         :param told: See ``PositionHandover.arrive``.
-        :raises CheckpointRefused: a query cannot continue from where the other was drained.
+        :raises CheckpointRefused: A query cannot continue at the drained position.
         """
         for query, over in found.items():
             self._check(way, query, over, told=told)
@@ -69,13 +69,13 @@ class BatchIdClaims:
             self._claim(way, query, over)
 
     def carry(self, way: HandoverPair, query: str) -> None:
-        """Make a query's checkpoint from that of the drained lane; its numbers continue."""
+        """Make a query's checkpoint from the drained lane's; its numbers continue."""
         self._checkpoints.carry(way.ahead_deployment, way.behind_deployment, query)
         shift = self.shift_of(way.ahead, way.ahead_deployment, query)
         self._record(way, query, shift, counts_from=None)
 
     def shift_of(self, home: StreamHome, deployment: Deployment, query: str) -> int:
-        """Return what is added to the batch ids of a query, 0 when nothing is."""
+        """Return the number added to the batch ids of a query, or 0."""
         found = self._checkpoints.query_id(deployment, query)
         return home.batch_shift(found) if found else 0
 
@@ -94,9 +94,9 @@ class BatchIdClaims:
         is_taken_over = over.waiting or (over.planned is not None and over.absorb is None)
         if over.planned_in_blue is not None and not is_taken_over:
             raise CheckpointRefused(
-                f"Query {query!r} of {way.ahead.name} has left batch {over.planned_in_blue} half done, "
-                f"and that of {way.behind.name} cannot take it over: it is not at the barrier yet, or has "
-                "no batch of its own to resume from."
+                f"Query {query!r} of {way.ahead.name} has left batch {over.planned_in_blue} half "
+                f"done, and the query of {way.behind.name} cannot take it over: it is not at the "
+                "barrier yet, or has no batch of its own to resume from."
             )
 
     def _claim(self, way: HandoverPair, query: str, over: HandoverPlan) -> None:
@@ -152,7 +152,7 @@ def _has_written_nothing(way: HandoverPair, query: str, over: HandoverPlan) -> b
     claim = next((claim for claim in claims if claim.query == query), None)
     if claim is None or claim.counts_from is None:
         return False
-    # What is planned may have been written in part.
+    # A planned batch may have been written in part.
     newest = max(_number(over.blue.batch), _number(over.planned_in_blue))
     return newest < claim.counts_from
 
@@ -164,14 +164,14 @@ def _number(batch: int | None) -> int:
 
 __all__ = ["HandoverPair", "PositionHandover", "StandbyFailed"]
 MOST_ROUNDS: Final = 5
-"""A drained lane moves no more: one round absorbs what it has, a second one finds nothing."""
+"""A drained lane no longer moves: one round absorbs its input, a second one finds none."""
 _PATIENCE_S: Final = 5.0
-"""How long one move waits for an answer; afterwards the lanes are looked at again."""
+"""Seconds one move waits for an answer before the lanes are observed again."""
 _POLL_S: Final = 0.1
 
 
 class StandbyFailed(StreamingError):
-    """The driver at the barrier could not do what it was told."""
+    """The driver at the barrier could not execute its order."""
 
 
 class PositionHandover:
@@ -203,11 +203,11 @@ class PositionHandover:
 
     def approach(self, way: HandoverPair) -> str | None:
         """
-        Absorb what the other lane has read so far, once; it runs on.
+        Absorb the other lane's present position, once, while it runs.
 
-        :returns: What is waited for; ``None`` when it was done.
-        :raises StandbyFailed: the driver at the barrier could not.
-        :raises CheckpointRefused: it can never stand where the other stands.
+        :returns: The reason to wait, or ``None`` if it is done.
+        :raises StandbyFailed: The driver at the barrier failed.
+        :raises CheckpointRefused: It can never reach the other's position.
         """
         if way.carries:
             return None
@@ -221,15 +221,14 @@ class PositionHandover:
 
     def arrive(self, way: HandoverPair, *, told: bool = True) -> str | None:
         """
-        Bring a lane to the very position of the other, which is drained, and claim what it writes.
+        Bring a lane to the exact position of the other, drained one, and claim its output.
 
-        :param told: False when the lane that hands over may have written nothing at all: then one
-            that is not as far as the other, and provably has written nothing, has nothing to hand
-            over.
-        :returns: What is waited for; ``None`` when it was done.
-        :raises StandbyFailed: the driver at the barrier could not.
-        :raises CheckpointRefused: it can never stand where the other stands, or rows could be
-            written twice; a user must look.
+        :param told: False if the lane that hands over may have written no batch at all: then one
+            that is behind the other, and provably has written none, has nothing to hand over.
+        :returns: The reason to wait, or ``None`` if it is done.
+        :raises StandbyFailed: The driver at the barrier failed.
+        :raises CheckpointRefused: It can never reach the other's position, or rows could be written
+            twice; a user must check.
         """
         if way.carries:
             for query in way.queries:
@@ -290,7 +289,7 @@ class PositionHandover:
         way.behind.give_order(order)
 
     def _unanswered(self, way: HandoverPair) -> str | None:
-        """Wait for the answer to the newest order; return what is waited for still."""
+        """Wait for the answer to the newest order; return the reason to wait on."""
         orders = way.behind.orders(way.epoch)
         if not orders:
             return None

@@ -50,9 +50,9 @@ class PlannedBatch:
     @classmethod
     def parse(cls, batch: int, data: bytes) -> PlannedBatch:
         """
-        Return the plan in a file.
+        Parse the plan in a file.
 
-        :raises RecordError: it is none.
+        :raises RecordError: The file is not a plan.
         """
         return cls(batch=batch, data=data, log=parse_offset_log(data))
 
@@ -91,11 +91,11 @@ class QueryView:
     One query's checkpoint.
 
     :param committed: Plan of its newest committed batch; ``None`` before the first.
-    :param planned: The plan after it, when there is one.
-    :param next_watermark_ms: What that commit says of the watermark to come; 0 for nothing.
+    :param planned: The plan after it, if any.
+    :param next_watermark_ms: The next watermark in that commit; 0 without one.
     :param logs: Of each file source, by name.
-    :param origins: Of other sources, by name: what the checkpoint keeps of their first start.
-    :param compact_interval: Interval by which a log that has no compacted entry is compacted.
+    :param origins: Of other sources, by name: the checkpoint's record of their first start.
+    :param compact_interval: Compaction interval of a log without a compacted entry.
     """
 
     uri: str
@@ -105,7 +105,7 @@ class QueryView:
     logs: Mapping[str, FileLog] = field(default_factory=dict)
     origins: Mapping[str, bytes] = field(default_factory=dict)
     compact_interval: int = 10
-    # A log may name a million files, and is asked for again and again at the same two places.
+    # A log may name a million files, and is read repeatedly at the same two places.
     _points: dict[tuple[str, str], SourcePoint] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -147,14 +147,13 @@ def log_end(point: SourcePoint) -> int:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FastForward:
     """
-    One batch that is planned in green's checkpoint.
+    One batch planned in green's checkpoint.
 
     :param batch: Its number there.
-    :param written: Small files by path, in the order in which they must be written; the plan
-        itself, ``offsets/<batch>``, is the last. Empty when the batch is planned already and only
-        needs to be run.
-    :param removed: Entries of sources' logs that were there already, that no plan has ever named
-        and that are in the way; they go first. Their files are listed again.
+    :param written: Small files by path, in the order of writing; the plan itself,
+        ``offsets/<batch>``, is last. Empty if the batch is planned already and only needs to run.
+    :param removed: Existing entries of sources' logs that no plan has ever named and that are in
+        the way; removed first. Their files are listed again.
     """
 
     batch: int
@@ -182,7 +181,7 @@ def plan_absorption(green: QueryView, blue: QueryView) -> FastForward | NotThere
     """
     if green.committed is None or blue.committed is None:
         return _without_a_batch(green, blue)
-    # What green has planned is its own, or one of ours that was not run yet. It is run as it is:
+    # Green's planned batch is its own, or one of ours that was not run yet. It runs unchanged:
     # parts of it may have been written under its number.
     is_pending = green.planned is not None and not _is_blues_next(green, blue)
     reason = _missing(green, blue, (green.planned if is_pending else None) or green.committed)
@@ -222,11 +221,10 @@ def _is_level(one: QueryView, at: PlannedBatch, other: QueryView, to: PlannedBat
 
 def _without_past(one: QueryView, at: PlannedBatch, other: QueryView, to: PlannedBatch) -> Position:
     """
-    Return where one stands after a plan, without the files that are its own past.
+    Return a query's position after a plan, without its own past files.
 
-    What it has read before the first file that both have read is nothing that the other misses:
-    those files are gone by now, or the other was told not to read them. That holds whichever of
-    the two is ahead: what was no part of a handover is no part of the way back.
+    Files it read before the first common file are not missing in the other query: they are gone by
+    now, or the other was configured not to read them. That holds whichever of the two is ahead.
     """
     position, theirs = one.at(at), other.at(to).sources
     if len(theirs) != len(position.sources):
@@ -250,7 +248,7 @@ def _without_a_batch(green: QueryView, blue: QueryView) -> NotThere | None:
     if green.committed is None and blue.committed is None and green.planned is None:
         return None
     who = blue.uri if blue.committed is None else green.uri
-    return NotThere(reason=f"{who} has committed no batch yet, so there is no position to compare.")
+    return NotThere(reason=f"{who} has committed no batch yet, so its position is unknown.")
 
 
 def _missing(green: QueryView, blue: QueryView, wanted: PlannedBatch) -> str:
@@ -264,8 +262,8 @@ def _missing(green: QueryView, blue: QueryView, wanted: PlannedBatch) -> str:
         raise CheckpointRefused(_incomparable(green, blue))
     if not has_read:
         return (
-            f"{blue.uri} has not read all that {green.uri} has; it is at batch {ahead.batch}. It must run "
-            "until it has."
+            f"{blue.uri} is behind {green.uri}, which is at batch {ahead.batch}. It must run "
+            "until it has caught up."
         )
     if not covers(ahead, behind):
         return (
@@ -312,9 +310,9 @@ def _next_of(green: QueryView, blue: QueryView) -> PlannedBatch | None:
     known = max(green.next_watermark_ms, blue.position.watermark_ms)
     if blue.committed is None or blue.next_watermark_ms <= known:
         return None
-    # Blue's watermark rose with rows that green had read before it absorbed, and a query that goes
-    # on from a planned batch forgets what it has seen before. Without this batch of no rows green
-    # would let go of results as late as the next rows come.
+    # Blue's watermark rose with rows that green had read before it absorbed, and a query that
+    # continues from a planned batch starts with the plan's watermark. Without this batch of no rows
+    # green would emit results only as late as the next rows come.
     return blue.committed.with_watermark(blue.next_watermark_ms)
 
 

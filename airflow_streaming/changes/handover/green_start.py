@@ -1,9 +1,10 @@
 """
 Green's first checkpoint: empty, cloned, carried over, or by the gate.
 
-Any task can follow one that was killed: what is whole is found by the query's id, which is always
-the same for one deployment, and what a dead copy has left on an object store is cleared first. Two
-may be at it at once, and one of them may be hours late: nothing is cleared that a query was given.
+Any task can continue a killed one: a whole checkpoint is recognized by the query's id, which is
+constant for one deployment, and leftovers of a dead copy on an object store are cleared first. Two
+tasks may work at once, and one of them may be hours late: the checkpoint of a started query is
+never cleared.
 """
 
 from __future__ import annotations
@@ -61,11 +62,11 @@ _IDS: Final = uuid.UUID("6b0a1c52-5c0e-4b0e-9b56-6f2d6a1f3c11")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
     """
-    What green's query begins with.
+    The start of green's query.
 
     :param uri: Its checkpoint.
     :param query_id: Id in it; empty for a fresh one, to which Spark gives its id.
-    :param batch: The committed batch that it stands at; ``None`` for a fresh one.
+    :param batch: Its committed batch; ``None`` for a fresh one.
     """
 
     uri: str
@@ -90,20 +91,20 @@ def make_start(
     now: Callable[[], datetime] = now_in_utc,
 ) -> Started:
     """
-    Make what one query of green begins with; asking again gives the same.
+    Make the starting checkpoint of one query of green; idempotent.
 
-    It is to be asked before green's first driver is started, never after: a fresh checkpoint that
-    a driver has begun to fill looks like another task's.
+    Call it before green's first driver starts, never after: a fresh checkpoint that a driver has
+    begun to fill looks like another task's.
 
     :param blue_uri: Blue's checkpoint of the query; it may be running and is only read.
-    :param green_uri: Where green's is going to lie.
+    :param green_uri: Location of green's.
     :param query_id: Green's own id, the same in every attempt; see ``own_query_id``.
     :param stateless: A user vouches that the query has no state, for ``CARRIED``.
-    :raises CheckpointRefused: it cannot be copied, or something else lies there.
-    :raises CheckpointBusy: blue changed, or another task was at it, under every attempt; trying
-        again may help.
-    :raises RestoreRefused: something else lies there, or paths in it cannot be rewritten.
-    :raises HomeUnavailable: a store cannot be reached.
+    :raises CheckpointRefused: It cannot be copied, or the place has other files.
+    :raises CheckpointBusy: Blue changed, or another task was working, during every attempt; try
+        again.
+    :raises RestoreRefused: The place has other files, or paths in it cannot be rewritten.
+    :raises HomeUnavailable: A store cannot be reached.
     """
     folders = open_folders(green_uri, storage_options, filesystem)
     if start is StartWay.FRESH:
@@ -144,7 +145,7 @@ def own_query_id(lane: str, deployment: int, query: str) -> str:
 def _clear(
     folders: Folders, query_id: str, access: Mapping[str, Any], now: Callable[[], datetime]
 ) -> bool:
-    """Clear what a dead copy has left; return whether it was whole, and was kept."""
+    """Clear the leftovers of a dead copy; return whether it was whole, and was kept."""
     marker = folders.read(RESTORE_MARKER, MAX_LOG_BYTES)
     if marker is None:
         return True
@@ -155,13 +156,13 @@ def _clear(
         )
     paths = paths_in(folders)
     store = open_store(folders.uri, **access)
-    # The id is written last: what has it is whole, and may be green's own by now.
+    # The id is written last: a checkpoint with it is whole, and may be green's own by now.
     if is_whole := metadata_id(folders) == query_id:
         _check_whole(folders, query_id)
         paths = []
-    # The marker goes last: until then nothing takes what is left for a checkpoint.
+    # The marker last: until then the leftovers are not mistaken for a checkpoint.
     for path in (*(path for path in paths if path != RESTORE_MARKER), RESTORE_MARKER):
-        # What was listed beside this marker may be another one's since.
+        # Files listed beside this marker may belong to another task since.
         if folders.read(RESTORE_MARKER, MAX_LOG_BYTES) != marker:
             raise CheckpointBusy(f"{folders.uri} is being created by another task. Try again.")
         store.delete(path)
@@ -181,9 +182,9 @@ _USUAL_INTERVAL: Final = 10
 
 class StoredCheckpoints:
     """
-    What is done with the checkpoints of a cutover.
+    Checkpoint operations of a cutover.
 
-    :param storage_options: Passed to fsspec for checkpoints that are no local folders.
+    :param storage_options: Passed to fsspec for remote checkpoints.
     :param filesystem: An fsspec file system to use instead of a new one.
     """
 
@@ -196,7 +197,7 @@ class StoredCheckpoints:
         }
 
     def start(self, pair: Pair, blue: Deployment) -> Mapping[str, str]:
-        """Make what green's queries begin with; return the ids of those that have one."""
+        """Make the starting checkpoints of green's queries; return the known ids."""
         found: dict[str, str] = {}
         for query in pair.queries:
             started = make_start(
@@ -230,7 +231,6 @@ class StoredCheckpoints:
             ) from err
 
     def look(self, ahead: Deployment, behind: Deployment, query: str) -> HandoverPlan:
-        """Say what must be done in the checkpoint of the lane that takes over."""
         interval = int(behind.conf.get(COMPACT_INTERVAL, _USUAL_INTERVAL))
         return absorb_plan(
             _uri(ahead, query), _uri(behind, query), compact_interval=interval, **self._options
@@ -241,13 +241,11 @@ class StoredCheckpoints:
         write_plan(_uri(behind, query), plan, **self._options)
 
     def carry(self, ahead: Deployment, behind: Deployment, query: str) -> str:
-        """Make the checkpoint of a query without state from that of a drained lane."""
         query_id = own_query_id(behind.stream, behind.number, query)
         carry(_uri(ahead, query), _uri(behind, query), query_id=query_id, **self._options)
         return query_id
 
     def query_id(self, deployment: Deployment, query: str) -> str:
-        """Return the id in a query's checkpoint; empty while there is none."""
         data = self._folders(deployment, query).read("metadata", MAX_LOG_BYTES)
         try:
             found = parse_json(data or b"{}").get("id", "")

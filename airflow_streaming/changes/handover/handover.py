@@ -67,7 +67,7 @@ def read_view(folders: Folders, *, interval: int = DEFAULT_INTERVAL) -> QueryVie
         if isinstance(found, QueryView):
             return found
         if last is not None and found.path == last.path:
-            # What stands still is not there, rather than going by.
+            # A gap that stays is damage, not movement.
             raise CheckpointRefused(f"{folders.uri} cannot be handed over. {found.why}")
         last = found
     raise CheckpointBusy(
@@ -120,7 +120,7 @@ def _names(folders: Folders, folder: str) -> list[str]:
     names: list[str] = []
 
     def note(found: Iterable[str]) -> list[str]:
-        # Their times are not needed, which an object store would be asked for one by one.
+        # Their times are not needed; an object store would return them one by one.
         names.extend(found)
         return []
 
@@ -179,19 +179,18 @@ def _entries(names: list[str]) -> tuple[set[int], list[int]]:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandoverPlan:
     """
-    What must be done for one query before green may be released.
+    The batches to write for one query before green may be released.
 
-    Done in this order, looking again after each: while ``absorb`` is given, write it and have it
-    run with its output thrown away; then, with blue drained, write ``planned``; then release.
+    In this order, looking again after each: while ``absorb`` is set, write it and run it with
+    discarded output; then, with blue drained, write ``planned``; then release.
 
-    :param blue: Where blue is, by its newest committed batch; ``green`` likewise.
-    :param absorb: The batch of green that is to be run next with its output thrown away; ``None``
-        when green stands where blue stands.
-    :param planned: What blue has planned and not committed, as green's next batch: its output
-        counts. Given only when nothing needs to be absorbed. Also given, without any rows, when blue
-        has learned a later watermark with its last batch.
-    :param planned_in_blue: Blue's own number of it; ``None`` when it has planned nothing.
-    :param waiting: Why blue must come further first; empty when it has.
+    :param blue: Blue's position, by its newest committed batch; ``green`` likewise.
+    :param absorb: Green's next batch, to run with discarded output; ``None`` at blue's position.
+    :param planned: Blue's planned and uncommitted batch, as green's next batch: its output counts.
+        Only if there is nothing to absorb. Also set, without any rows, if blue's last batch raised
+        its watermark.
+    :param planned_in_blue: Blue's own number of it; ``None`` without a planned batch.
+    :param waiting: Why blue must advance first; else empty.
     """
 
     blue: Position
@@ -211,15 +210,15 @@ def absorb_plan(
     compact_interval: int = DEFAULT_INTERVAL,
 ) -> HandoverPlan:
     """
-    Say what must be done in green's checkpoint; both are only read.
+    Plan the next batch of green's checkpoint; both checkpoints are only read.
 
     :param blue_uri: One query's checkpoint of the lane that hands over; it may be running.
     :param green_uri: The same query's of the other lane; it may not run.
     :param compact_interval: ``spark.sql.streaming.fileSource.log.compactInterval`` of green.
-    :raises CheckpointRefused: green can never stand where blue stands: other sources, or sources
+    :raises CheckpointRefused: Green can never reach blue's position: other sources, or sources
         whose positions cannot be compared.
-    :raises CheckpointBusy: blue changed under every attempt to read it.
-    :raises HomeUnavailable: a store cannot be reached.
+    :raises CheckpointBusy: Blue changed during every attempt to read it.
+    :raises HomeUnavailable: A store cannot be reached.
     """
     green = read_view(
         open_folders(green_uri, storage_options, filesystem), interval=compact_interval
@@ -244,14 +243,14 @@ def write_plan(
     filesystem: Any = None,
 ) -> None:
     """
-    Write a planned batch into green's checkpoint; again does the same.
+    Write a planned batch into green's checkpoint; idempotent.
 
-    Another task may be at the same with an older or newer look at blue. So nothing is written over
-    what is there, and nothing is taken away once a plan is made.
+    Another task may write at the same time with an older or newer look at blue. So no file is
+    overwritten, and none is removed once a plan exists.
 
-    :raises CheckpointRefused: another plan of that number is there.
-    :raises CheckpointBusy: another task plans it at the same time; look again.
-    :raises HomeUnavailable: the store cannot be reached.
+    :raises CheckpointRefused: Another plan of that number exists.
+    :raises CheckpointBusy: Another task plans it at the same time; look again.
+    :raises HomeUnavailable: The store cannot be reached.
     """
     if plan.written:
         folders = open_folders(green_uri, storage_options, filesystem)
@@ -268,7 +267,7 @@ class _Writing:
         for path in self._plan.written:
             if self._is_made():
                 break
-            # Hadoop would compare what is new with its checksum of what was there.
+            # Hadoop would compare the new content with the checksum of the old one.
             self._store.delete(_checksum(path))
             self._create(path)
         self._is_made()
@@ -305,8 +304,8 @@ class _Writing:
     def _check(self, path: str) -> None:
         if self._read(path) != self._plan.written[path]:
             raise CheckpointBusy(
-                f"Another task wrote {path} of {self._folders.uri} differently. Run the task again; it "
-                "resumes from what is on disk."
+                f"Another task wrote {path} of {self._folders.uri} differently. Run the task "
+                "again; it resumes from the written files."
             )
 
     def _read(self, path: str) -> bytes | None:
@@ -327,21 +326,21 @@ def carry(
     filesystem: Any = None,
 ) -> int:
     """
-    Make green's checkpoint of a query without state from that of a drained blue.
+    Make green's checkpoint of a stateless query from a drained blue's.
 
-    Numbers of batches stay, and so does a batch that blue has planned. What an attempt that was
-    killed has left is made whole; what is whole is left as it is.
+    Numbers of batches stay, and so does blue's planned batch. A partial copy is completed; a whole
+    one is left unchanged.
 
     :param query_id: Green's, the same in every attempt.
     :return: The newest batch that blue has committed.
-    :raises CheckpointRefused: the query has state, or something else lies there.
-    :raises HomeUnavailable: a store cannot be reached.
+    :raises CheckpointRefused: The query has state, or the place has other files.
+    :raises HomeUnavailable: A store cannot be reached.
     """
     check_apart(blue_uri, green_uri, other="new checkpoint")
     source = open_folders(blue_uri, storage_options, filesystem)
     target = open_folders(green_uri, storage_options, filesystem)
     store = open_store(green_uri, storage_options, filesystem)
-    # The task that asks for a handover has looked at the plan of the query: it keeps no state.
+    # The calling task has checked the query's plan: it keeps no state.
     plan, files = carried_files(source, query_id, stateless=True)
     if id_in(target) == query_id:
         _check_same_batch(target, blue_uri, plan.batch)
@@ -351,7 +350,7 @@ def carry(
     there = target.tree()
     for path in (*(path for path in files if not path.startswith(LATE)), *late):
         data, stat = files[path], there.stat(path) if there else None
-        # A task that follows one that was killed continues where that one was.
+        # Continue where a killed task stopped.
         if stat is None or stat.size != len(data) or target.read(path, stat.size) != data:
             store.replace(path, data)
     read_back(target, green_uri, batch=plan.batch, query_id=query_id)
@@ -362,17 +361,19 @@ def _check_same_batch(target: Folders, blue_uri: str, batch: int) -> None:
     there = read_view(target).committed
     if there is None or there.batch < batch:
         raise CheckpointRefused(
-            f"{target.uri} was made of {blue_uri} before that came to batch {batch}: what it has "
-            "written since would be written again. Choose a new place for the checkpoint."
+            f"{target.uri} was made of {blue_uri} before that came to batch {batch}: later "
+            "batches would be written again. Choose a new place for the checkpoint."
         )
 
 
 def batch_shift(*, blue_batch: int, green_batch: int, blue_shift: int = 0) -> int:
     """
-    Return what is to be added to green's batch ids so that they continue from blue's.
+    Return the number to add to green's batch ids so that they continue blue's.
 
-    :param blue_batch: Blue's newest committed batch; its sink has seen ``blue_batch + blue_shift``.
-    :param green_batch: Green's newest committed batch after absorbing; its output is not the sink's.
-    :param blue_shift: What is added to blue's own ids, see ``QueryClaim.batch_shift``.
+    :param blue_batch: Blue's newest committed batch; its sink has received ``blue_batch +
+        blue_shift``.
+    :param green_batch: Green's newest committed batch after absorbing, which the sink has not
+        received.
+    :param blue_shift: The number added to blue's own ids, see ``QueryClaim.batch_shift``.
     """
     return blue_batch + blue_shift - green_batch

@@ -1,10 +1,9 @@
 """
-Where queries of the same sources stand, and which of two is ahead.
+Positions of queries of the same sources, and which of two is ahead.
 
-Two queries of the same sources number what they read each in their own way: the log of a file source
-counts from the query's own first batch. What they share is what was read: files by their path, Kafka
-records by topic, partition and offset. So positions are compared by that, and where a source has no
-such words nothing is said.
+Each query numbers its input in its own way: the log of a file source counts from the query's own
+first batch. Common to both is the input itself: files by their path, Kafka records by topic,
+partition and offset. So positions are compared by that, and are unknown for other sources.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ COUNTING: Final = frozenset({SourceType.NUMBER, SourceType.RATE_MICRO_BATCH})
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourcePoint:
     """
-    How far one source was read.
+    The position in one source.
 
     :param name: Its number in the plan, from 0, or its name where the log has names.
-    :param source: What sort of source, told by the offset's form.
-    :param offset: As Spark wrote it; ``-`` before the first.
-    :param files: Of a file source: the paths of all files that were read, as its log spells them.
-    :param origin: Of a source that counts from its own first start, such as ``rate``: what its
-        checkpoint keeps of that start. Two of different origin cannot be compared.
+    :param source: The type of source, by the offset's form.
+    :param offset: Spark's text; ``-`` before the first.
+    :param files: Of a file source: the paths of all files read, in its log's spelling.
+    :param origin: Of a source that counts from its own first start, such as ``rate``: the
+        checkpoint's record of that start. Sources of different origin cannot be compared.
     """
 
     name: str
@@ -66,9 +65,9 @@ class Position:
 
 def covers(ahead: Position, behind: Position) -> bool | None:
     """
-    Tell whether one query has read, and emitted, all that another has.
+    Return whether one query has read, and emitted, everything that another has.
 
-    :return: ``None`` when it cannot be told: the sources are others, or of an unknown sort.
+    :return: ``None`` if unknown: the sources differ, or are of an unknown type.
     """
     if behind.batch is None:
         return True
@@ -77,7 +76,7 @@ def covers(ahead: Position, behind: Position) -> bool | None:
 
 
 def covers_sources(ahead: Sequence[SourcePoint], behind: Sequence[SourcePoint]) -> bool | None:
-    """Tell whether one query has read all that another has, whatever their watermarks are."""
+    """Return whether one query has read everything that another has, regardless of watermarks."""
     if len(ahead) != len(behind):
         return None
     answers = [_covers(mine, other) for mine, other in paired(ahead, behind)]

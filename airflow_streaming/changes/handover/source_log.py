@@ -39,11 +39,11 @@ class LogEntry(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileLog:
     """
-    What a file source has taken, in the order in which it did.
+    The files of a file source, in the order of reading.
 
     :param files: By path; a path is spelled as in the log, with JSON's own escapes.
-    :param last: Number of the newest entry, whether a batch was planned with it or not; -1 for none.
-    :param interval: How many entries lie between two compacted ones.
+    :param last: Number of the newest entry, even if no batch was planned with it; -1 if empty.
+    :param interval: Number of entries between two compacted ones.
     """
 
     files: Mapping[str, LogEntry] = field(default_factory=dict)
@@ -77,7 +77,7 @@ def entries_of(data: bytes) -> dict[str, LogEntry]:
     """
     Return the files of one entry, plain or compacted.
 
-    :raises RecordError: it is no entry of a file source's log.
+    :raises RecordError: The entry is not a file source's.
     """
     _, body = split_version(data, (1,), "source log", limit=MAX_SOURCE_LOG_BYTES)
     # All lines but those with an escape are taken at once, which is ten times as fast as one by one.
@@ -91,8 +91,8 @@ def compact_interval(compacted: Collection[int], default: int) -> int:
     """
     Return the interval by which Spark continues compacting a log.
 
-    :param compacted: Numbers of the compacted entries that are there.
-    :param default: What the query's configuration says.
+    :param compacted: Numbers of the existing compacted entries.
+    :param default: The configured interval of the query.
     """
     newest = sorted(compacted)[-2:]
     if len(newest) == 2:
@@ -108,11 +108,11 @@ def compact_interval(compacted: Collection[int], default: int) -> int:
 
 def since_common(files: Iterable[str], known: Collection[str]) -> list[str]:
     """
-    Return the files that are not known, from the first known one on.
+    Return the unknown files from the first known one on.
 
-    What another query has read before the first file that both have is its own past: files that
-    are gone by now, or that the new query was told not to read. Without a file in common there is
-    no such past.
+    Files that another query read before the first common file are its own past: they are gone by
+    now, or the new query was configured not to read them. Without a common file there is no such
+    past.
     """
     ordered = list(files)
     first = next((number for number, path in enumerate(ordered) if path in known), 0)

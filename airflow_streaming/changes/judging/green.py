@@ -29,7 +29,7 @@ def trouble(green: LaneFigures, blue: LaneFigures | None) -> Iterator[str]:
     if green.trouble:
         yield green.trouble
     for name, reason in green.findings.items():
-        # A rule that fires for both lanes is no reason to stay with the old version.
+        # A rule that fires for both lanes is not a reason to stay with the old version.
         if blue is None or name not in blue.findings:
             yield reason
     for query in green.queries:
@@ -202,7 +202,7 @@ def judge_catching_up(
     if green is None:
         return _waits("Green's driver has not given a sign of life yet.")
     if blue is None:
-        return _waits("What blue has left to read cannot be seen.")
+        return _waits("Blue's backlog is not visible.")
     told = figures_told(green, blue)
     lacking = [*trouble(green, blue), *missing(green, blue)]
     for query in green.queries:
@@ -237,9 +237,7 @@ def judge_ready(
     if green is None:
         return fold_errors(errors, terms, "Green's driver cannot be seen.")
     if since is None or (since.deployment, since.epoch) != (green.deployment, green.epoch):
-        reason = (
-            f"Green runs epoch {green.epoch} now: what another driver has shown does not count."
-        )
+        reason = f"Green runs epoch {green.epoch} now; results of another driver do not count."
         return _judged(Result.FAIL, reason, {}, CutoverEvent.GREEN_CHANGED)
     told = figures_told(green, blue)
     broken = [*trouble(green, blue), *behind(green, blue, terms)]
@@ -273,10 +271,10 @@ def judge_after(soak: SoakVerdict) -> Judgment:
 
 def judge_reports(reports: Iterable[CompareReport]) -> Judgment:
     """
-    Say what all comparisons together have shown.
+    Combine the results of all comparisons.
 
-    :return: With ``OUTPUT_SAME``, ``OUTPUT_DIFFERS`` or ``INCONCLUSIVE``. One that differs outweighs
-        all others. Without any report there was nothing to show, and the output counts as the same.
+    :return: With ``OUTPUT_SAME``, ``OUTPUT_DIFFERS`` or ``INCONCLUSIVE``. A single difference
+        decides. Without any report the output counts as the same.
     """
     known = list(reports)
     told = {f"compared {report.stream}": report.reason for report in known}
@@ -289,7 +287,7 @@ def judge_reports(reports: Iterable[CompareReport]) -> Judgment:
             reason = " ".join(f"{report.stream}: {report.reason}" for report in found)
             return _judged(result, reason, told, event)
     reason = " ".join(f"{report.stream}: {report.reason}" for report in known)
-    none = "No comparison of outputs was asked for."
+    none = "The terms have no comparison of outputs."
     return _judged(Result.PASS, reason or none, told, CutoverEvent.OUTPUT_SAME)
 
 
@@ -297,9 +295,9 @@ def fold_errors(errors: int, terms: ReadyTerms, error: str) -> Judgment:
     """
     Count an error of measuring.
 
-    :param errors: How many there were in a row before this one.
-    :param error: What went wrong, in a sentence.
-    :return: Inconclusive; with the event ``INCONCLUSIVE`` once there are as many as the terms allow.
+    :param errors: Number of preceding errors in a row.
+    :param error: The error, in a sentence.
+    :return: Inconclusive; with the event ``INCONCLUSIVE`` once the limit of the terms is reached.
     """
     count = errors + 1
     reason = f"Measuring green has failed {count} times in a row, so green is not judged: {error}"
@@ -317,10 +315,10 @@ def _shown(
     terms: ReadyTerms, well: timedelta, told: dict[str, str], is_told: bool, lacking: list[str]
 ) -> Judgment:
     """
-    Say what follows from the time for which green has been well.
+    Judge the time for which green has been well.
 
-    :param is_told: It had something to read, or what it did with it is seen elsewhere.
-    :param lacking: What it has not shown yet.
+    :param is_told: It had input, or its reaction is visible elsewhere.
+    :param lacking: Facts it has not shown yet.
     """
     facts = told | {"well_for": duration_text(well)}
     if not lacking and is_told and well >= terms.well_for:

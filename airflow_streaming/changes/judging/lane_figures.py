@@ -2,11 +2,11 @@
 The figures by which a lane is judged, and until when outputs are compared.
 
 Blue and green may run on hosts whose clocks differ, so a lane's times are its own driver's and are
-only compared with each other. A lane of which nothing was heard has no figures; that is an error of
-measuring, not a failure.
+only compared with each other. A silent lane has no figures; this is an error of measuring, not a
+failure.
 
-A batch writes what its own watermark lets out. The watermark that it hands to the next one, which a
-checkpoint shows too, is already later, and what lies between the two is not written yet.
+A batch writes results up to its own watermark. The watermark of the next batch, which a checkpoint
+shows too, is already later, and results between the two are not written yet.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class QueryFigures:
     One query of a lane.
 
     :param batches: Batches committed in the epoch.
-    :param idle: It has nothing to read, and has not committed for a while.
-    :param read: Input rows of the batches that were looked at.
-    :param wrote: Rows that these batches have written; ``None`` where the sink counts none.
-    :param backlog: What was left unread after its newest batch; ``None`` where no source tells.
-    :param largest: Input rows of the largest batch that was looked at.
+    :param idle: It has no input, and has not committed for a while.
+    :param read: Input rows of the sampled batches.
+    :param wrote: Rows written by these batches; ``None`` if the sink does not count them.
+    :param backlog: The backlog after its newest batch; ``None`` if no source reports it.
+    :param largest: Input rows of the largest sampled batch.
     :param newest: Input rows of its newest batch; ``None`` before the first.
     """
 
@@ -64,12 +64,12 @@ class QueryFigures:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneFigures:
     """
-    What is known of a lane's driver.
+    Facts about a lane's driver.
 
     :param at: Time of its newest heartbeat, by its own clock.
     :param started_at: When it started, by the same clock.
-    :param trouble: Why it does not work at all, in a sentence; empty when it does.
-    :param findings: What fires, by ``rule/query``, with the reason.
+    :param trouble: Why it does not work at all, in a sentence; else empty.
+    :param findings: Firing findings, by ``rule/query``, with the reason.
     """
 
     deployment: int
@@ -88,13 +88,13 @@ class LaneFigures:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Since:
     """
-    From when on a green counts: the driver that had caught up, and when.
+    Start of a green's judgment: the driver that had caught up, and when.
 
-    It is kept in the facts of the step that led to ``shadowing``, so that what was shown by another
-    driver, or before an interruption, never counts.
+    It is stored in the facts of the step into ``shadowing``, so that results of another driver, or
+    from before an interruption, never count.
 
     :param at: By the driver's own clock.
-    :param seen_at: By the clock of the host that saw it.
+    :param seen_at: By the observing host's clock.
     """
 
     deployment: int
@@ -108,7 +108,6 @@ class Since:
         return cls(deployment=green.deployment, epoch=green.epoch, at=green.at, seen_at=now)
 
     def facts(self) -> dict[str, str]:
-        """Return what a step keeps of it."""
         return {
             "green_deployment": str(self.deployment),
             "green_epoch": str(self.epoch),

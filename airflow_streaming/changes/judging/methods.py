@@ -1,13 +1,13 @@
 """
 Which methods of switching are sound for a stream, and why.
 
-What a state holds is bounded by the watermark: windows that end after it, keys and rows that are
-younger. So the oldest row that still counts follows from the watermark and the length of windows
-and join ranges; the watermark's delay is in the watermark itself. Without a watermark state is as
-old as the stream, and so is a session, which may have begun at any time.
+State is bounded by the watermark: windows that end after it, keys and rows that are younger. So the
+oldest relevant row follows from the watermark and the length of windows and join ranges; the
+watermark's delay is in the watermark itself. Without a watermark state is as old as the stream, and
+so is a session, which may have begun at any time.
 
-Parallel outputs ask little: green must write elsewhere. A handover on one sink asks that green's
-state can be brought to blue's very position, and that what the sink remembers of batch ids can continue.
+Parallel outputs require only another output for green. A handover on one sink requires that green's
+state can be brought to blue's exact position, and that the sink's memory of batch ids can continue.
 Every answer is a finding by a rule of a catalog.
 """
 
@@ -97,9 +97,10 @@ _MICROSECONDS: Final = {
 _FOREVER: Final[Mapping[OperatorKind, str]] = {
     OperatorKind.SESSION_WINDOW: "a session that is open now may have begun at any time",
     OperatorKind.LIMIT: "a limit counts all rows that there ever were",
-    OperatorKind.GROUPS_WITH_STATE: "what the author's own state holds cannot be seen in the plan",
-    OperatorKind.TRANSFORM_WITH_STATE: "what the author's own state holds cannot be seen in the "
-    "plan",
+    OperatorKind.GROUPS_WITH_STATE: "the plan does not show the content of the author's own state",
+    OperatorKind.TRANSFORM_WITH_STATE: (
+        "the plan does not show the content of the author's own state"
+    ),
     OperatorKind.OTHER: "what this operator keeps is not known",
 }
 
@@ -110,9 +111,9 @@ class ReplayStart:
     Where reading must begin.
 
     :param at: Rows of this event time and later are needed; ``None`` for the sources' beginning.
-    :param reason: How that follows, or why there is no such time, for readers.
+    :param reason: Explanation, or why there is no such time.
     :param complete_from: Results that are closed after this event time are complete; earlier ones
-        may lack rows. ``None`` when all are.
+        may lack rows. ``None`` if all are.
     :param reach: How far before the watermark ``at`` lies.
     """
 
@@ -152,9 +153,9 @@ def _of(plan: QueryPlan, watermark_ms: int) -> ReplayStart:
     watermark = datetime.fromtimestamp(watermark_ms / 1000, UTC)
     at = watermark - reach
     reason = (
-        f"Query {plan.query!r} has emitted all that closed before its watermark, {_shown(watermark)}, "
-        f"and what is open then reaches {duration_text(reach)} further back: rows from {_shown(at)} on are needed. "
-        "Results that close before the watermark may lack rows."
+        f"Query {plan.query!r} has emitted all results before its watermark, {_shown(watermark)}, "
+        f"and its open results reach {duration_text(reach)} further back: rows from {_shown(at)} "
+        "on are needed. Results that close before the watermark may lack rows."
     )
     return ReplayStart(at=at, reason=reason, complete_from=watermark, reach=reach)
 
@@ -171,7 +172,7 @@ def _reach(plan: QueryPlan, operator: OperatorPlan) -> int:
     if not plan.watermarks:
         raise _Unbounded("it has no watermark, so its state is as old as the stream")
     if plan.output_mode == "complete":
-        raise _Unbounded("in complete mode nothing is ever let go of")
+        raise _Unbounded("complete mode keeps all results for ever")
     if operator.window_us:
         return operator.window_us[0]
     if operator.sort is OperatorKind.JOIN:
@@ -312,7 +313,7 @@ _STARTING: Final = ("startingoffsets", "startingtimestamp", "startingoffsetsbyti
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaysReport:
     """
-    What was found of each way; worst findings first.
+    Findings on each method, worst first.
 
     :param parallel: Of parallel outputs.
     :param handover: Of a handover on one sink.
@@ -322,7 +323,6 @@ class WaysReport:
     handover: GateReport = field(default_factory=GateReport)
 
     def of(self, way: SwitchMethod) -> GateReport:
-        """Return what was found of one way."""
         return self.parallel if way is SwitchMethod.PARALLEL else self.handover
 
     @property
@@ -348,16 +348,17 @@ def switch_ways(
     """
     Judge both ways for one stream.
 
-    :param old: Plans of blue's queries, as its drivers recorded them; empty when they are not known.
+    :param old: Plans of blue's queries, as its drivers recorded them; empty if unknown.
     :param new: Plans of the new script, made with green's arguments: its own output.
     :param sinks: Of blue, see ``sink_facts_of``.
-    :param start: What green begins with.
-    :param output: What ``{output}`` stands for in blue's deployment; ``shadow_output`` the same of
-        green's first one.
+    :param start: Green's start.
+    :param output: Value of ``{output}`` in blue's deployment; ``shadow_output`` likewise in green's
+        first one.
     :param others: Plans of the other streams of the home, see ``judge_outputs``.
     :param absent: Queries for which blue has no checkpoint with a committed batch.
     :param earlier: Plans of the earlier deployments of green's lane.
-    :param real_outputs: Where both outputs lead through symbolic links, blue's first; see ``OutputFolders``.
+    :param real_outputs: Where both outputs lead through symbolic links, blue's first; see
+        ``OutputFolders``.
     """
     before = {plan.query: plan for plan in old}
     facts = {one.query: one for one in sinks}

@@ -28,15 +28,15 @@ class PointerFile:
     The move is atomic for everybody: a reader gets the whole old file or the whole new one. On a
     local file system it is renamed into its place, on an object store it is one upload; only HDFS
     is not atomic, where the old file is removed before the new one gets its name, and a reader in
-    between finds none. A consumer that has read the file already continues with what it read.
+    between finds none. A consumer that has read the file already continues with the old content.
 
     Of two tasks that write at the same moment, one to move and one to undo, the undo wins: on a
-    local file system by a lock, and else because a task that finds another word after its own write
-    says so and looks again. It overwrites only what says that it is a pointer of this stream.
+    local file system by a lock, and else because a task that finds another state after its own
+    write looks again. It overwrites only a pointer of this stream.
 
     :param uri: The file, e.g. ``s3://lake/orders/live.json``; an absolute path or a URI.
     :param storage_options: Passed to fsspec for a file that is not on a local file system.
-    :param name: By default that of the file.
+    :param name: By default the file's.
     """
 
     uri: str
@@ -61,19 +61,17 @@ class PointerFile:
         return not self.uri.startswith(("hdfs:", "webhdfs:"))
 
     def move(self, to: LiveOutput, before: LiveOutput) -> None:
-        """Write what is live into the file; see ``Pointer``."""
         self._show(mark_of(to))
 
     def undo(self, to: LiveOutput, before: LiveOutput) -> None:
-        """Write what was live into the file; see ``Pointer``."""
         self._show(back_to(before, to))
 
     def read(self) -> Mark | None:
         """
-        Return what the file shows; ``None`` when there is none.
+        Return the file's content, if it exists.
 
-        :raises PointerRefused: it is not a pointer of ours.
-        :raises PointerFailed: it cannot be read.
+        :raises PointerRefused: The file is not our pointer.
+        :raises PointerFailed: The file cannot be read.
         """
         folder, _, file = self.uri.rpartition("/")
         with self._reporting():
@@ -115,7 +113,7 @@ class PointerFile:
 
 @contextlib.contextmanager
 def _alone(folder: str, file: str) -> Iterator[None]:
-    """Keep other tasks of this file system out; the system lets go when a process is killed."""
+    """Keep other tasks of this file system out; the lock ends with the process."""
     if not is_local(folder):
         yield
         return

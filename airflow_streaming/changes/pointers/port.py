@@ -2,15 +2,14 @@
 The port for pointers that consumers follow outside the home, and the one made of functions.
 
 The engine moves each pointer before the step that makes green live is recorded, and undoes it when
-the cutover is given up. Any number of engines may do so at once and late, so an adapter leans on the
+the cutover is aborted. Any number of engines may do so at once and late, so an adapter compares the
 number of the live record (``LiveOutput.number``), which rises with every move of a stream:
 
-- a move to the number that it shows already does nothing;
-- a move to a number below the one it shows, or to one that was undone, is refused as late;
-- an undo is remembered under the number that it undoes, also where that move never came, so that a
-  slow task cannot move it there afterwards.
+- a move to the present number does nothing; - a move to a lower number, or to an undone one, is
+refused as late; - an undo is recorded under the number that it undoes, even if that move never
+came, so that a slow task cannot move it there afterwards.
 
-An adapter never overwrites what it did not write itself for this stream.
+An adapter overwrites only its own writes for this stream.
 """
 
 from __future__ import annotations
@@ -40,38 +39,38 @@ class Pointer(Protocol):
     @property
     def name(self) -> str:
         """
-        Return its name in the terms of a cutover and in messages; one of a kind in a dag.
+        Return its name in the terms of a cutover and in messages; unique in a DAG.
 
-        With several streams, a pointer of one that does not lead is named ``STREAM/NAME``.
+        With several streams, the name for a stream that does not lead is ``STREAM/NAME``.
         """
 
     @property
     def is_atomic(self) -> bool:
-        """Tell whether a consumer sees what was before or what is after, and nothing between."""
+        """Return whether a consumer sees the state before or after the move, and no other."""
 
     def move(self, to: LiveOutput, before: LiveOutput) -> None:
         """
         Lead consumers to ``to``.
 
-        :param to: What becomes live; its number is that of its record.
-        :param before: What is live until then.
-        :raises PointerRefused: it is not ours to overwrite, or this move comes too late. Trying
-            again does not help.
-        :raises PointerFailed: it could not be moved now; trying again may help.
+        :param to: The new live output; its number is its record's.
+        :param before: The present live output.
+        :raises PointerRefused: It belongs to another writer, or this move comes too late. A retry
+            does not help.
+        :raises PointerFailed: The move failed; a retry may help.
         """
 
     def undo(self, to: LiveOutput, before: LiveOutput) -> None:
         """
-        Lead consumers back to ``before``, whether the move to ``to`` was made, half made or not.
+        Lead consumers back to ``before``, whether the move to ``to`` was made, partly made or not.
 
-        :param to: What the move was made to, with the same number.
+        :param to: The target of the move, with the same number.
         :raises PointerRefused: as ``move``.
         :raises PointerFailed: as ``move``.
         """
 
 
 def mark_of(to: LiveOutput) -> Mark:
-    """Return what a pointer shows after a move."""
+    """Return the state of a pointer after a move."""
     return Mark(
         stream=to.stream,
         lane=to.lane,
@@ -82,7 +81,7 @@ def mark_of(to: LiveOutput) -> Mark:
 
 
 def back_to(before: LiveOutput, to: LiveOutput) -> Mark:
-    """Return what a pointer shows after the move to ``to`` was undone."""
+    """Return the state of a pointer after the move to ``to`` was undone."""
     return replace(mark_of(before), number=to.number, undone=True)
 
 
@@ -116,9 +115,9 @@ def filled(statement: str, live: LiveOutput, *, output: str = "") -> str:
 
 Word = Annotated[
     Callable[[LiveOutput, LiveOutput], None],
-    Called(("what becomes live", "what is live until then")),
+    Called(("what becomes live", "the present live output")),
 ]
-"""Is given what becomes live and what is live until then."""
+"""Called with the new live output and the present one."""
 
 
 @named_fields
@@ -127,16 +126,16 @@ class CallablePointer:
     """
     Leads consumers by calling a function, and back by calling another.
 
-    Whether that is atomic is the author's to say; by default it is not. Both functions are called
-    again after a kill, so a second call must do no harm; and as nothing is known here of where
-    consumers are led, nothing is compared: a task that was asleep since before an undo may call
-    ``forward`` after it. Where that matters, have the function compare ``LiveOutput.number`` with the one
-    it saw last, in the same transaction as the act.
+    The author declares whether that is atomic; by default it is not. Both functions are called
+    again after a kill, so they must be idempotent. The target is unknown here, so numbers are not
+    compared: a task that was asleep since before an undo may call ``forward`` after it. If that
+    matters, have the function compare ``LiveOutput.number`` with the last one, in the same
+    transaction as the move.
 
     :param name: Its name in the terms and in messages.
     :param forward: Called with ``to`` and ``before`` to lead consumers to ``to``.
     :param backward: Called with the same two to lead consumers to ``before`` again.
-    :param is_atomic: A consumer sees what was before or what is after, and nothing between.
+    :param is_atomic: A consumer sees the state before or after the move, and no other.
     """
 
     name: str

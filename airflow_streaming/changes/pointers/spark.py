@@ -37,7 +37,7 @@ from airflow_streaming.spark_jobs.runner import Job, NoAnswer, Task, ask
 from airflow_streaming.spark_jobs.scratch import scratch_folder
 
 PREFIX: Final = "airflow-streaming-pointer-"
-"""Of its scratch folders, by which those of killed tasks are found and removed."""
+"""Prefix of its scratch folders, by which leftovers of killed tasks are found and removed."""
 POINTER_VARIABLE: Final = "AIRFLOW_STREAMING_POINTER"
 """Set to 1 in a Spark that moves a pointer."""
 _PART: Final = "[A-Za-z_][A-Za-z0-9_]*"
@@ -99,22 +99,22 @@ class SparkView(_InCatalog):
     The move is atomic for every query that looks the view up: its definition is exchanged by one
     change in the metastore (``ALTER VIEW``), and the view is never missing. A query that was
     analyzed before reads on in the old output to its end; streaming queries keep it until they are
-    started again. The columns of the view are those of the new output from then on.
+    started again. The view then has the columns of the new output.
 
-    The view is ours by its properties (``airflow_streaming.stream`` and so on). One that was made
-    by hand is overwritten only when a user gives it the first of them:
-    ``ALTER VIEW lake.orders SET TBLPROPERTIES ('airflow_streaming.stream' = 'orders')``. Metastores
-    know no condition on a change: when one task moves and one undoes in the same second, the one
-    may miss the other's word. A task that finds another word after its own follows it, and says so.
+    The view is ours by its properties (``airflow_streaming.stream`` and so on). A manually created
+    view is overwritten only if a user sets the first of them: ``ALTER VIEW lake.orders SET
+    TBLPROPERTIES ('airflow_streaming.stream' = 'orders')``. Metastores have no conditional change:
+    when one task moves and one undoes in the same second, one may miss the other. A task that finds
+    another state after its own change follows it and logs it.
 
     It takes a Spark of its own, some ten seconds, which must reach the same metastore and files as
-    that of the consumers.
+    the consumers' Spark.
 
     :param view: ``name``, ``schema.name`` or ``catalog.schema.name``.
     :param runtime: Name of the Spark installation, or its absolute path.
     :param conf: Of Spark: where the metastore is, credentials of the store.
-    :param select: The query that the view stands for; ``{output}`` stands for the live lane's
-        output, and ``{stream}``, ``{lane}``, ``{color}`` and ``{deployment}`` for their values.
+    :param select: The view's query; ``{output}`` is the live lane's output, and ``{stream}``,
+        ``{lane}``, ``{color}`` and ``{deployment}`` are its values.
     :param runtimes: As in ``[streaming] runtimes``; a task fills them in.
     :param timeout: How long a move may take.
     :param name: By default the view's.
@@ -144,7 +144,6 @@ class SparkView(_InCatalog):
         self._show(Entry.VIEW, self.view, mark_of(to), self._queries(to, before))
 
     def undo(self, to: LiveOutput, before: LiveOutput) -> None:
-        """Have the view show what was live; see ``Pointer``."""
         self._show(Entry.VIEW, self.view, back_to(before, to), self._queries(to, before))
 
     def _queries(self, *lives: LiveOutput) -> dict[str, str]:
@@ -161,11 +160,11 @@ class SparkTable(_InCatalog):
 
     The move is atomic for every query that looks the table up, as the location is exchanged by one
     change in the metastore. A session that has read the table before may have its list of files
-    cached and continues with the old ones until ``REFRESH TABLE``. The columns stay those with which
-    the table was made. Where either matters, take a view.
+    cached and continues with the old ones until ``REFRESH TABLE``. The table keeps its columns. If
+    either matters, use a view.
 
-    The table must be there, with the property ``airflow_streaming.stream`` set to the stream,
-    which makes it ours to move. What is said of two tasks at ``SparkView`` counts here too.
+    The table must be there, with the property ``airflow_streaming.stream`` set to the stream, which
+    makes it ours to move. The note on two tasks at ``SparkView`` applies here too.
 
     :param table: ``name``, ``schema.name`` or ``catalog.schema.name``.
     :param runtime: Name of the Spark installation, or its absolute path.
@@ -190,12 +189,11 @@ class SparkTable(_InCatalog):
         self._show(Entry.TABLE, self.table, mark_of(to), _locations(to, before))
 
     def undo(self, to: LiveOutput, before: LiveOutput) -> None:
-        """Give the table the output of what was live; see ``Pointer``."""
         self._show(Entry.TABLE, self.table, back_to(before, to), _locations(to, before))
 
 
 def with_runtimes(pointers: Iterable[Pointer], runtimes: Mapping[str, Any]) -> dict[str, Pointer]:
-    """Return pointers by name, those of Spark with the runtimes that a deployment knows."""
+    """Return pointers by name; Spark's get the runtimes of the Airflow deployment."""
     return {
         pointer.name: replace(pointer, runtimes=runtimes)
         if isinstance(pointer, SparkView | SparkTable) and not pointer.runtimes
@@ -212,7 +210,7 @@ def check_entry(name: str, entry: Entry) -> None:
     """
     Check the name of a view or a table.
 
-    :raises SpecError: it is none.
+    :raises SpecError: The name is invalid.
     """
     if not _NAME.fullmatch(name):
         raise SpecError(

@@ -1,23 +1,27 @@
 """
-What of a stream is old and not needed, from what was seen of it; nothing is done here.
+Decide which old things of a stream are not needed, from observed facts.
 
-Everything errs on the side of keeping:
+All rules err on the side of keeping:
 
-- while a change of either lane is open, nothing of the stream goes;
-- an epoch is as old as its successor, and stays until it is proved that its driver has ended, and
-  while its record cannot be read;
-- the newest epochs of each lane, its last failed one, and the newest one that recorded the plan of a
-  query of a deployment in use stay for good;
-- a deployment is in use while it is the newest of a lane that is live, wanted running, has a driver
-  that was not proved dead, or ended any of this within the period; and while less than the period has
-  passed since it was replaced;
-- a checkpoint or an output goes only when it lies in the home, a deployment of the stream names it or a
-  place in it, and it neither holds nor lies in a checkpoint or an output that any stream of the home
-  uses. What no deployment names stays: a copy that was restored beside it, or notes.
+- while a change of either lane is open, everything of the stream stays;
 
-Outputs are data. They go only when that was asked for, and not while a backup names their
-deployment: restoring a file sink's query rewrites the log in its output. One that lies in a checkpoint
-keeps that checkpoint, and the other way round.
+- an epoch is as old as its successor, and stays until its driver is proved to have ended, and while
+its record cannot be read;
+
+- the newest epochs of each lane, its last failed one, and the newest one that recorded the plan of
+a query of a deployment in use stay for good;
+
+- a deployment is in use while it is the newest of a lane that is live, should run, has a driver
+that was not proved dead, or ended any of this within the period; and while less than the period has
+passed since it was replaced;
+
+- a checkpoint or an output is removed only if it is in the home, a deployment of the stream names
+it or a place in it, and it does not overlap a checkpoint or an output that any stream of the home
+uses. Folders that no deployment names stay: a restored copy, or notes.
+
+Outputs are data. They are removed only on request, and not while a backup names their deployment:
+restoring a file sink's query rewrites the log in its output. An output inside a checkpoint keeps
+that checkpoint, and the other way round.
 """
 
 from __future__ import annotations
@@ -53,11 +57,11 @@ class PrunePolicy:
     How long old things of a stream are kept.
 
     :param keep: The period, from 7 to 30 days. It is longer for a stream that reads a longer time
-        again: at least the longest replay of a deployment in use, and the longest window of a restart
-        budget.
-    :param keep_epochs: How many of the newest epochs of each lane stay, however old; at least 3.
-    :param outputs: Whether outputs that nothing needs any more go as well. They are data: off unless
-        it is asked for.
+        again: at least the longest replay of a deployment in use, and the longest window of a
+        restart budget.
+    :param keep_epochs: Number of the newest epochs of each lane that stay at any age; at least 3.
+    :param outputs: Also remove outputs that are no longer needed. They are data, so the default is
+        off.
     :raises SpecError: a value is out of its bounds.
     """
 
@@ -76,15 +80,15 @@ File = tuple[str, datetime | None]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochFacts:
     """
-    What is known of one epoch.
+    Facts about one epoch.
 
-    :param deployment: ``None`` when only the folder of an epoch is left.
-    :param ended_at: When its driver ended, or was proved or declared dead; ``None``: it was not.
-    :param failed: It ended otherwise than by a request, by its own end, or for a newer epoch.
+    :param deployment: ``None`` if only the folder of an epoch is left.
+    :param ended_at: When its driver ended, or was proved or declared dead; else ``None``.
+    :param failed: It ended other than by a request, by its own end, or for a newer epoch.
     :param planned: Queries whose plans it recorded.
-    :param history: Files of its history without the newest ``CHUNKS_KEPT`` of each kind, each with its
-        time by the store's clock; ``None`` where the store does not tell.
-    :param is_unreadable: Its record cannot be read, so that nothing of it is known.
+    :param history: Files of its history without the newest ``CHUNKS_KEPT`` of each kind, each with
+        its time by the store's clock; ``None`` if unknown.
+    :param is_unreadable: Its record cannot be read, so its facts are unknown.
     """
 
     number: int
@@ -99,7 +103,7 @@ class EpochFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeploymentFacts:
-    """What is known of one deployment; ``replay`` is how far back it read when it was made."""
+    """Facts about one deployment; ``replay`` is its look-back in the input when it was made."""
 
     number: int
     checkpoint: str
@@ -119,15 +123,15 @@ class FolderFacts:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneFacts:
     """
-    What is known of one lane.
+    Facts about one lane.
 
-    :param open_change: What change of it is open; empty for none.
-    :param change_ended_at: When its newest change ended; ``None`` when there was none.
+    :param open_change: Its open change; else empty.
+    :param change_ended_at: When its newest change ended, if any.
     :param sizes: Changes of its size, oldest first, without the newest ``SIZES_KEPT``.
     :param epochs: Oldest first; ``deployments`` as well.
     :param restart_window: The longest window of its restart budgets.
-    :param backed_up: Deployments that a backup names; ``None`` when the store could not be read.
-    :param problems: What could not be looked at and stays for that, a sentence each.
+    :param backed_up: Deployments that a backup names; ``None`` if the store could not be read.
+    :param problems: Things that stay because they could not be read, a sentence each.
     """
 
     lane: str
@@ -151,7 +155,7 @@ class PruneItem:
     """
     One thing to remove.
 
-    :param name: Number of an epoch or name of a folder; of files, their folder.
+    :param name: Number of an epoch, name of a folder, or the folder of files.
     :param paths: For ``HISTORY``, ``EVENTS`` and ``SIZES``: the files, relative to the home.
     """
 
@@ -175,10 +179,10 @@ class Spared:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrunePlan:
     """
-    What goes and what stays.
+    The things to remove and to keep.
 
-    :param period: How long things are kept, by the policy and by what the stream replays.
-    :param blocked: Why nothing goes; empty when something may.
+    :param period: How long things are kept, by the policy and by the stream's replay.
+    :param blocked: Why nothing is removed; else empty.
     """
 
     period: timedelta
@@ -189,7 +193,7 @@ class PrunePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removed:
-    """One thing that was removed, or with a dry run would be; ``size`` is in bytes."""
+    """One removed thing, or in a dry run a removable one; ``size`` is in bytes."""
 
     what: RemovalKind
     lane: str
@@ -202,9 +206,9 @@ class Removed:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pruned:
     """
-    What a run did.
+    The result of a run.
 
-    :param problems: Why something was left undone, a sentence each; the next run tries again.
+    :param problems: Reasons why things were left, a sentence each; the next run tries again.
     """
 
     stream: str
@@ -268,16 +272,16 @@ def kept_for(lanes: Sequence[LaneFacts], policy: PrunePolicy) -> timedelta:
 
 def epochs_that_stay(lane: LaneFacts, before: datetime, policy: PrunePolicy) -> dict[int, str]:
     """
-    Return by number why an epoch stays; those that are not in it go.
+    Return the epochs that stay, by number, with the reason; others are removed.
 
-    One that stays only because it is not old has no reason: an empty text.
+    A recent epoch without another reason has an empty text.
     """
     why: dict[int, str] = {}
     numbers = [epoch.number for epoch in lane.epochs]
     for number, reason in _for_their_plans(lane, before):
         why[number] = reason
     for epoch, following in pairwise(lane.epochs):
-        # What has no record has no time of its own; its successor's says when it was over.
+        # A folder without a record has no time of its own; use its successor's.
         since = following.created_at
         if since is None:
             lacks = "cannot be read" if following.is_unreadable else "is missing"
@@ -397,7 +401,7 @@ def _needed(
     before: datetime,
     policy: PrunePolicy,
 ) -> Iterator[_Place]:
-    """Return every checkpoint and output that stays, of whichever kind: one may lie in the other."""
+    """Return every checkpoint and output that stays, of either kind: they may be nested."""
     for uri in used_elsewhere:
         yield _Place(uri, "used by another stream")
     for lane in lanes:
@@ -462,7 +466,7 @@ def _judged(
 
 
 def _touches(folder: FolderFacts, lane: str, what: RemovalKind, used: str) -> bool:
-    """Tell whether a place in use is a folder, holds it, or lies in it."""
+    """Return whether a place in use overlaps a folder."""
     # A home that was mounted or linked under another path has the same end: that is enough to stay.
     return overlap(folder.uri, used) or _tail(folder, lane, what) in f"{used.rstrip('/')}/"
 

@@ -1,4 +1,4 @@
-"""Looks at what of a stream is there and what is needed; writes nothing."""
+"""Observe a stream's things and their users; writes no files."""
 
 from __future__ import annotations
 
@@ -70,12 +70,12 @@ def backed_up_in(store: BackupStore) -> BackedUp:
 
 def look_at_lanes(home: Home, blobs: Blobs, stream: str, backed_up: BackedUp) -> list[LaneFacts]:
     """
-    Return what is known of both lanes of a stream.
+    Return the facts about both lanes of a stream.
 
     :param blobs: The files of the home.
-    :param backed_up: Tells which deployments backups name.
-    :raises RecordError: a record that decides what is needed cannot be read; nothing may go.
-    :raises HomeUnavailable: the home cannot be read.
+    :param backed_up: Returns the deployments named in backups.
+    :raises RecordError: A relevant record cannot be read; remove nothing.
+    :raises HomeUnavailable: The home cannot be read.
     """
     base = base_of(stream)
     live = live_lane(home, base)
@@ -119,7 +119,7 @@ def _used(home: Home, name: str) -> tuple[list[str], str]:
 
 def _newest_plans(lane: StreamHome) -> list[QueryPlan]:
     """Return the plans of the newest deployment that has recorded any."""
-    # A deployment that has just been made has no plans yet, and continues with what the one before read.
+    # A new deployment has no plans yet, and continues the previous one's sources.
     for number in reversed(lane.deployment_numbers()):
         plans = lane.newest_plans(number)
         if plans:
@@ -129,7 +129,7 @@ def _newest_plans(lane: StreamHome) -> list[QueryPlan]:
 
 def places_of(plan: QueryPlan) -> list[str]:
     """
-    Return the places that a query reads and writes; topics and tables are none.
+    Return the places that a query reads and writes, except topics and tables.
 
     Of a pattern, the folder above its first wildcard counts.
     """
@@ -208,7 +208,7 @@ def _deployment(deployment: Deployment) -> DeploymentFacts:
 def _epochs(lane: StreamHome, blobs: Blobs, problems: list[str]) -> Iterator[EpochFacts]:
     folder = Layout(lane.name).folder(Epoch)
     recorded = set(lane.epoch_numbers())
-    # What a removal that was cut off has left is the folder of an epoch without a record.
+    # An interrupted removal leaves the folder of an epoch without a record.
     left = {number_of(f"{one.name}.json") for one in blobs.entries(folder) if one.is_folder}
     newest = max(recorded, default=0)
     for number in sorted(recorded | {one for one in left if one is not None and one < newest}):
@@ -220,7 +220,7 @@ def _epochs(lane: StreamHome, blobs: Blobs, problems: list[str]) -> Iterator[Epo
             epoch = lane.epoch(number)
             yield _epoch(lane, blobs, epoch)
         except RecordError as err:
-            # As one whose driver was not proved to have ended: it stays, and so does what it needs.
+            # Treat it as an epoch without a proved end: it stays, with everything it needs.
             problems.append(
                 f"Epoch {number} of {lane.name} stays: {err} Restore the file from a copy of the home, or, "
                 f"when its driver is known to have ended, delete it and the folder {numbered(number)} "
@@ -258,7 +258,7 @@ def _planned(blobs: Blobs, lane: str, epoch: int) -> Iterator[str]:
 
 
 def _history(blobs: Blobs, lane: str, epoch: int) -> Iterator[File]:
-    # Of each kind the newest stay, so each is told as if those of the other came after it.
+    # The newest of each kind stay, so each kind is counted separately.
     for kind in _HISTORY:
         yield from _but_newest(blobs, Layout(lane).epoch(epoch, kind), ".jsonl", CHUNKS_KEPT)
 

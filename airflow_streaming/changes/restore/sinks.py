@@ -1,9 +1,9 @@
 """
-Putting the file sinks of a stream back together with its checkpoint.
+Rewind the file sinks of a stream together with its checkpoint.
 
-Spark passes over a batch that a file sink's log has: it neither writes its rows nor updates its state.
-So a query that goes back and writes to the same folder needs a sink that goes back too. What it wrote
-since the backup is moved aside, not deleted (``checkpoints.restore.sink_rewind``).
+Spark skips a batch that is in a file sink's log: it neither writes its rows nor updates its state.
+So a query that goes back and writes to the same folder needs a sink that goes back too. Later
+output is moved aside, not deleted (``checkpoints.restore.sink_rewind``).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class RestoredSinks:
     The file sinks of one restore.
 
     :param replaced: The deployment that wrote to them.
-    :param options: Passed to fsspec for checkpoints and outputs that are no local folders.
+    :param options: Passed to fsspec for remote checkpoints and outputs.
     """
 
     home: StreamHome
@@ -58,12 +58,12 @@ class RestoredSinks:
 
     def plan(self, change: int) -> list[RewindPlan]:
         """
-        Return what putting them back means; nothing is written.
+        Plan the rewind; writes no files.
 
-        :param change: Number of the change, which names the folder of what is moved aside.
-        :raises CheckpointRefused: it is not known what a query writes, the log is of another sink, or
-            another process writes to it.
-        :raises BackupDamaged: the backup is not what was written.
+        :param change: Number of the change, which names the folder for moved files.
+        :raises CheckpointRefused: The outputs of a query are unknown, the log belongs to another
+            sink, or another process writes to it.
+        :raises BackupDamaged: The backup differs from its manifest.
         """
         sinks = self._facts()
         return self._rewind().plan(self.store, self.backup, change, sinks, self._newest(sinks))
@@ -104,9 +104,9 @@ class RestoredSinks:
             writers = other_writers(self.home, files, facts.query, facts.target)
             if writers:
                 raise CheckpointRefused(
-                    f"The folder {facts.target} of query {facts.query!r} is also that of "
-                    f"{' and '.join(writers)}. One log has the batches of all, so a rewind of one would take "
-                    f"those of the others. {BY_HAND}"
+                    f"The folder {facts.target} of query {facts.query!r} is also used by "
+                    f"{' and '.join(writers)}. All share one log, so a rewind of one would take "
+                    f"the others' batches. {BY_HAND}"
                 )
 
     def _newest(self, sinks: tuple[SinkFacts, ...]) -> dict[str, int | None]:
@@ -139,16 +139,16 @@ def of_sinks(
 
 def newest_planned(places: Mapping[str, str], options: Options) -> dict[str, int | None]:
     """
-    Return the newest batch that each query has planned by now.
+    Return the newest planned batch of each query.
 
-    :param places: URI of each query's checkpoint, by its name; ``None`` comes for one that cannot be read.
+    :param places: URI of each query's checkpoint, by its name; an unreadable one gives ``None``.
     """
     found = {query: inspected(uri, options) for query, uri in places.items()}
     return {query: one.last_planned_batch if one else None for query, one in found.items()}
 
 
 def inspected(uri: str, options: Options) -> Checkpoint | None:
-    """Return what a checkpoint says by its names; ``None`` when there is none that can be read."""
+    """Read a checkpoint by its file names; ``None`` if unreadable."""
     if not uri:
         return None
     try:

@@ -1,10 +1,10 @@
 """
-Restoring a stream, step by step: judge, record, back up, write, and make the change.
+Restore a stream, step by step: judge, record, back up, write, and switch.
 
-A task that dies between two steps leaves the stream on its old checkpoint with a change on record. The
-next one that asks for the same backup judges anew, because the stream may have run on meanwhile,
-takes a finished folder as it is, and does the rest. Two may be at it at once: the slower one takes
-what the faster one made, and gives up nothing that it did not begin.
+A task that dies between two steps leaves the stream on its old checkpoint with a recorded change.
+The next task with the same backup judges again, because the stream may have run meanwhile, uses a
+finished folder as it is, and does the rest. Two tasks may work at once: the slower one uses the
+faster one's result, and abandons only its own change.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ BackupBefore = Callable[[Deployment], str]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Switched:
     """
-    What became of a switch.
+    The result of a switch.
 
-    :param deployment: The deployment that names the checkpoint the stream continues from.
-    :param plan: What the restore meant; ``None`` for an undo, and where the switch was made already
-        and only its end needed to be recorded.
+    :param deployment: The deployment of the checkpoint the stream continues from.
+    :param plan: The effects of the restore; ``None`` for an undo, and if only the end of the switch
+        was missing.
     """
 
     change: Change
@@ -63,15 +63,15 @@ class Switched:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreRequest:
     """
-    What is asked for besides the backup.
+    Options of a restore besides the backup.
 
-    :param checkpoint: Folder of the new checkpoints; beside the present ones when not given.
-    :param accept: Reasons against it that are accepted, of ``replay.ACCEPTABLE``.
-    :param sink_logs: URI of each file sink's ``_spark_metadata``, by the query's folder; what the
-        backup names when not given.
-    :param rewind: Put file sinks back to the batches of the backup: what they wrote since is
-        moved to ``<output>/_rolled_back/<change>-<backup>/``.
-    :param storage_options: Passed to fsspec for checkpoints that are no local folders.
+    :param checkpoint: Folder of the new checkpoints; by default beside the present ones.
+    :param accept: Accepted refusals, of ``replay.ACCEPTABLE``.
+    :param sink_logs: URI of each file sink's ``_spark_metadata``, by the query's folder; by default
+        from the backup.
+    :param rewind: Rewind file sinks to the batches of the backup: later output is moved to
+        ``<output>/_rolled_back/<change>-<backup>/``.
+    :param storage_options: Passed to fsspec for remote checkpoints.
     """
 
     checkpoint: str | None = None
@@ -87,7 +87,7 @@ USUAL_RESTORE: Final = RestoreRequest()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Judged:
-    """A restore, and whether what it would write lies there already."""
+    """A judged restore, and whether its result exists already."""
 
     ready: Prepared
     is_restored: bool
@@ -112,7 +112,6 @@ class StreamRestore:
         self._store, self._backup, self._asked = store, backup, asked
 
     def plan(self) -> RestorePlan:
-        """Say what a restore would do."""
         pending = self._pending()
         plan = self._judge(pending).ready.plan
         if pending is None or not self._switching.is_made(pending):
@@ -169,7 +168,7 @@ class StreamRestore:
             ready = replace(ready, plan=self._with_sinks(ready.plan, pending))
         if pending is None or not self._is_restored(pending):
             return _Judged(ready=ready, is_restored=False)
-        # What lies there is what was to be put there; all else is judged as if it were not.
+        # The existing folder is this restore's result; judge the rest as if it were absent.
         others = tuple(
             refusal
             for refusal in ready.plan.refusals
@@ -233,7 +232,7 @@ class StreamRestore:
                 "same restore when no other task uses the checkpoint, or abandon it."
             ) from err
         except CheckpointError as err:
-            # It will not get better by asking again; what a store says of itself may.
+            # A retry will not help; an unreachable store may recover.
             if is_own:
                 self._switching.abandon(change, str(err))
             raise

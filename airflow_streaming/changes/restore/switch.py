@@ -1,9 +1,9 @@
 """
 The steps by which a stream switches to another checkpoint.
 
-The change is recorded before anything is done, and a new deployment is what makes it: a task
-killed in between leaves the stream on its old checkpoint, and asking again continues. A stream
-that is wanted running, or whose driver is not proved dead, is left alone.
+The change is recorded first, and a new deployment makes the switch: a task killed in between leaves
+the stream on its old checkpoint, and a repetition continues. A stream that should run, or whose
+driver is not proved dead, is refused.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ def now_in_utc() -> datetime:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwitchRequest:
     """
-    A change that is wanted.
+    A requested change.
 
     :param what: Restore or undo.
     :param checkpoint: URI under which the queries will have their folders.
-    :param backup: The backup that is restored; empty for an undo.
+    :param backup: The backup to restore; empty for an undo.
     :param queries: Folder of each query under ``checkpoint``, by its folder in the backup.
     :param reason: Why, in words.
     :param rewinds_sinks: File sinks go back too.
@@ -140,7 +140,7 @@ class Switching:
         try:
             return {facts.query: facts for facts in known_sinks(self._home, current)}
         except RecordError as err:
-            log.warning("What stream %r writes to is unknown: %s", self._home.name, err)
+            log.warning("The sinks of stream %r are unknown: %s", self._home.name, err)
             return {}
 
     def begin(self, wish: SwitchRequest) -> Change:
@@ -197,9 +197,9 @@ class Switching:
         Make the change: from here on the stream's next driver starts on the new checkpoint.
 
         :param ids: Id of the Spark query in each folder of the new checkpoint.
-        :param before_end: What must be done between the new deployment and the end of the change; repeated
-            by the task that finishes a change whose first task died.
-        :raises RestoreRefused: the stream was started or deployed anew meanwhile.
+        :param before_end: Called between the new deployment and the end of the change; repeated by
+            the task that finishes a dead task's change.
+        :raises RestoreRefused: The stream was started or deployed meanwhile.
         """
         if not self.is_made(change):
             self._check_not_ended(change)
@@ -213,10 +213,10 @@ class Switching:
 
     def abandon(self, change: Change, reason: str, note: str = "") -> ChangeOutcome:
         """
-        Give up a change; return how it ended, which is done when it was made already.
+        Abandon a change; return how it ended, which is done if it was made already.
 
         :param reason: Why, in words.
-        :param note: What else the timeline says of it.
+        :param note: Further text for the timeline.
         """
         outcome = ChangeOutcome.DONE if self.is_made(change) else ChangeOutcome.ABANDONED
         return self._end(change, outcome, reason, "", note)
@@ -305,7 +305,7 @@ class Switching:
 
 
 def words(change: Change) -> str:
-    """Return what a change does, in a sentence."""
+    """Return the effect of a change, in a sentence."""
     if change.what is ChangeKind.UPGRADE:
         return f"upgrading to deployment {change.deployment}, started by {change.by}."
     if change.what is ChangeKind.REMOVE:
@@ -344,11 +344,10 @@ def place_of(
     storage_options: Mapping[str, Any] | None,
 ) -> Place:
     """
-    Return where the queries of a backup go, which checkpoints they replace, and what they write to.
+    Return the targets of a backup's queries, the replaced checkpoints, and their sinks.
 
-    :param sink_logs: Logs of file sinks by query, above those that the stream's drivers have recorded
-        and those that the backup names.
-    :raises RestoreRefused: a backup of a single checkpoint, and several queries that it may be of.
+    :param sink_logs: Logs of file sinks by query; they override the recorded ones and the backup's.
+    :raises RestoreRefused: The backup has a single checkpoint, which may belong to several queries.
     """
     folders = _folders(backup, known)
     names = {folder: name for name, folder in folders.items()}
@@ -381,9 +380,9 @@ def _folders(backup: Backup, known: Circumstances) -> dict[str, str]:
 
 def with_claims(known: Circumstances, home: StreamHome, current: Deployment) -> Circumstances:
     """
-    Add what the home says of the queries that run on the present checkpoints.
+    Add the home's facts on the queries of the present checkpoints.
 
-    :raises RecordError: a claim cannot be read.
+    :raises RecordError: A claim cannot be read.
     """
     claims: dict[str, str] = {}
     elsewhere: dict[str, str] = {}
@@ -414,8 +413,8 @@ def checkpoints_at(
     """
     Return the id of the query in each folder of a stream's checkpoints.
 
-    :raises RestoreRefused: one of them is not sound.
-    :raises CheckpointError: there is none.
+    :raises RestoreRefused: One of them is not sound.
+    :raises CheckpointError: There is no checkpoint.
     """
     folders = open_folders(uri, storage_options)
     found: dict[str, str | None] = {}

@@ -65,11 +65,11 @@ def plan_switch(
     asked: RestoreRequest = USUAL_RESTORE,
 ) -> RestorePlan:
     """
-    Return what restoring a stream would do; nothing is written (the dry run).
+    Plan a stream's restore; writes no files (the dry run).
 
-    :raises BackupNotFound: the store has no such backup.
-    :raises BackupDamaged: it is not what was written.
-    :raises RestoreRefused: the stream has no deployment.
+    :raises BackupNotFound: The store has no such backup.
+    :raises BackupDamaged: The backup differs from its manifest.
+    :raises RestoreRefused: The stream has no deployment.
     """
     switching, backup = Switching(home, launcher, by="a dry run"), store.backup(backup_id)
     with store.hold(backup.stream, "restore", backup_id):
@@ -91,16 +91,15 @@ def switch(
     """
     Restore a stream: its next start continues from a backup.
 
-    The stream must be wanted stopped and its driver proved dead. It stays stopped: starting it is
-    a user's word of its own. A switch to the same backup that was begun and died is finished, if
-    nothing speaks against it by now; the request's ``to`` must be the place it was begun with, or be
-    left out.
+    The desired state must be stopped and the driver proved dead. The stream stays stopped until a
+    user starts it. An unfinished switch to the same backup is finished if still possible; the
+    request's ``to`` must be its place, or be left out.
 
-    :param backup_before: Called once all has been judged and before anything is restored. A
-        checkpoint that cannot be backed up is given up all the same: it stays where it is.
-    :raises RestoreRefused: with every reason; the stream is as it was.
-    :raises BackupNotFound: the store has no such backup.
-    :raises BackupDamaged: it is not what was written.
+    :param backup_before: Called after the judgment and before the restore. A checkpoint that cannot
+        be backed up stays in its place.
+    :raises RestoreRefused: With every reason; the stream is unchanged.
+    :raises BackupNotFound: The store has no such backup.
+    :raises BackupDamaged: The backup differs from its manifest.
     """
     switching, backup = Switching(home, launcher, by=by, now=now), store.backup(backup_id)
     with store.hold(backup.stream, "restore", backup_id):
@@ -121,11 +120,11 @@ def undo(
     """
     Go back to the checkpoint that the newest switch or undo left; a second undo undoes the first.
 
-    :param accept: What of the file sinks is accepted, of ``replay.OF_SINKS``.
-    :raises RestoreRefused: nothing was ever switched, the old checkpoint is not sound, the stream
-        is wanted running, its driver is not proved dead, or a file sink is ahead of the old
-        checkpoint, behind it, or cannot be seen.
-    :raises ValueError: a reason that cannot be accepted.
+    :param accept: Accepted refusals, of ``replay.OF_SINKS``.
+    :raises RestoreRefused: there was no switch, the old checkpoint is not sound, the desired state
+        is running, its driver is not proved dead, or a file sink is ahead of the old checkpoint,
+        behind it, or cannot be seen.
+    :raises ValueError: A refusal that cannot be accepted.
     """
     if final := sorted(set(accept) - OF_SINKS):
         raise ValueError(f"An undo cannot accept {', '.join(final)}.")
@@ -171,13 +170,13 @@ def undo_repair(
     now: Callable[[], datetime] = now_in_utc,
 ) -> SinkRepair:
     """
-    Move the batch of the newest repair that stands back into its file sink; no launch moves it out again.
+    Move the newest repair's batch back into its file sink; no launch moves it out again.
 
-    Asked again it undoes the repair before, so that each of several sinks can be reached.
+    A second call undoes the previous repair, so that each of several sinks can be reached.
 
-    :raises RestoreRefused: no repair stands, the stream is wanted running, its driver is not proved dead, or
-        it continues another checkpoint than the repair's.
-    :raises CheckpointRefused: the batch was written or committed anew since.
+    :raises RestoreRefused: no repair is in effect, the desired state is running, its driver is not
+        proved dead, or it continues another checkpoint than the repair's.
+    :raises CheckpointRefused: The batch was written or committed again since.
     """
     repair = _standing_repair(home)
     Switching(home, launcher, by=by, now=now).check_stopped(home.unfinished_change())
@@ -224,17 +223,17 @@ def abandon(
     storage_options: Mapping[str, Any] | None = None,
 ) -> ChangeOutcome | None:
     """
-    Give up an unfinished change; the stream stays on its old checkpoint.
+    Abandon an unfinished change; the stream stays on its old checkpoint.
 
-    What was restored already stays where it lies, for a closer look.
+    Restored files stay in their place for inspection.
 
-    :param sinks_in_step: File sinks that a restore could not put back were put back by hand. Their
-        logs are looked at; one that cannot be seen is believed, and the timeline says so.
-    :param storage_options: Passed to fsspec for checkpoints and outputs that are no local folders.
-    :return: How it ended: done, when only its last record was missing. ``None`` when no change is
-        unfinished.
-    :raises RestoreRefused: the unfinished change is an upgrade or a cutover, which are given up in
-        their own ways; or a file sink is not in step with the restored checkpoint.
+    :param sinks_in_step: File sinks that a restore could not rewind were rewound by hand. Their
+        logs are checked; an invisible one is trusted, and the timeline says so.
+    :param storage_options: Passed to fsspec for remote checkpoints and outputs.
+    :return: How it ended: done, if only its last record was missing. ``None`` without an unfinished
+        change.
+    :raises RestoreRefused: The unfinished change is an upgrade or a cutover, which have their own
+        commands; or a file sink is not in step with the restored checkpoint.
     """
     change = home.unfinished_change()
     if change is None:
@@ -272,9 +271,9 @@ def _declared(
     home: StreamHome, change: Change, by: str, reason: str, options: Mapping[str, Any] | None
 ) -> str:
     """
-    Return what the timeline says of sinks that were declared in step.
+    Return the timeline's text on sinks that were declared in step.
 
-    :raises RestoreRefused: they are not.
+    :raises RestoreRefused: They are not in step.
     """
     replaced = home.deployment(change.replaced)
     found = of_sinks(home, replaced, change.checkpoint, options)
@@ -304,9 +303,9 @@ def _undoing(home: StreamHome, switching: Switching, reason: str) -> SwitchReque
     last = done[-1]
     if last.rewinds_sinks:
         raise RestoreRefused(
-            f"Change {last.number} of stream {home.name!r} moved what the file sinks had written after "
-            f"backup {last.backup} to _rolled_back in their folders, so the old checkpoint is ahead of "
-            "them. Restore another backup instead."
+            f"Change {last.number} of stream {home.name!r} moved the output of the file sinks "
+            f"after backup {last.backup} to _rolled_back in their folders, so the old checkpoint "
+            "is ahead of them. Restore another backup instead."
         )
     if current.checkpoint != last.checkpoint:
         raise RestoreRefused(

@@ -1,8 +1,8 @@
 """
-Beginning an upgrade, and what it records.
+Begin an upgrade and record its steps.
 
-Script and terms are kept first, under names that hold their digests; the change's record opens the
-upgrade. A task that dies before that leaves two files that disturb nothing.
+Script and terms are stored first, under names that hold their digests; the change's record opens
+the upgrade. A task that dies before that leaves two harmless files.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Recorder(engine.Recorder[Stage, UpgradeEvent, UpgradeTransition]):
         self._home = home
 
     def record(self, step: UpgradeTransition) -> UpgradeTransition:
-        """Create the record of a step; return the one that counts under its number."""
+        """Create the record of a step; return the effective record of its number."""
         return self._home.take_step(step)
 
     def tell_step(self, view: engine.View[Stage, UpgradeEvent], step: UpgradeTransition) -> None:
@@ -81,7 +81,7 @@ class Recorder(engine.Recorder[Stage, UpgradeEvent, UpgradeTransition]):
             at=self._now(),
             backup_before=facts.get("boundary") or facts.get("backup", ""),
         )
-        # The step that led here has told of the end.
+        # The last step has already announced the end.
         self._home.end_change(end)
 
     def _tell(self, change: Change, message: str, facts: Mapping[str, str]) -> None:
@@ -101,18 +101,18 @@ class Recorder(engine.Recorder[Stage, UpgradeEvent, UpgradeTransition]):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpgradeTermsRequest:
     """
-    What is asked of an upgrade besides the deployment itself.
+    Options of an upgrade besides the deployment.
 
-    :param rollback: The way back, found before anything is done (``changes.upgrade.rollback_plan``).
-    :param keeps_by_itself: A good soak is kept without asking.
-    :param stop_grace: How long the old driver may take to reach a batch boundary.
-    :param sinks: Of the old deployment: what the way back must put in step.
+    :param rollback: The way back, planned in advance (``changes.upgrade.rollback_plan``).
+    :param keeps_by_itself: A good soak is kept without an approval.
+    :param stop_grace: Time for the old driver to reach a batch boundary.
+    :param sinks: Of the old deployment: the sinks that a rollback must rewind.
     :param prewarm: Warm the new deployment's driver up before the old one is stopped.
-    :param accepts_no_way_back: A user has agreed that there is none.
-    :param key: Names the wish, e.g. the dag run: a task that begins with the same key is given the same
+    :param accepts_no_way_back: A user has accepted that there is no rollback.
+    :param key: Identifies the request, e.g. the DAG run: a task with the same key gets the same
         upgrade, ended or not, so that a retry never begins a second one.
     :param reason: Why, for the records.
-    :param partitions: State partitions that the checkpoints are given; 0 leaves them.
+    :param partitions: New number of state partitions; 0 leaves them.
     """
 
     rollback: RollbackPlan
@@ -143,10 +143,10 @@ class Beginning:
 
     def begin(self, proposed: Deployment, source: bytes, asked: UpgradeTermsRequest) -> Change:
         """
-        Open the change, or find the one that was opened for the same.
+        Open the change, or find the open one for the same upgrade.
 
-        :raises UpgradeRefused: with the reason; nothing was recorded.
-        :raises SpecError: the old or the new deployment could not be launched now.
+        :raises UpgradeRefused: With the reason; no change was opened.
+        :raises SpecError: The old or the new deployment could not be launched now.
         """
         found = self._found(proposed, asked)
         if found is not None:
@@ -218,7 +218,7 @@ class Beginning:
             )
         if asked.partitions and rollback.way is RollbackMethod.NONE:
             raise self._refused(
-                "another number of state partitions needs a rollback, and there is none: "
+                "another number of state partitions needs a rollback, which is not possible: "
                 f"{rollback.reason}"
             )
         if asked.soak.at_most < asked.soak.at_least:

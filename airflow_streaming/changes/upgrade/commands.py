@@ -32,11 +32,11 @@ from airflow_streaming.storage.folders import open_folders
 
 class UpgradeCommands:
     """
-    Gives words on one stream's upgrades on behalf of one task or person.
+    Commands for one stream's upgrades, for one task or user.
 
-    :param by: Who speaks, for the records.
+    :param by: The task or user, for the records.
     :param now: The time of day.
-    :param open_folders: Opens the checkpoints, where it matters what was committed.
+    :param open_folders: Opens the checkpoints, to see the committed batches.
     """
 
     def __init__(
@@ -56,11 +56,11 @@ class UpgradeCommands:
         Record a command; the task that works on the upgrade follows it.
 
         ``roll-back`` before the new deployment is made is the same as ``abort``. ``leave`` ends a
-        rollback of which nothing can be put back: the stream is wanted stopped, checkpoint and sinks
-        stay as they are, and an operator must put them in order before the stream is started.
+        rollback that cannot rewind: the desired state becomes stopped, checkpoint and sinks stay
+        unchanged, and an operator must repair them before the stream is started.
 
-        :raises UpgradeRefused: it is not possible where the upgrade stands, or there is no way back.
-        :raises RecordError: its terms cannot be read, and a rollback needs them.
+        :raises UpgradeRefused: Not possible in this stage, or there is no way back.
+        :raises RecordError: Its terms cannot be read, and a rollback needs them.
         """
 
         def look() -> RecordedChange[Stage, UpgradeEvent]:
@@ -91,8 +91,8 @@ class UpgradeCommands:
         return is_made and not self._has_terms(change)
 
     def _close_untouched(self, view: RecordedChange[Stage, UpgradeEvent]) -> None:
-        # Before the driver was asked to stop there is nothing to bring back, so that no task needs to
-        # come for it. A task that is about to ask is heeded by the one that keeps the stream alive.
+        # Before the stop request there is nothing to bring back, so no task needs to run. The
+        # keep-alive task notices the command before it stops the driver.
         change, epoch = view.change, self._home.newest_epoch()
         stop = None if epoch is None else self._home.stop_request(epoch.number)
         is_fenced = Stage.STOPPED in stages_of(view) or (epoch and epoch.change == change.number)

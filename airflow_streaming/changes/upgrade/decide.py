@@ -1,14 +1,13 @@
 """
-View to move: what an upgrade does next.
+Decide the next move of an upgrade from its view.
 
-All that a way back needs stands in the home and in the backup store, but for two things that only
-the dag has. One is the stream's spec with its secrets, which starts a driver: that is left to the
-task that keeps the stream alive. The other is the author's function that takes batches back out of
-a sink: without it the checkpoint would go back alone, and rows be lost or doubled.
+A rollback needs the home, the backup store and two things that only the DAG has. One is the
+stream's spec with its secrets, which starts a driver: the keep-alive task does that. The other is
+the author's function that takes batches back out of a sink: without it the checkpoint would go back
+alone, and rows would be lost or doubled.
 
-The law of this file: each task at work on an upgrade asks the same function, after every move. So a task
-may die on any line and two may be at it at once: the next look finds the records and comes to the
-next move.
+Each task at work on an upgrade calls the same function, after every move. So a task may die at any
+line and two may work at once: the next look reads the records and decides the next move.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ E = UpgradeEvent
 REPARTITION_WITHIN: Final = timedelta(minutes=30)
 """How long the Spark may take that changes the number of state partitions; the stream is down."""
 REPARTITION_PATIENCE: Final = REPARTITION_WITHIN + timedelta(minutes=1)
-"""After this it is taken for failed; the margin is for clocks that differ."""
+"""After this it counts as failed; the margin is for clocks that differ."""
 _WITHOUT_FUNCTION: Final = frozenset(
     {SinkReplaySemantics.FILE_LOG, SinkReplaySemantics.NOTHING, SinkReplaySemantics.OVERWRITES}
 )
@@ -72,7 +71,7 @@ def needs_function(sinks: Sequence[SinkFacts]) -> list[str]:
     return [
         facts.query
         for facts in sinks
-        # Rows that come twice in Kafka are all that there is to accept: no function is asked.
+        # Kafka's only loss is repeated rows, which need acceptance and no function.
         if facts.habit not in _WITHOUT_FUNCTION and facts.sink != KAFKA
     ]
 
@@ -84,7 +83,7 @@ def next_move(view: UpgradeView) -> Move:
     if view.standby is not None and not view.keeps_standby:
         now, number = view.situation.now, view.standby.epoch.number
         if state_of(view.standby, now) not in (StandbyState.ENDED, StandbyState.PROMOTED):
-            return _move(Do.RETIRE, f"Standby {number} is of no more use to the upgrade.")
+            return _move(Do.RETIRE, f"The upgrade no longer needs standby {number}.")
     return _BY_STAGE[view.state](view)
 
 
@@ -154,7 +153,7 @@ def _applied(s: UpgradeView) -> Move:
 def _launching(s: UpgradeView) -> Move:
     is_deployed = s.state is Stage.DEPLOYED
     if is_deployed and s.has_new_driver and s.birth is LaunchStatus.BORN and not s.is_held:
-        # First of all: whether there is a way back hangs on what it has committed.
+        # First, because its commits decide whether a way back exists.
         return _new_started(s)
     if s.situation.desired is DesiredState.STOPPED:
         return _take(E.STOP_WANTED, 'Desired state is "stopped".')
@@ -185,7 +184,7 @@ def _repartitioning(s: UpgradeView) -> Move:
         return _move(
             Do.WAIT, f"Spark, started by {begun.by}, gives the state {partitions} partitions."
         )
-    # The one Spark that was started has ended itself by now.
+    # The one started Spark has ended itself by now.
     return _take(
         E.REPARTITION_FAILED,
         f"State did not get {partitions} partitions within {duration_text(REPARTITION_PATIENCE)}.",
@@ -245,7 +244,7 @@ def _awaited(s: UpgradeView) -> Move:
     verdict = None if seen is None else judge(seen, s.situation.rules)
     if seen is None or verdict is None or verdict.state is not VerdictState.UNREACHABLE:
         return _move(Do.WAIT, "The driver is being started.")
-    # The task that was about to start it may have died with its host; that cannot be told from here.
+    # The task that was about to start it may have died with its host, which is not visible here.
     return _move(
         Do.ASK,
         f"{verdict.reason} Bring its host back, or confirm that the driver is dead: airflow-streaming "
@@ -340,7 +339,7 @@ def _aborted(s: UpgradeView) -> Move:
 
 
 def _stopped_by(s: UpgradeView) -> bool:
-    # What another task asked to stop is none of ours to start again.
+    # A stop by another task is not ours to reverse.
     stop = s.situation.stop
     return s.fence is not None or (stop is not None and stop.change == s.change.number)
 

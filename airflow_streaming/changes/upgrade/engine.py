@@ -1,11 +1,9 @@
 """
-The upgrade in place: another deployment on the same checkpoint, act by act.
+The upgrade in place: another deployment on the same checkpoint.
 
-Every act may be done twice and by two tasks at once. What must happen once is an exclusive create,
-and the task that loses it looks again. No act records a stage before all of its work is done.
-
-It observes, decides, records and acts like everything here. A task that dies between two steps leaves
-enough behind for the next one, who may be another task, to continue; two at it at once do no harm.
+Every action may be done twice and by two tasks at once: each one-time step is an exclusive create,
+and the losing task looks again. An action records a stage only after all of its work is done. A
+task that dies between two steps leaves enough records for the next task to continue.
 """
 
 from __future__ import annotations
@@ -81,14 +79,15 @@ _PUT_BACK: Final = frozenset({Stage.RESTORED, Stage.LEFT})
 
 class Acts:
     """
-    Does one act after another.
+    Does one action after another.
 
-    :param keeper: Acts on the stream; who is no ``StreamController`` has no spec and starts no driver.
-    :param recorder: Writes down what was reached.
+    :param keeper: Acts on the stream; without a ``StreamController`` it has no spec and starts no
+        driver.
+    :param recorder: Records the stages.
     :param backups: Takes the backups.
-    :param back: Puts checkpoint and sinks back.
-    :param committed: Looks what the stream has committed.
-    :param repartitioner: Changes the number of state partitions; ``None`` where no one asks for it.
+    :param back: Rewinds checkpoint and sinks.
+    :param committed: Reads the stream's commits.
+    :param repartitioner: Changes the number of state partitions, if requested.
     """
 
     def __init__(
@@ -122,9 +121,9 @@ class Acts:
 
     def do(self, view: UpgradeView, move: Move) -> str | None:
         """
-        Make one move; return what must be waited for, ``None`` when it was made.
+        Make one move; return the reason to wait, or ``None`` if it was made.
 
-        :raises HomeUnavailable: a store could not be reached; the move is made again later.
+        :raises HomeUnavailable: A store could not be reached; make the move again later.
         """
         return self._acts[move.do](view, move)
 
@@ -201,7 +200,7 @@ class Acts:
             committed = self._committed.told() if _has_no_way(state.terms) else ""
         except StreamingError as err:
             # The stream is down: what cannot be done now is not waited for.
-            reason = f"What the old driver left could not be backed up: {err}"
+            reason = f"The old driver's last state could not be backed up: {err}"
             self._recorder.take(state, E.BACKUP_FAILED, reason)
             return
         facts = {"boundary": boundary, "fence": str(fence.number if fence else 0)}
@@ -274,7 +273,7 @@ class Acts:
         return None
 
     def _take_after_leave(self, view: UpgradeView, reason: str, facts: Mapping[str, str]) -> None:
-        # The operator's ``leave`` came while this was put back: what is done is recorded all the same.
+        # The operator's ``leave`` came during the rewind: record the result anyway.
         newest = replace(view, history=tuple(self._home.upgrade_steps(view.change.number)))
         if newest.state is Stage.LEFT:
             self._recorder.take(newest, E.PUT_BACK, reason, facts)
@@ -287,7 +286,7 @@ class Acts:
             return "The old deployment resumes where the new one ended.", present
         why = self._back.why(undo)
         if why and _has_no_way(undo.terms):
-            # What the new deployment has begun is in the sink perhaps, and nothing takes it out.
+            # The sink may have batches of the new deployment that cannot be removed.
             raise CheckpointRefused(
                 f"{why} A rollback is not possible: {undo.terms.rollback.reason}"
             )
@@ -306,7 +305,7 @@ class Acts:
                 self._recorder.take(state, E.OLD_BACK, back.reason, back.facts)
 
     def _begin(self, state: UpgradeView, act: Move) -> None:
-        """Take the next epoch and start its driver; what becomes of it is seen by the next look."""
+        """Take the next epoch and start its driver; the next look sees the result."""
         if not isinstance(self._keeper, StreamController):
             raise SpecError("The task that keeps the stream alive starts it.")
         step = Step(action=Action.LAUNCH, reason=act.reason, cause=act.cause, promotes=act.promotes)
@@ -325,7 +324,7 @@ def _has_no_way(terms: UpgradeTerms) -> bool:
 
 
 def _was_launched(state: UpgradeView) -> bool:
-    # Between the fence of the old driver and that of the way back there is one epoch or none.
+    # At most one epoch is between the old driver's fence and the rollback's.
     epoch = state.epoch
     return epoch is None or epoch.number != state.first_fence + 1
 
@@ -337,25 +336,24 @@ E = UpgradeEvent
 
 class UpgradeInPlace:
     """
-    Upgrades one stream on behalf of one task or person.
+    Upgrades one stream for one task or user.
 
-    Everything may be called again, by any task and at any time: what was done is found and not done
-    twice.
+    All methods may be called again, by any task and at any time: finished work is not repeated.
 
     :param home: The stream's records.
     :param keeper: Acts on the stream; its spec gives the secrets of both deployments, and its
         ``propose`` makes the proposed one.
-    :param observer: Looks at the stream, with the memory of the looks before.
-    :param store: Where the backups lie.
-    :param by: Who acts, for the records.
-    :param rewind: Takes batches back out of sinks that are no file sinks.
+    :param observer: Observes the stream, with its memory.
+    :param store: The store of the backups.
+    :param by: The task or user, for the records.
+    :param rewind: Takes batches back out of sinks other than file sinks.
     :param open_folders: Opens the checkpoints and outputs for a backup.
-    :param storage_options: Passed to fsspec for checkpoints that are no local folders.
-    :param back: Puts checkpoint and sinks back; by default from the boundary backup.
-    :param repartitioner: Changes the number of state partitions, where that is asked for.
-    :param progress: Told how far backups and restores are.
-    :param pace: How fast it is looked again between the stop and the new driver's start; by default
-        the caller is told at once what is waited for.
+    :param storage_options: Passed to fsspec for remote checkpoints.
+    :param back: Rewinds checkpoint and sinks; by default from the boundary backup.
+    :param repartitioner: Changes the number of state partitions, if requested.
+    :param progress: Receives the progress of backups and restores.
+    :param pace: How often to look between the stop and the new driver's start; by default
+        ``advance`` returns at once.
     :param now: The time of day.
     """
 
@@ -399,14 +397,14 @@ class UpgradeInPlace:
 
     def begin(self, proposed: Deployment, source: bytes, asked: UpgradeTermsRequest) -> Change:
         """
-        Open the change, or find the one that was opened for the same.
+        Open the change, or find the open one for the same upgrade.
 
-        Where the end of an earlier one was decided and not carried out, this does it.
+        Also finishes an earlier upgrade whose end was decided.
 
-        :param proposed: As ``StreamController.propose`` made it; its number is given anew here.
-        :raises UpgradeRefused: with a sentence; nothing was recorded.
-        :raises SpecError: the old or the new deployment could not be launched with what the dag
-            gives now.
+        :param proposed: From ``StreamController.propose``; it gets a new number.
+        :raises UpgradeRefused: With a sentence; no change was opened.
+        :raises SpecError: The old or the new deployment could not be launched with the DAG's
+            present values.
         """
         self._carry_out(asked.key)
         return self._beginning.begin(proposed, source, asked)
@@ -418,18 +416,18 @@ class UpgradeInPlace:
 
     def advance(self, until: Stage, change: int | None = None) -> UpgradeProgress:
         """
-        Do what is next until a stage or an end is reached, or something needs to be waited for.
+        Make moves until a stage or an end is reached, or the upgrade must wait.
 
-        ``Stage.READY`` is all that is done before the stop: without a warm-up it is ``BACKED_UP``.
-        ``Stage.JUDGED`` stops after the soak: look at ``facts["verdict"]``, run checks, and call
-        ``keep`` or ``roll_back``. Any end stage continues to the end on its own: it keeps a good soak
-        when the terms say so and rolls a bad one back.
+        ``Stage.READY`` is the last stage before the stop: without a warm-up it is ``BACKED_UP``.
+        ``Stage.JUDGED`` stops after the soak: read ``facts["verdict"]``, run checks, and call
+        ``keep`` or ``roll_back``. Any end stage continues to the end on its own: it keeps a good
+        soak if the terms allow it and rolls a bad one back.
 
-        :param change: Which upgrade; the newest one when not given.
-        :raises UpgradeRefused: the stream has no such upgrade.
-        :raises RecordError: its terms cannot be read, and no command has said how it ends.
-        :raises CheckpointBusy: the running stream could not be backed up; call again.
-        :raises HomeUnavailable: a store could not be reached; call again.
+        :param change: Number of the upgrade; default: the newest.
+        :raises UpgradeRefused: The stream has no such upgrade.
+        :raises RecordError: Its terms cannot be read, and no command has decided its end.
+        :raises CheckpointBusy: The running stream could not be backed up; call again.
+        :raises HomeUnavailable: A store could not be reached; call again.
         """
         found = self._find(change)
         terms = terms_for(self._home, found)
@@ -457,16 +455,16 @@ class UpgradeInPlace:
         self, command: UpgradeCommand, reason: str, change: int | None = None
     ) -> UpgradeProgress:
         """
-        Record an operator's command, and go as far as nothing needs to be waited for.
+        Record an operator's command, and make moves until the upgrade must wait.
 
-        :raises UpgradeRefused: it is not possible where the upgrade stands, or there is no way back.
+        :raises UpgradeRefused: Not possible in this stage, or there is no way back.
         """
         found = self._find(change)
         self._words.give(found, command, reason)
         return self.advance(Stage.KEPT, found.number)
 
     def _carry_out(self, key: str) -> None:
-        """Do what was decided of an earlier upgrade, as far as nothing needs to be waited for."""
+        """Finish an earlier upgrade whose end was decided, until it must wait."""
         found = self._home.open_upgrade()
         if found is None or (key and self._home.wish(found) == key):
             return

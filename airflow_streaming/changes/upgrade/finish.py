@@ -1,8 +1,8 @@
 """
-The end of an upgrade, which needs nothing but the home: records, and the old deployment's return.
+Finish an upgrade with the home alone: records, and the old deployment's return.
 
-So a user at a terminal can carry out his word, whatever became of the dag run. What starts,
-stops or restores anything is left to the task that has the stream's spec and its backups.
+So a user at a terminal can finish a command, whatever happened to the DAG run. Starts, stops and
+restores are left to the task that has the stream's spec and its backups.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _MOST_MOVES: Final = 10
 
 class Ending:
     """
-    The acts that need nothing but the home.
+    Actions that need only the home.
 
-    :param acts: Tells the timeline, and takes a fence.
-    :param recorder: Writes down what was reached.
+    :param acts: Writes the timeline, and takes a fence.
+    :param recorder: Records the stages.
     """
 
     def __init__(self, home: StreamHome, acts: StreamActions, recorder: Recorder) -> None:
@@ -62,7 +62,7 @@ class Ending:
         self._stream.retire_standby(act.reason, change=state.change.number)
 
     def fence(self, state: UpgradeView, act: Move) -> None:
-        """Take the next epoch, or finish what the task that took it has left undone."""
+        """Take the next epoch, or finish another task's fence."""
         seen, fence = state.situation.seen, state.fence
         if seen is None:
             return
@@ -116,11 +116,11 @@ def finish(
     home: StreamHome, launcher: Launcher, change: Change, *, by: str, now: Callable[[], datetime]
 ) -> str:
     """
-    Carry out what was decided of an upgrade, as far as that needs nothing but the home.
+    Finish an upgrade's decided end, as far as possible with the home alone.
 
-    :param launcher: How the driver's processes can be seen from here.
-    :returns: What is still to be done, and needs the upgrade's dag; empty when it is closed.
-    :raises RecordError: its terms cannot be read, and no command has said how it ends.
+    :param launcher: Sees the driver's processes from here.
+    :returns: The remaining steps, which need the upgrade's DAG; empty if it is closed.
+    :raises RecordError: Its terms cannot be read, and no command has decided its end.
     """
     ending = Ending(
         home, StreamActions(home, launcher, by=by, now=now), Recorder(home, by=by, now=now)
@@ -141,11 +141,11 @@ def finish(
 
 def terms_for(home: StreamHome, change: Change) -> UpgradeTerms:
     """
-    Return the terms of an upgrade; for one whose end is decided, such as must suffice.
+    Return the terms of an upgrade, or a minimal replacement if its end is decided.
 
-    Without its terms an upgrade can still be given up, kept, or left: none of these asks them.
+    Abort, keep and leave work without the terms.
 
-    :raises RecordError: they cannot be read, and its end is not decided.
+    :raises RecordError: They cannot be read, and its end is not decided.
     """
     try:
         return home.terms(change)
@@ -165,7 +165,7 @@ def _stand_in(home: StreamHome, change: Change, reason: str) -> UpgradeTerms:
     is_made = newest is not None and newest.number >= change.deployment
     proposed = home.deployment(change.deployment if is_made else change.replaced)
     if not is_made:
-        # What was proposed is not known any more: the old one stands in its place.
+        # The proposal is unknown: use the old deployment in its place.
         proposed = replace(proposed, number=change.deployment)
         home.keep_application(proposed, home.application(change.replaced))
     return UpgradeTerms(

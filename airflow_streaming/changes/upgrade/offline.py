@@ -67,10 +67,11 @@ class CarryingThrough:
 
     def check(self) -> None:
         """
-        Do nothing when it can be carried through here; ask before the word is given.
+        Check that the upgrade can be finished here; call it before recording the command.
 
-        :raises UpgradeRefused: only the dag can, or the backup to go back to is not in this store.
-        :raises RecordError: its terms cannot be read, and no command has said how it ends.
+        :raises UpgradeRefused: Only the DAG can finish it, or the boundary backup is not in this
+            store.
+        :raises RecordError: Its terms cannot be read, and no command has decided its end.
         """
         stages, name = self._home.stages(self._change.number), self._home.name
         why = why_only_dag(terms_for(self._home, self._change), stages)
@@ -89,10 +90,10 @@ class CarryingThrough:
 
     def go_on(self) -> UpgradeProgress:
         """
-        Do what is next until it is closed or something needs to be waited for.
+        Make moves until the upgrade is closed or must wait.
 
-        :raises CheckpointError: what was written cannot be taken back; the stream stays down.
-        :raises HomeUnavailable: a store could not be reached; call again.
+        :raises CheckpointError: Written batches cannot be taken back; the stream stays down.
+        :raises HomeUnavailable: A store could not be reached; call again.
         """
         terms = terms_for(self._home, self._change)
         engine: Engine[UpgradeView, Move] = Engine(

@@ -1,8 +1,8 @@
 """
 Preflight of an upgrade in place: plan mode, both gates, and the way back, in one report.
 
-Everything here reads. Only plan mode needs a JVM, and only what differs is asked about: the version
-gate when the Spark changes, the way back of the code when the code does.
+It only reads. Plan mode needs a JVM, and the gates run only on differences: the version gate for
+another Spark, the rollback of the code for other code.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ log: Final = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
     """
-    What is to be deployed.
+    The proposed deployment.
 
     :param deployment: As proposed.
-    :param program: The script with its configuration, secrets included, for plan mode.
-    :param runtime: The Spark that is to run it.
-    :param of_profile: Settings that the stream's profile has given to the live deployment.
+    :param program: The script with its configuration, including secrets, for plan mode.
+    :param runtime: Its Spark.
+    :param of_profile: Settings of the live deployment from the stream's profile.
     """
 
     deployment: Deployment
@@ -81,16 +81,16 @@ def preflight(
     spark: SharedSpark | None = None,
 ) -> Preflight:
     """
-    Look at everything that can be known of an upgrade before it is begun.
+    Collect all facts for an upgrade before it begins.
 
-    :param sizes: Where the sizes of the candidate come from, for the report.
-    :param repartitions: State gets the number of partitions that the candidate asks for, where Spark
-        and the checkpoints allow it; otherwise that number has no effect on it.
+    :param sizes: Origins of the candidate's sizes, for the report.
+    :param repartitions: The state gets the candidate's number of partitions if Spark and the
+        checkpoints allow it; otherwise the number has no effect on it.
     :param spark: Plan mode runs in this Spark; default: in one of its own.
-    :raises SpecError: a habit is declared of a query that there is not.
-    :raises LaunchError: plan mode's Spark could not be started.
-    :raises CheckpointError: a checkpoint cannot be read.
-    :raises HomeUnavailable: a store cannot be reached.
+    :raises SpecError: A habit names an unknown query.
+    :raises LaunchError: Plan mode's Spark could not be started.
+    :raises CheckpointError: A checkpoint cannot be read.
+    :raises HomeUnavailable: A store cannot be reached.
     """
     proposed = candidate.deployment
     new = plan_script(candidate.program, candidate.runtime, progress=progress, spark=spark)
@@ -131,7 +131,7 @@ def preflight(
 
 
 def with_repartition(gates: GateReport, state: RepartitionPlan) -> GateReport:
-    """Return a gate's report in which that the number has no effect gives way to what is done."""
+    """Replace the finding that the number has no effect by the planned repartition."""
     about = PARTITIONS_RULE.name if state.partitions else ""
     kept = [finding for finding in gates.findings if finding.rule != about]
     return report_of([*kept, *state.findings], gates.pattern)
@@ -170,7 +170,7 @@ def judge_plan(
     new: ScriptPlan,
     storage_options: Mapping[str, Any] | None,
 ) -> GateReport:
-    """Return what the gates say of a plan that was made already; raises as ``preflight``."""
+    """Return the gates' report on an existing plan; raises as ``preflight``."""
     change = gate_stream_change(
         home,
         replace(new, queries=tuple(comparable(plan, proposed, current) for plan in new.queries)),
@@ -187,7 +187,7 @@ def judge_plan(
 
 
 def _of_script(new: ScriptPlan) -> Iterator[GateReport]:
-    # Plan mode gives what was started until the script failed, and the gate would judge that much.
+    # Plan mode returns the queries that started before the script failed; do not judge only these.
     if new.problem:
         yield report_of(
             [

@@ -37,7 +37,7 @@ _IN_PLACE: Final = frozenset(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
     """
-    One value that differs between the running and the proposed deployment.
+    A difference between the running and the proposed deployment.
 
     :param what: Field of the deployment, or a key of its configuration.
     :param origin: Origin of the new value: ``form`` or ``DAG``.

@@ -1,11 +1,12 @@
 """
-Another number of state partitions on the same checkpoint: whether it is possible, and doing it.
+Change the number of state partitions on the same checkpoint.
 
-It is done while the stream is down, fenced and backed up, by Spark itself (4.2 and newer), in place. So
-only one Spark may ever do it to one checkpoint: the step that begins it is recorded first, by exclusive
-create, and who gets it starts the one Spark, which ends itself after a time that stands in the step. Anyone
-else looks whether the checkpoint says that it is done, and after that time takes it for failed. A checkpoint
-on which it was begun and not seen to end is never used again: the way back restores the backup elsewhere.
+Spark itself (4.2 and newer) does it in place while the stream is down, fenced and backed up. So
+only one Spark may ever do it to one checkpoint: the step that begins it is recorded first, by
+exclusive create, and its winner starts the one Spark, which ends itself after the time in the step.
+Other tasks check whether the checkpoint shows the result, and after that time treat it as failed. A
+checkpoint with an unfinished repartition is never used again: the rollback restores the backup
+elsewhere.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from airflow_streaming.storage.folders import open_folders
 
 PARTITIONS: Final = "spark.sql.shuffle.partitions"
 PREFIX: Final = "airflow-streaming-repartition-"
-"""Of its scratch folders, by which those of killed tasks are found and removed."""
+"""Prefix of its scratch folders, by which leftovers of killed tasks are found and removed."""
 VARIABLE: Final = "AIRFLOW_STREAMING_REPARTITION"
 """Set to 1 in a Spark that changes the number of state partitions."""
 
@@ -41,10 +42,10 @@ def inspect_all(
     home: StreamHome, storage_options: Mapping[str, Any] | None = None
 ) -> dict[str, Checkpoint]:
     """
-    Return what the checkpoints of a stream say, by query, in whatever state they are.
+    Return the checkpoints of a stream by query, in any state.
 
-    :raises CheckpointError: there is none, or one cannot be read.
-    :raises HomeUnavailable: a store cannot be reached.
+    :raises CheckpointError: There is no checkpoint, or one cannot be read.
+    :raises HomeUnavailable: A store cannot be reached.
     """
     found = checkpoints_of(home, storage_options).checkpoints
     return {
@@ -63,10 +64,10 @@ def planned_for(
     storage_options: Mapping[str, Any] | None = None,
 ) -> RepartitionPlan:
     """
-    Return what becomes of the number of partitions that a deployment's configuration asks for.
+    Plan the number of partitions in a deployment's configuration.
 
-    :raises CheckpointError: a checkpoint cannot be read.
-    :raises HomeUnavailable: a store cannot be reached.
+    :raises CheckpointError: A checkpoint cannot be read.
+    :raises HomeUnavailable: A store cannot be reached.
     """
     wanted = conf.get(PARTITIONS, "")
     if not wanted.isdecimal() or not int(wanted):
@@ -82,10 +83,10 @@ def planned_for(
 
 def unbegun_batches(home: StreamHome) -> Mapping[str, int]:
     """
-    Return the batches that are planned and that no driver has begun, by query.
+    Return the planned batches that no driver has begun, by query.
 
-    Only the newest driver can tell, and only one that ended at its own pace: one that was killed may
-    have begun what it had planned.
+    Only the newest driver can know, and only if it ended at its own pace: a killed one may have
+    begun its planned batch.
     """
     epochs = map(home.epoch, reversed(home.epoch_numbers()))
     newest = next((epoch for epoch in epochs if epoch.cause is not LaunchCause.FENCE), None)
@@ -97,7 +98,7 @@ class Repartitioner(Protocol):
     """Changes the number of state partitions, and tells whether it is changed."""
 
     def run(self, partitions: int) -> RepartitionAnswer:
-        """Have one Spark do it; it ends within ``REPARTITION_WITHIN`` whatever becomes of this process."""
+        """Run one Spark that does it; it ends within ``REPARTITION_WITHIN`` in any case."""
 
     def is_done(self, partitions: int) -> bool:
         """Tell whether the checkpoints say that it is done."""
@@ -107,8 +108,8 @@ class SparkRepartitioner:
     """
     Changes it with a Spark of the stream's own version on this host.
 
-    :param of: Returns the stream's Spark, and its configuration with secrets, when they are needed.
-    :param storage_options: Passed to fsspec for checkpoints that are no local folders.
+    :param of: Returns the stream's Spark, and its configuration with secrets, on demand.
+    :param storage_options: Passed to fsspec for remote checkpoints.
     """
 
     def __init__(

@@ -1,19 +1,16 @@
 """
-Rolling an upgrade back: checkpoints and sinks as they were at its boundary.
+Roll an upgrade back: checkpoints and sinks as they were at its boundary.
 
-The backup of the batch that the old deployment ended at is restored to a place of its own, under the
-number of the change. The present checkpoints are left as they are, so that what went wrong can be
-looked at. Then file sinks, and what the author's function knows, are put back to that batch.
+The backup of the old deployment's last batch is restored to a place of its own, under the number of
+the change. The present checkpoints stay for inspection. Then file sinks, and the sinks of the
+author's function, are rewound to that batch.
 
-A task that dies leaves a checkpoint that no deployment names and sinks that are half back; asking again
+A task that dies leaves a checkpoint that no deployment names and half-rewound sinks; a repetition
 continues. The new driver must be proved gone all the while, and the old one must not have been
-started: with the first batch it writes, the boundary is history.
+started: its first batch ends the boundary. Every call may be repeated, also by two tasks at once.
 
-The engine decides when; what is behind this puts checkpoint and sinks where the old deployment
-left them. Everything may be asked twice, and by two tasks at once.
-
-It is looked for before anything is done, and only among what the running deployment's own drivers
-have recorded: what another version writes, or would write, says nothing of what must be put back.
+The sinks are read only from the plans of the running deployment's own drivers: another version's
+plans do not show them.
 """
 
 from __future__ import annotations
@@ -85,14 +82,14 @@ def why_restore(
     storage_options: Mapping[str, Any] | None = None,
 ) -> str:
     """
-    Return why the boundary must be restored, in words; empty when it need not be.
+    Return why the boundary must be restored, in words; else empty.
 
-    Then the new deployment failed at once and left no trace: the old one starts again on the same
-    checkpoint.
+    Empty means that the new deployment failed at once without a trace: the old one starts again on
+    the same checkpoint.
 
     :param sinks: Of the old deployment.
-    :raises BackupNotFound: the store has no such backup.
-    :raises BackupDamaged: it is not what was written.
+    :raises BackupNotFound: The store has no such backup.
+    :raises BackupDamaged: The backup differs from its manifest.
     """
     backup = store.backup(backup_id)
     with store.hold(backup.stream, "restore", backup.id):
@@ -160,13 +157,13 @@ _EXPECTED = OF_SINKS | {RefusalCode.QUERY_MISSING}
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
     """
-    What the old deployment continues from.
+    The old deployment's new start.
 
-    :param checkpoint: URI under which every query has a folder: the checkpoint of the deployment
-        that is to be made.
+    :param checkpoint: URI with a folder for every query: the checkpoint of the deployment to be
+        made.
     :param ids: Id of the Spark query in each folder.
     :param batches: The newest committed batch of each query.
-    :param rewound: What became of the sinks.
+    :param rewound: The result of rewinding the sinks.
     """
 
     checkpoint: str
@@ -189,22 +186,22 @@ def restore_boundary(
     is_needed: Callable[[], bool] = lambda: True,
 ) -> Restored:
     """
-    Restore the boundary backup to a place of its own and put the sinks in step.
+    Restore the boundary backup to a place of its own and rewind the sinks.
 
-    The driver must be proved gone; that the stream is wanted running is nothing against it. Asking
-    again after a kill continues; after success it changes nothing and returns the same.
+    The driver must be proved gone; the desired state may be running. A repetition after a kill
+    continues; after success it changes nothing and returns the same.
 
-    :param launcher: How the driver's processes can be seen from here.
-    :param sinks: Of the old deployment, which the backup is of: ``sink_facts_of`` its plans.
-    :param rewind: Puts the sinks back; file sinks alone when not given.
-    :param storage_options: Passed to fsspec for checkpoints and outputs that are no local folders.
-    :param is_needed: Asked before every step that takes something away.
-    :raises RestoreRefused: with every reason, e.g. a driver that is not proved gone, or a query of
-        whose sink nothing is known; nothing was changed.
-    :raises RestoreTaken: another task is at it now; ask again later.
-    :raises CheckpointRefused: a sink cannot be put in step.
-    :raises BackupNotFound: the store has no such backup.
-    :raises BackupDamaged: it is not what was written.
+    :param launcher: Sees the driver's processes from here.
+    :param sinks: Of the old, backed-up deployment: ``sink_facts_of`` its plans.
+    :param rewind: Rewinds the sinks; by default file sinks only.
+    :param storage_options: Passed to fsspec for remote checkpoints and outputs.
+    :param is_needed: Called before every removing step.
+    :raises RestoreRefused: With every reason, e.g. a driver that is not proved gone, or a query
+        with an unknown sink; no file was changed.
+    :raises RestoreTaken: Another task is restoring now; try again later.
+    :raises CheckpointRefused: A sink cannot be rewound.
+    :raises BackupNotFound: The store has no such backup.
+    :raises BackupDamaged: The backup differs from its manifest.
     """
     backup = store.backup(backup_id)
     _check_covered(backup, sinks)
@@ -254,10 +251,10 @@ class _Restoring:
         )
 
     def _prepare(self, backup: Backup, change: Change) -> Prepared:
-        """Judge the restore as if its place were free, for what lies there may be its own work."""
+        """Judge the restore as if its place were free, because it may hold its own earlier work."""
         replaced = self._home.deployment(change.replaced)
         fate, detail = driver_fate(self._home, self._launcher)
-        # That the stream is wanted running is the reason for all this, and the open change is it.
+        # The desired state is running on purpose, and the open change is this one.
         known = Circumstances(stream=self._home.name, driver=fate, driver_detail=detail)
         known = with_claims(known, self._home, replaced)
         to = beside(self._home, replaced, change.number)
@@ -319,12 +316,12 @@ def _ids(ready: Prepared, backup: Backup) -> dict[str, str | None]:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undo:
     """
-    What must be undone; the new driver is proved gone and fenced.
+    The state to return to; the new driver is proved gone and fenced.
 
-    :param boundary: Id of the backup of exactly the batch the old deployment ended at.
-    :param deployment: Number of the deployment that will continue from what is put back.
-    :param is_needed: False as soon as another task has finished it: to be asked right before every
-        step that removes or overwrites. From then on the old deployment may write there again.
+    :param boundary: Id of the backup of exactly the old deployment's last batch.
+    :param deployment: Number of the deployment that will continue from there.
+    :param is_needed: False as soon as another task has finished it; call it right before every step
+        that removes or overwrites. From then on the old deployment may write there again.
     """
 
     change: Change
@@ -335,22 +332,21 @@ class Undo:
 
 
 class TakingBack(Protocol):
-    """Puts checkpoint and sinks back to what the old deployment left."""
+    """Rewinds checkpoint and sinks to the old deployment's end."""
 
     def why(self, undo: Undo) -> str:
         """
-        Return why anything needs to be put back, in words.
+        Return why a rewind is needed, in words.
 
-        Empty when the new deployment left nothing that the old one must not continue from: it failed
-        at once and committed nothing.
+        Empty if the new deployment failed at once and committed no batch.
         """
 
     def rewind(self, undo: Undo) -> str:
         """
-        Put checkpoint and sinks back; return the URI of the checkpoint the old one continues from.
+        Rewind checkpoint and sinks; return the URI of the old deployment's checkpoint.
 
-        :raises RestoreTaken: another task is at it now; ask again later.
-        :raises StreamingError: it cannot be done; the stream stays down until a user acts.
+        :raises RestoreTaken: Another task is restoring now; try again later.
+        :raises StreamingError: Not possible; the stream stays down until a user acts.
         """
 
 
@@ -358,10 +354,10 @@ class BoundaryBack:
     """
     Goes back to the boundary backup.
 
-    :param store: Where the backups lie.
-    :param launcher: How the driver's processes can be seen from here.
-    :param rewind: Puts sinks in step; only needed where a sink is not a file sink.
-    :param storage_options: Passed to fsspec for checkpoints that are no local folders.
+    :param store: The store of the backups.
+    :param launcher: Sees the driver's processes from here.
+    :param rewind: Rewinds sinks; only needed for sinks other than file sinks.
+    :param storage_options: Passed to fsspec for remote checkpoints.
     """
 
     def __init__(
@@ -420,10 +416,10 @@ _OLD_UNKNOWN: Final = GateFinding(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ways:
     """
-    What the author says of going back.
+    The author's declarations for a rollback.
 
-    :param habits: What a sink does with a batch id it has seen, by the query's name.
-    :param has_rewinder: There is a function that takes batches back out of the sinks.
+    :param habits: How a sink handles a repeated batch id, by the query's name.
+    :param has_rewinder: A function takes batches back out of the sinks.
     :param accepted: Codes of findings that a user accepts.
     """
 
@@ -450,11 +446,11 @@ def sinks_of(
     both: DeploymentPair, habits: Mapping[str, SinkReplaySemantics]
 ) -> tuple[SinkFacts, ...]:
     """
-    Return what must be put in step on the way back: the sinks of the running deployment.
+    Return the sinks that a rollback must rewind: the running deployment's.
 
-    :param habits: What the author has declared, by query.
-    :return: None when it is not known what they are.
-    :raises SpecError: a habit is declared of a query that there is not.
+    :param habits: The author's declarations, by query.
+    :return: Empty if unknown.
+    :raises SpecError: A habit names an unknown query.
     """
     # A query that only the new version starts has nothing to go back to.
     old, new = ({plan.query for plan in plans} for plans in (both.old, both.new.queries))

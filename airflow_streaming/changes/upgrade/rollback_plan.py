@@ -1,14 +1,14 @@
 """
-The rollback of an upgrade, found before anything is done.
+Plan the rollback of an upgrade in advance.
 
-A new deployment that failed at once has committed nothing. If it has also left every format and
-setting as it was, the old one starts again on the same checkpoint: a batch that was planned and not
-committed is run again with the same limits, as after any failure.
+A new deployment that failed at once has committed no batch. If it also left every format and
+setting unchanged, the old one starts again on the same checkpoint: a planned and uncommitted batch
+runs again with the same limits, as after any failure.
 
-Three things decide it. *Rewinding* puts the checkpoint back to the boundary, which takes every sink
-along or makes batch ids come again. *Resuming* lets the old deployment continue where the new one
-ended; then formats, Spark and code must fit backwards, and what was written stays. Where neither
-is sound the upgrade is refused beforehand, with what to do instead.
+*Rewinding* puts the checkpoint back to the boundary, which rewinds every sink or repeats batch ids.
+*Resuming* lets the old deployment continue where the new one ended; then formats, Spark and code
+must be backward compatible, and written rows stay. If neither is sound the upgrade is refused in
+advance, with alternatives.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ def needs_rewind(
     sink_after: int | None = None,
 ) -> str:
     """
-    Return why one query's checkpoint must be put back, in words; empty when it need not be.
+    Return why one query's checkpoint must be rewound, in words; else empty.
 
     :param before: The checkpoint in the backup of the boundary.
     :param after: The same checkpoint now.
-    :param sink: What is known of its sink.
+    :param sink: Its sink, if known.
     :param sink_before: Newest batch in the file sink's log in the backup; ``sink_after`` now.
     """
     return next(_reasons(before, after, sink, (sink_before, sink_after)), "")
@@ -95,8 +95,8 @@ def _of_planned(after: Checkpoint, sink: SinkFacts | None) -> Iterator[str]:
     if sink is not None and sink.habit in _HARMLESS:
         return
     yield (
-        f"The new deployment may have started batch {after.last_planned_batch}, and what the sink has of "
-        "it is unknown."
+        f"The new deployment may have started batch {after.last_planned_batch}, and its rows in "
+        "the sink are unknown."
     )
 
 
@@ -107,7 +107,7 @@ def _differences(first: Mapping[str, str], second: Mapping[str, str]) -> Iterato
 
 
 def _shape(checkpoint: Checkpoint) -> list[Any]:
-    """Return what a checkpoint says of its state, without how much there is of it."""
+    """Return the shape of a checkpoint's state, without its size."""
     return [
         (
             operator.id,
@@ -115,7 +115,7 @@ def _shape(checkpoint: Checkpoint) -> list[Any]:
             operator.partitions,
             operator.schema_version,
             dict(operator.state),
-            # What sort of store it is, is told by files, of which a backup has fewer.
+            # The kind of a store is known from files, and a backup has fewer files.
             sorted((store.name, store.partitions) for store in operator.stores),
         )
         for operator in checkpoint.operators
@@ -136,22 +136,21 @@ def plan_rollback(
     accepts_replay: bool = False,
 ) -> RollbackPlan:
     """
-    Return how to go back once the new deployment has committed batches.
+    Return how to roll back once the new deployment has committed batches.
 
     :param sinks: Of the running deployment; see ``sink_facts_of``.
-    :param back: What the version gate says of going from the new Spark to the old one.
-    :param code_back: What the change gate says of going from the new code to the old one; ``None``
-        when the code stays the same.
-    :param queries: Names of all queries that have a checkpoint: each is put back with its sink, or
-        none is.
-    :param has_rewinder: The author gives a function that takes batches back out of every sink that
-        is neither files nor Kafka.
-    :param accepts_replay: Rows that come twice, in sinks that only append, are accepted.
+    :param back: The version gate's report on the way from the new Spark to the old one.
+    :param code_back: The change gate's report on the way from the new code to the old one; ``None``
+        if the code stays the same.
+    :param queries: Names of all queries with a checkpoint: each is rewound with its sink, or none.
+    :param has_rewinder: The author's function takes batches back out of every sink other than files
+        and Kafka.
+    :param accepts_replay: Repeated rows in append-only sinks are accepted.
     """
     if not sinks:
         return _none(
-            "It is not known what the stream writes: no driver of the running deployment has recorded "
-            "a plan.",
+            "The stream's sinks are unknown: no driver of the running deployment has recorded a "
+            "plan.",
             _RECORD,
         )
     unknown = without_facts(queries, sinks)
@@ -173,9 +172,11 @@ def plan_rollback(
     if not misfits:
         return RollbackPlan(
             way=RollbackMethod.RESUME,
-            reason=f"It cannot be rewound: {' '.join(against)} Formats and code are backward compatible, "
-            "so the old deployment resumes where the new one ended. What the new one wrote "
-            f"stays{_and_state(sinks)}, wrong rows too.",
+            reason=(
+                f"It cannot be rewound: {' '.join(against)} Formats and code are backward "
+                "compatible, so the old deployment resumes at the new one's last position. Rows "
+                f"of the new one stay{_and_state(sinks)}, wrong ones too."
+            ),
         )
     return _none(
         f"It cannot be rewound: {' '.join(against)} It cannot be resumed: {' '.join(misfits)}",
@@ -187,8 +188,10 @@ def _none(reason: str, instead: str) -> RollbackPlan:
     return RollbackPlan(
         way=RollbackMethod.NONE,
         reason=reason,
-        refused=f"{instead}; or run the new version beside the old one with its own checkpoint and output "
-        f"(blue-green); or accept that there is no rollback: accept={NO_ROLLBACK}.",
+        refused=(
+            f"{instead}; or run the new version beside the old one with its own checkpoint and "
+            f"output (blue-green); or accept an upgrade without rollback: accept={NO_ROLLBACK}."
+        ),
     )
 
 
@@ -197,7 +200,7 @@ def _listed(queries: Sequence[str]) -> str:
 
 
 def _unmovable(sinks: Sequence[SinkFacts]) -> Iterable[str]:
-    """Say what makes every rewind impossible, whatever the sinks are."""
+    """Yield reasons that make every rewind impossible, whatever the sinks."""
     for facts in sinks:
         who = named_query(facts.query)
         if facts.own_checkpoint:
@@ -237,7 +240,7 @@ def _of_memory(facts: SinkFacts) -> str:
             "repeated ids and silently lose their rows."
         )
     return (
-        f"It is not declared what the sink of {who[0].lower()}{who[1:]} ({_named(facts)}) does with a "
+        f"The sink of {who[0].lower()}{who[1:]} ({_named(facts)}) has no declared behavior for a "
         "repeated batch id."
     )
 
@@ -274,13 +277,13 @@ def _replay(sinks: Sequence[SinkFacts], has_rewinder: bool) -> Iterable[str]:
             continue
         if facts.habit is SinkReplaySemantics.OVERWRITES:
             yield (
-                f"{who} writes the batches after the boundary again under the same ids; what the new "
-                "deployment wrote stays visible until the old one has reached its last id."
+                f"{who} writes the batches after the boundary again under the same ids; rows of "
+                "the new deployment stay visible until the old one has reached its last id."
             )
         elif facts.habit is SinkReplaySemantics.APPENDS:
             yield (
                 f"{who} writes the rows of every batch after the boundary once more "
-                f"({_named(facts)}); those of the new deployment stay."
+                f"({_named(facts)}); rows of the new deployment stay."
             )
 
 
@@ -292,18 +295,18 @@ def _misfits(back: GateReport, code_back: GateReport | None) -> list[str]:
 
 
 def _and_state(sinks: Sequence[SinkFacts]) -> str:
-    return ", and so does what it made of the state" if any(f.is_stateful for f in sinks) else ""
+    return ", and so does its effect on the state" if any(f.is_stateful for f in sinks) else ""
 
 
 def _instead(sinks: Sequence[SinkFacts], has_rewinder: bool) -> str:
     if any(facts.own_checkpoint for facts in sinks):
         return "Let the script choose no checkpoint"
     if any(facts.cannot_reread for facts in sinks):
-        return "Let the sources keep what was read (cleanSource off)"
+        return "Let the sources keep their input files (cleanSource off)"
     asking = [f for f in sinks if _asks_author(f) and not _is_covered(f, has_rewinder)]
     if any(f.habit is SinkReplaySemantics.UNKNOWN for f in asking):
         return (
-            "Declare what the sink does with a repeated batch id, or give a function that removes "
+            "Declare how the sink handles a repeated batch id, or give a function that removes "
             "batches (rewind_with)"
         )
     if any(f.habit is SinkReplaySemantics.REMEMBERS for f in asking):

@@ -1,4 +1,4 @@
-"""View: everything that the next move of an upgrade depends on, and the moves there are."""
+"""The input of an upgrade's next move, and the kinds of moves."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _AWAITED: Final = frozenset({Stage.READY, Stage.STOPPED, Stage.APPLYING, Stage.D
 
 
 class Do(StrEnum):
-    """What to do next."""
+    """Kinds of moves."""
 
     TAKE = "take"
     """Take the step of an event."""
@@ -38,15 +38,17 @@ class Do(StrEnum):
     WARM_UP = "warm_up"
     """Start the new deployment's driver, which waits at the barrier."""
     REFRESH = "refresh"
-    """It waits there: back up what is new since the first backup, so that little is left to copy
-    once the old driver has stopped."""
+    """
+    While it waits: back up changes since the first backup, so that little is left to copy once the
+    old driver has stopped.
+    """
     STOP = "stop"
     """Ask the driver to stop."""
     KILL = "kill"
     FENCE = "fence"
     """Take the next epoch, so that no task that looked earlier starts a driver."""
     BACK_UP_AGAIN = "back_up_again"
-    """Back up exactly what the old driver left."""
+    """Back up exactly the old driver's last state."""
     REPARTITION = "repartition"
     """Change the number of state partitions, as the one task that may."""
     DEPLOY = "deploy"
@@ -54,7 +56,7 @@ class Do(StrEnum):
     RELEASE = "release"
     """Release the promoted driver; the task that promoted it died in between."""
     RETIRE = "retire"
-    """Ask the warmed driver to end: it is of no more use."""
+    """Stop the warmed driver, which is no longer needed."""
     RESTORE = "restore"
     """Put checkpoint and sinks where the old deployment left them."""
     LEAVE = "leave"
@@ -76,8 +78,7 @@ class Move(engine.Move[UpgradeEvent]):
     One move of an upgrade.
 
     :param cause: For a launch: why.
-    :param promotes: For a launch: the standby whose driver is the next epoch's; ``None`` for one that
-        is started.
+    :param promotes: For a launch: the standby whose driver is the next epoch's, if any.
     """
 
     do: Do
@@ -96,16 +97,16 @@ class LaunchStatus(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpgradeView:
     """
-    Everything the next move depends on.
+    The input of the next move.
 
-    :param history: Its steps; the same before and after the stream was looked at.
-    :param situation: The stream as it was seen.
-    :param soak: What the figures of the new driver say, once it was launched.
-    :param has_committed: By its checkpoint the new deployment has committed a batch; looked at
-        where there is no way back once it has.
-    :param is_repartitioned: By its checkpoints all state has the new number of partitions; looked at
-        while that is being changed.
-    :param is_held: The newest epoch is that of a promoted driver, which was never released.
+    :param history: Its steps; the same before and after the look.
+    :param situation: The stream as observed.
+    :param soak: The judgment of the new driver's figures, once it was launched.
+    :param has_committed: The new deployment has committed a batch, by its checkpoint; read if this
+        ends the way back.
+    :param is_repartitioned: All state has the new number of partitions, by its checkpoints; read
+        during a repartition.
+    :param is_held: The newest epoch is a promoted driver that was never released.
     :param is_closed: The change has ended.
     """
 
@@ -190,7 +191,7 @@ class UpgradeView:
 
     @property
     def warm_up(self) -> WarmUp | None:
-        """Return what became of the warm-up; ``None`` while that is not known."""
+        """Return the result of the warm-up; ``None`` while unknown."""
         ready = self.reached.get(Stage.READY)
         return None if ready is None else WarmUp(ready.facts["warm_up"])
 
@@ -205,7 +206,7 @@ class UpgradeView:
 
     @property
     def is_exchanging(self) -> bool:
-        """Tell whether the old driver was asked to stop and the new one is not started."""
+        """Return whether the old driver was requested to stop and the new one is not started."""
         stop = self.situation.stop
         is_asked = stop is not None and stop.change == self.change.number
         is_stopping = self.state in (Stage.BACKED_UP, Stage.READY) and is_asked
@@ -247,10 +248,10 @@ class UpgradeView:
     @property
     def leaves_checkpoint(self) -> bool:
         """
-        Tell whether the present checkpoint is given up, whatever it says, and the backup restored.
+        Return whether the present checkpoint is dropped, and the backup restored.
 
-        Its state was being repartitioned, and no driver has written since: an end of that was perhaps
-        never seen, and the sinks are in step with the backup.
+        Its state was being repartitioned, and no driver has written since: the end may never have
+        been seen, and the sinks are in step with the backup.
         """
         was_launched = self.epoch is None or self.epoch.number != self.first_fence + 1
         has_begun = self.has(Stage.REPARTITIONING)
@@ -264,10 +265,10 @@ class UpgradeView:
     @property
     def can_go_back(self) -> bool:
         """
-        Tell whether there is a way back from where it stands now.
+        Return whether there is a way back from here.
 
-        The checkpoint is asked: a driver may have committed a batch and died before it said so. A
-        checkpoint that cannot be found may still be told of by its driver.
+        Reads the checkpoint: a driver may have committed a batch and died before its status showed
+        it. If the checkpoint is missing, the driver's status may still show it.
         """
         if self.terms.rollback.way is not RollbackMethod.NONE:
             return True

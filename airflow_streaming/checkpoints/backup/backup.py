@@ -2,8 +2,8 @@
 Taking a backup of all checkpoints of a stream under one id.
 
 Every query is pinned for itself, at the newest batch it has committed; queries of one stream do not
-wait for each other, so there is no one moment for all of them. The manifest is written last. A
-backup that is killed leaves packs that nothing names, which the next one uses or retention sweeps.
+wait for each other, so the backup has one batch per query. The manifest is written last. A killed
+backup leaves unreferenced packs; the next backup reuses them or retention deletes them.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ def take_backup(
     :param sources: One for each query, with folders that differ; see ``sources_of``.
     :param stream: Name under which the store keeps the backups.
     :param attempts: How often the copy of a query is begun before it is given up.
-    :param clock: Tells when the backup was begun and finished.
-    :raises CheckpointRefused: a checkpoint is damaged, of an unknown format, or such that it cannot
-        be copied while its query runs; nothing was published.
-    :raises CheckpointBusy: a checkpoint changed under every attempt; nothing was published.
+    :param clock: The time of day, for the record.
+    :raises CheckpointRefused: a checkpoint is damaged, of an unknown format, or cannot be copied
+        while its query runs; no backup was published.
+    :raises CheckpointBusy: a checkpoint changed during every attempt; no backup was published.
     :raises CheckpointError: a folder does not exist.
     :raises HomeUnavailable: a store cannot be reached.
     :raises SpecError: the store lies inside a checkpoint, or a checkpoint inside the store.
@@ -93,10 +93,10 @@ def take_backup(
 
 def check_places(sources: Sequence[Source], store: str) -> None:
     """
-    Refuse a store that does not lie apart from what it is to keep; nothing is opened or written.
+    Refuse a store that overlaps a source; opens and writes no file.
 
     :param store: The store's URI.
-    :raises SpecError: the store lies inside a checkpoint or a sink's log, or one of them inside it.
+    :raises SpecError: The store overlaps a checkpoint or a sink's log.
     """
     for source in sources:
         check_apart(source.folders.uri, store, other="store")

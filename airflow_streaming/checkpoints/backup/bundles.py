@@ -1,16 +1,16 @@
 """
-Writing bundles: packs of small files, compressed and uploaded side by side.
+Write bundles: packs of small files, compressed and uploaded in parallel.
 
-Compressing lets other threads run, so that it costs little time while files are read. Every queue
-has an end, so that memory is bounded however slow the store is.
+zlib releases the GIL, so compression costs little time while files are read. Every queue is
+bounded, and so is memory, however slow the store is.
 
-A copier asks ``known`` before it reads a file, and hands over with ``add`` or ``add_large``
-what is not known. Small files go into packs, compressed by a second thread while the next files
-are read; large files become objects of their own. Objects are written before what names them, so
-a writer that is killed leaves objects that nothing refers to, and the next one uses their indexes.
+A copier asks ``known`` before it reads a file, and passes unknown files to ``add`` or
+``add_large``. Small files go into packs, which a second thread compresses while the next files are
+read; large files become objects of their own. Objects are written before the manifest that names
+them. A killed writer leaves unreferenced objects, and the next writer uses their indexes.
 
-A copy that is tried again with a new pin continues with the same writer. What was added for the
-first try is known in the second, and ``close`` is told what the backup has in the end.
+A retry with a new pin continues with the same writer: files of the first attempt are known in the
+second. ``close`` receives the final list of members.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class PackUploader:
         self._submit(self._compressor, self._finish, bundle)
 
     def wait(self) -> None:
-        """Wait until all that was closed is in the store."""
+        """Wait until every closed bundle is in the store."""
         self._compressor.submit(lambda: None).result()
         for sent in self._sent:
             sent.result()
@@ -124,14 +124,13 @@ class PackUploader:
         self.check()
 
     def stop(self) -> None:
-        """End the threads; what has not begun is left out."""
+        """End the threads; queued work is dropped."""
         with self._lock:
             self._error = self._error or RuntimeError("The writer of this backup was closed.")
         self._compressor.shutdown()
         self._senders.shutdown()
 
     def check(self) -> None:
-        """Raise what a thread met."""
         if self._error is not None:
             raise self._error
 
@@ -201,11 +200,11 @@ class BundleWriter:
     """
     Writes the members of one backup; made by ``BackupStore.writer``, used as a context manager.
 
-    Not safe for use from several threads. Every method may raise what an earlier write in the
-    background met, i.e. ``HomeUnavailable``.
+    Not safe for use from several threads. Every method may raise the error of an earlier background
+    write, i.e. ``HomeUnavailable``.
 
-    :param earlier: What earlier backups of the stream hold.
-    :param wrote: Told of every bundle that is in the store, with the digest of its index.
+    :param earlier: The contents of earlier backups of the stream.
+    :param wrote: Called for every bundle written to the store, with the digest of its index.
     """
 
     def __init__(self, blobs: Blobs, stream: str, earlier: EarlierBackups, wrote: Wrote) -> None:
@@ -235,11 +234,11 @@ class BundleWriter:
 
     def expect(self, files: Iterable[tuple[str, FileStat]]) -> None:
         """
-        Say what the backup will have, before the first ``known``; again for every new pin.
+        Announce the members of the backup, before the first ``known`` and for every new pin.
 
-        From this follows which earlier bundles are worth referring to. Without it all are.
+        Decides which earlier bundles are worth referring to; by default all.
 
-        :param files: Member paths (``<query folder>/<path>``) with what the walk saw of them.
+        :param files: Member paths (``<query folder>/<path>``) with their stats from the walk.
         """
         self._earlier.expect(files)
 
@@ -286,13 +285,13 @@ class BundleWriter:
         elsewhere: Elsewhere | None = None,
     ) -> Member:
         """
-        Take the content of a large file in chunks; it becomes an object of its own.
+        Write a large file as an object of its own.
 
-        What the chunks raise goes through, and nothing of the file is kept.
+        An error from the chunks is passed on, and no part of the file is kept.
 
-        :param elsewhere: Where the file lies, so that the server copies it when it is on the
-            store's own file system; the chunks are hashed then but not sent.
-        :raises CheckpointBusy: the file was written anew while the server copied it.
+        :param elsewhere: The file's location, so that a store on the same file system copies it;
+            the chunks are then hashed but not sent.
+        :raises CheckpointBusy: The file was rewritten during the copy.
         """
         check_member_path(path)
         self._line.check()
@@ -305,9 +304,9 @@ class BundleWriter:
 
     def close(self, members: Iterable[Member]) -> tuple[BundleUse, ...]:
         """
-        Write what is left, wait for all of it, and return where the backup's members lie.
+        Write the rest, wait for all writes, and return the locations of the members.
 
-        :param members: What the backup has: answers of ``known``, ``add`` and ``add_large``.
+        :param members: The backup's members: results of ``known``, ``add`` and ``add_large``.
         """
         self._close_bundle()
         self._line.wait()
@@ -395,8 +394,8 @@ class BundleWriter:
 
 def writer_of(store: BackupStore, stream: str) -> BundleWriter:
     """
-    Return a writer that knows the stream's newest backups and what a killed run left.
+    Return a writer that knows the stream's newest backups and the leftovers of a killed run.
 
-    Take a hold first, so that nothing it refers to is collected.
+    Take a hold first, so that no referenced object is collected.
     """
     return BundleWriter(store.blobs, stream, known_to(store, stream), store.wrote)

@@ -1,12 +1,12 @@
 """
-What earlier backups hold, for a new one to refer to.
+Contents of earlier backups, for a new backup to refer to.
 
-Only what the newest backups use is known, and what a killed run left behind: an older backup's
-files were purged from the checkpoint long ago.
+Only the newest backups and the leftovers of a killed run are read: files of older backups were
+purged from the checkpoint long ago.
 
-What cannot be trusted is left out, and is then written anew under the same name, which repairs it:
-objects that are missing, of another size or about to be collected, and those that a verification
-of any of the stream's backups found damaged and no verification as deep has found whole since.
+Untrusted objects are left out and written again under the same name, which repairs them: objects
+that are missing, of another size, about to be collected, or damaged by the newest verification of
+their level.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ _HEADER: Final = 512
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlierBundle:
     """
-    A bundle that lies in the store.
+    A bundle in the store.
 
-    :param numbers: The members of it that are of interest, rising.
-    :param is_checked: They are of the newest backup, whose checkpoints were found sound.
+    :param numbers: Its reusable members, in order.
+    :param is_checked: They belong to the newest backup, whose checkpoints were sound.
     """
 
     index: str
@@ -88,9 +88,9 @@ class EarlierBackups:
         self.sizes: dict[str, int] = {}
         self.checked: set[tuple[str, str]] = set()
         """
-        Path and digest of the members of the newest backup, all of which were found sound.
+        Path and digest of the members of the newest backup, which were all sound.
 
-        What a killed or refused backup left in the store was not.
+        Leftovers of a killed or refused backup were not checked.
         """
         self._packed: dict[str, int] = {}
         self._places: dict[str, Place] = {}
@@ -167,7 +167,7 @@ NEWEST: Final = 3
 MAX_LEFT_OVER: Final = 64
 """Bundles of killed runs that are looked into, the newest first."""
 DAMAGED: Final = "damaged_objects"
-"""Fact of a verification: how many objects of the store were not what was written."""
+"""Fact of a verification: the number of damaged objects."""
 NAMED: Final = "damaged"
 """Fact of a verification: the paths of those objects, parted by spaces, the first of them."""
 MAX_NAMED: Final = 500
@@ -222,7 +222,7 @@ class _Look:
                 yield EarlierBundle(index=index, index_size=size, bundle=bundle, numbers=numbers)
 
     def _bundle(self, index: str, size: int) -> Bundle | None:
-        """Return a bundle that was not looked at before, when it is all there."""
+        """Return a new bundle if it is complete."""
         path = index_path(self._stream, index)
         if index in self._seen or path in self._avoided or self._sizes.get(path) != size:
             return None
@@ -254,9 +254,9 @@ class _Look:
 
 class _Damage(NamedTuple):
     """
-    What the verifications of one backup found damaged, as far as it still counts.
+    Objects of one backup that verifications found damaged and no later one found whole.
 
-    :param is_more: There is more than was named.
+    :param is_more: The list is incomplete.
     """
 
     named: frozenset[str] = frozenset()

@@ -1,16 +1,15 @@
 """
 The index of a bundle, and the sealed manifest of a backup.
 
-There is one text for every set of numbers; any other spelling is refused.
+Every set of numbers has one spelling; others are refused.
 
-The first line is JSON and names the pack; every other line is one member, its fields parted by
-tabs. Stock tools show it: ``zcat <sha256>.index.gz``. The digest of the compressed bytes is the
-index's name and stands in the manifest, so a reader that has checked it reads what was written;
-all the same nothing here believes a line before it has looked at it.
+The first line of an index is JSON and names the pack; every other line is one member with
+tab-separated fields. Stock tools show it: ``zcat <sha256>.index.gz``. The index is named by the
+digest of its compressed bytes, and the manifest holds that digest. The parser still checks every
+line.
 
-The file is one JSON object, ``{"backup": {...}, "sha256": "..."}``. The checksum is of the record
-exactly as it stands there, so that every changed byte is found, be it only a space; and nothing is
-parsed before the checksum holds.
+The manifest is one JSON object, ``{"backup": {...}, "sha256": "..."}``. The checksum covers the
+exact bytes of the record, including spaces, and is checked before parsing.
 """
 
 from __future__ import annotations
@@ -46,10 +45,10 @@ def to_ranges(numbers: Iterable[int]) -> str:
 
 def from_ranges(text: str, count: int) -> tuple[int, ...]:
     """
-    Return the numbers of a text, rising.
+    Parse ranges into numbers, in order.
 
-    :param count: They lie below this.
-    :raises RecordError: no such text, empty, not rising, or too large a number.
+    :param count: All numbers are below this.
+    :raises RecordError: The text is invalid, empty, not in order, or a number is too large.
     """
     numbers: list[int] = []
     free = 0
@@ -76,7 +75,7 @@ FORMAT: Final = 1
 LARGE: Final = 1024 * 1024
 """Files of at least so many bytes are objects of their own; every other one goes into a pack."""
 MAX_MEMBERS: Final = 16_384
-"""Members of one bundle, those that are alone too."""
+"""Members of one bundle, including single files."""
 MAX_PACKED: Final = 32 * LARGE
 """Bytes of the members of one pack, uncompressed. Writers stop far below, at about 8 MiB."""
 MAX_PATH_BYTES: Final = 1024
@@ -107,7 +106,7 @@ def check_member_path(path: str) -> str:
 
 
 def stamp_digest(stamp: str) -> str:
-    """Return a ``FileStat`` stamp as it stands in an index; empty for an empty one."""
+    """Return a ``FileStat`` stamp as an index stores it; empty for an empty one."""
     if not stamp:
         return ""
     digest = hashlib.blake2b(stamp.encode("utf-8", "surrogateescape"), digest_size=8).digest()
@@ -138,7 +137,7 @@ def decode_index(data: bytes) -> Bundle:
 
     :raises RecordError: not an index, too large, or of a format this release does not know.
     """
-    # Line by line: a few kilobytes can inflate to gigabytes, and the first line that is none ends it.
+    # Line by line: a few kilobytes can inflate to gigabytes, so the first invalid line ends it.
     lines = _lines(data)
     pack, pack_size = _head(next(lines, ""))
     members: list[Member] = []
@@ -204,7 +203,7 @@ def _member(line: str) -> Member:
     try:
         path, size, digest, stamp, alone = line.split("\t")
     except ValueError as err:
-        raise RecordError(f"The index has a line that is no member: {line!r:.80}.") from err
+        raise RecordError(f"Invalid member line in the index: {line!r:.80}.") from err
     check_member_path(path)
     if not (_SIZE.fullmatch(size) and _STAMP.fullmatch(stamp) and alone in {"", "1"}):
         raise RecordError(f"The index has a wrong line for {path!r:.200}.")
@@ -231,9 +230,9 @@ def _hex(text: str) -> str:
     try:
         digest = binascii.a2b_base64(text + "=", strict_mode=True)
     except (binascii.Error, ValueError) as err:
-        raise RecordError("The index has a digest that is none.") from err
+        raise RecordError("Invalid SHA-256 digest in the index.") from err
     if len(digest) != 32:
-        raise RecordError("The index has a digest that is none.")
+        raise RecordError("Invalid SHA-256 digest in the index.")
     return digest.hex()
 
 
@@ -260,7 +259,7 @@ def seal(backup: Backup) -> bytes:
     """
     Return the manifest of a backup.
 
-    :raises RecordError: no reader would take it: too large, or what it says of itself is wrong.
+    :raises RecordError: The backup's fields are wrong or too large for a reader.
     """
     _check(backup)
     record = backup.to_bytes().rstrip(b"\n")
@@ -271,12 +270,12 @@ def unseal(data: bytes) -> Backup:
     """
     Read a manifest.
 
-    :raises BackupDamaged: it is not what was written.
-    :raises RecordError: it is, and this release cannot read it.
+    :raises BackupDamaged: The checksum does not match.
+    :raises RecordError: The manifest is intact, and this release cannot read it.
     """
     record, tail = data[len(_BEGIN) : -_TAIL_BYTES], _TAIL.fullmatch(data[-_TAIL_BYTES:])
     if len(data) > MAX_MANIFEST_BYTES or not data.startswith(_BEGIN) or tail is None:
-        raise BackupDamaged("The manifest is cut off or is no manifest.")
+        raise BackupDamaged("The manifest is truncated or not a manifest.")
     if hashlib.sha256(record).hexdigest().encode() != tail[1]:
         raise BackupDamaged("The manifest was changed after it was written: its checksum is wrong.")
     backup = Backup.from_bytes(record)

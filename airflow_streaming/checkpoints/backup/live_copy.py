@@ -1,15 +1,15 @@
 """
-Copying one live checkpoint: look, copy, check, look again.
+Copy one live checkpoint: list, copy, check, list again.
 
-A stream has a checkpoint for every query, each in a folder of its own that has the query's name.
-A stream that is not ours may have a single one. Both are given by one URI.
+A stream has a checkpoint for every query, each in a folder with the query's name. An external
+stream may have a single one. Both are given by one URI.
 
-The query is not touched and does not notice. While we copy, it may purge what we are about to read
-or write a file anew. Either is seen, at the latest by the second look, and the copy begins again
-with a newer pin; what was taken already is not read again. Nothing is handed over half. Plans and commits
-that are purged first and needed by nothing are done without.
+The query is not touched. It may purge files that the copy is about to read, or rewrite a file. The
+second listing notices at the latest, and the copy starts again with a newer pin; files that were
+copied are not read again. A copy is returned complete or not at all. Purged plans and commits that
+no restore needs are left out.
 
-What is missing in two looks in a row in the very same way is not movement but damage.
+A file that is missing in the same way in two listings in a row is damage, not movement.
 """
 
 from __future__ import annotations
@@ -51,19 +51,19 @@ from airflow_streaming.storage.folders import Folders, walk, why_too_large
 
 SINK_LOG: Final = "_spark_metadata"
 """
-The file sink's log, in the output folder; in a backup it lies in a folder of that name beside the
-query's own files: ``counts/_spark_metadata/17``. No checkpoint has a folder of that name.
+The file sink's log, in the output folder. A backup keeps it in a folder of the same name beside the
+query's own files: ``counts/_spark_metadata/17``. No checkpoint has a folder with this name.
 """
 RELATIVE: Final = "the script gives its output by a relative path, so its place is not known."
-"""Why a file sink's log cannot be found by what the drivers have recorded."""
+"""Why the recorded sinks do not locate a file sink's log."""
 
 
 def with_only_query(sinks: Mapping[str, str], queries: Collection[str]) -> dict[str, str]:
     """
-    Return sinks by query, with one that has no query's name as that of the only query.
+    Return sinks by query; a sink without a query's name belongs to the only query.
 
-    :param sinks: By the name of the query; empty for the one without.
-    :param queries: All names; empty that of a checkpoint that is given itself.
+    :param sinks: By the name of the query; empty for an unnamed one.
+    :param queries: All names; an empty name for a single checkpoint.
     """
     found, names = dict(sinks), list(queries)
     if "" in found and len(names) == 1 and names[0] not in found:
@@ -74,12 +74,12 @@ def with_only_query(sinks: Mapping[str, str], queries: Collection[str]) -> dict[
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
     """
-    One checkpoint to be copied.
+    One checkpoint to copy.
 
-    :param folder: Its folder in the backup, which is the query's name; empty when the backup is of
-        one checkpoint.
+    :param folder: Its folder in the backup, which is the query's name; empty for a single
+        checkpoint.
     :param folders: The checkpoint, for reading.
-    :param sink_log: The ``_spark_metadata`` folder of the query's output, when it is wanted too.
+    :param sink_log: The ``_spark_metadata`` folder of the query's output, if it is copied too.
     """
 
     folder: str
@@ -87,17 +87,16 @@ class Source:
     sink_log: Folders | None = None
 
     def member(self, path: str) -> str:
-        """Return where a file of the checkpoint lies in the backup."""
         return f"{self.folder}/{path}" if self.folder else path
 
 
 def sources_of(folders: Folders) -> list[Source]:
     """
-    Return the one checkpoint at a URI, or those directly under it, by name.
+    Return the checkpoint at a URI, or the checkpoints directly under it, by name.
 
-    :raises CheckpointRefused: a link lies among them, behind which may be one more.
-    :raises CheckpointError: there is none.
-    :raises HomeUnavailable: the store cannot be reached.
+    :raises CheckpointRefused: One entry is a link, which may hide a checkpoint.
+    :raises CheckpointError: There is no checkpoint.
+    :raises HomeUnavailable: The store cannot be reached.
     """
     return [
         Source(folder=name, folders=folders.below(name)) for name in sorted(query_folders(folders))
@@ -106,14 +105,14 @@ def sources_of(folders: Folders) -> list[Source]:
 
 class CopySink(Protocol):
     """
-    Where a copy goes: a ``BundleWriter``, or a writer of files to a place of their own.
+    Target of a copy: a ``BundleWriter``, or a writer of files.
 
-    A copy that begins anew continues with the same taker. What was taken for nothing is not among
-    the members that ``copy_live`` returns in the end.
+    A retry continues with the same sink. Files of a failed attempt are not among the members that
+    ``copy_live`` returns.
     """
 
     def expect(self, files: Iterable[tuple[str, FileStat]]) -> None:
-        """Be told what there will be, before the first file; again for every new pin."""
+        """Announce the files, before the first one and for every new pin."""
 
     def known(self, path: str, size: int, stamp: str) -> Member | None:
         """Return the member when the file need not be read."""
@@ -134,9 +133,9 @@ class CopySink(Protocol):
 
 class Look(NamedTuple):
     """
-    What one attempt copies.
+    The files of one attempt.
 
-    :param listing: The walk that it was chosen from; ``sink`` is that of the sink's log.
+    :param listing: The walk they were chosen from; ``sink`` is the listing of the sink's log.
     :param files: In the order of the pin, the sink's log last.
     """
 
@@ -148,10 +147,10 @@ class Look(NamedTuple):
 
 def look_at(source: Source) -> Look | Incomplete:
     """
-    Choose what to copy now.
+    Choose the files to copy.
 
-    :raises CheckpointRefused: see ``choose_pin``; or a file is larger than what is copied.
-    :raises CheckpointError: there is no such folder.
+    :raises CheckpointRefused: See ``choose_pin``; or a file is too large.
+    :raises CheckpointError: The folder does not exist.
     """
     folders = source.folders
     committed = _newest_commit(folders)
@@ -214,7 +213,7 @@ def _newest_commit(folders: Folders) -> int | None:
 REMEMBERED: Final = 64 * 1024 * 1024
 """Bytes of small files that are kept until the copy is checked."""
 _CONTENT_ONLY: Final = re.compile(r"/[0-9]+\.(delta|snapshot|changelog)$|\.sst$", re.ASCII)
-"""State files that are looked into for damage only, not for what they say of other files."""
+"""State files that are checked for damage only; they refer to no other files."""
 Checked = Collection[tuple[str, str]]
 """Path and digest of members that an earlier copy found sound."""
 
@@ -222,10 +221,10 @@ Checked = Collection[tuple[str, str]]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copied:
     """
-    One checkpoint, copied whole.
+    One complete copy of a checkpoint.
 
-    :param members: Its files, with the paths that ``Source.member`` gives them.
-    :param checkpoint: What the copy says of its query; it is sound.
+    :param members: Its files, with the paths of ``Source.member``.
+    :param checkpoint: The copy as a sound checkpoint.
     """
 
     query: QueryBackup
@@ -245,13 +244,13 @@ def copy_live(
     """
     Copy the newest committed batch of a checkpoint that may be in use.
 
-    :param attempts: How often to begin.
-    :param checked: When the taker knows one of these members, it is not read again.
-    :raises CheckpointRefused: it is damaged, of an unknown format, or such that it cannot be copied
+    :param attempts: Number of attempts.
+    :param checked: Members that are not read again if the taker knows them.
+    :raises CheckpointRefused: The checkpoint is damaged, of an unknown format, or cannot be copied
         while its query runs.
-    :raises CheckpointBusy: it moved under every attempt.
-    :raises CheckpointError: there is no such folder.
-    :raises HomeUnavailable: a store cannot be reached.
+    :raises CheckpointBusy: It changed during every attempt.
+    :raises CheckpointError: The folder does not exist.
+    :raises HomeUnavailable: A store cannot be reached.
     """
     last: Incomplete | None = None
     copier = _Copier(source, taker, progress, checked)
@@ -276,7 +275,7 @@ class _Copier:
         self._source, self._taker, self._progress = source, taker, progress
         self._folders, self._checked = source.folders, checked
         self._sound: set[str] = set()
-        # What was just read need not be read once more to be checked, and may be purged by then.
+        # Files just read are checked from memory; they may be purged by then.
         self._recent: dict[str, bytes] = {}
         self._free = REMEMBERED
 
@@ -297,7 +296,7 @@ class _Copier:
         return moved(self._source, look) or _copied(self._source, look.pin, members, checkpoint)
 
     def _copy(self, look: Look) -> tuple[Look, list[Member]] | Incomplete:
-        """Take all files; return what was copied in the end, and the members."""
+        """Copy all files; return the final choice of files and the members."""
         self._taker.expect((file.member, file.stat) for file in look.files)
         of_size = sum(file.stat.size for file in look.files)
         members, purged, size = dict[ReadRequest, Member](), list[str](), 0
@@ -322,7 +321,7 @@ class _Copier:
     def _taken(
         self, files: Iterable[ReadRequest]
     ) -> Iterator[tuple[ReadRequest, Member | Incomplete]]:
-        """Take all files: first those that are known, then the rest in the order of the pin."""
+        """Copy all files: known ones first, then the rest in the order of the pin."""
         unknown = []
         for file in files:
             member = self._taker.known(file.member, file.stat.size, file.stat.stamp)
@@ -374,7 +373,7 @@ class _Copier:
     def _settled(self, pin: Pin) -> set[str]:
         """Return old plans and commits that were checked before; they may be purged by now."""
         found = set()
-        # The ids of the state that is checked stand in the commits down to the oldest told.
+        # Ids of the checked state are in the commits down to the oldest one read.
         told = pin.batch if pin.oldest_told is None else pin.oldest_told
         for log, first in (("offsets/", pin.batch - 1), ("commits/", min(told, pin.batch - 1))):
             for path in (path for path in pin.files if path.startswith(log)):
@@ -385,7 +384,7 @@ class _Copier:
 
     def _read_again(self, path: str, limit: int) -> bytes | None:
         if path in self._sound and _CONTENT_ONLY.search(path):
-            # A check of its content passes over what it cannot read, and it was checked before.
+            # The content check skips unreadable files; they were checked before.
             return None
         data = self._recent.get(path)
         if data is None or len(data) > limit:

@@ -1,9 +1,8 @@
 """
 A tar of small files as bytes, written and read without a parser.
 
-A pack is a function of its members alone: no times, no owners. So a reader who knows the index knows
-every byte of the tar, and a reader does not parse headers but compares them with those that must
-be there. Nothing is ever extracted by name.
+A pack is a function of its members alone: no times, no owners. So an index determines every byte of
+the tar, and the reader compares headers instead of parsing them. No file is ever extracted by name.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ def padding(size: int) -> bytes:
 
 
 class PackBuilder:
-    """Compresses a pack piece by piece; what it holds is at most the compressed pack."""
+    """Compresses a pack piece by piece; memory is bounded by the compressed pack."""
 
     def __init__(self) -> None:
         self._squeeze = fast_compressor()
@@ -88,12 +87,12 @@ class PackBuilder:
 
 def read_pack(bundle: Bundle, chunks: Iterable[bytes]) -> Iterator[PackedBytes]:
     """
-    Return the members of a pack as they lie in it, each checked; at the end the pack itself is.
+    Yield the members of a pack in order, each checked, and check the pack at the end.
 
     Memory is bounded by the chunks and by the size of one member.
 
     :param chunks: The bytes of the pack.
-    :raises BackupDamaged: anything is not as the index says.
+    :raises BackupDamaged: The pack differs from its index.
     """
     inflated = _Inflated(bundle, chunks)
     for number, member in enumerate(bundle.members):
@@ -113,7 +112,7 @@ def read_pack(bundle: Bundle, chunks: Iterable[bytes]) -> Iterator[PackedBytes]:
 
 
 class _Inflated:
-    """The tar inside a pack, taken in the lengths that are asked for."""
+    """The tar inside a pack, read in the requested lengths."""
 
     def __init__(self, bundle: Bundle, chunks: Iterable[bytes]) -> None:
         self._bundle = bundle

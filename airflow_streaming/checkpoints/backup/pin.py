@@ -1,23 +1,22 @@
 """
 Which files of a live checkpoint make up one committed batch.
 
-In state checkpoint format 2 a changelog names its own ancestors, but only one that is compressed
-with LZ4 can be asked here. For any other codec every commit tells the ids that its batch left
-behind, and the chain is followed from commit to commit, down to a snapshot or to the empty state.
+In state checkpoint format 2 a changelog names its own ancestors, but only an LZ4-compressed one can
+be read here. For any other codec every commit holds the ids of its batch's state, and the chain is
+followed from commit to commit, down to a snapshot or to the empty state.
 
-A copy of everything is torn, because the query continues underneath. A copy of what one committed
-batch needs is not: its files are never written again, they can only be purged. So a batch is
-pinned, the newest one of which everything is there, and its files are copied in the order in which
-they are at risk.
+A copy of all files would be torn, because the query continues meanwhile. The files of one committed
+batch are never rewritten, only purged. So the newest complete batch is pinned, and its files are
+copied in the order of their risk.
 
-From batch n a query continues with the plan of batch n + 1, if there is one, and loads version n + 1
-of every state store. Nothing newer may be taken along: state of an abandoned timeline loads silently.
-Version n is taken where it is still there, so that a drill can run batch n again; where batch n read
-nothing, as Spark runs one after each burst, the version before the newest batch that did.
+From batch n a query continues with the plan of batch n + 1, if there is one, and loads version n +
+1 of every state store. Newer state must not be copied: state of an abandoned timeline loads
+silently. Version n is copied if present, so that a drill can run batch n again. If batch n read no
+data, as Spark runs one after each burst, the version before the newest batch with data is copied.
 
-A listing of a live checkpoint is not a moment either. What is not whole in it may have been purged,
-or written, while the walk went by, and may be found whole by the next walk: that is ``Incomplete``. What
-will not get better by looking again is refused.
+A listing of a live checkpoint is not atomic either. An incomplete file in it may have been purged
+or written during the walk, and the next walk may find it whole: this is ``Incomplete``. Damage that
+another walk cannot resolve is refused.
 """
 
 from __future__ import annotations
@@ -102,7 +101,7 @@ class ToldIds:
         except RecordError:
             ids = None
         if ids is None:
-            # Purged or damaged; what lies below it leads nowhere.
+            # Purged or damaged; the chain below is unusable.
             self._is_ended = True
             return False
         self._ids[batch] = ids
@@ -127,12 +126,12 @@ def state_files_of(
     listing: Listing, batch: int, told: ToldIds, *, runs_again: int | None = None
 ) -> list[str] | Incomplete:
     """
-    Return the files that load what a batch left behind, oldest of every store first.
+    Return the files of the state after a batch, oldest of every store first.
 
-    With them come those that load what the batch began with, where that is still whole.
+    The files of the state before the batch are included if whole.
 
-    :param told: Ids of state from the commit log, of this batch and of the one before at least.
-    :param runs_again: An older batch, of which the same is wanted.
+    :param told: Ids of state from the commit log, of this batch and at least the one before.
+    :param runs_again: An older batch whose files are included too.
     """
     begins = [batch] if runs_again is None or runs_again > batch else [runs_again, batch]
     needed: list[list[str]] = []
@@ -209,13 +208,13 @@ class Pin:
     One batch and its files.
 
     :param batch: The committed batch.
-    :param planned: ``batch + 1`` when its plan is among the files, else ``batch``.
-    :param files: Paths in the checkpoint; what is purged first comes first.
+    :param planned: ``batch + 1`` if its plan is among the files, else ``batch``.
+    :param files: Paths in the checkpoint; the first to be purged come first.
     :param plan: The plan of the batch.
     :param has_absolute_paths: The checkpoint names files of its own by absolute paths.
-    :param oldest_told: The oldest commit that was read to tell the ids of state.
-    :param oldest_needed: The oldest batch whose plan and commit the copy cannot do without; older ones
-        come along so that the checkpoint can be looked at, and cut back, as far as the original.
+    :param oldest_told: The oldest commit that was read for ids of state.
+    :param oldest_needed: The oldest batch whose plan and commit the copy needs. Older ones are
+        included so that the copy can be inspected, and cut back, as far as the original.
     """
 
     batch: int
@@ -229,13 +228,13 @@ class Pin:
 
 def choose_pin(listing: Listing, read: Read, *, at_least: int | None = None) -> Pin | Incomplete:
     """
-    Return the newest committed batch that is whole in a listing, or what the newest one lacks.
+    Return the newest complete committed batch of a listing, or the gap of the newest one.
 
-    :param at_least: A batch that was committed before the walk began, so that it or a later one
-        must be whole; only the newest one is tried without it.
-    :raises CheckpointRefused: looking again will not help: it is no checkpoint of Spark, nothing
-        is committed yet, or it holds links, pipes or devices.
-    :raises HomeUnavailable: the store cannot be reached.
+    :param at_least: A batch that was committed before the walk began, so this or a later one must
+        be complete; without it only the newest one is tried.
+    :raises CheckpointRefused: A retry will not help: not a Spark checkpoint, no committed batch
+        yet, or it holds links, pipes or devices.
+    :raises HomeUnavailable: The store cannot be reached.
     """
     _refuse(listing)
     commits = batches(listing, "commits")
@@ -253,11 +252,11 @@ def choose_pin(listing: Listing, read: Read, *, at_least: int | None = None) -> 
 
 def still_holds(pin: Pin, before: Listing, after: Listing) -> Incomplete | None:
     """
-    Tell why what was copied for a pin may be torn; ``None`` when it is not.
+    Return why a copied pin may be torn; ``None`` if it is whole.
 
-    A file that was purged after it was copied does no harm; one that was written anew does.
+    A file purged after it was copied does no harm; a rewritten one does.
 
-    :param before: The listing that the pin was chosen from.
+    :param before: The listing of the pin.
     :param after: A listing made after the last file was copied.
     """
     changed = next((path for path in pin.files if is_changed(path, before, after)), None)
@@ -367,10 +366,10 @@ def _assembled(
 ) -> Pin | Incomplete:
     current = source_files(listing, logs.plan)
     following = None if logs.next_plan is None else source_files(listing, logs.next_plan)
-    # The next plan may be younger than what the walk saw of the sources: then it is left out.
+    # The next plan may be newer than the walk of the sources; then it is left out.
     planned = batch + 1 if isinstance(following, list) else batch
     if isinstance(current, Incomplete):
-        # What only this batch needs may have been compacted away; the next plan is enough.
+        # Files of this batch alone may have been compacted; the next plan is enough.
         if planned == batch:
             return current
         current = []
@@ -394,7 +393,7 @@ def _assembled(
 
 
 def _skipped(pin: Pin, before: Listing, commits: Sequence[int]) -> Incomplete | None:
-    """Tell of a batch that was planned after one that is still not committed."""
+    """Return a batch that was planned after one that is still not committed."""
     planned = [batch for batch in batches(before, "offsets") if batch > pin.planned]
     lost = next((batch - 1 for batch in planned if _is_lost(batch - 1, commits)), None)
     if lost is None:
@@ -411,7 +410,7 @@ def _is_lost(batch: int, commits: Sequence[int]) -> bool:
 
 
 def pinned_listing(pin: Pin, listing: Listing) -> Listing:
-    """Return the listing of what is pinned: the copy as a walk of it will find it."""
+    """Return the listing of the pinned files, as a walk of the copy will find it."""
     folders: dict[str, dict[str, FileStat]] = {"": {}}
     for path in pin.files:
         folder, _, name = path.rpartition("/")
@@ -425,10 +424,10 @@ def pinned_listing(pin: Pin, listing: Listing) -> Listing:
 
 def with_checksums(pinned: Listing, live: Listing) -> Listing:
     """
-    Return the listing with the checksums that Hadoop keeps beside the pinned files.
+    Add the checksums that Hadoop keeps beside the pinned files to the listing.
 
-    They are no part of a copy, which is checked against them all the same: damage that Spark would
-    notice in the original must not pass unnoticed into a backup.
+    They are not copied, but the copy is checked against them: damage that Spark would notice in the
+    original must not enter a backup.
     """
     folders = {
         folder: {

@@ -28,13 +28,13 @@ from airflow_streaming.model.spark.tail import batch_of
 
 class Incomplete(NamedTuple):
     """
-    A file that is missing from a listing or not what it should be.
+    A missing or incomplete file of a listing.
 
-    When another walk finds the very same, it is damage, unless the file was seen to change.
+    If another walk finds the same, it is damage, unless the file was seen to change.
 
     :param path: The file or folder, relative to the checkpoint.
     :param why: A sentence.
-    :param is_moving: The file was purged or written while it was copied.
+    :param is_moving: The file was purged or written during the copy.
     """
 
     path: str
@@ -62,9 +62,9 @@ def batches(listing: Listing, folder: str) -> list[int]:
 
 def lacking_log(listing: Listing, batch: int) -> Incomplete | None:
     """
-    Return what is missing of the two logs right below the batch.
+    Return the gap of the two logs right below the batch.
 
-    Holes further down do no harm: a purge may leave them for a moment.
+    Gaps further down do no harm: a purge may leave them for a moment.
     """
     if listing.stat(METADATA) is None:
         return Incomplete(METADATA, f"{METADATA} is missing, which holds the query's id.")
@@ -131,7 +131,7 @@ def source_files(listing: Listing, plan: OffsetLog) -> list[str] | Incomplete:
     """
     Return the files of all sources' own logs that a plan needs.
 
-    What a source keeps that is no file source's log, e.g. Kafka's initial offsets, is taken whole.
+    Logs other than the file source's, e.g. Kafka's initial offsets, are copied whole.
     """
     found: list[str] = []
     ends = {name: source_of(text) for name, text in plan.offsets}
@@ -182,7 +182,7 @@ def _entries(names: Iterable[str], last: int) -> tuple[set[int], list[int]]:
 
 
 def everything(listing: Listing, folder: str) -> Iterator[str]:
-    """Return every file under a folder but hidden ones and those that are being written."""
+    """Yield every file under a folder except hidden and unfinished ones."""
     for name in sorted(listing.files(folder)):
         if not is_hidden(name) and not name.endswith(".tmp"):
             yield f"{folder}/{name}"

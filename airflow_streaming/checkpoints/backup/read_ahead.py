@@ -1,8 +1,8 @@
 """
-Reading many small files of a checkpoint whole, several at once where that pays.
+Read many small files of a checkpoint whole, several at once where it helps.
 
-On an object store every file costs a round trip, and ten thousand of them one after the other take
-longer than Spark keeps them. A bounded number is read ahead, in the order in which they are wanted.
+On an object store every file costs a round trip, and ten thousand in sequence take longer than
+Spark keeps them. A bounded number is read ahead, in order.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ AHEAD: Final = 32
 
 class ReadRequest(NamedTuple):
     """
-    A file to be read.
+    A file to read.
 
-    :param folders: Where it lies.
-    :param path: Its path in there.
-    :param stat: What the walk saw of it.
+    :param folders: Its folder.
+    :param path: Its path in the folder.
+    :param stat: Its stat from the walk.
     :param member: Its path in the backup.
     """
 
@@ -40,9 +40,9 @@ class ReadRequest(NamedTuple):
 
 class Torn(CheckpointBusy):
     """
-    Raised while a large file is read: it vanished or is no longer what the walk saw.
+    Raised while a large file is read: it vanished or changed since the walk.
 
-    :param unready: What is not as it was.
+    :param unready: The change.
     """
 
     def __init__(self, unready: Incomplete) -> None:
@@ -124,5 +124,5 @@ def _purged(file: ReadRequest) -> Incomplete:
 
 
 def _changed(file: ReadRequest, why: str) -> Incomplete:
-    why = f"{file.path} is not what it was a moment ago. {why}"
+    why = f"{file.path} changed while it was read. {why}"
     return Incomplete(file.path, why, is_moving=True)

@@ -1,9 +1,9 @@
 """
-What the drivers of a stream have recorded of its sinks, and the logs of the file sinks among them.
+Sinks that a stream's drivers recorded, and the logs of its file sinks.
 
-A backup takes such a log along unless it is told another place: a restore that puts the sink back with
-the checkpoint needs it. A log that does not reach the checkpoint's newest batch, or cannot be read,
-is left out with a warning: a checkpoint that is backed up without it is better than none.
+A backup copies such a log unless another place is configured: a restore that resets the sink with
+the checkpoint needs it. A log that ends before the checkpoint's newest batch, or cannot be read, is
+left out with a warning.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ log: Final = logging.getLogger(__name__)
 
 
 def known_sinks(home: StreamHome, deployment: Deployment) -> tuple[SinkFacts, ...]:
-    """Return what the drivers of a deployment, or of the newest one before it that ran, write to."""
+    """Return the recorded sinks of a deployment, or of the newest one before it that ran."""
     plans = next(filter(None, map(home.newest_plans, range(deployment.number, 0, -1))), [])
     return sink_facts_of(plans, checkpoint=deployment.checkpoint)
 
@@ -51,15 +51,15 @@ def with_known_logs(
     open_folders: Callable[[str], Folders],
 ) -> list[Source]:
     """
-    Return what is to be copied with the known log of each file sink for which none is given.
+    Add the known log of each file sink without a configured one.
 
-    :param open_folders: Opens the outputs, with the credentials for them.
+    :param open_folders: Opens the outputs, with their credentials.
     """
     found = list(sources)
     try:
         logs = known_logs(home, deployment)
     except StreamingError as err:
-        log.warning("What stream %r writes to is not known: %s", home.name, err)
+        log.warning("The sinks of stream %r are unknown: %s", home.name, err)
         return found
     return [
         replace(source, sink_log=_whole(source, logs[source.folder], open_folders))
@@ -89,6 +89,6 @@ def _lacks(source: Source, folders: Folders) -> str:
     commits = source.folders.entries("commits", list) or ()
     newest = max((int(entry.name) for entry in commits if entry.name.isdecimal()), default=-1)
     if folders.entries("", list) is None:
-        return f"there is none at {folders.uri}."
+        return f"no log at {folders.uri}."
     tail = log_tail(walk(folders), "", newest)
     return f"{folders.uri}: {tail.why}" if isinstance(tail, Incomplete) else ""

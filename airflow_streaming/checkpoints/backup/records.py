@@ -1,14 +1,13 @@
 """
-Backup records: what was taken of a stream's checkpoints, and where.
+Backup records: the copied files of a stream's checkpoints and their locations.
 
-A backup is a small record, its *manifest*. Sizes and digests of the members stand in *indexes*,
-which are written once and shared: an index lists the members of one *bundle*, i.e. one pack of
-small files together with the large files that were taken with it, and a manifest names the members
-it uses of each. So a backup of fifty thousand files of which five hundred are new writes one pack,
-one index and one manifest.
+A backup is a small record, its *manifest*. Sizes and digests of the members are in *indexes*, which
+are written once and shared. An index lists the members of one *bundle*, i.e. one pack of small
+files and the large files copied with it; a manifest names the members it uses of each. So a backup
+of fifty thousand files of which five hundred are new writes one pack, one index and one manifest.
 
-Everything is named by the SHA-256 of its bytes and every name is checked, so the checksum of the
-manifest vouches for the whole backup.
+Every object is named by the SHA-256 of its bytes and every name is checked, so the checksum of the
+manifest covers the whole backup.
 """
 
 from __future__ import annotations
@@ -40,12 +39,12 @@ class Member:
     """
     One file of a backup.
 
-    :param path: Where it belongs: the query's folder in the backup and the path in the checkpoint,
-        e.g. ``counts/offsets/17``; without a folder when the backup is of one checkpoint.
+    :param path: The query's folder in the backup and the path in the checkpoint, e.g.
+        ``counts/offsets/17``; without a folder for a single checkpoint.
     :param size: Bytes.
     :param sha256: Digest of its content, 64 hexadecimal digits.
-    :param stamp: The file's stamp (``FileStat``) when it was read, as a short digest: a later
-        backup that meets the same stamp and size need not read the file.
+    :param stamp: A digest of the file's stamp (``FileStat``) when it was read; a later backup skips
+        a file with the same stamp and size.
     :param is_alone: It is an object of its own instead of a member of the pack.
     """
 
@@ -59,10 +58,10 @@ class Member:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bundle:
     """
-    Members that were written together: what an index holds.
+    Members that were written together: the content of an index.
 
-    :param pack: SHA-256 of the pack, a ``.tar.gz`` that has the members that are not alone, in
-        this order; empty when all of them are alone.
+    :param pack: SHA-256 of the pack, a ``.tar.gz`` with the members that are not single files, in
+        this order; empty without such members.
     :param pack_size: Its bytes.
     """
 
@@ -74,7 +73,7 @@ class Bundle:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleUse:
     """
-    What a backup uses of one bundle.
+    The members of one bundle that a backup uses.
 
     :param index: SHA-256 of the index.
     :param index_size: Its bytes.
@@ -91,18 +90,18 @@ class QueryBackup:
     """
     One query in a backup.
 
-    :param folder: Its folder in the backup, which is the query's name; empty when the backup is of
-        one checkpoint.
+    :param folder: Its folder in the backup, which is the query's name; empty for a single
+        checkpoint.
     :param checkpoint: URI it was copied from.
     :param batch: The pinned batch: the newest committed one in the backup.
-    :param planned: ``batch + 1`` when the plan of that batch is in the backup as well, so that it
-        is run again with the same limits; else the pinned batch.
+    :param planned: ``batch + 1`` if its plan is in the backup as well, so that it runs again with
+        the same limits; else the pinned batch.
     :param offsets: End offset of each source at the pinned batch, as Spark wrote it.
     :param watermark_ms: Watermark the next batch continues from, in milliseconds since 1970.
     :param state_format: 1 or 2; ``None`` for a query without state.
     :param spark_at_least: The oldest Spark that can have written the checkpoint.
     :param has_absolute_paths: It names its own files by absolute paths, which a restore rewrites.
-    :param sink_log: URI of the file sink's log that was taken too; empty when none was.
+    :param sink_log: URI of the file sink's log that was copied too, or empty.
     """
 
     folder: str
@@ -124,20 +123,20 @@ class QueryBackup:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backup(Record):
     """
-    A backup of all queries of a stream: what the manifest holds.
+    A backup of all queries of a stream: the content of the manifest.
 
-    :param id: Its name in the store; ids sort by the time at which they were begun.
-    :param stream: The stream, or a name made of the checkpoint's URI when it is not ours.
-    :param begun_at: When the copy was begun, by the clock of the host that took it.
+    :param id: Its name in the store; ids sort by start time.
+    :param stream: The stream, or a name made of the checkpoint's URI for an external stream.
+    :param begun_at: Start of the copy, by the host's clock.
     :param origin: Why it was taken.
     :param by: Who took it.
-    :param note: Words of the user or task that took it.
+    :param note: A note of the user or task.
     :param deployment: Deployment whose checkpoints these are; ``None`` when unknown, as ``epoch``.
     :param spark_version: Spark the driver ran on, where that is known.
-    :param bundles: Where the members lie.
+    :param bundles: The locations of the members.
     :param files: Number of members; ``size`` is their bytes.
-    :param added_files: Members that no earlier backup held; ``added_size`` is what was written to
-        the store for them, packed.
+    :param added_files: Members that no earlier backup held; ``added_size`` is their packed size in
+        the store.
     """
 
     KIND: ClassVar[str] = "backup"
@@ -175,13 +174,12 @@ class Level(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification(Record):
     """
-    What a verification of one backup found.
+    The result of verifying one backup.
 
     :param backup: The backup's id.
-    :param problems: What is wrong, a sentence each; none when the backup holds.
-    :param facts: What was looked at, e.g. ``files``, ``spark``, ``batch``.
-    :param manifest: SHA-256 of the manifest that was looked at; the verification counts for that
-        manifest only.
+    :param problems: One sentence each; empty if the backup is whole.
+    :param facts: The scope, e.g. ``files``, ``spark``, ``batch``.
+    :param manifest: SHA-256 of the verified manifest; the result counts for that manifest only.
     """
 
     KIND: ClassVar[str] = "backup-verification"
@@ -203,10 +201,10 @@ class Verification(Record):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnreadableVerification:
     """
-    A verification whose record cannot be read: what it found, good or bad, is unknown.
+    A verification whose record cannot be read; its result is unknown.
 
-    :param backup: Id of the backup in whose folder the record lies.
-    :param problem: What is wrong with the record; names the file.
+    :param backup: Id of the verified backup.
+    :param problem: The problem of the record; names the file.
     """
 
     backup: str
@@ -214,24 +212,24 @@ class UnreadableVerification:
 
 
 Said = Verification | UnreadableVerification
-"""What the store has of one verification."""
+"""One verification as stored."""
 
 COPY: Final = "clone "
-"""Begins the source of a clone or carry-over; nothing can continue from what a dead one left."""
+"""Prefix of the source of a clone or carry-over; a later run cannot resume one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreMarker(Record):
     """
-    A restore that is under way, or died.
+    A restore that is running or died.
 
-    An object store renames nothing, so this is created first and deleted last. It lies in every
-    checkpoint of the restore; the one in the first is the claim on the place.
+    An object store cannot rename, so this is created first and deleted last. It is in every
+    checkpoint of the restore; the one in the first checkpoint claims the target.
 
-    :param source: What is being written: a backup's id, or ``COPY`` and a name of its own.
+    :param source: A backup's id, or ``COPY`` and a name of its own.
     :param folders: The checkpoints of the restore under the target, sorted.
-    :param token: Random; a process that takes over a restore of the same source puts its own here, and the
-        one that finds another token than its own has lost the place.
+    :param token: Random. A process that takes over a restore of the same source writes its own; a
+        process that finds another token has lost the target.
     """
 
     KIND: ClassVar[str] = "restore_marker"

@@ -1,11 +1,10 @@
 """
-Which bundles of earlier backups a new backup refers to, and which it had better write anew.
+Which bundles of earlier backups a new backup refers to, and which files it writes again.
 
-Referring to everything would be the least to write, but every backup leaves a small bundle, and
-after a thousand of them a restore would open a thousand packs for a few files each; a pack of
-which one file is still needed could never be collected either. So a bundle is left when little of
-it is still used, and of small remainders only so many are kept; what they held is written again,
-together, in one bundle.
+Referring to all bundles would write least. But every backup leaves a small bundle, so after a
+thousand of them a restore would open a thousand packs for a few files each, and a pack with one
+needed file could never be collected. So a bundle is dropped when little of it is used, and the
+number of small remainders is limited; their files are written again, together, in one bundle.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ MAX_RANGES: Final = 40_000
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
     """
-    What a new backup could use of an earlier bundle.
+    The part of an earlier bundle that a new backup could use.
 
     :param index: The bundle's index.
     :param used: Bytes of the members in its pack that the new backup has too, with their headers.
-    :param packed: The same of all members in its pack.
-    :param ranges: In how many pieces those used lie.
+    :param packed: Bytes of all members in its pack.
+    :param ranges: Number of contiguous runs of used members.
     """
 
     index: str

@@ -18,14 +18,14 @@ from typing import Any, Final, Protocol
 _GZIP: Final = 31
 """Window bits of a gzip container."""
 _FASTEST: Final = MappingProxyType({"isal.isal_zlib": 1, "zlib_ng.zlib_ng": 1, "zlib": 1})
-"""Libraries, the fastest first, each with the level that costs least of those that do compress."""
+"""Libraries, the fastest first, each with its cheapest level that still compresses."""
 
 
 class Compressor(Protocol):
     """What ``zlib.compressobj`` returns."""
 
     def compress(self, data: bytes, /) -> bytes:
-        """Take bytes and return what is ready."""
+        """Add bytes and return the compressed output so far."""
 
     def flush(self) -> bytes:
         """Return the rest."""

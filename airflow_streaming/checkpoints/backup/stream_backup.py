@@ -1,9 +1,9 @@
 """
-Backing up a managed stream: its home says which checkpoints it has, and what runs on them.
+Back up a managed stream: its home names the checkpoints and the Spark version.
 
 The deployment names the folder of the checkpoints; a script may have chosen other places for some
-queries, and those stand in the claims. A query that has not committed a batch yet has nothing to
-restore, and is left out while another one has.
+queries, and the claims record these. A query without a committed batch has no state to restore, and
+is left out if another one has.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ def default_store(home: str) -> str:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackupRequest:
     """
-    What is asked for besides the stream and the store.
+    Options of a backup besides stream and store.
 
-    :param by: Who asks.
-    :param note: Words of the user or task that asks.
-    :param sink_logs: URI of the output folder of a file sink by the query's name, which may be empty
-        for an only query; its log is backed up too. For a query of a stream that is not given, what its drivers have recorded.
-    :param facts: What else the backup says of itself.
+    :param by: The user or task.
+    :param note: A note of the user or task.
+    :param sink_logs: URI of a file sink's output folder by query; the name may be empty for an only
+        query. Its log is backed up too. Default: the sinks that the stream's drivers recorded.
+    :param facts: Additional facts for the record.
     :param open_folders: Opens the checkpoints and outputs.
     """
 
@@ -132,10 +132,10 @@ def back_up(checkpoint: str, name: str, store: BackupStore, asked: BackupRequest
 
 def backup_before(home: StreamHome, store: BackupStore, asked: BackupRequest) -> str:
     """
-    Back up a stream before something is done to it: a hook for upgrades and restores.
+    Back up a stream before an upgrade or restore.
 
-    :returns: The backup's id; empty when there is no checkpoint that could be lost.
-    :raises CheckpointError: there is one, and it could not be backed up.
+    :returns: The backup's id; empty if there is no checkpoint to lose.
+    :raises CheckpointError: There is a checkpoint, and it could not be backed up.
     """
     deployment = home.newest_deployment()
     if deployment is None or not _has_anything(home, deployment, asked):
@@ -150,11 +150,11 @@ def stream_sources(home: StreamHome, deployment: Deployment, asked: BackupReques
     """
     Return the checkpoints of a deployment's queries, by query.
 
-    Those without a committed batch are left out, unless all are.
+    Checkpoints without a committed batch are left out, unless all are.
 
-    :raises CheckpointRefused: a link lies among them, behind which may be one more.
-    :raises CheckpointError: there is no checkpoint at all.
-    :raises SpecError: a sink is given without its query, and there are several.
+    :raises CheckpointRefused: One entry is a link, which may hide a checkpoint.
+    :raises CheckpointError: There is no checkpoint.
+    :raises SpecError: A sink has no query name, and there are several queries.
     """
     elsewhere = dict(_elsewhere(home))
     try:
@@ -210,12 +210,13 @@ def _sinks(asked: BackupRequest, queries: Collection[str]) -> dict[str, str]:
     names = ", ".join(sorted(queries))
     if "" in unknown:
         raise SpecError(
-            f"The output {sinks['']!r} of a file sink is given without its query, and there are "
-            f"several. Name it: --sink QUERY=OUTPUT (sink_logs by query). Queries: {names}."
+            f"The output {sinks['']!r} of a file sink needs a query name, because the stream has "
+            f"several. Use --sink QUERY=OUTPUT (sink_logs by query). Queries: {names}."
         )
     for query in unknown:
         log.warning(
-            "A file sink is given for query %r, which has no checkpoint yet or is misspelled. Queries: %s.",
+            "The configured file sink of query %r has no checkpoint yet, or the name is "
+            "misspelled. Queries: %s.",
             query,
             names,
         )

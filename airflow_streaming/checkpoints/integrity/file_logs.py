@@ -34,9 +34,9 @@ _ENTRY: Final = re.compile(r"(0|[1-9][0-9]{0,17})(\.compact)?", re.ASCII)
 
 def sink_problems(listing: Listing, read: Read, checkpoint: Checkpoint) -> Iterator[Finding]:
     """
-    Return what is wrong with a file sink's log, and whether it fits the checkpoint.
+    Check a file sink's log, and whether it fits the checkpoint.
 
-    :param listing: Of the ``_spark_metadata`` folder; paths in findings are in there.
+    :param listing: Of the ``_spark_metadata`` folder; paths in findings are relative to it.
     """
     entries = _sink_entries(listing)
     if not entries:
@@ -95,7 +95,7 @@ _NEEDED: Final = (
 
 
 def source_problems(listing: Listing, read: Read, journal: Journal) -> Iterator[Finding]:
-    """Return what is wrong with the sources of the newest plan, and with their logs."""
+    """Check the sources of the newest plan, and their logs."""
     plan, last = journal.newest_plan, journal.last_planned
     if plan is None or last is None:
         return
@@ -111,7 +111,7 @@ def source_problems(listing: Listing, read: Read, journal: Journal) -> Iterator[
 
 
 def source_remarks(listing: Listing) -> Iterator[Finding]:
-    """Return source logs that are too large to be looked into."""
+    """Return source logs that are too large to read."""
     for name in listing.subfolders("sources"):
         for entry, stat in listing.files(f"sources/{name}").items():
             if stat.size > MAX_SOURCE_LOG_BYTES:

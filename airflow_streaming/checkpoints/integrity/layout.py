@@ -1,8 +1,8 @@
 """
-What lies where in a checkpoint, and its operator metadata.
+The files of a checkpoint, and its operator metadata.
 
-Older releases write less of it, so a file is missing only where the Spark that wrote the newest
-committed plan would have written it: schemas since 3.1, metadata since 4.0.
+Older releases write fewer files, so a file is missing only if the Spark of the newest committed
+plan would have written it: schemas since 3.1, metadata since 4.0.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _STORE: Final = r"state/[0-9]{1,9}/[0-9]{1,9}(/(?!SSTs\b|logs\b)[^_/][^/]*)?"
 _PLACES: Final = (
     (re.compile(r""), re.compile(rf"metadata|{re.escape(RESTORE_MARKER)}")),
     (re.compile(r"offsets|commits"), _BATCH),
-    # A source keeps there what it likes.
+    # The content is up to the source.
     (re.compile(r"sources/.+"), _ANY),
     (re.compile(r"state/[0-9]{1,9}/(_metadata|_stateSchema)(/.+)?"), _ANY),
     (re.compile(_STORE), _STATE_NAMES),
@@ -44,14 +44,12 @@ _PLACES: Final = (
 
 
 def is_checkpoint(listing: Listing) -> bool:
-    """Tell whether there is anything that makes a folder the checkpoint of a query."""
     return listing.stat("metadata") is not None or not listing.folders.keys().isdisjoint(
         {"offsets", "commits"}
     )
 
 
 def place_problems(listing: Listing) -> Iterator[Finding]:
-    """Return what must not lie in a checkpoint."""
     if listing.stat(RESTORE_MARKER) is not None:
         yield Finding(
             code=FindingCode.UNFINISHED_RESTORE,
@@ -64,9 +62,11 @@ def place_problems(listing: Listing) -> Iterator[Finding]:
         yield Finding(
             code=FindingCode.STRANGE_FILE,
             path=path,
-            message=f"{path} is neither a file nor a folder: {what}. It was not opened or "
-            "followed, and nothing behind it was looked at. Spark never makes one, and no backup "
-            "takes it. Find out who put it there; put real files in its place if Spark needs them.",
+            message=(
+                f"{path} is neither a file nor a folder: {what}. Not opened. Spark never creates "
+                "such entries and backups skip them. Find out who created it; replace it by real "
+                "files if Spark needs them."
+            ),
         )
 
 
@@ -85,8 +85,10 @@ def place_remarks(listing: Listing) -> Iterator[Finding]:
         yield Finding(
             code=FindingCode.UNKNOWN_FILE,
             path="",
-            message=f"{more} more files are none that Spark writes. Check that this is the folder "
-            "of a checkpoint only.",
+            message=(
+                f"{more} more files were not written by Spark. Check that this folder holds a "
+                "checkpoint only."
+            ),
         )
 
 
@@ -100,14 +102,14 @@ def _unknown(listing: Listing) -> Iterator[str]:
 
 
 _REWRITES: Final = (
-    "Spark starts and writes it anew from whatever the query is now, so the check that the query "
-    "still fits its state is gone: a changed query silently gives wrong results. Copy the "
-    "file from a backup, or make sure that the query was not changed."
+    "Spark starts and writes it again from the present query, so the check that the query still "
+    "fits its state is lost: a changed query silently gives wrong results. Copy the file from a "
+    "backup, or make sure that the query was not changed."
 )
 
 
 def operator_problems(listing: Listing, journal: Journal, state: State) -> Iterator[Finding]:
-    """Return what is wrong with the metadata of the operators."""
+    """Check the metadata of the operators."""
     for path, why in state.unreadable.items():
         yield Finding(
             code=FindingCode.OPERATOR_METADATA_UNREADABLE,
@@ -130,7 +132,7 @@ def operator_problems(listing: Listing, journal: Journal, state: State) -> Itera
 def read_schemas(
     listing: Listing, read: Read, files: list[SchemaFile], journal: Journal
 ) -> tuple[dict[int, int], list[Finding]]:
-    """Return the version of each operator's schema, and what is wrong with the schemas."""
+    """Return the version of each operator's schema, and the findings."""
     versions: dict[int, int] = {}
     findings: list[Finding] = []
     for file in files:
@@ -149,15 +151,17 @@ def read_schemas(
 
 
 def foreign_remarks(files: list[SchemaFile]) -> Iterator[Finding]:
-    """Return schema files of which it is unknown whether they lie in this checkpoint."""
+    """Return schema files that may lie outside this checkpoint."""
     for file in files:
         if file.is_foreign and not file.is_comparable:
             yield Finding(
                 code=FindingCode.FOREIGN_PATH,
                 path=file.path or STATE,
-                message=f"The metadata of operator {file.operator} names its schema file "
-                f"{file.named}, on another file system than the one this checkpoint was read from. "
-                "Whether it is the same file is unknown; Spark reads the one that is named.",
+                message=(
+                    f"The metadata of operator {file.operator} names its schema file "
+                    f"{file.named}, on another file system than this checkpoint. It may be "
+                    "another file; Spark reads the named one."
+                ),
             )
 
 

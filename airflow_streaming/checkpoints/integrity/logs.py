@@ -24,7 +24,7 @@ _KEPT: Final = 5
 
 
 def log_problems(journal: Journal) -> Iterator[Finding]:
-    """Return what is wrong with the order of the logs."""
+    """Check the order of the logs."""
     yield from journal.findings
     yield from _missing_logs(journal)
     yield from _ahead(journal)
@@ -78,15 +78,15 @@ def lost_logs(listing: Listing, journal: Journal, *, has_state: bool) -> Iterato
 
 
 def log_remarks(journal: Journal) -> Iterator[Finding]:
-    """Return what is worth knowing of the logs and no problem."""
+    """Return remarks on the logs."""
     if journal.is_async:
         yield _finding(
             FindingCode.ASYNC_PROGRESS,
             "",
-            "The logs skip batches as those of asynchronous progress tracking do "
-            "(asyncProgressTrackingEnabled, or real-time mode). Spark continues from the newest plan "
-            "and may repeat several batches. Whether files are missing as well cannot be told from "
-            "such logs. Stop the query before its checkpoint is copied.",
+            "The logs skip batches, as with asynchronous progress tracking "
+            "(asyncProgressTrackingEnabled, or real-time mode). Spark continues from the newest "
+            "plan and may repeat several batches. Missing files cannot be detected in such logs. "
+            "Stop the query before its checkpoint is copied.",
         )
         return
     for log, batches in ((OFFSETS, journal.planned), (COMMITS, journal.committed)):
@@ -103,9 +103,9 @@ def log_remarks(journal: Journal) -> Iterator[Finding]:
         yield _finding(
             FindingCode.COMMITS_MISSING,
             COMMITS,
-            "There are no commits, and plans without pinned configuration, as Spark 2.1 wrote "
-            "them: it had no commit log. A newer Spark runs the newest batch again, so the sink "
-            "sees it twice.",
+            "There are no commits, and the plans have no pinned configuration, as with Spark "
+            "2.1, which had no commit log. A newer Spark runs the newest batch again, so the "
+            "sink receives it twice.",
         )
 
 
@@ -260,7 +260,7 @@ def read_identity(listing: Listing, read: Read) -> Identity:
 
 
 def identity_problems(listing: Listing, identity: Identity, journal: Journal) -> Iterator[Finding]:
-    """Return what is wrong with the query's id."""
+    """Check the query's id."""
     # Spark makes the folders of a new query before it writes the id.
     is_new = not journal.planned and not journal.committed and listing.stat(METADATA) is None
     yield from identity.findings

@@ -22,24 +22,24 @@ CONTENT_BYTES: Final = 64 * 1024 * 1024
 
 
 class Depth(Enum):
-    """Which state files are looked into; that all are there is always looked at."""
+    """Which state files are read; presence is always checked."""
 
     NAMES = "names"
     """None."""
     NEXT = "next"
-    """Those the next batch needs, up to ``CONTENT_BYTES``."""
+    """Files the next batch needs, up to ``CONTENT_BYTES``."""
     COPIED = "copied"
     """The same, and Spark's own checksums of them, which take a second for 20 MB."""
     ALL = "all"
-    """Those of any batch, of any number and size."""
+    """Files of all batches, of any number and size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
     """
-    What was found of the files of one version.
+    The result of checking the files of one version.
 
-    :param unchecked: Stores whose files are all there but were not looked into, to save time.
+    :param unchecked: Stores whose files are present but were not read, to save time.
     """
 
     problems: tuple[Finding, ...]
@@ -106,7 +106,7 @@ class _Judge:
 
 
 def unchecked_remark(judged: Judged) -> Iterator[Finding]:
-    """Say what was not looked into."""
+    """Report the unread stores."""
     if judged.unchecked:
         yield Finding(
             code=FindingCode.TOO_LARGE,
@@ -145,11 +145,13 @@ def _avoided(chain: Chain) -> Finding:
     return Finding(
         code=FindingCode.STATE_FILE_DAMAGED,
         path=chain.avoided[0].path,
-        message=f"A snapshot of the state in {chain.store.folder} cannot be loaded: "
-        f"{' '.join(avoided.why for avoided in chain.avoided)} Spark 4.2 and newer go back to an "
-        "older one and the changes since (autoSnapshotRepair); older ones fail "
-        "(CANNOT_LOAD_STATE_STORE.UNCATEGORIZED). Take "
-        f"care that what is left is not deleted. {RESTORE}",
+        message=(
+            f"A snapshot of the state in {chain.store.folder} cannot be loaded: "
+            f"{' '.join(avoided.why for avoided in chain.avoided)} Spark 4.2 and newer use an "
+            "older one and the changes since (autoSnapshotRepair); older ones fail "
+            "(CANNOT_LOAD_STATE_STORE.UNCATEGORIZED). Do not delete the remaining files. "
+            f"{RESTORE}"
+        ),
     )
 
 
@@ -157,9 +159,11 @@ def _conflict(chain: Chain) -> Finding:
     return Finding(
         code=FindingCode.STATE_FILE_DAMAGED,
         path=chain.files[-1] if chain.files else chain.store.folder,
-        message=f"The state in {chain.store.folder} is not the one that the commit log tells of: "
-        f"{chain.conflict} Spark goes by the state file, so results may be of another timeline; "
-        f"4.2 and newer may refuse (STATE_STORE_BASE_CHECKPOINT_ID_MISMATCH). {RESTORE}",
+        message=(
+            f"The state in {chain.store.folder} is not the one named in the commit log: "
+            f"{chain.conflict} Spark uses the state file, so results may be of another timeline; "
+            f"4.2 and newer may refuse (STATE_STORE_BASE_CHECKPOINT_ID_MISMATCH). {RESTORE}"
+        ),
     )
 
 
@@ -170,11 +174,11 @@ JOIN_STORES: Final = frozenset(
     for side in ("left", "right")
     for what in ("keyToNumValues", "keyWithIndexToValue")
 )
-"""What a stream-stream join keeps; where one of the four is, all are (SymmetricHashJoin)."""
+"""The four stores of a stream-stream join; they exist together (SymmetricHashJoin)."""
 
 
 def state_problems(journal: Journal, state: State) -> Iterator[Finding]:
-    """Return what is wrong with the state as a whole, by the names of its files."""
+    """Check the state as a whole, by the names of its files."""
     if journal.next_batch > 0:
         yield from _missing_operators(journal, state)
         yield from _partitions(journal, state)
@@ -183,14 +187,14 @@ def state_problems(journal: Journal, state: State) -> Iterator[Finding]:
 
 
 def state_remarks(journal: Journal, state: State) -> Iterator[Finding]:
-    """Return what is unknown of the state."""
+    """Return unknowns of the state."""
     if journal.next_batch > 0 and is_stateful(journal, state) is None and not _watermark(journal):
         yield _finding(
             FindingCode.STATE_UNKNOWN,
             STATE,
-            "There is no state folder, as for any query without state. That the folder of a query "
-            "with state was lost is not visible in these logs: if the query aggregates, joins or "
-            "drops duplicates, the checkpoint is not whole.",
+            "There is no state folder, as for any query without state. These logs cannot show "
+            "whether the folder of a stateful query was lost: if the query aggregates, joins or "
+            "drops duplicates, the checkpoint is incomplete.",
         )
 
 
@@ -230,9 +234,9 @@ def _missing_operators(journal: Journal, state: State) -> Iterator[Finding]:
         yield _finding(
             FindingCode.STATE_MISSING,
             STATE,
-            "The query has a watermark and there is no state folder. Most queries with a watermark "
-            "aggregate, join or drop duplicates, so its state has probably been lost; only if this "
-            f"one does none of it, nothing is wrong. {_NO_STATE} {RESTORE}",
+            "The query has a watermark and there is no state folder. Most queries with a "
+            "watermark aggregate, join or drop duplicates, so its state has probably been lost. "
+            f"Ignore this only if the query does none of them. {_NO_STATE} {RESTORE}",
         )
 
 
@@ -252,8 +256,8 @@ def _partitions(journal: Journal, state: State) -> Iterator[Finding]:
             yield _finding(
                 FindingCode.STATE_PARTITIONS,
                 f"{STATE}/{operator}/{lacking[0]}",
-                f"Operator {operator} has {expected} state partitions by the checkpoint's own "
-                f"account ({PARTITIONS}); there is no folder for partition {_some(lacking)}. Spark fails "
+                f"Operator {operator} has {expected} state partitions according to the checkpoint "
+                f"({PARTITIONS}); there is no folder for partition {_some(lacking)}. Spark fails "
                 f"when it loads one of them (CANNOT_LOAD_STATE_STORE). {RESTORE}",
             )
     yield from _extra_partitions(journal, state)
@@ -263,7 +267,7 @@ def _extra_partitions(journal: Journal, state: State) -> Iterator[Finding]:
     told: set[int] = set()
     for ref in state.extra:
         newest = max((file.version for file in state.files[ref]), default=-1)
-        # Older files are what a repartition left behind.
+        # Older files are leftovers of a repartition.
         if newest < journal.next_batch or ref.operator in told:
             continue
         told.add(ref.operator)
@@ -303,13 +307,12 @@ def _future(journal: Journal, state: State) -> Iterator[Finding]:
         yield _finding(
             FindingCode.STATE_FROM_THE_FUTURE,
             left[0],
-            f"{len(left)} state files are of versions after {newest}, which the newest planned "
-            f"batch {journal.last_possible} leaves behind, e.g. {left[0]}. They belong to a "
-            "timeline that was given up, e.g. by going back to an older batch in place. Spark "
-            "starts, and when it gets to those versions it may load them instead of its own: wrong "
-            "results without an error (measured with snapshots and with RocksDB). Stop the query and "
-            f"delete every state file of a version after {newest}, or restore a backup into a new "
-            "place.",
+            f"{len(left)} state files have versions after {newest}, the version of the newest "
+            f"planned batch {journal.last_possible}, e.g. {left[0]}. They belong to an abandoned "
+            "timeline, e.g. after a return to an older batch in place. Spark starts, and when it "
+            "reaches those versions it may load them instead of its own: wrong results without "
+            "an error (measured with snapshots and with RocksDB). Stop the query and delete "
+            f"every state file of a version after {newest}, or restore a backup into a new place.",
         )
 
 

@@ -50,10 +50,10 @@ class SourceLogEntry:
 
 def source_of(text: str) -> tuple[SourceType, Any]:
     """
-    Return what sort of source an offset is of, and the offset.
+    Return the type of source of an offset, and the offset.
 
-    The offset is JSON as parsed, or the text itself where it is none; ``None`` before the first.
-    Never fails: text that is too deep or no Unicode stays text.
+    The offset is parsed JSON, or the text itself if it is not JSON; ``None`` before the first.
+    Never fails: text that is too deep or not Unicode stays text.
     """
     if text == NO_OFFSET:
         return SourceType.NOT_STARTED, None
@@ -100,10 +100,10 @@ def parse_source_log(data: bytes) -> tuple[SourceLogEntry, ...]:
 
 def source_log_entries(data: bytes) -> Iterator[SourceLogEntry]:
     """
-    Go through a file source's log entry by entry, for a compacted one that is large.
+    Iterate over a file source's log, for a large compacted one.
 
-    :raises RecordError: too large (64 MiB), of an unknown version, or not a file source's log;
-        what is wrong with an entry is raised when it is its turn.
+    :raises RecordError: Too large (64 MiB), of an unknown version, or not a file source's log; the
+        error of an entry is raised when it is reached.
     """
     _, body = split_version(data, (1,), "source log", limit=MAX_SOURCE_LOG_BYTES)
     return map(_entry, log_lines(body, "source log"))
@@ -144,7 +144,7 @@ class SinkLogEntry:
     """
     One file of the output.
 
-    :param path: Its absolute URI, with its escapes as Spark wrote them.
+    :param path: Its absolute URI, with Spark's escapes.
     :param action: ``add`` or ``delete``.
     """
 
@@ -155,7 +155,7 @@ class SinkLogEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkLog:
-    """One file of the log: ``N``, or ``N.compact`` with everything up to batch N."""
+    """One file of the sink's log: ``N``, or ``N.compact`` with everything up to batch N."""
 
     version: int
     entries: tuple[SinkLogEntry, ...]
@@ -181,7 +181,7 @@ def _sink_entry(line: str) -> SinkLogEntry:
 
 
 def _action(value: Any) -> str:
-    # One text for all entries: a log may have a million of them.
+    # One shared text for all entries: a log may have a million of them.
     for action in ACTIONS:
         if value == action:
             return action

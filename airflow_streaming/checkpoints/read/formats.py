@@ -16,10 +16,10 @@ from airflow_streaming.model.spark.releases import FORMATS, PINS, FormatKind
 
 def too_new(report: Checkpoint, runtime: str | None) -> list[str]:
     """
-    Return what a runtime cannot read, each with the first Spark that can; none when unknown.
+    Return the formats a runtime cannot read, each with the first Spark that can.
 
-    A checkpoint that a newer Spark wrote in formats that the older one knows is none of these:
-    going back with it was measured to work.
+    Empty if unknown. A newer Spark's checkpoint in formats that the older one knows passes: going
+    back with it was measured to work.
 
     :param runtime: A Spark version, e.g. ``3.5.9``.
     """
@@ -72,11 +72,10 @@ def spark_at_least(
     """
     Return the oldest Spark that can have written a checkpoint, e.g. ``4.0``.
 
-    :param conf: Configuration pinned in the newest plan; ``None`` when there is no plan.
+    :param conf: Configuration pinned in the newest plan; ``None`` without a plan.
     :param offset_log: Version of the newest offset log; ``commit_log`` of the newest commit log.
     :param operator_metadata: The highest version of an operator's metadata.
-    :param state_schema: The highest version of a state schema.
-    :return: ``None`` when nothing is known of the checkpoint.
+    :param state_schema: The highest version of a state schema. :return: ``None`` if unknown.
     """
     versions = (
         (FormatKind.OFFSET_LOG, offset_log),

@@ -1,8 +1,8 @@
 """
-The two logs of a checkpoint together: from where the query continues.
+The two logs of a checkpoint together, and the batch from which the query continues.
 
-Spark reads little of them on a restart: the newest two plans and the newest commit. The rest is
-what the query can be rolled back to.
+On a restart Spark reads the newest two plans and the newest commit. The other files are for rolling
+back.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MOST_READ: Final = 256
 """Newest files of each log that are read; Spark keeps 100 batches by default."""
 PARTITIONS: Final = "spark.sql.shuffle.partitions"
 _IDLE_TAIL: Final = 4
-"""Newest batches that are looked at for one with input; Spark runs one without after each burst."""
+"""Number of newest batches searched for one with input; Spark runs one without after each burst."""
 _KNOWN: Final = {OFFSETS: ("v1", "v2"), COMMITS: ("v1", "v2", "v3")}
 _VERSION: Final = re.compile(rb"v[0-9]{1,9}")
 Parsed = TypeVar("Parsed")
@@ -50,10 +50,10 @@ class Journal:
     Both logs of one checkpoint.
 
     :param planned: Batches with a file in the offset log, oldest first; ``committed`` likewise.
-    :param plans: Those that were read and understood; ``commits`` likewise.
-    :param findings: Files that could not be understood.
-    :param is_async: The logs have the gaps of asynchronous progress tracking: several batches
-        share one plan and one commit.
+    :param plans: Parsed plans; ``commits`` likewise.
+    :param findings: Files that could not be parsed.
+    :param is_async: The logs have the gaps of asynchronous progress tracking: several batches share
+        one plan and one commit.
     """
 
     planned: tuple[int, ...]
@@ -75,7 +75,6 @@ class Journal:
 
     @property
     def newest_plan(self) -> OffsetLog | None:
-        """Return the newest plan; ``None`` when there is none or it cannot be read."""
         return self.plans.get(self.planned[-1]) if self.planned else None
 
     @property
@@ -104,9 +103,9 @@ class Journal:
 
 def read_journal(listing: Listing, read: Read) -> Journal:
     """
-    Read the newest files of both logs; what is wrong with one of them becomes a finding.
+    Read the newest files of both logs; a defect becomes a finding.
 
-    :raises HomeUnavailable: the store cannot be reached.
+    :raises HomeUnavailable: The store cannot be reached.
     """
     reader = _Reader(listing, read)
     # Offsets first: a batch that is committed in between is seen done, never ahead of its plan.
@@ -126,11 +125,11 @@ def read_journal(listing: Listing, read: Read) -> Journal:
 
 def has_async_gaps(planned: tuple[int, ...], committed: tuple[int, ...]) -> bool:
     """
-    Tell whether the logs look like those of asynchronous progress tracking.
+    Return whether the logs look like asynchronous progress tracking.
 
     It writes a plan and a commit once in an interval instead of once a batch, so that at least
-    every other step skips batches and both logs skip the same ones. With an interval of 0 it
-    writes every batch, and looks like any other query.
+    every other step skips batches and both logs skip the same ones. With an interval of 0 it writes
+    every batch, and looks like any other query.
     """
     if not set(committed) <= set(planned):
         return False
@@ -148,7 +147,7 @@ def log_batches(names: Iterable[str]) -> list[int]:
 
 
 def has_input(read: Read, batch: int) -> bool:
-    """Tell whether a batch's plan goes beyond that of the batch before; True where unknown."""
+    """Return whether a batch's plan goes beyond the one before; True if unknown."""
     if batch == 0:
         return True
     try:
@@ -160,7 +159,7 @@ def has_input(read: Read, batch: int) -> bool:
 
 
 def recent_with_input(read: Read, batch: int) -> Iterator[int]:
-    """Yield those of the last few batches up to a batch that read something, newest first."""
+    """Yield the last few batches back to the newest one with input, newest first."""
     return (n for n in range(batch, max(-1, batch - _IDLE_TAIL), -1) if has_input(read, n))
 
 
@@ -204,16 +203,20 @@ def _unreadable(log: str, path: str, data: bytes | None, why: str, is_needed: bo
         return Finding(
             code=FindingCode.LOG_VERSION_UNKNOWN,
             path=path,
-            message=f"{path}: {why} A Spark that does not know the version refuses to start "
-            "(UnsupportedLogVersion), one that does continues. Nothing else of this checkpoint can be "
-            "judged until airflow-streaming knows it too.",
+            message=(
+                f"{path}: {why} A Spark that does not know the version refuses to start "
+                "(UnsupportedLogVersion); others continue. The rest of this checkpoint cannot be "
+                "checked by this release of airflow-streaming."
+            ),
         )
     if data is None:
         return Finding(
             code=FindingCode.TOO_LARGE,
             path=path,
-            message=f"{path} was not read: {why} Spark never writes a log file of that size. Find "
-            "out what it is, and restore a verified backup if it is not Spark's.",
+            message=(
+                f"{path} was not read: {why} Spark never writes a log file of that size. Inspect "
+                "the file, and restore a verified backup if Spark did not write it."
+            ),
         )
     found = f"{path} is empty." if not data.strip() else f"{path} cannot be read: {why}"
     then = (

@@ -1,12 +1,12 @@
 """
-Operator metadata: what Spark 4.0 and newer record of each stateful operator.
+Operator metadata: the records of Spark 4.0 and newer on each stateful operator.
 
 Modified UTF-8 has two bytes for NUL and writes the two halves of a surrogate pair one by one. Spark
-cuts long texts into chunks by characters, so that such a pair may lie in two of them.
+cuts long texts into chunks by characters, so a pair may span two chunks.
 
-Version 1 is ``state/<op>/_metadata/metadata``. Version 2 is ``state/<op>/_metadata/v2/<batch>``,
-of operators with state variables: it names its schema files by *absolute* paths, so that such a
-checkpoint can only be moved when they are rewritten.
+Version 1 is ``state/<op>/_metadata/metadata``. Version 2 is ``state/<op>/_metadata/v2/<batch>``, of
+operators with state variables: it names its schema files by *absolute* paths, so moving such a
+checkpoint requires rewriting them.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class JavaInput:
         """
         Read one text.
 
-        :raises RecordError: it is no modified UTF-8.
+        :raises RecordError: Not modified UTF-8.
         """
         return self._whole(self._piece())
 
@@ -107,7 +107,7 @@ class JavaInput:
             raise self._no_text() from err
 
     def _no_text(self) -> RecordError:
-        return RecordError(f"The {self._what} has bytes that are no text of Java's.")
+        return RecordError(f"The {self._what} has bytes that are not Java's modified UTF-8.")
 
 
 OPERATOR_METADATA_VERSIONS: Final = (1, 2)
@@ -120,7 +120,7 @@ class OperatorStore:
     """
     One state store of an operator.
 
-    :param prefix_columns: Leading key columns it can be searched by.
+    :param prefix_columns: Leading key columns usable in searches.
     :param partitions: State partitions.
     :param schema_paths: Absolute URIs of its schema files, oldest first; version 2 only.
     """
@@ -139,8 +139,8 @@ class OperatorMetadata:
     :param version: 1 or 2.
     :param id: Its number in the plan.
     :param name: Spark's name of it, e.g. ``stateStoreSave``.
-    :param properties: What it tells of its state variables, time mode and output mode, as Spark
-        wrote it; version 2 only.
+    :param properties: Spark's JSON of its state variables, time mode and output mode; version 2
+        only.
     """
 
     version: int

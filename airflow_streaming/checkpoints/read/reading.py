@@ -1,14 +1,14 @@
 """
-Listing to checkpoint: everything that a checkpoint says.
+From a listing to a checkpoint report.
 
-The sentences on what Spark does with a defect were measured: each defect was made in a real
+The sentences on Spark's reaction to a defect were measured: each defect was made in a real
 checkpoint and the query was started on it (3.5 to 4.3). ``docs/checkpoints.md`` has the table.
 
-A live checkpoint is sound: a batch that is planned and not yet committed, files that are being
-written, and state of the batch in work are how Spark leaves it at any moment.
+A live checkpoint is sound: a planned and uncommitted batch, unfinished files and the state of the
+running batch are normal at any moment.
 
-On an object store every read is a round trip, so a reader of one fetches these all at once. The
-result is the same without; a file that was not prefetched is read when it is needed.
+On an object store every read is a round trip, so files are prefetched together. The result is the
+same without; other files are read on demand.
 """
 
 from __future__ import annotations
@@ -80,13 +80,13 @@ def read_checkpoint(
     """
     Read one query's checkpoint.
 
-    Never raises for what is in the checkpoint: that becomes ``problems`` and ``remarks``.
+    Never raises for defects of the checkpoint: they become ``problems`` and ``remarks``.
 
-    :param depth: Which state files are looked into: none, where their bytes are known to be what
-        was once found sound or only the position matters; those the next batch needs; or those
-        that some rollback batch needs, however long that takes.
+    :param depth: Which state files are read: none, if their bytes are known to be sound or only the
+        position matters; the files of the next batch; or the files of all rollback batches, which
+        may take long.
     :param places: Other spellings of ``uri``, e.g. with links resolved.
-    :raises HomeUnavailable: the store cannot be reached.
+    :raises HomeUnavailable: The store cannot be reached.
     """
     if not is_checkpoint(listing):
         return Checkpoint(uri=uri, problems=(_no_checkpoint(listing, uri),))
@@ -271,7 +271,7 @@ def _of_state(listing: Listing) -> Iterator[str]:
 
 
 def _older(listing: Listing) -> Iterator[str]:
-    """Return what tells of older versions of RocksDB, unless there is too much of it to read."""
+    """Return files that show older versions of RocksDB, unless there are too many to read."""
     found = [
         f"{ref.folder}/{file.name}"
         for ref in stores(listing)

@@ -1,10 +1,10 @@
 """
-What a checkpoint says of its query, with everything found wrong in it.
+The report on one query's checkpoint, with every defect found.
 
 The codes are the rows of a table that was measured on Spark 3.5 to 4.3: each defect was made in a
 real checkpoint and the query was started on it. ``docs/checkpoints.md`` shows the table.
 
-``None`` means unknown, everywhere: the checkpoint does not tell. Nothing is guessed.
+``None`` always means unknown: the checkpoint does not say.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from airflow_streaming.model.spark.logs import NamedSink
 
 
 class FindingCode(StrEnum):
-    """What is wrong, by what it does."""
+    """Kinds of findings."""
 
     # The checkpoint as a whole.
     NOT_A_CHECKPOINT = "not_a_checkpoint"
@@ -34,7 +34,7 @@ class FindingCode(StrEnum):
 
     # The two logs.
     LOG_UNREADABLE = "log_unreadable"
-    """Empty, torn or not what the log should hold."""
+    """Empty, torn or of another format."""
     LOG_VERSION_UNKNOWN = "log_version_unknown"
     """Written by a Spark newer than this release knows."""
     LOG_EDITED = "log_edited"
@@ -82,7 +82,7 @@ class FindingCode(StrEnum):
 
     # Not wrong as such.
     STATE_UNKNOWN = "state_unknown"
-    """Whether the query has state is unknown from what is there."""
+    """The files do not show whether the query has state."""
     ASYNC_PROGRESS = "async_progress"
     """Commits have the gaps of asynchronous progress tracking."""
 
@@ -93,7 +93,7 @@ class Finding:
     One remark on a checkpoint.
 
     :param path: The file or folder, relative to the checkpoint; empty for the whole.
-    :param message: What was found, what Spark does on a restart, and what to do next.
+    :param message: The defect, Spark's reaction on a restart, and the next step.
     """
 
     code: FindingCode
@@ -113,7 +113,7 @@ class SourceType(StrEnum):
     RATE_MICRO_BATCH = "rate_micro_batch"
     """``{"offset": 40, "timestamp": 1700000000000}``."""
     CUSTOM = "custom"
-    """Any other JSON, or text that is none."""
+    """Any other JSON, or plain text."""
     NOT_STARTED = "not_started"
     """No offset yet; Spark writes ``-``."""
 
@@ -121,13 +121,13 @@ class SourceType(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourcePosition:
     """
-    How far one source was planned.
+    The planned position of one source.
 
     :param name: Its number in the plan, from 0, or its name where the log has names.
-    :param source: The kind of source; by the offset's form.
-    :param offset: The end of the newest planned batch in the source's own terms: the JSON that
-        Spark wrote, or its text where that is no JSON; ``None`` before the first.
-    :param committed: The same for the newest committed batch.
+    :param source: The kind of source, by the offset's form.
+    :param offset: The end of the newest planned batch: Spark's JSON, or its text if it is not JSON;
+        ``None`` before the first.
+    :param committed: The end of the newest committed batch.
     """
 
     name: str
@@ -151,8 +151,8 @@ class StateStore:
     One state store of an operator, over all partitions.
 
     :param name: ``default`` but for joins.
-    :param newest_version: The newest version that every partition can load; the version that
-        batch N leaves behind is N + 1.
+    :param newest_version: The newest version that every partition can load; batch N writes version
+        N + 1.
     :param size: Bytes of its files.
     """
 
@@ -169,11 +169,11 @@ class Operator:
     """
     One stateful operator.
 
-    :param id: Its number in the plan; 0 is the one nearest to the sink.
-    :param name: Spark's name of it, e.g. ``stateStoreSave``; Spark 3.5 and older do not tell.
+    :param id: Its number in the plan; 0 is nearest to the sink.
+    :param name: Spark's name of it, e.g. ``stateStoreSave``; unknown with Spark 3.5 and older.
     :param partitions: State partitions.
     :param schema_version: Version of its state schema files, 1 to 3.
-    :param state: What its metadata says of user-defined state variables, as Spark wrote it.
+    :param state: Spark's JSON of its user-defined state variables.
     """
 
     id: int
@@ -187,9 +187,9 @@ class Operator:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
     """
-    What one query's checkpoint says.
+    The content of one query's checkpoint.
 
-    :param uri: Where it lies.
+    :param uri: Its location.
     :param query_id: Spark's id of the query.
     :param offset_log_version: Format of the offset log, 1 or 2; ``commit_log_version`` 1 to 3.
     :param state_format: State checkpoint format, 1 or 2; ``None`` without state.
@@ -204,14 +204,14 @@ class Checkpoint:
     :param is_stateful: ``None`` where a missing state folder and no state look the same.
     :param shuffle_partitions: Pinned number of state partitions.
     :param conf: Configuration that Spark pinned in the newest plan.
-    :param lost_conf: What earlier plans that are still there pinned and the newest does not, as the
-        last of them had it: an older Spark has run the query since.
+    :param lost_conf: Settings that earlier plans pinned and the newest does not, because an older
+        Spark has run the query since.
     :param async_progress: Whether the logs have the gaps of asynchronous progress tracking.
     :param files: Number of files, hidden ones not counted; ``size`` is their bytes.
     :param rollback_batches: Committed batches the query could continue from if the checkpoint were
         cut back to them, oldest first.
-    :param problems: What is wrong. A sound checkpoint has none.
-    :param remarks: What is worth knowing and no problem.
+    :param problems: Defects; empty for a sound checkpoint.
+    :param remarks: Other noteworthy facts.
     """
 
     uri: str

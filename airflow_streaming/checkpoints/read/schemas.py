@@ -28,7 +28,7 @@ class Field:
     One column.
 
     :param type: Spark's JSON of its type: a name, or an object for a nested one.
-    :param metadata: What Spark noted with it, e.g. ``spark.timeWindow``.
+    :param metadata: Spark's notes on it, e.g. ``spark.timeWindow``.
     """
 
     name: str
@@ -127,14 +127,14 @@ _READERS: Final[Mapping[str, Callable[[JavaInput], tuple[ColumnFamily, ...]]]] =
 
 
 def _user_key(text: str) -> tuple[Field, ...] | None:
-    # Spark writes an object without anything in it where there is no such key.
+    # Spark writes an empty object for a missing key.
     return None if not json_object(text, _WHAT, limit=MAX_SCHEMA_BYTES) else _fields(text)
 
 
 def _fields(text: str) -> tuple[Field, ...]:
     struct = json_object(text, _WHAT, limit=MAX_SCHEMA_BYTES)
     if struct.get("type") != "struct":
-        raise RecordError(f"The {_WHAT} has columns that are no struct.")
+        raise RecordError(f"The {_WHAT} has columns that are not a struct.")
     return tuple(map(_field, items(struct.get("fields"), "fields")))
 
 

@@ -1,10 +1,10 @@
 """
 The stateful operators of a checkpoint: their stores, schema files and summary.
 
-Nothing is judged here; that is for ``integrity``.
+Checks are in ``integrity``.
 
-An operator without state variables has one file for each store, in partition 0. One with state
-variables (transformWithState) names its files itself, by absolute paths.
+An operator without state variables has one file for each store, in partition 0. An operator with
+state variables (transformWithState) names its files by absolute paths.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ class State:
     """
     The state of one checkpoint.
 
-    :param operators: Numbers of the operators that have a folder.
-    :param partitions: Numbers of the partitions that have a folder, by operator.
+    :param operators: Numbers of the operators with a folder.
+    :param partitions: Numbers of the partitions with a folder, by operator.
     :param refs: Stores of the partitions that Spark would open, see ``expected``.
-    :param extra: Stores of partitions beyond those.
-    :param expected: How many partitions Spark would open, by operator; ``None`` when unknown.
-    :param metadata: Newest metadata of each operator that has one that can be read.
-    :param unreadable: Metadata that cannot be read: path and why.
+    :param extra: Stores of other partitions.
+    :param expected: Number of partitions Spark would open, by operator; ``None`` if unknown.
+    :param metadata: Newest readable metadata of each operator.
+    :param unreadable: Unreadable metadata: path and reason.
     :param files: State files of each store, of ``refs`` and ``extra``.
     :param ids: Unique ids of each store by version; ``None`` in state checkpoint format 1.
-    :param loadable: Versions of each store whose files are all there by name.
+    :param loadable: Versions of each store whose files are all present by name.
     """
 
     operators: tuple[int, ...]
@@ -145,8 +145,8 @@ def _pinned(journal: Journal) -> int | None:
 
 
 def _has_one_key(read: Read, operator: int) -> bool:
-    # A limit and an aggregate without keys have one partition, whatever the plan pins and the
-    # metadata of Spark 4 says: seen of a limit with numPartitions 2.
+    # A limit and an aggregate without keys have one partition, whatever number the plan pins and
+    # the metadata of Spark 4 names: seen with a limit with numPartitions 2.
     try:
         data = read(f"{STATE}/{operator}/0/_metadata/schema", MAX_SCHEMA_BYTES)
         schema = None if data is None else parse_state_schema(data)
@@ -194,10 +194,10 @@ class SchemaFile:
     """
     One schema file.
 
-    :param path: Where it is in this checkpoint, ``None`` when it is not inside.
-    :param named: The absolute path that the operator's metadata gives, if it does.
-    :param is_foreign: The named path lies outside this checkpoint.
-    :param is_comparable: Whether that is known: the same store can have two names.
+    :param path: Its path in this checkpoint, ``None`` if it is outside.
+    :param named: The absolute path in the operator's metadata, if any.
+    :param is_foreign: The named path is outside this checkpoint.
+    :param is_comparable: Whether ``is_foreign`` is certain: the same store can have two names.
     """
 
     operator: int

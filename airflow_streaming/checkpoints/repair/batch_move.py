@@ -180,9 +180,10 @@ def _done_text(repair: SinkRepair) -> str:
 
 def _abandoned_text(repair: SinkRepair, writers: Sequence[str]) -> str:
     return (
-        f"Repair {repair.number} is abandoned: the folder of the file sink of query {repair.query!r} is "
-        f"also that of {' and '.join(writers)}, with one log for all. Files that were moved before stay "
-        f"in {repair.aside}. Give each query an output folder of its own."
+        f"Repair {repair.number} is abandoned: the folder of the file sink of query "
+        f"{repair.query!r} is also used by {' and '.join(writers)}, with one log for all. Files "
+        f"that were moved before stay in {repair.aside}. Give each query an output folder of its "
+        "own."
     )
 
 

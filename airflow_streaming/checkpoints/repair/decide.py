@@ -75,9 +75,9 @@ _REASONS: Final = {
         "reachable here and start the stream again."
     ),
     RepairCode.SHARED: (
-        "Batch {batch} of query {query!r} is planned and not committed, and its file sink has batch {sink}. "
-        "The folder is also that of {writers}, with one log for all, so no launch moves the batch. Give "
-        "each query an output folder of its own."
+        "Batch {batch} of query {query!r} is planned and not committed, and its file sink has "
+        "batch {sink}. The folder is also used by {writers}, with one log for all, so no launch "
+        "moves the batch. Give each query an output folder of its own."
     ),
     RepairCode.NOT_ONE_BATCH: (
         "The file sink of query {query!r} has batch {sink}, and its checkpoint has committed {committed} "

@@ -1,13 +1,13 @@
 """
-Carry-over: a new checkpoint that knows nothing but how far the sources were read.
+Carry-over: a new checkpoint that holds only the positions of the sources.
 
-Spark binds a checkpoint to the sources of its query by their number and order. When a query without
-state is written anew, only its position is worth keeping: the plans and commits of the last two
-batches, which Spark reads when it starts, and the file sources' own logs. Batches are numbered on,
-because sinks remember ids: a file sink drops a batch whose id it has seen, and so does a
-``foreachBatch`` function that keeps ids. For the same reason a batch that was planned and not
-committed goes along with its plan: the sink may have it already, and another one of its number would
-be dropped, or would double what it has.
+Spark binds a checkpoint to the sources of its query by their number and order. When a stateless
+query is rewritten, only its position is worth keeping: the plans and commits of the last two
+batches, which Spark reads at a start, and the file sources' own logs. Batch numbers continue,
+because sinks remember ids: a file sink drops a batch whose id it has, and so does a
+``foreachBatch`` function that keeps ids. For the same reason a planned and uncommitted batch is
+carried over with its plan: the sink may have it already, and a different batch of its number would
+be dropped or duplicated.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _ENTRY: Final = re.compile(r"(0|[1-9][0-9]{0,17})(\.compact)?", re.ASCII)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CarryOver:
     """
-    What a new checkpoint is made of.
+    The content of a new checkpoint.
 
     :param batch: The newest committed batch, in the old checkpoint as in the new one.
-    :param planned: ``batch + 1`` when its plan goes along, else ``batch``.
-    :param written: Small files by path, as they must be written.
-    :param copied: Files that are copied as they are, from the new path to the old one.
+    :param planned: ``batch + 1`` if its plan is carried over, else ``batch``.
+    :param written: Content of small files by path.
+    :param copied: Unchanged files, from the new path to the old one.
     """
 
     batch: int
@@ -57,16 +57,16 @@ def plan_carry_over(
     stateless: bool = False,
 ) -> CarryOver | Incomplete:
     """
-    Say what the new checkpoint is made of.
+    Plan the content of the new checkpoint.
 
-    :param checkpoint: What the old one says.
+    :param checkpoint: The old checkpoint's report.
     :param listing: The files of one batch, see ``pinned_listing``.
     :param query_id: Id of the new query.
     :param sources: For each new source the name of the old one whose position it takes; ``None``
-        for one that begins anew. As they were when not given.
+        for a source that starts from its beginning. Default: unchanged.
     :param stateless: A user vouches that the query has no state.
-    :return: ``Incomplete`` for what may only have been purged since the walk.
-    :raises CheckpointRefused: it cannot be done, with the reason and what can be done instead.
+    :return: ``Incomplete`` for files that may have been purged since the walk.
+    :raises CheckpointRefused: Not possible, with the reason and an alternative.
     """
     _check_stateless(checkpoint, stateless)
     unready = _unusable(checkpoint)
@@ -75,7 +75,7 @@ def plan_carry_over(
     batch = checkpoint.last_committed_batch
     if batch is None:
         raise CheckpointRefused(
-            f"{checkpoint.uri} has no committed batch, so there is no position to carry over. Start "
+            f"{checkpoint.uri} has no committed batch, so it has no position to carry over. Start "
             "the new query on an empty checkpoint."
         )
     kept = _chosen(checkpoint, sources)
@@ -116,8 +116,8 @@ def _check_stateless(checkpoint: Checkpoint, vouched: bool) -> None:
 def _unusable(checkpoint: Checkpoint) -> Incomplete | None:
     if checkpoint.async_progress:
         raise CheckpointRefused(
-            f"{checkpoint.uri} is of asynchronous progress tracking: what it says of its position "
-            "may be behind. Stop the query, run it once without, and try again."
+            f"{checkpoint.uri} uses asynchronous progress tracking, so its recorded position may "
+            "be behind. Stop the query, run it once without it, and try again."
         )
     if checkpoint.problems:
         first = checkpoint.problems[0]
@@ -153,10 +153,10 @@ def _chosen(checkpoint: Checkpoint, sources: Sequence[str | None] | None) -> dic
 
 def _logs(listing: Listing, read: Read, batch: int, planned: int) -> dict[str, bytes] | Incomplete:
     """
-    Return the plans and commits that are kept.
+    Return the plans and commits to keep.
 
-    Spark starts from its two newest plans and its newest commit. What it does not need of the batch
-    before is taken where it is still there.
+    Spark starts from its two newest plans and its newest commit. Other files of the batch before
+    are copied if present.
     """
     needed = {f"offsets/{max(0, planned - 1)}", f"offsets/{planned}", f"commits/{batch}"}
     found = {}

@@ -1,9 +1,9 @@
 """
-Writing a checkpoint to a new place, reading it back, and giving it up.
+Write a checkpoint to a new place, read it back, and discard it on failure.
 
-State and the sources' logs come first, then plans, then commits, and ``metadata`` last: whatever is
-there at any moment, no Spark that reads it takes it for more than it is. Then everything is read
-back, and only what was found sound is let through.
+State and the sources' logs are written first, then plans, then commits, and ``metadata`` last, so
+Spark never finds a partial checkpoint that looks complete. The result is read back and must be
+sound.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from airflow_streaming.model.spark.listing import RESTORE_MARKER
 from airflow_streaming.storage.folders import Folders
 
 LATE: Final = ("offsets/", "commits/", "metadata")
-"""What is written after all else, in this order; it is kept in memory until then."""
+"""Files written last, in this order; kept in memory until then."""
 SHOWN: Final = 3
 
 
 class NewFile(NamedTuple):
     """
-    A file to be written.
+    A file to write.
 
     :param path: Relative to the checkpoint.
-    :param chunks: To be read before the next file is asked for.
+    :param chunks: Read them before the next file.
     """
 
     path: str
@@ -84,33 +84,35 @@ def read_back(
     """
     Read a checkpoint that was just written.
 
-    :param written: Where it lies now; ``uri`` is where it will lie.
-    :param batch: The committed batch it must be at.
-    :param depth: How closely to look at what arrived.
-    :raises RestoreRefused: it is not what it was to be.
+    :param written: Its present folder; ``uri`` is its final location.
+    :param batch: The expected committed batch.
+    :param depth: How closely to check it.
+    :raises RestoreRefused: It differs from the plan.
     """
     listing = written.tree()
     if listing is None:
         raise RestoreRefused(f"{uri} was written and is not there. Check the store and try again.")
-    # Every byte was hashed on its way; what must be seen is mostly that all files arrived.
+    # Every byte was hashed during the copy; check mainly that all files arrived.
     report = read_checkpoint(listing, written.read, uri=uri, depth=depth)
     problems = [p for p in report.problems if p.code is not FindingCode.UNFINISHED_RESTORE]
     if problems:
         told = " ".join(problem.message for problem in problems[:SHOWN])
-        raise RestoreRefused(f"{uri} was written and is not sound, so it was given up: {told}")
+        raise RestoreRefused(
+            f"The checkpoint written to {uri} is not sound and was discarded: {told}"
+        )
     if (report.last_committed_batch, report.query_id) != (batch, query_id):
         raise RestoreRefused(
-            f"{uri} was written and says batch {report.last_committed_batch} of query "
-            f"{report.query_id} instead of batch {batch} of {query_id}, so it was given up."
+            f"The checkpoint written to {uri} has batch {report.last_committed_batch} of query "
+            f"{report.query_id} instead of batch {batch} of {query_id} and was discarded."
         )
     return report
 
 
 def give_up(target: Target, error: BaseException) -> None:
     """
-    Remove what was written, unless the next attempt can claim it and finish.
+    Remove the written files unless the next attempt can claim and finish them.
 
-    :raises RestoreTaken: another process has the place; nothing was removed.
+    :raises RestoreTaken: Another process has the place; no file was removed.
     """
     if not target.can_resume or isinstance(error, CheckpointError):
         _abandon(target, error)
@@ -118,10 +120,10 @@ def give_up(target: Target, error: BaseException) -> None:
 
 def discard(target: Target, error: BaseException) -> None:
     """
-    Remove what was written, which nothing can ever continue from.
+    Remove written files that no attempt can continue.
 
-    :raises RestoreTaken: another process has the place; nothing was removed.
-    :raises HomeUnavailable: it could not be removed; the message says which folder to delete.
+    :raises RestoreTaken: Another process has the place; no file was removed.
+    :raises HomeUnavailable: Removal failed; the message names the folder to delete.
     """
     try:
         _abandon(target, error)
@@ -129,8 +131,8 @@ def discard(target: Target, error: BaseException) -> None:
         raise
     except StreamingError as err:
         told = (
-            f"{error} What was written to {target.uri} could not be removed either ({err}). It is "
-            f"not to be used: delete the folder {target.uri} before you ask for it again."
+            f"{error} The partial result in {target.uri} could not be removed either ({err}). It "
+            f"must not be used: delete the folder {target.uri} before the next attempt."
         )
         if isinstance(error, Exception):
             raise HomeUnavailable(told) from error
@@ -147,7 +149,6 @@ def _abandon(target: Target, error: BaseException) -> None:
 
 
 def is_marker(path: str) -> bool:
-    """Tell whether a path is that of the marker of a restore."""
     return path.rpartition("/")[2] == RESTORE_MARKER
 
 

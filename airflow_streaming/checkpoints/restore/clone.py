@@ -46,13 +46,13 @@ _CHECKSUM = ".crc"
 
 class CloneTaker:
     """
-    Takes the files of a live copy and writes them to a target.
+    Writes the files of a live copy to a target.
 
-    State goes there at once. What makes a checkpoint of it, and what must be rewritten, is small,
-    and is kept until the copy is known to be whole.
+    State is written at once. Logs, and files that must be rewritten, are small and are kept until
+    the copy is complete.
 
     :param to: URI of the new checkpoint.
-    :param instead: Content of files that are not taken over, by path.
+    :param instead: Replaced content of files, by path.
     """
 
     def __init__(self, target: Target, to: str, instead: Mapping[str, bytes]) -> None:
@@ -91,9 +91,9 @@ class CloneTaker:
 
     def close(self, members: Sequence[Member]) -> Written:
         """
-        Write what was kept and remove what was taken for nothing.
+        Write the kept files and remove unneeded ones.
 
-        :raises RestoreRefused: it names files that cannot be moved.
+        :raises RestoreRefused: It names files that cannot be moved.
         """
         paths = {member.path for member in members}
         for path in sorted(self._taken.keys() - paths - self._kept.keys()):
@@ -143,10 +143,10 @@ _ATTEMPTS = 5
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cloned:
     """
-    What was made.
+    The result of a clone.
 
     :param batch: Its newest committed batch.
-    :param checkpoint: The new checkpoint, as it was read back.
+    :param checkpoint: The new checkpoint, as read back.
     """
 
     uri: str
@@ -176,12 +176,12 @@ def clone(
     :param query_id: The clone's id; a new random one when not given.
     :param keep_query_id: Keep the original's id instead, for a move.
     :param filesystem: An fsspec file system to use for both instead of new ones.
-    :raises CheckpointRefused: it cannot be copied as it is.
-    :raises CheckpointBusy: it changed under every attempt.
+    :raises CheckpointRefused: it cannot be copied.
+    :raises CheckpointBusy: it changed during every attempt.
     :raises SpecError: one of the two places lies inside the other, or the new one inside another
         checkpoint or a backup store.
     :raises RestoreRefused: there is something at ``to``, or its paths cannot be rewritten.
-    :raises HomeUnavailable: a store is away; the message says so when something was left behind.
+    :raises HomeUnavailable: a store is away; the message names leftovers.
     """
     source = Source(folder="", folders=open_folders(uri, storage_options, filesystem))
     new_id = query_id or str(uuid.uuid4())
@@ -205,23 +205,23 @@ def carry_over(
     progress: Progress = no_progress,
 ) -> Cloned:
     """
-    Make a new checkpoint that continues where the sources of another one have got to.
+    Make a new checkpoint that continues at the positions of another one's sources.
 
-    Batch numbers continue as well, so that a sink that remembers batch ids takes the next batch for
-    what it is.
+    Batch numbers continue as well, so that a sink that remembers batch ids recognizes the next
+    batch.
 
     :param sources: For each source of the new query, in its order, the name of the old source whose
-        position it takes (``"0"``, ``"1"``, ...), or ``None`` for a source that begins anew; as
-        they were when not given.
-    :param stateless: The caller vouches that the query has no state, for checkpoints that do not
-        tell.
+        position it takes (``"0"``, ``"1"``, ...), or ``None`` for a source that starts from its
+        beginning. Default: unchanged.
+    :param stateless: The caller vouches that the query has no state, for checkpoints where this is
+        unknown.
     :param filesystem: An fsspec file system to use for both instead of new ones.
-    :raises CheckpointRefused: the query has state, nothing was committed, or it is not sound.
-    :raises CheckpointBusy: it changed under every attempt.
-    :raises SpecError: one of the two places lies inside the other, or the new one inside another
+    :raises CheckpointRefused: The query has state, no committed batch, or is not sound.
+    :raises CheckpointBusy: It changed during every attempt.
+    :raises SpecError: One of the two places is inside the other, or the new one inside another
         checkpoint or a backup store.
-    :raises RestoreRefused: there is something at ``to``.
-    :raises HomeUnavailable: a store is away; the message says so when something was left behind.
+    :raises RestoreRefused: ``to`` is not empty.
+    :raises HomeUnavailable: A store is away; the message names leftovers.
     """
     folders = open_folders(uri, storage_options, filesystem)
     new_id = query_id or str(uuid.uuid4())
@@ -236,12 +236,12 @@ def carry_over(
 def _new_target(
     uri: str, to: str, storage_options: Mapping[str, Any] | None, filesystem: Any
 ) -> Iterator[Target]:
-    """Claim the place of a new checkpoint for this block; what goes wrong in it leaves nothing there."""
+    """Claim the place of a new checkpoint for this block; clean up after an error."""
     check_apart(uri, to, other="new checkpoint")
     target = open_target(to, storage_options, filesystem)
     _check_empty(target)
     try:
-        # Under a name of its own: what a dead clone has left is of another moment.
+        # A random name: leftovers of a dead clone are from another moment.
         target.begin(f"{COPY}{uuid.uuid4()}", [""])
         yield target
     except BaseException as err:

@@ -1,14 +1,14 @@
 """
-Putting one file sink back in step with a checkpoint that was rewound.
+Rewind one file sink to a restored checkpoint.
 
-The entries of its log that go are moved to ``<output>/_rolled_back/<change>-<backup>/log`` and tell
-there which files were theirs, so that any process can follow one that was killed: what is left is
-what still lies in the log, and what was moved says which files still must follow. The log goes
-first, for a reader that meets an entry expects its files.
+The log entries of later batches are moved to ``<output>/_rolled_back/<change>-<backup>/log``, and
+they name their data files there. So any process can continue a killed one: entries in the log are
+still to move, and moved entries name the files to move. The log is moved first, because a reader
+that finds an entry expects its files.
 
-Every so many batches Spark makes one entry of its log out of those before it, and fails when one of
-them is missing. A query that continues with another one's batch numbers in an output of its own is
-therefore given a log in which the batches before it have written nothing.
+At intervals Spark compacts the log entries into one, and fails if one of them is missing. A query
+that continues another one's batch numbers in an output of its own therefore gets a log in which the
+earlier batches are empty.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ _NOTHING = b"v1"
 
 def begin_sink_log(output: str, batch: int, compact_interval: int, **access: Any) -> None:
     """
-    Have the log of an output say that every batch up to one has written nothing; again does nothing.
+    Write a log in which every batch up to one is empty; idempotent.
 
-    :param output: Where the sink is going to write; nothing writes there yet.
+    :param output: The sink's output; not yet in use.
     :param batch: The last batch before its first one.
-    :param compact_interval: How many batches Spark makes one entry of; from an entry that there is
-        Spark finds one that fits, whatever it is set to.
+    :param compact_interval: The number of batches Spark compacts; from an existing entry Spark
+        derives a fitting interval, whatever is configured.
     :param access: ``storage_options`` and ``filesystem``, as for a checkpoint.
-    :raises HomeUnavailable: the output cannot be reached.
+    :raises HomeUnavailable: The output cannot be reached.
     """
     store = open_store(join(output, SINK_LOG), **access)
     *names, last = _empty_entries(batch, compact_interval)
@@ -70,9 +70,9 @@ def _empty_entries(batch: int, interval: int) -> Iterator[str]:
 
 SKEW: Final = timedelta(days=1)
 """
-How far the clock of the files' store may be behind that of the host that took the backup.
+How far the clock of the files' store may be behind the backup host's.
 
-One that keeps local time is off by up to 14 hours. A log that was there before is days older.
+A store in local time is off by up to 14 hours. An earlier log is days older.
 """
 ADVICE: Final = (
     "Nothing was changed by this attempt. Look at the output; take the batches back by hand, or "
@@ -103,18 +103,18 @@ class Boundary:
 
     @property
     def aside(self) -> str:
-        """Return the folder of what is taken back, relative to the output."""
+        """Return the folder of the moved files, relative to the output."""
         return f"{ASIDE}/{numbered(self.change)}-{self.backup}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
     """
-    What a look found.
+    The state of a sink's log.
 
-    :param newest: The newest batch that the log knew when the first attempt began; -1 for none.
-    :param entries: Content of the entries that are to go, as it was looked at.
-    :param files: The data files of what goes, by their path in the output.
+    :param newest: The newest batch in the log when the first attempt began; -1 if empty.
+    :param entries: Content of the entries to move.
+    :param files: The data files to move, by their path in the output.
     """
 
     steps: LogRewind
@@ -139,17 +139,17 @@ class SinkLook:
 
     def look(self, begun: int | None) -> Found:
         """
-        Look at the log and at what was moved aside already.
+        Read the log and the entries that were already moved aside.
 
         :param begun: The newest batch when another attempt began; ``None`` for the first.
-        :raises CheckpointRefused: the log is of another sink, or another process writes to it.
+        :raises CheckpointRefused: The log belongs to another sink, or another process writes to it.
         """
         names = names_in(self._output.folders, SINK_LOG)
         steps = log_rewind(self._kept, names, self._to.batch)
         newest = begun if begun is not None else -1 if steps.newest is None else steps.newest
         self._check_newest(steps.newest, newest)
         self._check_same_sink(names)
-        # The log first: what another process moves meanwhile is met in the second place.
+        # The log first: entries that another process moves meanwhile are found in the second place.
         present = self._entries(SINK_LOG, steps.remove)
         gone = names_in(self._output.folders, f"{self._to.aside}/log")
         taken = {**present, **self._entries(f"{self._to.aside}/log", gone)}
@@ -174,9 +174,9 @@ class SinkLook:
         planned = self._to.planned
         if latest > expected or (planned is not None and latest > planned):
             raise CheckpointRefused(
-                f"The sink's log {self._uri} knows batch {latest}, and query {self._to.query!r} "
-                f"has got to batch {expected if latest > expected else planned}: another process "
-                f"writes to this output. {ADVICE}"
+                f"The sink's log {self._uri} has batch {latest}, but query {self._to.query!r} is "
+                f"at batch {expected if latest > expected else planned}: another process writes "
+                f"to this output. {ADVICE}"
             )
         ended = max((batch_of_entry(name) or 0 for name in self._kept), default=-1)
         if latest < ended:
@@ -197,14 +197,14 @@ class SinkLook:
             if any((batch_of_entry(name) or 0) <= self._to.batch for name in entries):
                 raise self._of_another("the backup has none of its entries")
             return
-        # Spark has compacted and deleted all that the backup has; the files must still be known.
+        # Spark has compacted and deleted all backed-up entries; read the files from the backup.
         known = files_of(self._entries(SINK_LOG, entries), self._uri)
         if known.keys().isdisjoint(files_of(self._kept, self._uri)):
             raise self._of_another("it knows no file that the backup knows")
 
     def _of_another(self, why: str) -> CheckpointRefused:
         return CheckpointRefused(
-            f"The sink's log {self._uri} is not the one that was backed up: {closed(why)} {ADVICE}"
+            f"The sink's log {self._uri} differs from the one in the backup: {closed(why)} {ADVICE}"
         )
 
     def _check_young(self, taken: Mapping[str, bytes]) -> None:
@@ -234,12 +234,12 @@ TOGETHER: Final = 100
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewindPlan:
     """
-    What putting one sink back does, or has done.
+    The effect of rewinding one sink.
 
-    :param output: The output folder, or the target of a sink that its author puts back.
-    :param batch: The newest batch that stays; ``batches`` those that are taken back, oldest first.
+    :param output: The output folder, or the target of a sink that its author rewinds.
+    :param batch: The newest batch that stays; ``batches`` the batches to take back, oldest first.
     :param files: Data files that are moved aside; ``size`` is their bytes.
-    :param aside: Where they go; empty when nothing is moved.
+    :param aside: Their new folder; empty if no file is moved.
     :param is_done: It was done before.
     """
 
@@ -314,7 +314,7 @@ class FileSinkRewind:
                 continue
 
     def _take_away(self, name: str, seen: bytes | None, is_needed: Callable[[], bool]) -> None:
-        """Move an entry, if it is the very one that was looked at."""
+        """Move an entry if it is unchanged since it was read."""
         self._check_needed(is_needed)
         present = self._output.folders.read(f"{SINK_LOG}/{name}", MAX_SINK_LOG_BYTES)
         if present is None or self._mark("done") is not None:

@@ -1,9 +1,9 @@
 """
-Refusals of a restore: everything that speaks against it, found at once.
+Refusals of a restore: all reasons at once.
 
-A restore is refused with all reasons together, so that no user fixes one thing to learn of the next.
+A restore is refused with all reasons together, so that no user fixes one only to meet the next.
 
-The way is the same whether a backup is restored or a restore is undone; it may lead forward, too.
+The checks are the same for a restore and for its undo, which may also lead forward.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ SHOWN: Final = 3
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Circumstances:
     """
-    What is known of the query that is going to run on the restored checkpoint.
+    Facts about the query that will run on the restored checkpoint.
 
-    :param stream: The stream that is restored; ``None`` for a restore that is no stream's.
+    :param stream: The stream to restore; ``None`` for a restore outside any stream.
     :param claims: Id of the Spark query that owns each query's checkpoint, by the query's name.
     :param runtime: Spark version that will run on it.
     :param wanted_running: The stream's desired state is running.
-    :param driver: What is known of its driver; ``driver_detail`` says it in words.
+    :param driver: The state of its driver; ``driver_detail`` is the same in words.
     :param own_locations: Checkpoints that the script chose itself, by the query's name.
-    :param counts_from: By query id, the first batch that was written to the output that the query
-        was handed; see ``QueryClaim.counts_from``.
-    :param pending: What another change of the stream's checkpoint was about to do.
-    :param rewinds_sinks: What file sinks have after the backup will be moved aside.
-    :param sinks: What each query writes to, by the query's name; a query that is missing is unknown.
+    :param counts_from: By query id, the first batch that was written to the query's output after a
+        handover; see ``QueryClaim.counts_from``.
+    :param pending: The unfinished step of another change of the stream's checkpoint.
+    :param rewinds_sinks: Output of file sinks after the backup will be moved aside.
+    :param sinks: The sinks of each query, by the query's name; a missing query is unknown.
     """
 
     stream: str | None = None
@@ -62,7 +62,7 @@ class Circumstances:
     sinks: Mapping[str, SinkFacts] = field(default_factory=dict)
 
     def sink_of(self, folder: str) -> SinkFacts | None:
-        """Return what a query writes to; a folder without a name is that of the only query."""
+        """Return the sink of a query; a folder without a name belongs to the only query."""
         if not folder and len(self.sinks) == 1:
             return next(iter(self.sinks.values()))
         return self.sinks.get(folder)
@@ -71,10 +71,10 @@ class Circumstances:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occupied:
     """
-    What lies at the place that is restored to.
+    The content of the target place.
 
     :param names: Names of files and folders there.
-    :param restore: Id of the backup whose restore to there was not finished; empty when none is.
+    :param restore: Id of the backup of an unfinished restore to there; else empty.
     """
 
     names: tuple[str, ...] = ()
@@ -82,7 +82,7 @@ class Occupied:
 
 
 def of_place(target: str, found: Occupied, backup_id: str) -> Iterator[Refusal]:
-    """Say what of the place speaks against restoring to it."""
+    """Refuse an unusable target place."""
     if found.restore.startswith(COPY):
         yield Refusal(
             code=RefusalCode.OTHER_RESTORE,
@@ -105,7 +105,7 @@ def of_place(target: str, found: Occupied, backup_id: str) -> Iterator[Refusal]:
 
 
 def of_stream(backup: Backup, circumstances: Circumstances) -> Iterator[Refusal]:
-    """Say what of the stream and its driver speaks against a restore."""
+    """Refuse for the stream's or its driver's state."""
     stream = circumstances.stream
     if stream is not None and backup.stream != stream:
         yield Refusal(
@@ -117,7 +117,7 @@ def of_stream(backup: Backup, circumstances: Circumstances) -> Iterator[Refusal]
 
 
 def of_driver(circumstances: Circumstances) -> Iterator[Refusal]:
-    """Say what of the stream's driver and wishes speaks against exchanging its checkpoint."""
+    """Refuse an exchange of the checkpoint while the driver may run."""
     named = f"Stream {circumstances.stream!r}"
     if circumstances.pending:
         yield Refusal(
@@ -128,7 +128,10 @@ def of_driver(circumstances: Circumstances) -> Iterator[Refusal]:
     if circumstances.wanted_running:
         yield Refusal(
             code=RefusalCode.WANTED_RUNNING,
-            message=f"{named} is wanted running. Stop it first and start it again afterwards.",
+            message=(
+                f"The desired state of {named} is running. Stop it first and start it again "
+                "afterwards."
+            ),
         )
     detail = circumstances.driver_detail.rstrip(".")
     if circumstances.driver is DriverLiveness.ALIVE:
@@ -148,9 +151,9 @@ def of_queries(
     reports: Mapping[str, Checkpoint], circumstances: Circumstances
 ) -> Iterator[Refusal]:
     """
-    Say what of the queries speaks against a restore.
+    Refuse for the state of the queries.
 
-    :param reports: What the backup's checkpoints say, by the query's folder in the backup.
+    :param reports: The backup's checkpoints, by the query's folder in the backup.
     """
     for name, location in sorted(circumstances.own_locations.items()):
         yield Refusal(
@@ -188,10 +191,10 @@ def of_checkpoint(
     aside: tuple[MovedAside, ...] = (),
 ) -> Iterator[Refusal]:
     """
-    Say what of one query's backup speaks against a restore.
+    Refuse for one query's backup.
 
-    :param pinned: The batch that the manifest names.
-    :param aside: What restores have moved out of the query's file sink.
+    :param pinned: The batch in the manifest.
+    :param aside: Files that restores have moved out of the query's file sink.
     """
     who = named_query(replay.folder)
     if report.problems or report.last_committed_batch != pinned:
@@ -205,10 +208,12 @@ def of_checkpoint(
     if pinned + 1 < first:
         yield Refusal(
             code=RefusalCode.BEFORE_HANDOVER,
-            message=f"{who} goes back to batch {pinned}, and was handed its output with batch "
-            f"{first}: what it committed before went elsewhere, and would be written now under "
-            "numbers that the output has from the other lane. Choose a backup of batch "
-            f"{first - 1} or later, or restore to a place of your own.",
+            message=(
+                f"{who} would go back to batch {pinned}, but its output was handed over at batch "
+                f"{first}: earlier batches went to another output, and their numbers are already "
+                f"used by the other lane here. Choose a backup of batch {first - 1} or later, or "
+                "restore to a place of your own."
+            ),
             query=replay.folder,
         )
     newer = too_new(report, circumstances.runtime)
@@ -226,7 +231,7 @@ def of_checkpoint(
 def warnings(
     reports: Iterable[tuple[str, Checkpoint]], circumstances: Circumstances
 ) -> Iterator[str]:
-    """Say what is worth knowing and no reason against a restore."""
+    """Yield the warnings of a restore."""
     runtime = circumstances.runtime
     for folder, report in reports:
         if runtime and not too_new(report, runtime) and newer_than(report.spark_at_least, runtime):
@@ -275,14 +280,14 @@ def going_back(
     sink: SinkFacts | None = None,
 ) -> QueryReplay:
     """
-    Say what it means that a query continues from another checkpoint of its own.
+    Describe the effects of continuing a query from another checkpoint.
 
-    :param restored: What it will continue from.
-    :param current: The checkpoint in use; ``None`` when it cannot be read.
-    :param sink_batch: Newest batch in the file sink's log, -1 for none; ``None`` when nothing was seen.
+    :param restored: The new checkpoint.
+    :param current: The checkpoint in use; ``None`` if it cannot be read.
+    :param sink_batch: Newest batch in the file sink's log, -1 if empty; ``None`` if unseen.
     :param is_unread: That batch is known by the entry's name alone.
-    :param rewinds: What the sink has after the restored batch will be moved aside.
-    :param sink: What the query writes to; ``None`` where that is unknown.
+    :param rewinds: Output after the restored batch will be moved aside.
+    :param sink: The query's sink; ``None`` if unknown.
     """
     batch = -1 if restored.last_committed_batch is None else restored.last_committed_batch
     planned = max(batch, restored.last_planned_batch or 0)
@@ -364,16 +369,16 @@ def _way(replay: QueryReplay) -> Iterator[str]:
     who, batch = named_query(replay.folder), replay.batch
     if replay.current is None:
         yield (
-            f"{who} continues after batch {batch}. How far its present checkpoint has got is "
-            "unknown, and so is what comes again."
+            f"{who} continues after batch {batch}. The position of its present checkpoint is "
+            "unknown, so the repeated batches are unknown too."
         )
     elif replay.current > batch:
         number = replay.current - batch
         yield f"{who} goes back {number} batches, from batch {replay.current} to batch {batch}."
     elif replay.current < batch:
         yield (
-            f"{who} goes forward from batch {replay.current} to batch {batch}; what lies between "
-            "is not read by it again."
+            f"{who} goes forward from batch {replay.current} to batch {batch}; it skips the input "
+            "in between."
         )
     else:
         yield f"{who} continues where it is, after batch {batch}."
@@ -411,22 +416,25 @@ def _sink(replay: QueryReplay, planned: int, facts: SinkFacts | None) -> Iterato
 
 
 def _again(facts: SinkFacts | None, first: int) -> str:
-    """Return what the sink of a query does with batches that it has seen."""
+    """Return how the query's sink handles repeated batches."""
     before = (
-        "The replay may take fewer batches: what a function wrote under an id stays until that id comes "
-        f"again, so remove what belongs to batches after {first - 1} first."
+        "The replay may need fewer batches: output that a function wrote under an id stays until "
+        f"that id is repeated, so remove the output of batches after {first - 1} first."
     )
     if facts is None:
         return (
-            ": a Kafka sink writes their rows twice, a foreachBatch function is called with these ids once "
-            f"more, and a Delta table passes over those that it has, with their state. {before}"
+            ": a Kafka sink writes their rows twice, a foreachBatch function is called with "
+            "these ids once more, and a Delta table skips batches that it has, with their state. "
+            f"{before}"
         )
     if facts.sink == FOREACH_BATCH:
         return f": its foreachBatch function is called with these ids once more. {before}"
     texts = {
         SinkReplaySemantics.FILE_LOG: ".",
         SinkReplaySemantics.APPENDS: f": {facts.sink} writes their rows twice.",
-        SinkReplaySemantics.OVERWRITES: f": {facts.sink} replaces what it wrote under these ids. {before}",
+        SinkReplaySemantics.OVERWRITES: (
+            f": {facts.sink} replaces the output of these ids. {before}"
+        ),
         SinkReplaySemantics.REMEMBERS: f": {facts.sink} passes over the batches that it has, with their state.",
         SinkReplaySemantics.NOTHING: f", and {facts.sink} keeps nothing.",
     }
@@ -462,8 +470,8 @@ _STEPS: Final[Mapping[RefusalCode, str]] = {
         "state is missing afterwards."
     ),
     RefusalCode.SINK_GAP: (
-        "The file sink has seen batches up to {sink} and drops {first} to {last} silently, whatever "
-        "they hold then."
+        "The file sink has batches up to {sink} and silently drops {first} to {last}, even if "
+        "their content differs."
     ),
     RefusalCode.SINK_BEHIND: (
         "The file sink's log ends at batch {sink}: the output lacks batches {first} to {last}."

@@ -1,10 +1,10 @@
 """
-Relocation: a checkpoint that names its own files by absolute paths is moved.
+Relocation: move a checkpoint that names its own files by absolute paths.
 
 The metadata of an operator with state variables names its schema files by full URIs. Each of them
-must be a file of the checkpoint itself; then only the part before it is exchanged, in the spelling
-that the old one has, because Spark compares such URIs as texts. What names anything else cannot be
-moved, and is refused. The absolute paths in a file source's log are of input files, which stay.
+must be a file of the checkpoint itself; then only its prefix is replaced, in the old spelling,
+because Spark compares such URIs as texts. A checkpoint that names other files is refused. The
+absolute paths in a file source's log are input files, which stay.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def relocated(path: str, data: bytes, *, has: Has, to: str) -> bytes:
 
 def moved(named: str, *, has: Has, to: str) -> str:
     """
-    Return the new URI of a file that lies in the checkpoint.
+    Return the new URI of a file in the checkpoint.
 
     :param named: Its old URI, e.g. ``file:/old/ck/state/0/_stateSchema/default/0_1b4c``.
     :raises RestoreRefused: the checkpoint has no such file.
@@ -69,9 +69,9 @@ def moved(named: str, *, has: Has, to: str) -> str:
 
 def spelled_like(old: str, new: str) -> str:
     """
-    Return a URI as Hadoop wrote another one: ``file:/new`` for one that was ``file:/old``.
+    Return a URI in Hadoop's spelling of another one: ``file:/new`` like ``file:/old``.
 
-    Where the two lie on stores of different sorts, the new one is written as Hadoop does.
+    If the two are on stores of different kinds, the new one is written as Hadoop does.
     """
     if is_local(new):
         path = local_path(new).rstrip("/")

@@ -1,8 +1,8 @@
 """
-A target on an object store, claimed before anything is written.
+A target on an object store, claimed before the first write.
 
-Nothing on an object store can be held by a living process alone, so a claim may be taken over by
-a process that writes the same. The one that had it before finds another token, and must leave the place alone.
+A process cannot hold a lock on an object store, so another process that writes the same may take
+over a claim. The previous owner finds another token and must leave the place alone.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from airflow_streaming.storage.folders import Folders
 from airflow_streaming.storage.fsspec_store import FsspecStore
 
 _GONE: Final = (
-    "is no longer held by this attempt: another one for the same has taken it over or finished it. "
-    "Nothing was removed. Look at what lies there before you ask again."
+    "is no longer held by this attempt: another attempt has taken it over or finished it. No "
+    "file was removed. Check the folder before you try again."
 )
 
 
 class Claim:
     """
-    One attempt's claim on the folders that it is going to write.
+    One attempt's claim on the folders that it will write.
 
     :param records: The place, as a store of records.
-    :param source: What is going to be written.
+    :param source: The content to write.
     :param folders: The checkpoints' folders; the marker in the first of them is the claim proper.
     """
 
@@ -65,11 +65,11 @@ class Claim:
         try:
             for path in self.markers[1:]:
                 self._mark(path)
-            # A restore that was seen here may have been finished before the marker was made anew.
+            # A restore that was seen here may have been finished before the marker was recreated.
             if is_new and not set(paths()) <= set(self.markers):
                 raise taken(self._records.uri)
         except RestoreTaken:
-            # The claim on what another attempt has left stays: without it half of it is unmarked.
+            # Keep the claim on another attempt's leftovers: without it they are unmarked.
             if is_new:
                 self.release()
             raise
@@ -86,7 +86,7 @@ class Claim:
 
     def release(self) -> None:
         """Remove the markers that are still this one's."""
-        # The claim goes last: as long as it is there, what lies here is a restore of ours.
+        # The claim last: while it exists, the content is an unfinished restore of ours.
         for path in reversed(self.markers):
             if self._is_held(path):
                 self._records.delete(path)
@@ -115,9 +115,9 @@ class Claim:
 
 def read_marker(records: Store, path: str) -> RestoreMarker | None:
     """
-    Return a marker, or ``None`` when there is none.
+    Return the marker, if any.
 
-    :raises RecordError: it is none of ours.
+    :raises RecordError: The file is not our marker.
     """
     data = records.read(path)
     return None if data is None else RestoreMarker.from_bytes(data)
@@ -130,9 +130,9 @@ def join_path(folder: str, name: str) -> str:
 
 def taken(uri: str, source: str = "") -> RestoreTaken:
     """
-    Return the error for a place that another process has.
+    Return the error for a place claimed by another process.
 
-    :param source: What is being written there, as far as it is known.
+    :param source: The content it writes, if known.
     """
     if source.startswith(COPY):
         return RestoreTaken(
@@ -238,9 +238,10 @@ class RemoteTarget:
         for path in there:
             if path not in known and not is_hidden(path.rpartition("/")[2]):
                 raise RestoreTaken(
-                    f"{join(self.uri, path)} is not of this restore: another process, e.g. Spark, "
-                    f"works in {self.uri}. Nothing was removed. Stop what runs there; then delete "
-                    f"{' and '.join(markers)} if the checkpoint is whole, or else the folder."
+                    f"{join(self.uri, path)} does not belong to this restore: another process, "
+                    f"e.g. Spark, works in {self.uri}. No file was removed. Stop that process; "
+                    f"then delete {' and '.join(markers)} if the checkpoint is whole, or else the "
+                    "folder."
                 )
         return [path for path in there if path in ours]
 

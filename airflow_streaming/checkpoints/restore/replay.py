@@ -1,10 +1,10 @@
 """
-What a restore means: which batches are replayed, and what is read again.
+The effects of a restore: replayed batches and input that is read again.
 
 A batch needs its commit, its plan and the plan before it, and its version of every state store.
 
-Nothing is guessed. Where the checkpoint that is in use cannot be read, it is said that the way back
-is unknown; where a source's offsets have no numbers, they are shown as Spark wrote them.
+If the present checkpoint cannot be read, the distance is reported as unknown; offsets without
+numbers are shown as Spark wrote them.
 """
 
 from __future__ import annotations
@@ -119,15 +119,15 @@ class RefusalCode(StrEnum):
     OTHER_STREAM = "other_stream"
     """The backup is one of another stream."""
     QUERY_ID_DIFFERS = "query_id_differs"
-    """The backup is of another query than the one that owns the stream's checkpoint."""
+    """The backup belongs to another query than the owner of the stream's checkpoint."""
     QUERY_MISSING = "query_missing"
     """The stream runs a query that the backup does not have; it would start from nothing."""
     OWN_LOCATION = "own_location"
     """The script chose the query's checkpoint itself, so no deployment can move it."""
     FORMAT_TOO_NEW = "format_too_new"
-    """The runtime cannot read what the backup holds."""
+    """The runtime cannot read the backup's formats."""
     UNSOUND = "unsound"
-    """The backup holds what was written, but a checkpoint that Spark could not continue from."""
+    """The backup is intact, but Spark could not continue from its checkpoint."""
     ABSOLUTE_PATHS = "absolute_paths"
     """It names its own files by paths that cannot be rewritten."""
     BEFORE_HANDOVER = "before_handover"
@@ -160,15 +160,15 @@ ACCEPTABLE: Final = OF_SINKS | {
     RefusalCode.QUERY_ID_DIFFERS,
     RefusalCode.QUERY_MISSING,
 }
-"""What a user may ask for all the same, knowing what it does; nothing else can be accepted."""
+"""Refusals that a user may accept; no others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
     """
-    One reason not to restore, with what to do about it.
+    One reason not to restore, with the next step.
 
-    :param query: The query it is about; empty for the whole backup.
+    :param query: The affected query; empty for the whole backup.
     """
 
     code: RefusalCode
@@ -181,10 +181,10 @@ class SourceReplay:
     """
     How far one source goes back.
 
-    :param back_to: Where reading continues after the restore, in the source's own terms.
-    :param from_: Where the checkpoint in use has got to; ``None`` when unknown.
-    :param amount: Records, or entries of the file source's log, that are read again; negative when
-        the restore skips them; ``None`` where offsets cannot be subtracted.
+    :param back_to: The position after the restore, in the source's own terms.
+    :param from_: The position of the checkpoint in use; ``None`` if unknown.
+    :param amount: Records, or entries of the file source's log, that are read again; negative if
+        the restore skips them; ``None`` if offsets cannot be subtracted.
     """
 
     name: str
@@ -211,14 +211,14 @@ class OutOfStep:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryReplay:
     """
-    What a restore means for one query.
+    The effects of a restore on one query.
 
     :param batch: The newest committed batch in the backup; the next one is ``batch + 1``.
-    :param current: The newest committed batch of the checkpoint in use; ``None`` when unknown.
-    :param again: First and last batch id that the sink will see again; ``None`` when none is or
-        when it is unknown.
-    :param sink_batch: Newest batch in the file sink's log, where that was looked at.
-    :param sink_step: How the file sink does not fit; ``None`` when it does or nothing was seen of it.
+    :param current: The newest committed batch of the checkpoint in use; ``None`` if unknown.
+    :param again: First and last batch id that the sink will receive again; ``None`` if unknown or
+        empty.
+    :param sink_batch: Newest batch in the file sink's log, if read.
+    :param sink_step: How the file sink does not fit; ``None`` if it fits or was not seen.
     :param watermark_ms: Watermark after the restore, in milliseconds since 1970.
     :param says: The same in sentences.
     """
@@ -238,12 +238,12 @@ class QueryReplay:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestorePlan:
     """
-    What a restore would do, and why it is refused if it is.
+    The effects of a restore, and the reasons of a refusal.
 
-    :param target: Where the checkpoints will lie.
+    :param target: The folder of the new checkpoints.
     :param refusals: Reasons against it that were not accepted; a restore with any raises.
     :param accepted: Reasons against it that the caller accepted.
-    :param warnings: What is worth knowing and no reason against it.
+    :param warnings: Warnings that do not refuse it.
     :param files: Files that will be written; ``size`` is their bytes.
     """
 

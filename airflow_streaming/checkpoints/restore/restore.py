@@ -102,9 +102,9 @@ class Moved:
 
     def check(self) -> None:
         """
-        Rewrite what must be rewritten, to see that it can be.
+        Try all rewrites.
 
-        :raises RestoreRefused: it cannot.
+        :raises RestoreRefused: A file cannot be rewritten.
         """
         for path in sorted(self._paths):
             if names_paths(path):
@@ -139,19 +139,19 @@ def _is_of_sink(path: str) -> bool:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """
-    Where to restore to, and what is known of the query that will run there.
+    The target of a restore, and the query that will run there.
 
     :param to: URI of the new checkpoint, or of the folder that gets one folder for each query when
         the backup is of a stream.
-    :param storage_options: Passed to fsspec for everything that is no local folder.
+    :param storage_options: Passed to fsspec for remote folders.
     :param filesystem: An fsspec file system to use for the target instead of a new one.
     :param folders: Which queries to restore and into which folders under the target, e.g.
-        ``{"counts": "counts"}``; all, under their own names, when not given.
-    :param current: URI of each query's checkpoint that is in use now, by the query's folder; where
-        the backup was taken from when not given.
-    :param sink_logs: URI of each file sink's ``_spark_metadata``, by the query's folder, or without a
-        name for the only query; one that cannot be seen refuses the restore. For a query that is
-        not given, what the backup names, if that can be seen.
+        ``{"counts": "counts"}``; by default all, under their own names.
+    :param current: URI of each query's checkpoint that is in use now, by the query's folder; by
+        default the backup's origin.
+    :param sink_logs: URI of each file sink's ``_spark_metadata``, by the query's folder, or without
+        a name for the only query; one that cannot be seen refuses the restore. Default: the sink
+        named in the backup, if visible.
     """
 
     to: str
@@ -189,7 +189,7 @@ class Prepared:
 
 @dataclass(slots=True)
 class _Found:
-    """What is learned of the queries on the way."""
+    """Facts collected on the queries."""
 
     moved: dict[str, Moved] = field(default_factory=dict)
     reports: dict[str, Checkpoint] = field(default_factory=dict)
@@ -207,11 +207,11 @@ def prepare(
     progress: Progress,
 ) -> Prepared:
     """
-    Verify a backup and say what restoring it would do; see ``restore.plan_restore``.
+    Verify a backup and plan its restore; see ``restore.plan_restore``.
 
-    :raises BackupDamaged: it is not what was written.
-    :raises RestoreRefused: a file of it is larger than what is copied; nothing was read of it.
-    :raises ValueError: a reason that cannot be accepted.
+    :raises BackupDamaged: The backup differs from its manifest.
+    :raises RestoreRefused: A file of it is too large to copy; it was not read.
+    :raises ValueError: A refusal that cannot be accepted.
     """
     known = circumstances or Circumstances()
     _check_acceptable(accept)
@@ -292,7 +292,7 @@ def _judge(
 ) -> None:
     try:
         moved.check()
-        # Its bytes are what was found sound when they were copied; that was just verified.
+        # The bytes were just verified against the sound copy.
         report = read_checkpoint(moved.listing, moved.read, uri=uri, depth=Depth.NAMES)
     except RestoreRefused as err:
         found.refusals.append(
@@ -335,14 +335,14 @@ def _seen_sink(query: QueryBackup, logs: Mapping[str, str], place: Place) -> Sin
 
 
 def _sink_logs(backup: Backup, place: Place, folders: Mapping[str, str]) -> dict[str, str]:
-    """Return the logs to look at; one without a query's name is that of the only query."""
+    """Return the logs to read; a log without a query's name belongs to the only query."""
     known = [query.folder for query in backup.queries]
     logs = with_only_query(place.sink_logs or {}, known)
     unknown = sorted(set(logs) - set(folders))
     if unknown:
         named = f"query {unknown[0]!r}" if unknown[0] else "a query that is not named"
         raise RestoreRefused(
-            f"A file sink is given for {named}, which is not one that is restored from backup "
+            f"The file sink of {named} was configured, but this query is not restored from backup "
             f"{backup.id}: {', '.join(map(repr, folders))}. Name the query: --sink QUERY=OUTPUT."
         )
     return logs
@@ -361,10 +361,10 @@ __all__ = ["Place", "Restored", "plan_restore", "restore"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
     """
-    What a restore wrote.
+    The result of a restore.
 
     :param checkpoints: URI of each query's new checkpoint, by the query's folder in the backup.
-    :param resumed: A restore that had been killed was finished.
+    :param resumed: It finished a killed restore.
     """
 
     plan: RestorePlan
@@ -384,16 +384,16 @@ def plan_restore(
     progress: Progress = no_progress,
 ) -> RestorePlan:
     """
-    Return what a restore would do; nothing is written (the dry run).
+    Plan a restore; writes no file (the dry run).
 
-    The whole backup is verified for it, and its checkpoints are read.
+    Verifies the whole backup and reads its checkpoints.
 
-    :param circumstances: What else speaks for or against it: the runtime, the stream's claims, its
-        driver; nothing does for a plain restore.
-    :param accept: Reasons against it that are accepted, of ``replay.ACCEPTABLE``.
-    :raises BackupNotFound: the store has no such backup.
-    :raises BackupDamaged: it is not what was written.
-    :raises ValueError: a reason that cannot be accepted.
+    :param circumstances: Further facts: the runtime, the stream's claims, its driver; a plain
+        restore has none.
+    :param accept: Accepted refusals, of ``replay.ACCEPTABLE``.
+    :raises BackupNotFound: The store has no such backup.
+    :raises BackupDamaged: The backup differs from its manifest.
+    :raises ValueError: A refusal that cannot be accepted.
     """
     backup = store.backup(backup_id)
     with store.hold(backup.stream, "restore", backup_id):
@@ -410,11 +410,11 @@ def restore(
     progress: Progress = no_progress,
 ) -> Restored:
     """
-    Restore a backup into a new place; the parameters are those of ``plan_restore``.
+    Restore a backup into a new place; takes the parameters of ``plan_restore``.
 
-    :raises RestoreRefused: with every reason; nothing was written.
-    :raises BackupNotFound: the store has no such backup.
-    :raises BackupDamaged: it is not what was written.
+    :raises RestoreRefused: With every reason; no file was written.
+    :raises BackupNotFound: The store has no such backup.
+    :raises BackupDamaged: The backup differs from its manifest.
     """
     backup = store.backup(backup_id)
     with store.hold(backup.stream, "restore", backup_id):
@@ -435,11 +435,11 @@ def check_allowed(plan: RestorePlan) -> None:
 
 def write(ready: Prepared, progress: Progress = no_progress) -> Restored:
     """
-    Write a prepared restore that is not refused; the store must be held meanwhile.
+    Write a prepared restore without refusals; the store must be held meanwhile.
 
-    :raises RestoreTaken: another process has the place; nothing of theirs was touched.
-    :raises RestoreRefused: what was written is not sound.
-    :raises BackupDamaged: the backup was damaged meanwhile.
+    :raises RestoreTaken: Another process has the place; its files were not touched.
+    :raises RestoreRefused: The written checkpoint is not sound.
+    :raises BackupDamaged: The backup was damaged meanwhile.
     """
     target, plan = ready.target, ready.plan
     resumed = target.begin(plan.backup, sorted(ready.folders.values()), ready.paths())

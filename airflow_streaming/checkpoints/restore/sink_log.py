@@ -1,10 +1,10 @@
 """
-The log of a file sink, from what it is to what a backup says it was: which files go, in which order.
+Rewind a file sink's log to a backup: which entries are removed, in which order.
 
-Readers of the output take the newest entry, and from it back to the newest compacted one. So the log
-is shortened from its newest end, and at every moment a reader finds a whole prefix of the batches.
-What lies before the newest compacted entry is never read and goes first; it may have gaps, since
-Spark deletes it when it is old.
+Readers of the output take the newest entry, and from it back to the newest compacted one. So the
+log is shortened from its newest end, and at every moment a reader finds a whole prefix of the
+batches. Entries before the newest compacted one are never read and are removed first; they may have
+gaps, since Spark deletes them when they are old.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _ADDED: Final = "add"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogRewind:
     """
-    What must happen to a log.
+    Changes to a log.
 
-    :param create: Entries of the backup that have gone since, in the order in which they come back.
-    :param remove: Entries of later batches, in the order in which they are taken away.
-    :param newest: The newest batch that the log knows; ``None`` for an empty log.
+    :param create: Missing entries of the backup, in the order of creation.
+    :param remove: Entries of later batches, in the order of removal.
+    :param newest: The newest batch in the log; ``None`` for an empty log.
     """
 
     create: tuple[str, ...] = ()
@@ -49,11 +49,11 @@ class LogRewind:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkRewound(Record):
     """
-    That the batches of one sink are being taken back, and, once it is done, that they were.
+    The batches of one sink are being taken back, or were.
 
-    It lies beside what was moved aside, in the output folder.
+    Stored beside the moved files, in the output folder.
 
-    :param batch: The newest batch that stays; ``newest`` the newest one that there was.
+    :param batch: The newest batch that stays; ``newest`` the newest one before.
     :param files: Data files that were moved aside; ``size`` is their bytes.
     """
 
@@ -71,11 +71,11 @@ class SinkRewound(Record):
 
 def log_rewind(kept: Collection[str], now: Iterable[str], batch: int) -> LogRewind:
     """
-    Say how a log comes back to what it was.
+    Plan the rewind of a log.
 
     :param kept: Names of the entries in the backup.
-    :param now: Names in the log's folder; others than those of entries do not matter.
-    :param batch: The newest batch that stays; -1 for none.
+    :param now: Names in the log's folder; other files do not matter.
+    :param batch: The newest batch that stays; -1 without one.
     """
     present = {name: number for name in now if (number := batch_of_entry(name)) is not None}
     newest = max(present.values(), default=None)

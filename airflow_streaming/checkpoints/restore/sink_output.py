@@ -1,9 +1,9 @@
 """
-The output folder of a file sink, as a restore works on it: looked at, given small files, moved within.
+The output folder of a file sink during a restore: read, given small files, moved within.
 
-Nothing is ever deleted in it: files are moved, within the folder. On this machine and on HDFS a move
-is one step. An object store copies and then deletes, so that a file may be in both places for a
-moment, and is moved again by the next attempt.
+Files are never deleted, only moved within the folder. On this machine and on HDFS a move is one
+step. An object store copies and then deletes, so a file may be in both places for a moment, and the
+next attempt moves it again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from airflow_streaming.storage.folders import Entry, Folders, open_folders
 from airflow_streaming.storage.fsspec_store import FsspecStore
 
 ASIDE: Final = "_rolled_back"
-"""Folder of an output for what was taken back; Spark passes over names that begin like this."""
+"""Folder of an output for rolled-back files; Spark skips names with this prefix."""
 WORKERS: Final = 16
 """Files moved at once on an object store, where each is two round trips."""
 _RENAMING: Final = frozenset({"hdfs", "viewfs", "webhdfs"})
@@ -42,7 +42,7 @@ class Output(Protocol):
     """
     One output folder.
 
-    Every method raises ``HomeUnavailable`` when the store cannot be reached.
+    Methods raise ``HomeUnavailable`` if the store cannot be reached.
     """
 
     uri: str
@@ -54,7 +54,7 @@ class Output(Protocol):
     """Hadoop keeps a hidden checksum beside each file, as it does on a local disk alone."""
 
     def move(self, moves: Iterable[Move]) -> None:
-        """Move files; one that is not there is passed over, for it was moved before."""
+        """Move files; skips files that were moved before."""
 
 
 def open_output(uri: str, storage_options: Any = None, filesystem: Any = None) -> Output:
@@ -84,13 +84,13 @@ def names_in(folders: Folders, folder: str) -> list[str]:
 
 def look_at_sink(log: str, options: Mapping[str, Any] | None) -> SinkSnapshot:
     """
-    Look at a file sink's log, and at what was moved out of it.
+    Read a file sink's log, and the list of files moved out of it.
 
-    Of its entries the newest alone is read: what a crash or a full disk has torn. One of more than
-    64 MiB, as a compacted one may be, is not looked into.
+    Only the newest entry is read: a crash or a full disk tears this one. An entry of more than 64
+    MiB, as a compacted one may be, is not read.
 
-    :param log: URI of its ``_spark_metadata``; empty when a relative path is all that is recorded.
-    :param options: Passed to fsspec for an output that is no local folder.
+    :param log: URI of its ``_spark_metadata``; empty if only a relative path is recorded.
+    :param options: Passed to fsspec for a remote output.
     """
     if not log:
         return SinkSnapshot(log="", unseen=RELATIVE)
@@ -98,7 +98,7 @@ def look_at_sink(log: str, options: Mapping[str, Any] | None) -> SinkSnapshot:
         folders = open_folders(log, options)
         entries = folders.entries("", list)
         if entries is None:
-            return SinkSnapshot(log=log, unseen=f"there is none at {log}.")
+            return SinkSnapshot(log=log, unseen=f"there is no log at {log}.")
         name = newest_entry(entry.name for entry in entries)
         unseen = _why_unreadable(folders, name) if name else ""
         aside = _aside(log, options)

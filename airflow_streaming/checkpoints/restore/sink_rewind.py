@@ -38,12 +38,13 @@ log: Final = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewinding:
     """
-    What an author's function is asked to do: take everything after ``batch`` back out of a sink.
+    A request to an author's function: take every batch after ``batch`` back out of a sink.
 
-    It may be called several times for the same change and must end in the same state.
+    It may be called several times for the same change and must be idempotent.
 
-    :param batch: The newest batch that stays; the query continues with ``batch + 1``. -1 for none.
-    :param newest: The newest batch that the sink may have seen; ``None`` when unknown.
+    :param batch: The newest batch that stays; the query continues with ``batch + 1``. -1 without
+        one.
+    :param newest: The newest batch that the sink may have received; ``None`` if unknown.
     :param sink: As in ``SinkPlan``; ``target`` likewise.
     """
 
@@ -61,12 +62,12 @@ AuthorsRewind = Annotated[Callable[[Rewinding], None], Called(("a Rewinding",))]
 
 class SinkRewind:
     """
-    Puts the sinks of one stream back to what a backup says.
+    Rewinds the sinks of one stream to a backup.
 
-    Its driver must be proved gone meanwhile; nothing here looks at that.
+    The caller must have proved that its driver is gone.
 
-    :param author: Takes batches back out of every sink that is neither files nor Kafka.
-    :param storage_options: Passed to fsspec for outputs that are no local folders.
+    :param author: Takes batches back out of every sink other than files and Kafka.
+    :param storage_options: Passed to fsspec for remote outputs.
     :param filesystem: An fsspec file system to use instead of a new one.
     """
 
@@ -89,10 +90,10 @@ class SinkRewind:
         newest: Mapping[str, int | None],
     ) -> list[RewindPlan]:
         """
-        Return what ``run`` would do to the file sinks.
+        Return the effects of ``run`` on the file sinks.
 
-        :raises CheckpointRefused: as ``run``.
-        :raises BackupDamaged: the backup is not what was written.
+        :raises CheckpointRefused: As ``run``.
+        :raises BackupDamaged: The backup differs from its manifest.
         """
         return [rewind.plan() for rewind in self._files(store, backup, change, sinks, newest)]
 
@@ -107,15 +108,14 @@ class SinkRewind:
         is_needed: Callable[[], bool] = lambda: True,
     ) -> list[RewindPlan]:
         """
-        Put the sinks back; asking again continues, and changes nothing after the end.
+        Rewind the sinks; a second call continues, and changes nothing after the end.
 
-        :param change: Number of the change, which names the folder of what is moved aside.
+        :param change: Number of the change, which names the folder for moved files.
         :param newest: The newest batch that each query's present checkpoint has planned.
-        :param is_needed: Asked before every step that takes something away, and nothing more is
-            done once it says no.
-        :raises CheckpointRefused: the log is of another sink, or another process writes to it: then
-            nothing was done; or the author's function failed.
-        :raises BackupDamaged: the backup is not what was written.
+        :param is_needed: Called before every removing step; stops the rewind when it returns false.
+        :raises CheckpointRefused: The log belongs to another sink, or another process writes to it,
+            and no sink was changed; or the author's function failed.
+        :raises BackupDamaged: The backup differs from its manifest.
         """
         files = list(self._files(store, backup, change, sinks, newest))
         for rewind in files:
@@ -186,7 +186,7 @@ class SinkRewind:
         except StreamingError:
             raise
         except Exception as err:
-            # The author's own code: whatever it raises means that the sink is not back in step.
+            # The author's code: any error means that the sink is not rewound.
             raise CheckpointRefused(
                 f"The function that takes batches after {asked.batch} out of the sink of query "
                 f"{asked.query!r} failed: {err} ({type(err).__name__}). The stream stays stopped. "

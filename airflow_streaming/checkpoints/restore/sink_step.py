@@ -1,10 +1,10 @@
 """
-Whether a file sink is in step with the checkpoint that a query is going to continue from.
+Whether a file sink is in step with the checkpoint that a query continues from.
 
-Spark passes over a batch that the sink's log has: it writes neither its rows nor its state. And it
-never writes a batch anew that the checkpoint has committed, whether the sink has it or not. So a sink
-that is ahead loses what comes, and one that is behind has lost what was. Restore, undo, the end of a
-restore by hand, and the dry run all judge by ``out_of_step``.
+Spark skips a batch that is in the sink's log: it writes neither its rows nor its state. And it
+never repeats a committed batch, whether the sink has it or not. So a sink that is ahead drops new
+rows, and one that is behind has lost old rows. Restore, undo, the end of a restore by hand, and the
+dry run all use ``out_of_step``.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class MovedAside:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkSnapshot:
     """
-    What can be seen of a file sink's log.
+    The visible state of a file sink's log.
 
     :param log: URI of its ``_spark_metadata``.
-    :param newest: Its newest batch by the names of its entries; -1 for an empty log, ``None`` when there
-        is no log to be seen.
-    :param unseen: Why it cannot be seen, or its newest entry cannot be read; empty when both can.
-    :param aside: What restores have moved out of it.
+    :param newest: Its newest batch by the names of its entries; -1 for an empty log, ``None`` if no
+        log is visible.
+    :param unseen: Why it cannot be seen, or its newest entry cannot be read; else empty.
+    :param aside: Files that restores have moved out of it.
     """
 
     log: str
@@ -51,13 +51,13 @@ def out_of_step(
     batch: int, planned: int, sink: int | None, *, is_stateful: bool, rewinds: bool = False
 ) -> OutOfStep | None:
     """
-    Say how a file sink and a checkpoint do not fit; ``None`` when they do or nothing was seen.
+    Return how a file sink and a checkpoint do not fit; ``None`` if they fit or the sink is unknown.
 
-    :param batch: The newest committed batch of the checkpoint, -1 for none; ``planned`` the newest
-        planned one, which has its old limits when it is executed again.
-    :param sink: The newest batch of the sink, -1 for none; ``None`` when it could not be seen.
+    :param batch: The newest committed batch of the checkpoint, -1 without one; ``planned`` the
+        newest planned one, which has its old limits when it is executed again.
+    :param sink: The newest batch of the sink, -1 without one; ``None`` if unknown.
     :param is_stateful: The query keeps state.
-    :param rewinds: What the sink has after ``batch`` will be moved aside.
+    :param rewinds: Output after ``batch`` will be moved aside.
     """
     if sink is None or sink == batch:
         return None
@@ -66,7 +66,7 @@ def out_of_step(
     if rewinds:
         return None
     # Spark writes state only while it executes a batch, and FileStreamSink.addBatch returns at once
-    # for one that its log has. Measured on 4.3: CANNOT_READ_DELTA_FILE_NOT_EXISTS in the batch after.
+    # for a batch in its log. Measured on 4.3: CANNOT_READ_DELTA_FILE_NOT_EXISTS in the batch after.
     if is_stateful:
         return OutOfStep(code=RefusalCode.SINK_SKIPS_STATE, first=batch + 1, last=sink)
     if sink > planned:
@@ -75,7 +75,7 @@ def out_of_step(
 
 
 def step_of(report: Checkpoint, sink: int | None, *, rewinds: bool = False) -> OutOfStep | None:
-    """Return the same for what a checkpoint says of itself."""
+    """Return the mismatch of a checkpoint report and a sink."""
     batch = -1 if report.last_committed_batch is None else report.last_committed_batch
     return out_of_step(
         batch,
@@ -90,7 +90,7 @@ def refusal_of(
     query: str, batch: int, found: OutOfStep, aside: tuple[MovedAside, ...] = ()
 ) -> Refusal:
     """
-    Return what is said of a sink that is out of step, with what to do.
+    Return the refusal of a sink that is out of step, with the next step.
 
     :param batch: The newest committed batch of the checkpoint.
     """
@@ -108,7 +108,7 @@ def refusal_of(
 
 
 def unseen_refusal(query: str, seen: SinkSnapshot) -> Refusal:
-    """Return what is said of a sink whose log cannot be seen."""
+    """Return the refusal of a sink whose log cannot be seen."""
     who = f"query {query!r}" if query else "the query"
     return Refusal(
         code=RefusalCode.SINK_UNSEEN,
@@ -150,6 +150,6 @@ def _put_back(found: OutOfStep, aside: tuple[MovedAside, ...]) -> str:
     if not places:
         return "Put the sink's files and the entries of its log back,"
     return (
-        f"Put them back from {' and '.join(places)} (what lies in data to the output, then what lies in "
-        f"log to _spark_metadata),"
+        f"Put them back from {' and '.join(places)} (the files in data to the output, then the "
+        "files in log to _spark_metadata),"
     )

@@ -1,14 +1,15 @@
 """
-The new folder that checkpoints are written to, and what may lie there already.
+The new folder of a restored checkpoint, and its permitted content.
 
-``metadata``, with the query's id, is the last file of a checkpoint that we write. So the right id
-says that it is whole, and that whatever else is there, e.g. later batches, is its own.
+``metadata``, with the query's id, is the last file written. So the right id shows that the
+checkpoint is whole, and that other files there, e.g. later batches, are its own.
 
-On this machine everything is written into a folder beside the target and renamed when it is whole
-and on disk. On an object store nothing can be renamed, so a marker is created first and deleted
-last: a checkpoint that has one is not to be used. A process that restores the same thing to the same place
-puts a token of its own into the marker and writes everything again, because a file of the right size
-need not have the right bytes; the one whose token is gone has lost the place and leaves it alone.
+On this machine all files are written into a folder beside the target, which is renamed when it is
+whole and on disk. On an object store a rename is not possible, so a marker is created first and
+deleted last: a checkpoint with a marker must not be used. A process that restores the same backup
+to the same place puts its own token into the marker and writes all files again, because a file of
+the right size need not have the right bytes; the process whose token is gone has lost the place and
+leaves it alone.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ from airflow_streaming.storage.folders import Folders, open_folders
 
 def id_in(folders: Folders) -> str:
     """
-    Return the id of the query whose checkpoint lies there; empty for none that is whole.
+    Return the id of the query whose whole checkpoint is there; else empty.
 
-    :raises RecordError: ``metadata`` is none.
+    :raises RecordError: ``metadata`` is invalid.
     """
     if folders.read(RESTORE_MARKER, MAX_LOG_BYTES) is not None:
         return ""
@@ -42,9 +43,9 @@ def id_in(folders: Folders) -> str:
 
 def metadata_id(folders: Folders) -> str:
     """
-    Return the id in ``metadata``, whether a copy is under way or not; empty where there is none.
+    Return the id in ``metadata``, even during a copy; empty without one.
 
-    :raises RecordError: ``metadata`` is none.
+    :raises RecordError: ``metadata`` is invalid.
     """
     data = folders.read(METADATA, MAX_LOG_BYTES)
     if data is None:
@@ -63,15 +64,15 @@ def paths_in(folders: Folders) -> list[str]:
 
 def check_empty_but_for(folders: Folders, known: Collection[str]) -> None:
     """
-    Make sure that nothing lies there but what a dead attempt may have left.
+    Check that the folder holds only leftovers of a dead attempt.
 
-    :raises CheckpointRefused: something else does.
+    :raises CheckpointRefused: It holds other files.
     """
     strange = next((path for path in paths_in(folders) if path not in known), None)
     if strange is not None:
         raise CheckpointRefused(
-            f"{folders.uri} is to become a new checkpoint, and {strange} lies there, which is none "
-            "of its files. Find out whose it is, and move it away before you ask again."
+            f"{folders.uri} is the target of a new checkpoint, but contains the unknown file "
+            f"{strange}. Find its owner and move it away before you try again."
         )
 
 
@@ -95,25 +96,24 @@ class Target(Protocol):
 
     def look(self, folders: Sequence[str]) -> Occupied:
         """
-        Return what lies there.
+        Return the present content.
 
-        :param folders: Folders of the checkpoints that are going to be written; ``""`` for one that
-            is the place itself.
+        :param folders: Folders of the checkpoints to write; ``""`` for the place itself.
         """
 
     def begin(self, source: str, folders: Sequence[str], expected: Collection[str] = ()) -> bool:
         """
         Claim the place, also from a process that began to write the same there.
 
-        :param source: What is going to be written: a backup's id, or a name of its own.
-        :param expected: Paths of all files that will be written, as far as they are known.
+        :param source: The content to write: a backup's id, or a name of its own.
+        :param expected: Known paths of the files to write.
         :return: Whether a process began to write the same there and died.
-        :raises RestoreTaken: another process has it, or it is not empty.
+        :raises RestoreTaken: Another process has it, or it is not empty.
         """
 
     def write(self, path: str, size: int, chunks: Iterable[bytes]) -> None:
         """
-        Write one file, at once or soon, over that of an earlier attempt.
+        Write one file, now or later, over an earlier attempt's file.
 
         :param size: Its bytes; -1 for a large file of unknown size.
         """
@@ -123,13 +123,13 @@ class Target(Protocol):
 
     def flush(self) -> None:
         """
-        Wait until all that was written is there; nothing that comes later is there before.
+        Wait until all written files are stored; a barrier for later writes.
 
-        :raises RestoreTaken: another process has taken over the place.
+        :raises RestoreTaken: Another process has taken over the place.
         """
 
     def written(self) -> Folders:
-        """Return what was written so far, for reading it back."""
+        """Return the written files, for reading them back."""
 
     def finish(self) -> None:
         """
@@ -140,9 +140,9 @@ class Target(Protocol):
 
     def abandon(self) -> None:
         """
-        Remove what was written and give up the claim.
+        Remove the written files and the claim.
 
-        :raises RestoreTaken: another process has the place, or works there; nothing was removed.
+        :raises RestoreTaken: Another process has the place, or works there; no file was removed.
         """
 
 

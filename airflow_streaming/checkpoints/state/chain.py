@@ -1,7 +1,7 @@
 """
-Exactly the files that load one version of one state store.
+The exact files that load one version of one state store.
 
-This is for choosing among many versions; ``files_for`` is for the one that matters.
+This chooses among many versions; ``files_for`` returns the files of one.
 
 The HDFS-backed store loads the newest snapshot at or before the version and the deltas after it.
 RocksDB loads the newest zip, the SST files that the zip names, and the changelogs after it. In
@@ -35,12 +35,11 @@ def loadable_versions(
     listing: Listing, ref: StoreRef, ids: Mapping[int, str] | None = None
 ) -> set[int]:
     """
-    Return every version whose files are all there by name; 0, the empty state, always is.
+    Return every version whose files are all present by name, including 0, the empty state.
 
-    SST files are not looked at, so a version named here may still turn out not to load. In format 2
-    only versions whose id is known are returned; of their ancestors any file counts where the
-    commit
-    log does not tell the id.
+    SST files are not checked, so a version in the result may still fail to load. In format 2 only
+    versions with a known id are returned; if the commit log has no id of an ancestor, any file of
+    its version counts.
 
     :param ids: Unique ids by version from the commit log, see ``ids_of``; ``None`` in format 1.
     """
@@ -68,14 +67,13 @@ MAX_REPAIRED_CHANGES: Final = 500
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Missing:
     """
-    A version that cannot be loaded, or a snapshot that cannot.
+    A version or a snapshot that cannot be loaded.
 
-    :param path: The file that is not there or cannot be used; the store's folder where no single
-        file can be named.
-    :param why: What is wrong with it, a sentence that names it.
-    :param is_damaged: The file is there, but not what it should be.
-    :param is_unknown: It is unknown whether the version can be loaded: the ancestors of a
-        format 2 file are unknown, or a file is too large to be read here. No proof of damage.
+    :param path: The missing or unusable file; the store's folder if no single file can be named.
+    :param why: The reason, a sentence that names it.
+    :param is_damaged: The file exists and is damaged.
+    :param is_unknown: Unknown whether the version can be loaded: the ancestors of a format 2 file
+        are unknown, or a file is too large to be read here. Not a proof of damage.
     """
 
     store: StoreRef
@@ -92,17 +90,16 @@ class Chain:
     The files that load one version.
 
     :param store: The store.
-    :param state_version: The version they load; batch N reads version N and leaves N + 1 behind.
-    :param files: Paths in the checkpoint, what is applied first coming first: SST files and the
-        zip or the snapshot, then deltas or changelogs. A visible checksum file stands right after
-        its file. Empty for version 0, which is the empty state.
-    :param base_version: Version of the snapshot or zip that it starts from; 0 without one.
-    :param sizes: Bytes of each SST (and RocksDB log) file as its zip says, by path.
-    :param avoided: Newer snapshots than the base, none of which can be loaded, newest first. Not
-        empty means that only Spark 4.2 and later load this version (``autoSnapshotRepair``); older
-        releases fail.
-    :param conflict: How the ancestors named by the changelog differ from those in the commit log;
-        empty when they agree. Spark goes by the changelog.
+    :param state_version: The version they load; batch N reads version N and writes N + 1.
+    :param files: Paths in the checkpoint, in the order of use: SST files and the zip or the
+        snapshot, then deltas or changelogs. A visible checksum file follows its file. Empty for
+        version 0, the empty state.
+    :param base_version: Version of the first snapshot or zip; 0 without one.
+    :param sizes: Bytes of each SST (and RocksDB log) file according to its zip, by path.
+    :param avoided: Unusable snapshots newer than the base, newest first. If not empty, only Spark
+        4.2 and later load this version (``autoSnapshotRepair``); older releases fail.
+    :param conflict: How the ancestors named by the changelog differ from the commit log; empty if
+        they agree. Spark uses the changelog.
     """
 
     store: StoreRef
@@ -148,7 +145,7 @@ def files_for(
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """One search for a chain: the newest snapshot first."""
+    """Search for a chain, from the newest snapshot."""
 
     listing: Listing
     read: Read
@@ -194,7 +191,7 @@ class _Search:
         return [path] if self._stat(name + SIDECAR) is None else [path, path + SIDECAR]
 
     def _stat(self, name: str) -> FileStat | None:
-        # Asked for every file of a store several times, and most lie in the store's folder itself.
+        # Called for every file of a store several times; most are in the store's folder itself.
         if "/" in name:
             return self.listing.stat(self._path(name))
         return self.listing.files(self.ref.folder).get(name)

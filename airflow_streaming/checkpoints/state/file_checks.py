@@ -1,11 +1,11 @@
 """
-Damage in files that shows without a Spark: checksums, block structure, edits.
+Damage in files that can be detected without Spark: checksums, block structure, edits.
 
 Hadoop keeps ``.X.crc`` beside a file ``X`` of a local disk, with a CRC32 of every 512 bytes. Spark
 4.1 and later keep a visible ``X.crc`` beside a state file, with its size and one CRC32C.
 
-Every file is judged by what it carries itself: sizes, end marks and checksums. Where a file carries
-nothing, as one that is compressed by a codec not known here, it is not judged.
+Every file is checked by its own sizes, end marks and checksums. A file without them, e.g.
+compressed by an unknown codec, is not checked.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _MASK: Final = 0xFFFFFFFF
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sidecar:
     """
-    What a visible checksum file says of its file.
+    The content of a visible checksum file.
 
-    :param algorithm: ``CRC32C``; others are not known here.
+    :param algorithm: ``CRC32C``; others are unknown here.
     :param checksum: The file's, from 0 to 2**32 - 1.
     :param size: The file's bytes.
     """
@@ -144,12 +144,12 @@ def check_files(
     checksums: bool = False,
 ) -> list[Finding]:
     """
-    Return what is wrong with the files of a chain, at most one remark a file.
+    Check the files of a chain, with at most one finding a file.
 
     Compressed files are walked to their end mark, zips are unpacked against their checksums, SST
-    files must end as one, and checksum files of Hadoop and Spark must hold. Files over 64 MiB are
-    only judged by their size. What ``files_for`` found itself, ``avoided`` and ``conflict``, is not
-    reported again.
+    files must end as one, and checksum files of Hadoop and Spark must hold. Of files over 64 MiB
+    only the size is checked. The findings of ``files_for``, ``avoided`` and ``conflict``, are not
+    repeated.
 
     :param thorough: Also verify Spark's CRC32C and the checksums inside LZ4 blocks, some 2 to 15 MB
         a second, and read files of up to 256 MiB.
@@ -170,7 +170,7 @@ class _Check:
     """
     One check of a chain.
 
-    :param codecs: Of each compressed file that was read, whether its codec is one of Spark's.
+    :param codecs: Whether the codec of each compressed file is one of Spark's.
     """
 
     chain: Chain
@@ -247,7 +247,7 @@ class _Check:
         try:
             return self.read(path, limit)
         except RecordError:
-            # It grew since the walk. That is no damage.
+            # It grew since the walk, which is not damage.
             return None
 
     def _missing(self, path: str) -> Finding:
@@ -299,8 +299,10 @@ def edited(listing: Listing, read: Read, path: str, data: bytes) -> Iterator[Fin
         yield Finding(
             code=FindingCode.LOG_EDITED,
             path=path,
-            message=f"{path} is not what Spark wrote: it differs from its checksum in {hidden}. It "
-            "was edited, copied over or damaged. Spark does not look at the checksum and continues "
-            f"from whatever the file says. If it was edited on purpose, delete {hidden}; else "
-            "restore a verified backup into a new place.",
+            message=(
+                f"{path} differs from its checksum in {hidden}: it was edited, overwritten or "
+                "damaged. Spark does not read the checksum and continues from the present "
+                f"content. If the edit was intended, delete {hidden}; else restore a verified "
+                "backup into a new place."
+            ),
         )

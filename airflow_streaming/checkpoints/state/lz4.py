@@ -96,7 +96,7 @@ class Block(NamedTuple):
 
     :param payload: Its bytes, packed or not.
     :param size: Bytes unpacked; 0 for an end mark.
-    :param checksum: Of the unpacked bytes.
+    :param checksum: The checksum of the unpacked bytes.
     """
 
     payload: memoryview
@@ -109,7 +109,7 @@ def blocks(data: bytes) -> Iterator[Block]:
     """
     Walk the blocks up to the last end mark.
 
-    :raises RecordError: a header is none, a block is cut off, or the end mark is missing.
+    :raises RecordError: a header is invalid, a block is truncated, or the end mark is missing.
     """
     view = memoryview(data)
     position, is_ended = 0, False
@@ -156,7 +156,7 @@ def _block_at(view: memoryview, position: int) -> tuple[Block, int]:
     magic, token, packed_size, size, checksum = _HEADER.unpack_from(view, position)
     method = token & 0xF0
     if magic != MAGIC or not _is_sane(method, token & 0x0F, packed_size, size):
-        raise RecordError(f"What should be the header of a block at byte {position} is none.")
+        raise RecordError(f"Invalid block header at byte {position}.")
     end = begin + packed_size
     if end > len(view):
         raise RecordError("It is cut off within a block.")
@@ -221,7 +221,7 @@ def _length(source: bytes, position: int, short: int) -> tuple[int, int]:
 def _repeat(target: bytearray, distance: int, length: int, size: int) -> None:
     if not 0 < distance <= len(target) or len(target) + length > size:
         raise RecordError("A block repeats bytes that are not there.")
-    # Only what is repeated is copied: a hostile block has millions of short repetitions from far back.
+    # Copy only the repeated bytes: a hostile block has millions of short repetitions from far back.
     begin = len(target) - distance
     pattern = bytes(target[begin : begin + length])
     if length > distance:

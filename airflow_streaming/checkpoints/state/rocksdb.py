@@ -36,7 +36,7 @@ _TOO_MANY: Final = f"The zip has more than {MAX_ENTRIES} entries."
 _METHODS: Final = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 _FILE_NAME: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{0,250}", re.ASCII)
 _HEAD: Final = "v1\n"
-# What zipfile raises on files that are no zips or broken ones; it documents only the first.
+# Exceptions of zipfile on other or broken files; it documents only the first.
 _BROKEN: Final = (
     zipfile.BadZipFile,
     zlib.error,
@@ -60,7 +60,7 @@ class RocksFile:
     A file that a zip names.
 
     :param local_name: Its name in RocksDB's own folder, e.g. ``000012.sst``.
-    :param path: Where it lies in the store's folder, e.g. ``SSTs/000012-<uuid>.sst``.
+    :param path: Its path in the store's folder, e.g. ``SSTs/000012-<uuid>.sst``.
     :param size: Bytes.
     """
 
@@ -73,7 +73,7 @@ def parse_zip(data: bytes) -> tuple[RocksFile, ...]:
     """
     Return the files that a zip names.
 
-    :raises RecordError: it is no zip, or its list of files is missing, too large or no such list.
+    :raises RecordError: Not a zip, or its list of files is missing, too large or invalid.
     """
     with _open(data) as archive:
         text = _metadata(archive)
@@ -88,9 +88,9 @@ def verify_zip(data: bytes) -> None:
     """
     Unpack a zip and compare every entry with its checksum.
 
-    A zip that would unpack to more than 256 MiB is only judged by its directory.
+    A zip that would unpack to more than 256 MiB is checked by its directory only.
 
-    :raises RecordError: it is no zip, or an entry is damaged.
+    :raises RecordError: Not a zip, or an entry is damaged.
     """
     with _open(data) as archive:
         if sum(entry.file_size for entry in archive.infolist()) > MAX_UNPACKED:
@@ -122,7 +122,7 @@ def _check_directory(data: bytes) -> None:
     """
     Refuse a directory that is too large, before ``zipfile`` makes an object of every entry.
 
-    Where there is none, ``zipfile`` itself says what is wrong.
+    Without a directory, ``zipfile`` raises an error itself.
     """
     end = _end_of_directory(data)
     if end is None:
@@ -130,7 +130,7 @@ def _check_directory(data: bytes) -> None:
     told, size = struct.unpack_from("<HL", data, end + 10)
     locator = end - _LOCATOR_64_SIZE
     is_64 = locator >= 0 and data.startswith(_LOCATOR_64, locator)
-    # What the record tells may be a lie: zipfile goes by the size, and so does the count here.
+    # The record may lie about the count; zipfile uses the size, and so does this count.
     entries = data.count(_ENTRY, max(0, end - size), end)
     if is_64 or told > MAX_ENTRIES or entries > MAX_ENTRIES:
         raise RecordError(_TOO_MANY)

@@ -71,12 +71,12 @@ def _parsed(listed: bytes) -> Any:
 def _ancestor(ancestor: dict[str, Any]) -> tuple[int, str]:
     unique_id = string(ancestor.get("checkpointUniqueId"), "checkpointUniqueId")
     if not _ID.fullmatch(unique_id):
-        raise RecordError("The lineage of the changelog names an id that is none.")
+        raise RecordError("The lineage of the changelog has an invalid id.")
     return count(ancestor.get("version"), "version"), unique_id
 
 
 class StateForm(StrEnum):
-    """What a state file holds."""
+    """Kinds of state files."""
 
     DELTA = "delta"
     """Changes since the version before, of the HDFS-backed store."""
@@ -92,7 +92,7 @@ class StateFile(NamedTuple):
     """
     One state file by its name.
 
-    :param version: The version it leads to; batch N leaves version N + 1 behind.
+    :param version: The version it leads to; batch N writes version N + 1.
     :param unique_id: The attempt that wrote it, in state checkpoint format 2; else ``None``.
     :param name: Its name in the store's folder.
     """
@@ -104,7 +104,7 @@ class StateFile(NamedTuple):
 
 
 SIDECAR: Final = ".crc"
-"""What the name of a visible checksum file adds to that of its file."""
+"""Suffix of a visible checksum file."""
 _NAME: Final = re.compile(
     r"([0-9]{1,18})(?:_([0-9A-Za-z-]{1,64}))?\.(delta|snapshot|changelog|zip)", re.ASCII
 )
@@ -113,7 +113,7 @@ _FORMS: Final = {form.value: form for form in StateForm}
 
 @lru_cache(maxsize=1 << 14)  # the partitions of an operator have files of the same names
 def parse_name(name: str) -> StateFile | None:
-    """Return what a name says; ``None`` when it is not the name of a state file."""
+    """Parse the name of a state file; ``None`` for other names."""
     match = _NAME.fullmatch(name)
     if match is None:
         return None
@@ -142,7 +142,7 @@ class StoreRef(NamedTuple):
     """
     One state store of one partition.
 
-    :param name: ``default`` but for operators with several stores.
+    :param name: ``default`` unless the operator has several stores.
     :param folder: Its folder in the checkpoint, e.g. ``state/0/3`` or
         ``state/0/3/left-keyToNumValues``.
     """
@@ -207,11 +207,10 @@ def versions_beyond(listing: Listing, version: int) -> list[str]:
     """
     Return state files of versions after ``version``, sorted: left over from an abandoned timeline.
 
-    Only files of format 1 count: those of format 2 are asked for by id, so a leftover is never
-    loaded.
+    Only format 1 counts: Spark opens files of format 2 by id, so it never loads a leftover.
 
-    :param version: The newest version that can have been written by then: the newest planned
-        batch + 1.
+    :param version: The newest version that can have been written by then: the newest planned batch
+        + 1.
     """
     return sorted(
         f"{ref.folder}/{file.name}"
@@ -278,9 +277,9 @@ _WHOLE: Final = frozenset({StateForm.SNAPSHOT, StateForm.ZIP})
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unknown:
     """
-    Why no way to a version can be shown.
+    Why no chain to a version was found.
 
-    :param is_unknown: There may be one all the same.
+    :param is_unknown: A chain may exist.
     """
 
     path: str
@@ -295,9 +294,9 @@ class Steps:
 
     :param bases: Snapshots and zips, by version.
     :param changes: Deltas and changelogs, by version.
-    :param logged: Versions that have a delta or changelog, of whatever id.
+    :param logged: Versions that have a delta or changelog of any id.
     :param ids: Unique id of each version, as far as known; ``None`` in format 1.
-    :param is_told_by_changelog: The ids are the changelog's, and Spark goes by no others.
+    :param is_told_by_changelog: The ids are from the changelog, and Spark uses no others.
     :param conflict: How changelog and commit log differ about the ids.
     """
 

@@ -1,12 +1,12 @@
 """
-How far a backup can be trusted: what its verifications say together.
+How far a backup can be trusted, from its verifications.
 
-The newest word of a level counts, and a lower level never takes back what a higher one found: that
-everything is there in its size says nothing about a byte that was found wrong. What is newer is
-told by the order of the records and never by the verifiers' clocks, which differ.
+The newest result of each level counts. A lower level never overrides a higher one: a correct size
+proves nothing about a byte that was found wrong. Records are ordered by their number, not by the
+verifiers' clocks, which differ.
 
-A verification whose record cannot be read may have found the backup whole or damaged. Such a backup
-stays and takes no slot, until every byte of it was looked at again.
+After an unreadable verification record the backup may be whole or damaged. It stays and takes no
+retention slot until a full verification reads every byte again.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ _DEPTH: Final = {Level.QUICK: 0, Level.FULL: 1, Level.DRILL: 2}
 
 
 class BackupTrust(StrEnum):
-    """What the verifications of one backup come to."""
+    """The combined result of a backup's verifications."""
 
     VERIFIED = "verified"
-    """Every byte of it was looked at and held."""
+    """Every byte was read and matched."""
     UNVERIFIED = "unverified"
     """It was not read in full yet, and nothing was found wrong with it."""
     UNKNOWN = "unknown"
-    """The record of a verification cannot be read, and no byte was looked at since."""
+    """A verification record cannot be read, and no full verification followed."""
     DAMAGED = "damaged"
     """It was found wrong, and no verification as deep has found it whole since."""
 
 
 class LastWord(NamedTuple):
     """
-    A standing, and what it rests on.
+    A result and its basis.
 
-    :param level: The deepest level of the verifications that say so; ``None`` when there is none.
+    :param level: The deepest level of verification with this result, or ``None``.
     """
 
     standing: BackupTrust
@@ -53,7 +53,11 @@ class LastWord(NamedTuple):
 def standings(
     backups: Iterable[Backup], verifications: Iterable[Said]
 ) -> Mapping[str, BackupTrust]:
-    """Return the standing of each backup by its id; those of one backup in their order."""
+    """
+    Return the trust of each backup by id.
+
+    The verifications of one backup must be in recorded order.
+    """
     said = by_backup(verifications)
     return {backup.id: standing(said.get(backup.id, ())) for backup in backups}
 
@@ -67,12 +71,11 @@ def by_backup(verifications: Iterable[Said]) -> dict[str, list[Said]]:
 
 
 def standing(verifications: Iterable[Said]) -> BackupTrust:
-    """Return what the verifications of one backup come to, in the order they were recorded in."""
     return last_word(verifications).standing
 
 
 def last_word(verifications: Iterable[Said]) -> LastWord:
-    """Return what the verifications of one backup come to, and the level that it rests on."""
+    """Return the combined result of one backup's verifications and its level."""
     word = LastWord(BackupTrust.UNVERIFIED, None)
     for verification in verifications:
         word = _after(word, verification)
@@ -80,11 +83,7 @@ def last_word(verifications: Iterable[Said]) -> LastWord:
 
 
 def unreadable(verifications: Iterable[Said]) -> tuple[UnreadableVerification, ...]:
-    """
-    Return the verifications of one backup that cannot be read and still matter.
-
-    What they found is known again as soon as every byte was looked at since.
-    """
+    """Return the unreadable verifications of one backup that no full verification followed."""
     found: list[UnreadableVerification] = []
     for verification in verifications:
         if isinstance(verification, UnreadableVerification):

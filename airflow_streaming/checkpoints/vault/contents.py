@@ -1,9 +1,8 @@
 """
-Reading a backup for a restore: nothing is handed out before all of it was verified.
+Reading a backup for a restore: no file is handed out before the whole backup was verified.
 
-Of a small backup, what was verified is handed out from memory. Of a larger one the rest is read a
-second time. Bytes can rot between the verification and that, so there every member is hashed once
-more as it is handed out.
+A small backup is handed out from memory. The files of a larger backup are read a second time and
+hashed again, because bytes can rot after the verification.
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ class Content(NamedTuple):
     One file of a restored folder.
 
     :param path: Relative to the query's folder, e.g. ``offsets/17``.
-    :param chunks: Its bytes; to be read before the next file is asked for. Raises
-        ``BackupDamaged`` at the end when the bytes are no longer the right ones.
+    :param chunks: Its bytes. Read them before the next file. Raises ``BackupDamaged`` at the end if
+        the hash differs.
     """
 
     path: str
@@ -76,8 +75,8 @@ class Contents:
         """
         Return one file; this is the ``Read`` of ``model.spark.listing``.
 
-        :raises RecordError: larger than the limit.
-        :raises BackupDamaged: no longer what was verified.
+        :raises RecordError: The file is larger than the limit.
+        :raises BackupDamaged: The file changed after the verification.
         """
         member = self.members.get(path)
         if member is None:
@@ -108,9 +107,9 @@ class Verified:
 
 def verified(store: BackupStore, backup: Backup, progress: Progress | None = None) -> Verified:
     """
-    Verify every byte of a backup and return it for reading; nothing is recorded.
+    Verify every byte of a backup and return it for reading; the result is not recorded.
 
-    :raises BackupDamaged: it is not what was written; the message has the first problem.
+    :raises BackupDamaged: The backup differs from its manifest; the message has the first problem.
     """
     examined = Examination(store, backup, thorough=True, progress=progress, keep=KEPT)
     found = examined.run()
@@ -124,9 +123,9 @@ def contents(
     store: BackupStore, backup: Backup, folder: str, progress: Progress | None = None
 ) -> Contents:
     """
-    Verify a whole backup and return the members of one query; ``verified`` is for several.
+    Verify a whole backup and return the members of one query; use ``verified`` for several.
 
-    :raises BackupDamaged: it is not what was written.
+    :raises BackupDamaged: The backup differs from its manifest.
     """
     return verified(store, backup, progress).contents(folder)
 
@@ -201,7 +200,7 @@ class _Reading:
             digest.update(chunk)
             yield chunk
         if digest.hexdigest() != member.sha256:
-            raise BackupDamaged(f"{self._store.uri}/{path} is no longer what it was. {ADVICE}")
+            raise BackupDamaged(f"{self._store.uri}/{path} changed after it was verified. {ADVICE}")
 
     def _chunks(self, path: str) -> Iterator[bytes]:
         chunks = self._store.blobs.stream(path)

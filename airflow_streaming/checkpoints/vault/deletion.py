@@ -1,9 +1,9 @@
 """
-Deletes one backup that an engineer names, when nothing needs it.
+Delete one named backup that is not needed.
 
-Never the last good backup of a checkpoint, nor one that an open change may go back to, nor one that
-is read now. Who deleted it and why is recorded before it goes; its objects go with a later run of
-retention.
+Refused are the last good backup of a checkpoint, a backup that an open change may return to, and a
+backup in use. The user and the reason are recorded first. A later retention run deletes the
+objects.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from airflow_streaming.model.wire import Record
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackupRemoval(Record):
     """
-    That a backup was deleted by name.
+    The record of a backup that was deleted by name.
 
     :param backup: Its id.
-    :param manifest: SHA-256 of the manifest that was deleted; empty for one that cannot be read.
+    :param manifest: SHA-256 of the deleted manifest; empty if it was unreadable.
     """
 
     KIND: ClassVar[str] = "backup-removal"
@@ -62,18 +62,18 @@ def delete_named(
     homes: HomeOpener = open_home,
 ) -> str:
     """
-    Delete one backup; a second call finishes what a killed one began.
+    Delete one backup; a second call finishes an interrupted one.
 
-    :param dry_run: Only tell whether it could be deleted.
+    :param dry_run: Only check whether it could be deleted.
     :param homes: Opens the home of the change that the backup was taken for.
-    :returns: The stream it is of.
-    :raises BackupNotFound: the store has none of that id.
-    :raises CheckpointRefused: it is needed; nothing was deleted.
-    :raises HomeUnavailable: the store cannot be reached.
+    :returns: The backup's stream.
+    :raises BackupNotFound: The store has no backup with this id.
+    :raises CheckpointRefused: The backup is needed; it was not deleted.
+    :raises HomeUnavailable: The store cannot be reached.
     """
     where = store.stream_of(backup_id, stream)
     now = clock()
-    # A dry run writes nothing, and the store is asked for its time by writing.
+    # Reading the store's clock writes into the store, which a dry run must not do.
     stored = now if dry_run else store.clock()
     keeper = GarbageCollector(
         store=store, stream=where, by=by, now=now, stored=stored, progress=no_progress
@@ -111,7 +111,7 @@ def _refusal(store: BackupStore, stream: str, backup_id: str, homes: HomeOpener)
         return ""  # it cannot be restored, and keeps retention from collecting anything
     change = change_of(backup)
     if change is not None and standing_of(change, stream, homes) is not ChangeStanding.ENDED:
-        return f"it was taken for {change.in_words}, which has not ended or cannot be asked."
+        return f"it was taken for {change.in_words}, which is still open or cannot be read."
     if standing(store.verifications(backup_id, stream)) is BackupTrust.DAMAGED:
         return ""
     return _last_good(store, backup)

@@ -1,14 +1,14 @@
 """
-Collects what no backup refers to, in two steps that lie in different runs.
+Collect unreferenced objects in two steps, in different runs.
 
-The first step writes a *doomed* record of such objects, and then who is at work beside it. A later
-run, at least the grace after that by the store's own clock and when all of those are through, marks
-the record as going, reads the manifests once more, and deletes what is still unreferenced. Before
-it forgets the record it withdraws backups that were created meanwhile and name what it deleted:
-the process that published one may have been killed before noticing.
-``checkpoint.doomed`` says why no backup can lose an object by that.
+The first step writes a *doomed* record of unreferenced objects, and then the list of running
+holders. The second step runs later: at least the grace period later by the store's clock, and after
+all listed holders ended. It marks the record as going, reads the manifests again and deletes the
+objects that are still unreferenced. Before it removes the record, it withdraws backups that were
+created meanwhile and name a deleted object: their publisher may have been killed before it noticed.
+``checkpoint.doomed`` explains why no backup can lose an object.
 
-What killed backups have left is like any other object that nothing refers to.
+Leftovers of killed backups are unreferenced objects like others.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from airflow_streaming.storage.blobs import is_unfinished
 GRACE: Final = timedelta(hours=1)
 """How long objects stay listed as doomed before they may be deleted."""
 SILENT: Final = timedelta(minutes=10)
-"""A hold is written every half minute; one that was not for so long belongs to a killed process."""
+"""Holds are rewritten every 30 s; an older hold belongs to a killed process."""
 FORGOTTEN: Final = timedelta(days=1)
 """Records of holds, and unfinished files, that were not written for so long are swept."""
 _FOLDERS: Final = ("backups", "packs", "files", "holds", "doomed")
@@ -45,11 +45,11 @@ _FOLDERS: Final = ("backups", "packs", "files", "holds", "doomed")
 
 class Collected(NamedTuple):
     """
-    What was collected.
+    The result of a collection.
 
     :param objects: Number of objects deleted; ``size`` is their bytes.
-    :param waiting: Number of doomed objects whose time has not come.
-    :param problems: Why something was left undone.
+    :param waiting: Number of doomed objects inside the grace period.
+    :param problems: Reasons why objects were left.
     """
 
     objects: int = 0
@@ -70,11 +70,11 @@ class Collected(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GarbageCollector:
     """
-    One run over one stream.
+    One collection run for one stream.
 
     :param now: The time of day, for the records.
-    :param stored: The time by the store's clock; ``None`` where that does not tell. Nothing is
-        deleted then, and every hold counts as living.
+    :param stored: The time by the store's clock, or ``None`` if unknown. Then the run deletes no
+        objects and treats every hold as live.
     """
 
     store: BackupStore
@@ -105,9 +105,9 @@ class GarbageCollector:
 
     def doom(self) -> tuple[int, str]:
         """
-        List what nothing refers to for a later run.
+        List unreferenced objects for a later run.
 
-        :returns: The number of objects, and why there are none.
+        :returns: The number of objects, and the reason if there are none.
         """
         # In this order: an object seen here was either written by a process whose hold is still
         # there, or the manifest that refers to it is.
@@ -125,7 +125,7 @@ class GarbageCollector:
         return len(unused), ""
 
     def sweep(self) -> None:
-        """Delete what says nothing any more: parts of what is gone, and what killed writers left."""
+        """Delete obsolete records: parts of removed entries and leftovers of killed writers."""
         for lying in self.records.lying():
             if not lying.has_objects:
                 self.records.forget(lying.id)
@@ -159,7 +159,7 @@ class GarbageCollector:
             if not self._is_due(lying, grace):
                 return Collected(waiting=len(record.objects))
         except RecordError as err:
-            # Whatever it listed is listed anew.
+            # The next run lists these objects again.
             self.records.forget(lying.id)
             return Collected(problems=(str(err),))
         withdrawn: tuple[str, ...] = ()
@@ -177,7 +177,7 @@ class GarbageCollector:
         # From here on no backup is published that needs one of them; see ``checkpoint.doomed``.
         self.records.mark(record.id, by=self.by, at=self.now)
         used = self.store.referenced(self.stream)
-        # What the record lists was read from the store, and is not trusted with other streams'.
+        # The record was read from the store, so it may not touch other streams' objects.
         sizes = {stored.path: stored.size for stored in self.store.objects(self.stream)}
         unused = [path for path in record.objects if path in sizes and path not in used]
         for done, path in enumerate(unused, start=1):
@@ -200,19 +200,19 @@ class GarbageCollector:
         for listed in self.store.listed(self.stream) if deleted else ():
             if listed.backup is None:
                 raise BackupDamaged(
-                    f"Whether backup {listed.id} names what was deleted is unknown: "
-                    f"{listed.problem} Verify it, and delete it when it is of no use."
+                    f"Backup {listed.id} may refer to deleted objects: {listed.problem} Verify "
+                    "the backup; delete it if it is damaged."
                 )
             if self._names_any(listed.backup, deleted):
                 self.store.delete_backup(listed.id, self.stream)
                 told.append(
-                    f"Backup {listed.id} of {self.stream} was withdrawn: the process that took it was "
-                    "stopped while it was published, and it named what was collected. Take it again."
+                    f"Withdrew backup {listed.id} of {self.stream}: its process was stopped while "
+                    "publishing, and the backup refers to deleted objects. Take a new backup."
                 )
         return tuple(told)
 
     def _names_any(self, backup: Backup, deleted: frozenset[str]) -> bool:
-        # The indexes first: what one that was deleted listed is known no more.
+        # Indexes first: without its index, the members of a bundle are unknown.
         indexes = {index_path(self.stream, use.index) for use in backup.bundles}
         return not (deleted.isdisjoint(indexes) and deleted.isdisjoint(self.store.needed(backup)))
 
@@ -258,5 +258,4 @@ def _beats(held: Held) -> int:
 
 
 def is_writing(held: Held) -> bool:
-    """Tell whether a hold is that of a backup being taken."""
     return held.hold is not None and held.hold.what.startswith("backup")

@@ -1,24 +1,26 @@
 """
-Holds of running work on a store, and the deletion marks that heed them.
+Holds of running processes on a store, and the deletion marks of retention.
 
-A hold is a small record that is written anew every half minute by a thread. Its age is told by the
-store's clock alone, so that no two machines' clocks are compared. A hold whose holder was killed
-stops beating, and retention may ignore it after a while. A reader that may not write into
-the store continues without one: all that it reads is checked.
+A hold is a small record that a thread rewrites every 30 s. Its age is measured by the store's clock
+alone, so no two machines' clocks are compared. A killed holder stops rewriting, and after a while
+retention ignores its hold. A reader without write access continues without a hold, because it
+verifies every byte it reads.
 
-For a writer of backups there are two questions. ``doomed``: what must not be taken for known
-when a backup is begun. And ``going``, asked *after* a manifest was created: when the manifest names
-one of these, it must be withdrawn. A run that collects marks a record as going *before* it reads
-the manifests, and a backup creates its manifest *before* it looks for marks: so at least one of the
-two sees the other, and no published backup loses an object. A backup that is killed between the two
-does not look; so the run that collects reads the manifests again after it has deleted, and
-withdraws such a one before the record is forgotten.
+Writers of backups ask two questions. ``doomed``: the objects that a new backup must not count as
+present. ``going``, asked *after* the manifest was created: if the manifest names one of these
+objects, the backup must be withdrawn. A collection marks a record as going *before* it reads the
+manifests, and a backup creates its manifest *before* it looks for marks. So at least one of the two
+sees the other, and no published backup loses an object. A backup that is killed in between does not
+look; so the collection reads the manifests again after the deletion and withdraws such a backup
+before it removes the record.
 
 ::
 
-    STORE/<stream>/doomed/<id>.json              the objects; created once
-    STORE/<stream>/doomed/<id>.bystanders.json   who was at work then
-    STORE/<stream>/doomed/<id>.going.json        they are being deleted
+STORE/<stream>/doomed/<id>.json              the objects; created once
+
+STORE/<stream>/doomed/<id>.bystanders.json   the holders at that time
+
+STORE/<stream>/doomed/<id>.going.json        the objects are being deleted
 """
 
 from __future__ import annotations
@@ -66,13 +68,12 @@ class GcCandidate(Record):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActiveHolders(Record):
     """
-    Who worked with the stream's backups when objects were doomed, or since.
+    Holders that were active when objects were doomed, or later.
 
-    Listed after the doomed record exists: a holder that is not in it has begun later.
+    Listed after the doomed record exists: a holder missing here started later.
 
     :param doomed: The doomed record's id.
-    :param beats: How often each hold had been written, by the hold's id; 0 for one that cannot be
-        read.
+    :param beats: How often each hold had been written, by the hold's id; 0 if unreadable.
     """
 
     KIND: ClassVar[str] = "backup-doomed-bystanders"
@@ -103,8 +104,8 @@ class Hold(Record):
     A process needs the objects of a stream.
 
     :param id: Its name in the store.
-    :param what: What is being done, e.g. ``backup``, ``restore``.
-    :param backup: The one backup that is needed; empty for whatever the stream has.
+    :param what: The activity, e.g. ``backup``, ``restore``.
+    :param backup: The one backup that is needed; empty for the whole stream.
     :param by: Host and process.
     :param beats: How often it was written.
     """
@@ -122,10 +123,10 @@ class Hold(Record):
 
 class Held(NamedTuple):
     """
-    A hold as it lies in the store.
+    A hold as read from the store.
 
-    :param hold: ``None`` when the record cannot be read; it holds everything all the same.
-    :param beaten: When it was last written, by the store's clock.
+    :param hold: ``None`` if the record cannot be read; it still counts as a hold.
+    :param beaten: The last write, by the store's clock.
     """
 
     id: str
@@ -161,13 +162,13 @@ def holding(blobs: Blobs, stream: str, what: str, backup_id: str = "") -> Iterat
     finally:
         ended.set()
         beating.join()
-        # A hold that stays is one that stops beating.
+        # A hold that cannot be deleted expires.
         with contextlib.suppress(HomeUnavailable):
             blobs.delete(path)
 
 
 def read_holds(blobs: Blobs, stream: str) -> list[Held]:
-    """Return the holds on a stream, those of killed holders too."""
+    """Return the holds on a stream, including expired ones."""
     found = []
     for stored in blobs.entries(folder(stream, "holds")):
         hold_id = stored.name.removesuffix(".json")
@@ -186,9 +187,9 @@ def _is_created(blobs: Blobs, path: str, hold: Hold) -> bool:
         if hold.what not in _READING or not is_for_want_of_rights(err):
             raise
         log.warning(
-            "%s may not be written, so nothing there tells a retention that this %s is at work: one "
-            "that runs elsewhere could remove what is being read. All that is read is verified all the "
-            "same, so that this would be an error and not go unnoticed.",
+            "%s is read-only, so retention cannot see that this %s is running and may delete "
+            "objects that it reads. Every byte is verified, so a deletion would fail this run "
+            "visibly.",
             blobs.uri,
             "restore" if hold.what == "restore" else "verification",
         )
@@ -219,11 +220,10 @@ _NAME: Final = re.compile(r"([0-9a-f]{32})(?:\.(bystanders|going))?\.json")
 
 class GcEntry(NamedTuple):
     """
-    What lies of one doomed record in the store.
+    The state of one doomed record in the store.
 
-    :param has_objects: The record itself is there.
-    :param watched: When its bystanders were listed, by the store's clock; ``None`` where it does
-        not tell.
+    :param has_objects: The record itself exists.
+    :param watched: When its bystanders were listed, by the store's clock; ``None`` if unknown.
     """
 
     id: str
@@ -253,7 +253,7 @@ class DoomedObjects:
         return self._objects(lying.id for lying in self.lying() if lying.is_going)
 
     def lying(self) -> list[GcEntry]:
-        """Return what there is, by id; marks without a record too."""
+        """Return all entries by id, including marks without a record."""
         found: dict[str, GcEntry] = {}
         for stored in self._blobs.entries(self._folder):
             match = _NAME.fullmatch(stored.name)
@@ -271,17 +271,17 @@ class DoomedObjects:
 
     def read(self, doomed_id: str) -> GcCandidate | None:
         """
-        Return one record, ``None`` when it is gone.
+        Return one record, ``None`` if it is gone.
 
-        :raises RecordError: it is not what was written.
+        :raises RecordError: The record is damaged.
         """
         return self._read(GcCandidate, self._path(doomed_id))
 
     def bystanders(self, doomed_id: str) -> ActiveHolders | None:
         """
-        Return who was at work when a record was made, ``None`` when that was not listed yet.
+        Return the holders at the time of a record, ``None`` if they were not listed yet.
 
-        :raises RecordError: it is not what was written.
+        :raises RecordError: The record is damaged.
         """
         return self._read(ActiveHolders, self._path(doomed_id, ".bystanders"))
 
@@ -292,7 +292,6 @@ class DoomedObjects:
         return record
 
     def watch(self, record: ActiveHolders) -> None:
-        """Write down who is at work; over what was written down before."""
         self._blobs.put(self._path(record.doomed, ".bystanders"), record.to_bytes())
 
     def mark(self, doomed_id: str, *, by: str, at: datetime) -> None:
@@ -304,7 +303,7 @@ class DoomedObjects:
             return
 
     def forget(self, doomed_id: str) -> None:
-        """Delete a record. What is left of it when this is killed is another run's to delete."""
+        """Delete a record. A later run deletes the rest if this one is killed."""
         # The record last: marks without one would say nothing of anything.
         for suffix in (".bystanders", ".going", ""):
             self._blobs.delete(self._path(doomed_id, suffix))

@@ -1,7 +1,7 @@
 """
-Where everything lies in a backup store, and which folders may not overlap.
+Paths in a backup store, and the check that folders do not overlap.
 
-A path that was read, in a manifest, an index or a listing, is never used as it is.
+Paths from a manifest, an index or a listing are always parsed and checked.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ STORE: Final = MARK
 _STORE_KIND: Final = b'"backup-store"'
 CLOCK: Final = "clock.json"
 FOLDERS: Final = frozenset({"backups", "packs", "files", "checks", "holds", "doomed", "removed"})
-"""What a stream has in a store."""
+"""The folders of one stream in a store."""
 _OBJECT: Final = re.compile(
     r"(?P<stream>[^/]+)/(?:packs/(?P<pack>[0-9a-f]{64})\.tar\.gz"
     r"|packs/(?P<index>[0-9a-f]{64})\.index\.gz|files/(?P<file>[0-9a-f]{64}))"
@@ -38,7 +38,7 @@ _HOLD: Final = re.compile(r"[0-9a-f]{32}")
 
 
 class ObjectKind(StrEnum):
-    """What an object holds."""
+    """Kinds of stored objects."""
 
     PACK = "pack"
     INDEX = "index"
@@ -46,7 +46,7 @@ class ObjectKind(StrEnum):
 
 
 class ObjectName(NamedTuple):
-    """What the path of an object says: its sort, and the digest that its bytes must have."""
+    """The parts of an object's path: stream, kind and the digest of its bytes."""
 
     stream: str
     sort: ObjectKind
@@ -54,42 +54,34 @@ class ObjectName(NamedTuple):
 
 
 def manifest_path(stream: str, backup_id: str) -> str:
-    """Return where a backup's manifest lies."""
     return f"{folder(stream, 'backups')}/{_id(backup_id)}.json"
 
 
 def pack_path(stream: str, sha256: str) -> str:
-    """Return where a pack lies."""
     return f"{folder(stream, 'packs')}/{_digest(sha256)}.tar.gz"
 
 
 def index_path(stream: str, sha256: str) -> str:
-    """Return where an index lies."""
     return f"{folder(stream, 'packs')}/{_digest(sha256)}.index.gz"
 
 
 def file_path(stream: str, sha256: str) -> str:
-    """Return where a large file lies."""
     return f"{folder(stream, 'files')}/{_digest(sha256)}"
 
 
 def check_path(stream: str, backup_id: str, number: int) -> str:
-    """Return where what a verification found lies."""
     return f"{checks_folder(stream, backup_id)}/{numbered(number)}.json"
 
 
 def checks_folder(stream: str, backup_id: str) -> str:
-    """Return the folder of a backup's verifications."""
     return f"{folder(stream, 'checks')}/{_id(backup_id)}"
 
 
 def removal_path(stream: str, backup_id: str) -> str:
-    """Return where it is recorded who deleted a backup by name."""
     return f"{folder(stream, 'removed')}/{_id(backup_id)}.json"
 
 
 def hold_path(stream: str, hold_id: str) -> str:
-    """Return where a hold lies."""
     if not is_hold_id(hold_id):
         raise RecordError(f"{hold_id!r:.80} cannot be the id of a hold.")
     return f"{folder(stream, 'holds')}/{hold_id}.json"
@@ -110,7 +102,7 @@ def folder(stream: str, name: str) -> str:
 
 
 def object_name(path: str) -> ObjectName | None:
-    """Return what a path says when it is that of a pack, an index or a large file."""
+    """Parse the path of a pack, an index or a large file."""
     match = _OBJECT.fullmatch(path)
     if match is None or not is_path_part(match["stream"]):
         return None
@@ -153,21 +145,21 @@ def name_for(checkpoint: str) -> str:
 
 
 _LEVELS: Final = 20
-"""Folders above that are looked at, the nearest first; two small files are asked for in each."""
+"""The number of parent folders to check, nearest first; each costs two small reads."""
 
 
 def check_apart(first: str, second: str, *, what: str = "checkpoint", other: str) -> None:
     """
-    Refuse two places of which one is the other or lies inside it, as spelled or as it really is.
+    Refuse two places that overlap, as spelled or after links are resolved.
 
-    :param what: What the first place is, for the message; ``other`` for the second one.
-    :raises SpecError: they do not lie apart; both are named as they were given.
+    :param what: A name of the first place for the message; ``other`` names the second one.
+    :raises SpecError: The places overlap; the message has both.
     """
     uris.check_apart(first, second, what=what, other=other)
     try:
         uris.check_apart(_real(first), _real(second), what=what, other=other)
     except SpecError as err:
-        raise SpecError(f"{err} They were given as {first} and {second}.") from err
+        raise SpecError(f"{err} The given paths: {first} and {second}.") from err
 
 
 def _real(uri: str) -> str:
@@ -222,5 +214,5 @@ def _small(folder: Folders, name: str) -> bytes | None:
     try:
         return folder.read(name, MAX_LOG_BYTES)
     except RecordError:
-        # A folder, a link or something large is none of ours.
+        # Our marker is a small regular file.
         return None

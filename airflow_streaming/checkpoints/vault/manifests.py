@@ -1,10 +1,10 @@
 """
 Manifests, indexes and verification records of a store: read, checked, published.
 
-The manifest is created before the last look, and a run of retention marks what it is about to
-delete before it reads the manifests: so at least one of the two sees the other. A backup that has
-lost something, or that could not be looked at, is withdrawn, never listed for good. When the process that
-publishes it is killed before that, the run that deleted something withdraws it.
+The manifest is created before the last check, and a retention run marks the objects to delete
+before it reads the manifests: so at least one of the two sees the other. A backup that lost an
+object, or could not be checked, is withdrawn. If its publisher is killed earlier, the run that
+deleted the object withdraws the backup.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ ADVICE = "Do not rely on this backup; take a new one, and look for what damages 
 
 def read_manifest(blobs: Blobs, stream: str, backup_id: str) -> Backup | None:
     """
-    Return a backup, ``None`` when there is none of that id.
+    Return a backup, ``None`` if it does not exist.
 
-    :raises BackupDamaged: its manifest is not what was written, or that of another backup.
-    :raises RecordError: a newer release wrote it.
+    :raises BackupDamaged: Its manifest is damaged or belongs to another backup.
+    :raises RecordError: A newer release wrote it.
     """
     path = manifest_path(stream, backup_id)
     try:
@@ -80,7 +80,7 @@ def read_manifest(blobs: Blobs, stream: str, backup_id: str) -> Backup | None:
 
 
 def manifest_digest(blobs: Blobs, stream: str, backup_id: str) -> str:
-    """Return the SHA-256 of a manifest as it lies in the store; empty when it cannot be read."""
+    """Return the SHA-256 of a stored manifest; empty if it cannot be read."""
     try:
         data = blobs.read(manifest_path(stream, backup_id), MAX_MANIFEST_BYTES)
     except RecordError:
@@ -92,8 +92,8 @@ def read_bundle(blobs: Blobs, stream: str, index: str) -> Bundle:
     """
     Return a bundle by the digest of its index.
 
-    :raises BackupDamaged: the index is missing or not what was written.
-    :raises RecordError: it is what was written, and this release cannot read it.
+    :raises BackupDamaged: The index is missing or damaged.
+    :raises RecordError: The index is intact, and this release cannot read it.
     """
     path = index_path(stream, index)
     try:
@@ -103,7 +103,7 @@ def read_bundle(blobs: Blobs, stream: str, index: str) -> Bundle:
     if data is None:
         raise BackupDamaged(f"{blobs.uri}/{path} is missing. {ADVICE}")
     if hashlib.sha256(data).hexdigest() != index:
-        raise BackupDamaged(f"{blobs.uri}/{path} is not what was written. {ADVICE}")
+        raise BackupDamaged(f"{blobs.uri}/{path} differs from its digest. {ADVICE}")
     return decode_index(data)
 
 
@@ -125,10 +125,10 @@ def chosen_of(backup: Backup, use: BundleUse, count: int) -> tuple[int, ...]:
 
 class Inside(NamedTuple):
     """
-    What objects a bundle consists of; a small part of what its index says.
+    The objects of a bundle; a small part of its index.
 
-    :param members: How many members it has.
-    :param alone: Digest and size of those that are alone, by number.
+    :param members: Number of members.
+    :param alone: Digest and size of members stored as single files, by number.
     """
 
     members: int
@@ -145,9 +145,9 @@ def inside(bundle: Bundle) -> Inside:
 
 def needed_of(backup: Backup, use: BundleUse, bundle: Inside) -> dict[str, int]:
     """
-    Return the objects that hold what a backup uses of a bundle, each with its size.
+    Return the objects that a backup uses of a bundle, each with its size.
 
-    :raises BackupDamaged: the bundle has fewer members.
+    :raises BackupDamaged: The bundle has fewer members.
     """
     chosen = chosen_of(backup, use, bundle.members)
     alone = [bundle.alone[number] for number in chosen if number in bundle.alone]
@@ -159,7 +159,7 @@ def needed_of(backup: Backup, use: BundleUse, bundle: Inside) -> dict[str, int]:
 
 
 def keep_check(blobs: Blobs, stream: str, found: Verification) -> None:
-    """Keep what a verification found, under the next free number."""
+    """Record a verification under the next free number."""
     number = max(_numbers(blobs, stream, found.backup), default=0) + 1
     while True:
         try:
@@ -228,7 +228,7 @@ def publish(blobs: Blobs, backup: Backup, needed: Mapping[str, int]) -> None:
         _look(blobs, backup, needed)
         _see(blobs, backup, path)
     except BaseException as err:
-        # An interrupt as well: it would never be looked at again.
+        # Withdraw after an interrupt too: no later run would check this backup.
         _withdraw(blobs, backup, path, err)
         raise
 
@@ -237,7 +237,7 @@ def missing(blobs: Blobs, stream: str, needed: Mapping[str, int]) -> list[str]:
     """Return the objects that are not in the store in their size."""
     there = stored_sizes(blobs, stream)
     unlisted = [path for path, size in needed.items() if there.get(path) != size]
-    # A listing may be late; what is asked for by its name is not.
+    # A listing may be late; ask for each unlisted object by name.
     return sorted(path for path in unlisted if blobs.size(path) != needed[path])
 
 

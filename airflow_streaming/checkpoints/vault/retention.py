@@ -1,11 +1,11 @@
 """
-Removes what a retention policy lets go of: the manifests now, and later what nothing refers to.
+Apply a retention policy: delete manifests now, and unreferenced objects in a later run.
 
-A backup is gone when its manifest is; its bytes may belong to others, and ``checkpoint.collecting``
-deletes them when they do not. A run may be killed on any line: the next one finishes what it finds.
-What was taken for a change stays until the change has ended (``retention_policy.ForChange``).
-Before anything goes, everything that would stay is looked at as a quick verification does: a backup
-that cannot be restored takes no slot from one that can.
+A backup is gone when its manifest is. Other backups may share its objects;
+``checkpoint.collecting`` deletes the unshared ones. A killed run is finished by the next one.
+Backups for a change stay until the change has ended (``retention_policy.ForChange``). Before any
+deletion, a quick verification checks the backups that stay: an unusable backup takes no slot from a
+usable one.
 """
 
 from __future__ import annotations
@@ -53,15 +53,15 @@ HomeOpener = Callable[[str], Home]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retained:
     """
-    What a run of retention did, or with a dry run would have done.
+    The result of a retention run, or of a dry run.
 
-    :param plan: What stays, with every reason, and what goes.
-    :param removed: Ids of the backups that were removed; with a dry run, of those that would be.
-    :param held: Ids of those that go and were left, because a process reads them now.
-    :param doomed: Number of objects that were listed for a later run to delete.
+    :param plan: The backups that stay, with every reason, and the backups to remove.
+    :param removed: Ids of the removed backups; in a dry run, of the backups to remove.
+    :param held: Ids of backups that were left because a process reads them now.
+    :param doomed: Number of objects listed for deletion by a later run.
     :param deleted: Number of objects deleted; ``deleted_size`` is their bytes.
     :param waiting: Number of doomed objects that a later run deletes.
-    :param problems: Why something was left undone, a sentence each.
+    :param problems: Reasons why objects or backups were left, one sentence each.
     """
 
     plan: RetentionPlan
@@ -87,10 +87,10 @@ def apply_retention(
     homes: HomeOpener = open_home,
 ) -> Retained:
     """
-    Remove a stream's backups that the policy does not keep, and collect what nothing refers to.
+    Remove a stream's backups that the policy does not keep, and collect unreferenced objects.
 
-    :param by: Who asks, for the records.
-    :param dry_run: Plan only; nothing is written.
+    :param by: The user, for the records.
+    :param dry_run: Plan only; writes nothing.
     :param grace: See ``GRACE``; measured by the store's clock.
     :param clock: The time of day; the store's own counts when it is behind that.
     :param homes: Opens the home of a change that a backup was taken for; by default with the
@@ -98,13 +98,13 @@ def apply_retention(
     :raises HomeUnavailable: the store cannot be reached; the next run continues from there.
     """
     now = clock()
-    # A dry run writes nothing, and the store is asked for its time by writing.
+    # Reading the store's clock writes into the store, which a dry run must not do.
     told = now if dry_run else store.clock()
     collector = GarbageCollector(
         store=store, stream=stream, by=by, now=now, stored=told, progress=progress
     )
     plan, unusable = _plan(store, stream, policy, now if told is None else min(now, told), by)
-    # In this order: whatever is listed was taken for a change that was begun before.
+    # In this order: the change of a listed backup was opened before the listing.
     plan = spare(plan, {one: standing_of(one, stream, homes) for one in changes_of(plan.remove)})
     go, held = _choose(plan, collector.living())
     if dry_run:
@@ -128,7 +128,7 @@ def apply_retention(
 def _plan(
     store: BackupStore, stream: str, policy: RetentionPolicy, now: datetime, by: str
 ) -> tuple[RetentionPlan, tuple[str, ...]]:
-    """Return the plan, and what is wrong with backups that would have been relied on."""
+    """Return the plan, and the problems of backups that would have been relied on."""
     backups = store.backups(stream)
     of_each = [store.verifications(backup.id, stream) for backup in backups]
     said = [word for words in of_each for word in words]
@@ -137,7 +137,7 @@ def _plan(
     checked: dict[str, tuple[str, ...]] = {}
     while True:
         plan = plan_retention(backups, said, policy, now)
-        # Nothing is removed that a backup which was not looked at would need to replace.
+        # Check every backup that would replace a removed one.
         new = [kept.backup for kept in plan.keep if kept.backup.id not in checked]
         if not new or not plan.remove:
             return plan, (*lost, *(problem for found in checked.values() for problem in found))
@@ -150,15 +150,15 @@ def _plan(
 
 def _advice(word: UnreadableVerification) -> str:
     return (
-        f"{word.problem} What this verification found is unknown. Verify backup {word.backup} in "
-        "full; until then retention leaves it."
+        f"{word.problem} The result of this verification is unknown. Verify backup {word.backup} "
+        "in full; until then retention keeps it."
     )
 
 
 def problems_of(
     store: BackupStore, backup: Backup, there: Mapping[str, int] | None = None
 ) -> tuple[str, ...]:
-    """Return what a quick verification finds wrong with a backup, in a sentence or two."""
+    """Return the problems that a quick verification finds in a backup."""
     found = Examination(store, backup, thorough=False, progress=None, there=there).run()
     if len(found.problems) > 1:
         return (f"{found.problems[0]} There are {len(found.problems) - 1} more problems.",)
@@ -172,7 +172,6 @@ def _damaged(backup: Backup, problems: tuple[str, ...], now: datetime, by: str) 
 
 
 def standing_of(change: ForChange, stream: str, homes: HomeOpener) -> ChangeStanding:
-    """Return how the change stands that a backup of a stream was taken for."""
     try:
         end = homes(change.home).stream(stream).change_end(int(change.number))
     except (StreamingError, ValueError) as err:
@@ -182,12 +181,12 @@ def standing_of(change: ForChange, stream: str, homes: HomeOpener) -> ChangeStan
 
 
 def _choose(plan: RetentionPlan, living: Iterable[Held]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the ids that go, oldest first, and those that would but are held."""
+    """Return the ids to remove, oldest first, and the ids that are held."""
     ids = tuple(backup.id for backup in reversed(plan.remove))
     # A backup at work needs objects of earlier ones, and none of their manifests.
     needed = [held.hold.backup if held.hold else "" for held in living if not is_writing(held)]
     if not all(needed):
-        return (), ids  # a reader that does not say what it reads
+        return (), ids  # this reader names no backup
     go = tuple(backup_id for backup_id in ids if backup_id not in needed)
     return go, tuple(backup_id for backup_id in ids if backup_id in needed)
 

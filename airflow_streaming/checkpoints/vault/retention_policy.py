@@ -1,30 +1,30 @@
 """
-Backups and policy: which stay, with every reason, and how old the newest may be.
+Retention policy: which backups stay, with every reason, and how old the newest may be.
 
 All functions take the backups newest first, and keep that order.
 
-What counts is the newest backup that is good for something: one that was found damaged is none, and
-where the schedule verifies, one that was never verified is none either. One from the future is
-none as well: it was taken by a clock that was wrong, and would hide for years that none is taken.
+The newest *usable* backup counts. Damaged backups are not usable. Where the schedule verifies,
+unverified backups are not usable either. A backup from the future comes from a wrong clock; it
+would hide for years that backups have stopped, so it does not count.
 
-Everything here errs on the side of keeping. Slots are filled by backups and not by the calendar, so
-that a day without a backup uses up none, and ages are counted in the time that the backups
-themselves have lived through, so that a clock which jumps makes nothing old:
+All rules err on the side of keeping. Slots are filled by backups and not by the calendar, so a day
+without a backup uses no slot. Ages are sums of gaps between backups, so a clock that jumps makes no
+backup old:
 
 - the age of a backup is the sum of the gaps between it and the newest one, and no gap counts for
-  more than a quarter of the period asked for. A stream that was down for a month, or a clock that
-  went a year ahead, makes a backup at most that much older;
-- the time of day is asked for one thing only: a backup from after it is from the future, stays, and
-  takes no slot from the others.
+more than a quarter of the policy's period. A stream that was down for a month, or a clock that
+jumped a year ahead, ages a backup by at most that much;
 
-What was found damaged takes no slot from what is whole. The newest verified backup stays whatever
-the policy says, and so does the last good one of every checkpoint.
+- the time of day matters in one case only: a backup from the future stays and takes no slot.
 
-An open change may need to go back to them, and its end stands in the home of the stream. So such a
-backup says, from the moment it is there, which change of which home it was taken for, and only the
-record of that change's end lets retention have it. There is nothing to be released: a change that dies
-half-way leaves a change that is open, and so a backup that stays. There is no time-out either: a
-home that cannot be asked, and one that does not know the change, have said nothing.
+A damaged backup takes no slot. The newest verified backup always stays, and so does the last good
+backup of every checkpoint.
+
+An open change may need to return to its backups, and the end of the change is recorded in the
+stream's home. So such a backup names its change and home from the start, and retention removes it
+only after it has read the end of the change. No release step exists that a crash could skip: a
+change that dies half-way stays open, and its backups stay. There is no time-out either: an
+unreachable home, or a home without the change, keeps the backup.
 """
 
 from __future__ import annotations
@@ -114,10 +114,10 @@ SKEW: Final = timedelta(hours=1)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgeVerdict:
     """
-    Whether a stream's newest good backup is too old.
+    Whether a stream's newest usable backup is too old.
 
-    :param newest: It; ``None`` when there is none.
-    :param age: How old it is, not less than nothing; ``None`` when there is none.
+    :param newest: The backup, or ``None``.
+    :param age: Its age, at least zero, or ``None``.
     :param reason: The verdict in words, with the figures.
     """
 
@@ -179,18 +179,18 @@ _COUNTS: Final = ("keep_last", "daily", "weekly", "monthly")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionPolicy:
     """
-    What is kept of a stream's backups; a backup stays when any of the rules keeps it.
+    Rules for keeping a stream's backups; a backup stays if any rule keeps it.
 
-    :param keep_last: How many of the newest.
-    :param keep_for: Backups up to this age; the age is counted from the newest backup, and no gap
+    :param keep_last: Number of the newest backups to keep.
+    :param keep_for: Keep backups up to this age. The age counts from the newest backup, and no gap
         between two backups counts for more than a quarter of this period.
-    :param daily: The newest backup of each of this many days that have one; days and weeks are
-        those of UTC.
+    :param daily: Keep the newest backup of each of this many days that have one; days and weeks are
+        in UTC.
     :param weekly: The same by weeks that begin on a Monday.
     :param monthly: The same by months.
-    :param origins: Policies for backups of one origin. They are judged apart from the others, so
-        that many of one sort push out none of another.
-    :raises SpecError: a number is negative, nothing would ever be kept, or policies are nested.
+    :param origins: Policies for backups of one origin. They are applied separately, so that many
+        backups of one origin push out none of another.
+    :raises SpecError: A number is negative, no backup would ever be kept, or policies are nested.
     """
 
     keep_last: int = 0
@@ -240,14 +240,14 @@ class RetentionPolicy:
         try:
             value = parse_json_value(text.encode())
         except RecordError as err:
-            raise SpecError(f"Retention: the policy is no JSON object: {err}") from err
+            raise SpecError(f"Retention: the policy is not a JSON object: {err}") from err
         return cls.from_dict(dict(_mapping(value)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptBackup:
     """
-    One backup that stays.
+    A backup that stays.
 
     :param reasons: Every rule that keeps it, in words.
     """
@@ -258,7 +258,7 @@ class KeptBackup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionPlan:
-    """What stays and what goes, newest first."""
+    """The backups to keep and the backups to remove, newest first."""
 
     keep: tuple[KeptBackup, ...]
     remove: tuple[Backup, ...]
@@ -267,7 +267,7 @@ class RetentionPlan:
         """
         Return the plan in words, one line for each backup, newest first.
 
-        :param held: Ids of those that no rule keeps and that stay, because they are in use.
+        :param held: Ids of backups that no rule keeps and that stay because they are in use.
         """
         shown = [(kept.backup, f"stays: {'; '.join(kept.reasons)}") for kept in self.keep]
         shown += [
@@ -302,7 +302,7 @@ def plan_retention(
         if unreadable(said.get(backup.id, ())):
             reasons[backup.id].append(_UNREADABLE)
     if not any(standing[backup.id] in _GOOD for backup in past):
-        # What they refer to may only be away for now, as on a disk that is not mounted.
+        # Missing objects may be away for now, as on a disk that is not mounted.
         for backup in past:
             reasons[backup.id].append("none is whole, so none is removed")
     last_resort = _last_resort(past, standing)
@@ -327,7 +327,7 @@ _WORDS: Final = {
     BackupTrust.VERIFIED: "it is the newest verified one",
     BackupTrust.UNVERIFIED: "it is the newest whole one, and none is verified",
 }
-_UNREADABLE: Final = "what a verification of it found cannot be read; verify it in full"
+_UNREADABLE: Final = "a verification of it cannot be read; verify it in full"
 _GOOD: Final = (BackupTrust.VERIFIED, BackupTrust.UNVERIFIED)
 
 
@@ -401,7 +401,7 @@ def _days(value: Any) -> timedelta:
     try:
         return timedelta(days=value)
     except (OverflowError, ValueError) as err:
-        raise SpecError(f"Retention: keep_for of {value!r} days is no period.") from err
+        raise SpecError(f"Retention: keep_for={value!r} is not a number of days.") from err
 
 
 def _origin(name: Any) -> Origin:
@@ -409,7 +409,7 @@ def _origin(name: Any) -> Origin:
         return Origin(name)
     except ValueError as err:
         known = ", ".join(Origin)
-        raise SpecError(f"Retention: {name!r} is no origin of backups; use {known}.") from err
+        raise SpecError(f"Retention: unknown origin of backups {name!r}; use {known}.") from err
 
 
 def _mapping(value: Any) -> Iterable[tuple[Any, Any]]:
@@ -431,7 +431,7 @@ class ChangeStanding(StrEnum):
     OPEN = "open"
     """Its home has no record of its end."""
     UNKNOWN = "unknown"
-    """Its home could not be asked."""
+    """Its home could not be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -439,8 +439,8 @@ class ForChange:
     """
     The change that a backup was taken for.
 
-    :param home: URI of the home it is recorded in.
-    :param number: The change's, as text that was read and not checked.
+    :param home: URI of the home with its record.
+    :param number: The change's number as unchecked text.
     """
 
     home: str
@@ -453,28 +453,28 @@ class ForChange:
 
 
 def facts_for(home: str, change: int) -> dict[str, str]:
-    """Return the facts with which a backup says that it was taken for a change of its stream."""
+    """Return the facts that link a backup to a change of its stream."""
     return {_HOME: home, _NUMBER: str(change)}
 
 
 def change_of(backup: Backup) -> ForChange | None:
-    """Return the change that a backup was taken for, ``None`` when it was taken for none."""
+    """Return the change that a backup was taken for, if any."""
     if _HOME not in backup.facts or _NUMBER not in backup.facts:
         return None
     return ForChange(backup.facts[_HOME], backup.facts[_NUMBER])
 
 
 def changes_of(backups: Iterable[Backup]) -> frozenset[ForChange]:
-    """Return the changes that must be asked about before these backups go."""
+    """Return the changes whose state decides whether these backups may be removed."""
     return frozenset(found for found in map(change_of, backups) if found is not None)
 
 
 def spare(plan: RetentionPlan, standings: Mapping[ForChange, ChangeStanding]) -> RetentionPlan:
     """
-    Return the plan without the removal of what a change may still go back to.
+    Keep the backups that an open change may return to.
 
-    :param standings: How the changes stand, looked up *after* the backups were listed: a change is
-        begun before its backups are taken and ends once. One that is missing counts as unknown.
+    :param standings: The states of the changes, read *after* the backups were listed: a change
+        opens before its backups are taken, and ends once. A missing one counts as unknown.
     """
     why = {backup.id: _why(change_of(backup), standings) for backup in plan.remove}
     spared = [KeptBackup(backup=b, reasons=(why[b.id],)) for b in plan.remove if why[b.id]]
@@ -494,4 +494,4 @@ def _why(change: ForChange | None, standings: Mapping[ForChange, ChangeStanding]
         case ChangeStanding.OPEN:
             return f"{change.in_words} has not ended and may go back to it"
         case ChangeStanding.UNKNOWN:
-            return f"{change.in_words} could not be asked whether it has ended"
+            return f"the state of {change.in_words} could not be read"

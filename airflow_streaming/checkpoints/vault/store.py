@@ -1,17 +1,25 @@
 """
-The backup store: what lies where, and what is written in which order.
+The backup store: its layout and the order of writes.
 
 ::
 
-    STORE/store.json                           what this folder is
-    STORE/clock.json                           written to learn the time by the store's clock
-    STORE/<stream>/backups/<id>.json           a backup's sealed manifest, created last
-    STORE/<stream>/packs/<sha256>.tar.gz       small files
-    STORE/<stream>/packs/<sha256>.index.gz     what is in a pack, and large files taken with it
-    STORE/<stream>/files/<sha256>              a large file
-    STORE/<stream>/checks/<id>/000001.json     what a verification found
-    STORE/<stream>/holds/<uuid>.json           a process works with the stream's objects
-    STORE/<stream>/doomed/...                  what retention is about to collect
+STORE/store.json                           marks the folder as a backup store
+
+STORE/clock.json                           written to read the store's clock
+
+STORE/<stream>/backups/<id>.json           a backup's sealed manifest, created last
+
+STORE/<stream>/packs/<sha256>.tar.gz       small files
+
+STORE/<stream>/packs/<sha256>.index.gz     the index of a pack and its large files
+
+STORE/<stream>/files/<sha256>              a large file
+
+STORE/<stream>/checks/<id>/000001.json     the result of a verification
+
+STORE/<stream>/holds/<uuid>.json           a process works with the stream's objects
+
+STORE/<stream>/doomed/...                  objects that retention will delete
 """
 
 from __future__ import annotations
@@ -169,12 +177,12 @@ def _create(blobs: Blobs) -> bytes | None:
 
 class BackupStore:
     """
-    A store of backups; get one with ``open_backup_store``.
+    A store of backups; create it with ``open_backup_store``.
 
-    Every method raises ``HomeUnavailable`` when the store cannot be reached.
+    Every method raises ``HomeUnavailable`` if the store cannot be reached.
 
     :param blobs: Its objects.
-    :param store_id: By which it is told from another store in its place; empty where unknown.
+    :param store_id: Identifies the store if another one takes its path; empty if unknown.
     """
 
     def __init__(self, blobs: Blobs, store_id: str = "") -> None:
@@ -213,10 +221,10 @@ class BackupStore:
         """
         Return one backup.
 
-        :param stream: Where to look; every stream when not given.
-        :raises BackupNotFound: the store has none of that id.
-        :raises BackupDamaged: its manifest is not what was written.
-        :raises RecordError: a newer release wrote it.
+        :param stream: Where to look; every stream by default.
+        :raises BackupNotFound: The store has no backup with this id.
+        :raises BackupDamaged: Its manifest is damaged.
+        :raises RecordError: A newer release wrote it.
         """
         if is_path_part(backup_id):
             for one in self.streams() if stream is None else [stream]:
@@ -243,7 +251,7 @@ class BackupStore:
         )
 
     def _has(self, stream: str, backup_id: str) -> bool:
-        # A listing may be late; what is asked for by its name is not.
+        # A listing may be late; ask for each unlisted object by name.
         return (
             is_path_part(backup_id)
             and self.blobs.size(manifest_path(stream, backup_id)) is not None
@@ -251,10 +259,10 @@ class BackupStore:
 
     def bundle(self, stream: str, index: str) -> Bundle:
         """
-        Return a bundle by the digest of its index, checked.
+        Read and check a bundle by the digest of its index.
 
-        :raises BackupDamaged: the index is missing or not what was written.
-        :raises RecordError: a newer release wrote it.
+        :raises BackupDamaged: The index is missing or damaged.
+        :raises RecordError: A newer release wrote it.
         """
         bundle = read_bundle(self.blobs, stream, index)
         self._insides[index] = inside(bundle)
@@ -262,9 +270,9 @@ class BackupStore:
 
     def bundles(self, backup: Backup) -> Iterator[tuple[Bundle, tuple[int, ...]]]:
         """
-        Return the bundles a backup uses, each with the numbers of the members used, rising.
+        Return a backup's bundles, each with the numbers of its used members in order.
 
-        :raises BackupDamaged: an index is not what was written.
+        :raises BackupDamaged: An index is damaged.
         """
         for use in backup.bundles:
             bundle = self.bundle(backup.stream, use.index)
@@ -274,7 +282,7 @@ class BackupStore:
         """
         Return every member of a backup.
 
-        :raises BackupDamaged: an index is not what was written, or two members collide.
+        :raises BackupDamaged: An index is damaged, or two members collide.
         """
         found = [bundle.members[n] for bundle, chosen in self.bundles(backup) for n in chosen]
         if len({member.path for member in found}) < len(found):
@@ -287,12 +295,12 @@ class BackupStore:
 
     def publish(self, backup: Backup) -> None:
         """
-        Make a backup exist: create its manifest, after everything it names was seen in the store.
+        Create a backup's manifest after every object it names was seen in the store.
 
-        :raises AlreadyExists: there is a backup of this id.
-        :raises BackupDamaged: an index that it names is not what was written.
-        :raises CheckpointBusy: something it names was collected meanwhile; it was withdrawn.
-        :raises RecordError: it cannot be written.
+        :raises AlreadyExists: There is a backup with this id.
+        :raises BackupDamaged: An index that it names is damaged.
+        :raises CheckpointBusy: An object that it names was collected meanwhile; it was withdrawn.
+        :raises RecordError: It cannot be written.
         """
         publish(self.blobs, backup, self.needed(backup))
 
@@ -300,7 +308,7 @@ class BackupStore:
         """
         Return every object that a backup needs, with its size.
 
-        :raises BackupDamaged: an index is not what was written.
+        :raises BackupDamaged: An index is damaged.
         """
         found: dict[str, int] = {}
         for use in backup.bundles:
@@ -310,14 +318,13 @@ class BackupStore:
         return found
 
     def record(self, verification: Verification, stream: str) -> None:
-        """Keep what a verification found."""
         keep_check(self.blobs, stream, verification)
 
     def verifications(self, backup_id: str, stream: str | None = None) -> list[Said]:
         """
-        Return what verifications of a backup found, oldest first, and which cannot be read.
+        Return a backup's verifications, oldest first, including unreadable ones.
 
-        Those of another manifest than the one that is there are left out.
+        Verifications of another manifest are left out.
         """
         where = self.stream_of(backup_id) if stream is None else stream
         found = read_checks(self.blobs, where, backup_id)
@@ -329,7 +336,7 @@ class BackupStore:
         ]
 
     def manifest_digest(self, backup_id: str, stream: str) -> str:
-        """Return the SHA-256 of a backup's manifest; empty when there is none to be read."""
+        """Return the SHA-256 of a backup's manifest; empty if it cannot be read."""
         return manifest_digest(self.blobs, stream, backup_id)
 
     def hold(self, stream: str, what: str, backup_id: str = "") -> AbstractContextManager[Hold]:
@@ -337,7 +344,6 @@ class BackupStore:
         return holding(self.blobs, stream, what, backup_id)
 
     def holds(self, stream: str) -> list[Held]:
-        """Return the holds on a stream, those of killed holders too."""
         return read_holds(self.blobs, stream)
 
     def clock(self) -> datetime | None:
@@ -357,18 +363,18 @@ class BackupStore:
 
     def referenced(self, stream: str) -> frozenset[str]:
         """
-        Return the paths of all objects that any backup of the stream needs.
+        Return the paths of all objects that the stream's backups need.
 
-        :raises BackupDamaged: a manifest or an index cannot be read, so what it needs is unknown;
-            nothing may be collected then.
-        :raises RecordError: a newer release wrote one of them.
+        :raises BackupDamaged: A manifest or an index cannot be read, so its objects are unknown; do
+            not collect.
+        :raises RecordError: A newer release wrote one of them.
         """
         found: set[str] = set()
         for listed in self.listed(stream):
             if listed.backup is None:
                 raise BackupDamaged(
-                    f"What backup {listed.id} of {stream} needs is unknown: {listed.problem} "
-                    "Verify it, and delete it when it is of no use."
+                    f"The objects of backup {listed.id} of {stream} are unknown: {listed.problem} "
+                    "Verify the backup; delete it if it is damaged."
                 )
             found.update(self.needed(listed.backup))
         return frozenset(found)
@@ -380,7 +386,9 @@ class BackupStore:
         :raises RecordError: the path is of something else.
         """
         if object_name(path) is None:
-            raise RecordError(f"{path!r:.200} is no object of a backup store; it was not deleted.")
+            raise RecordError(
+                f"{path!r:.200} is not an object of a backup store; it was not deleted."
+            )
         self.blobs.delete(path)
 
     def delete_backup(self, backup_id: str, stream: str) -> None:
@@ -398,7 +406,7 @@ class BackupStore:
             return list(pool.map(act, asked))
 
     def wrote(self, index: str, bundle: Bundle) -> None:
-        """Remember what is in a bundle that was written just now; it is not read again."""
+        """Cache a bundle that was just written, so that it is not read again."""
         self._insides[index] = inside(bundle)
 
     def _listed(self, stream: str, backup_id: str) -> Listed | None:

@@ -1,11 +1,12 @@
 """
-Verifying a backup: present, whole, and what was written.
+Verify a backup: present, whole and unchanged.
 
-Only what the backup itself needs decides whether it can be restored. Whatever else lies in the
-stream's folders is looked at by the verification alone: see ``strangers``.
+Only the objects that the backup needs decide whether it can be restored. Other files in the
+stream's folders are checked by the verification alone: see ``strangers``.
 
-Quick looks at the manifest, the indexes and the sizes of all objects. Full reads every byte. A
-drill is a full verification and then the caller's act: a function that tries the backup out.
+A quick verification checks the manifest, the indexes and the sizes of all objects. A full one reads
+every byte. A drill is a full verification followed by the caller's function, which tries the backup
+out.
 """
 
 from __future__ import annotations
@@ -57,10 +58,10 @@ Progress = Callable[[int, int], None]
 @dataclass(slots=True)
 class Found:
     """
-    What an examination found of one backup.
+    The result of examining one backup.
 
-    :param problems: A sentence each.
-    :param damaged: Paths of objects that are not what was written.
+    :param problems: One sentence each.
+    :param damaged: Paths of objects that differ from their digest or size.
     """
 
     files: int = 0
@@ -71,7 +72,6 @@ class Found:
     damaged: set[str] = field(default_factory=set)
 
     def note(self, path: str, problem: str) -> None:
-        """Take down that an object is not what was written."""
         self.damaged.add(path)
         self.problems.append(problem)
 
@@ -110,7 +110,7 @@ class Examination:
         self.found = Found()
 
     def run(self) -> Found:
-        """Return what was found; nothing is written."""
+        """Examine the backup; the result is not recorded."""
         uses = self._backup.bundles
         for use, bundle in zip(uses, self._store.at_once(self._bundle, uses), strict=True):
             if bundle is not None:
@@ -132,7 +132,7 @@ class Examination:
         if there is None:
             there = stored_sizes(self._store.blobs, self._stream)
         sizes = {path: there.get(path) for path in needed}
-        # A listing may be late; what is asked for by its name is not.
+        # A listing may be late; ask for each unlisted object by name.
         wrong = [path for path, size in needed.items() if sizes[path] != size]
         asked = self._store.at_once(self._store.blobs.size, wrong) if wrong else []
         return sizes | dict(zip(wrong, asked, strict=True))
@@ -209,7 +209,7 @@ class Examination:
             else:
                 deque(read_pack(bundle, chunks), maxlen=0)
         except BackupDamaged as err:
-            return f"is not what was written: {err}"
+            return f"is damaged: {err}"
         except RecordError as err:
             return f"cannot be read: {err}"
         return ""
@@ -227,11 +227,11 @@ class Examination:
 
 
 _MOST_BYTES: Final = {ObjectKind.INDEX: MAX_INDEX_BYTES, ObjectKind.PACK: 2 * MAX_PACKED}
-"""What is read of an object that no index describes; a large file may have any size."""
+"""The read limit of an object without an index entry; a large file may have any size."""
 
 
 def wrong_content(store: BackupStore, path: str, *, gone: str = "is missing") -> str:
-    """Return what is wrong with an object's bytes; empty when they are what its name says."""
+    """Return the problem of an object's bytes; empty if they match its name."""
     name = object_name(path)
     most = _MOST_BYTES.get(name.sort) if name is not None else None
     digest, size = hashlib.sha256(), 0
@@ -247,7 +247,7 @@ def wrong_content(store: BackupStore, path: str, *, gone: str = "is missing") ->
     except RecordError as err:
         return f"cannot be read: {err}"
     if name is None or digest.hexdigest() != name.sha256:
-        return "is not what was written: its digest is another"
+        return "is damaged: its digest differs from its name"
     return ""
 
 
@@ -261,10 +261,10 @@ def _tell_nobody(done: int, of: int) -> None:
 
 def note_strangers(store: BackupStore, backup: Backup, found: Found) -> None:
     """
-    Note everything in the stream's folders that is not what its name says.
+    Note every file in the stream's folders that does not match its name.
 
-    What other backups need is theirs to verify and is not read; what a killed run left is, because
-    a later backup may refer to it.
+    Objects of other backups are not read. Leftovers of a killed run are read, because a later
+    backup may refer to them.
     """
     stream = backup.stream
     explained = _explained(store, stream)
@@ -292,7 +292,7 @@ def _explained(store: BackupStore, stream: str) -> frozenset[str]:
 
 
 def _lying(store: BackupStore, stream: str) -> Iterator[tuple[str, bool]]:
-    """Return the path of all that lies where objects and manifests are; whether it is an object."""
+    """Yield every path in the folders of objects and manifests, and whether it is an object."""
     for place in ("packs", "files", "backups"):
         for entry in store.blobs.entries(folder(stream, place)):
             path = f"{folder(stream, place)}/{entry.name}"
@@ -328,14 +328,14 @@ def verify(
     progress: Progress | None = None,
 ) -> Verification:
     """
-    Verify a backup and record what was found, good or bad, where the store may be written.
+    Verify a backup and record the result where the store is writable.
 
-    :param drill: Tries out a backup that was found whole; needed for that level.
-    :raises BackupNotFound: the store has no such backup; nothing is recorded.
-    :raises ValueError: a drill was asked for and none given.
+    :param drill: Tries out a backup that was found whole; required for that level.
+    :raises BackupNotFound: The store has no such backup; no result is recorded.
+    :raises ValueError: The level is a drill and ``drill`` is missing.
     """
     if level is Level.DRILL and drill is None:
-        raise ValueError("A drill was asked for, and nothing was given that could do it.")
+        raise ValueError("The level 'drill' needs a drill function.")
     where = store.stream_of(backup_id, stream)
     with store.hold(where, "verify", backup_id):
         digest = store.manifest_digest(backup_id, where)

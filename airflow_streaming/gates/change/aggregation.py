@@ -1,8 +1,8 @@
 """
 Aggregations: keys, windows, and the aggregates kept in state.
 
-``sum(v)`` keeps ``sum``, ``avg(v)`` keeps ``sum`` and ``count``. The names are not compared by
-Spark, and tell a sum from a maximum. Of what is summed up they tell only the type.
+``sum(v)`` keeps ``sum``, ``avg(v)`` keeps ``sum`` and ``count``. Spark does not compare the names,
+which distinguish a sum from a maximum. Of the summed expression they show only the type.
 
 Spark's own check compares the types of the state's columns in their order, and nothing else: a sum
 that becomes a maximum, or a window of another length, continues with the old state.
@@ -61,7 +61,7 @@ def buffers_of(values: Sequence[str]) -> list[str] | None:
 
 
 def without_optional(names: Sequence[str]) -> list[str]:
-    """Return the names of stored columns without those that only some Sparks keep."""
+    """Remove the names of columns that only some Spark releases store."""
     return [name for name in names if name not in _OPTIONAL]
 
 

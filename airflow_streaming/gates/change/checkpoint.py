@@ -245,7 +245,7 @@ _SORTS: Final = {
 def held_operators(
     plan: QueryPlan, checkpoint: Checkpoint, schemas: Sequence[StoreSchema]
 ) -> Iterator[GateFinding]:
-    """Yield the stateful operators of a plan that cannot continue those of the checkpoint."""
+    """Yield the stateful operators of a plan that cannot continue the checkpoint's operators."""
     if not checkpoint.operators and (checkpoint.is_stateful is None or not plan.operators):
         return
     stored = [sort_of(operator, schemas) for operator in checkpoint.operators]
@@ -311,7 +311,7 @@ _FORMS: Final = {
 
 
 def held_sources(plan: QueryPlan, checkpoint: Checkpoint) -> Iterator[GateFinding]:
-    """Yield the sources of a plan that cannot continue those of the checkpoint."""
+    """Yield the sources of a plan that cannot continue the checkpoint's sources."""
     positions, file = checkpoint.sources, offsets_file(checkpoint)
     if not positions:
         return

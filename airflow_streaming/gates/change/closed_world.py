@@ -1,12 +1,12 @@
 """
-The recorded plan and the new one compared whole: what no rule explains is never called allowed.
+Compare the recorded plan and the new one as a whole: an unexplained difference is never allowed.
 
-A plan is taken apart into leaves, each with a place such as ``steps[1].filter`` or
-``sources[0].options.mode``. A finding says which places it is about. A difference at any other place
-makes the answer unknown, with that difference shown. A text that could not be looked into is never
-equal to itself, unless the script is known to be the same.
+A plan is split into leaves, each with a place such as ``steps[1].filter`` or
+``sources[0].options.mode``. A finding names the places that it explains. A difference at any other
+place makes the answer unknown, with this difference in the report. An opaque text is never equal to
+itself, unless the script is known to be the same.
 
-Left out, because other questions decide them: name and place of the query, and its Spark.
+Left out are the name and place of the query, and its Spark; other rules decide these.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def _nulls(columns: Iterable[Column]) -> list[tuple[str, bool]]:
 
 
 def differences(pair: Pair) -> Iterator[tuple[str, Any, Any]]:
-    """Yield every place at which two plans differ, with what stands there in each."""
+    """Yield every place at which two plans differ, with both values."""
     old, new = leaves(pair.old), leaves(pair.new)
     unseen = {*_variables_not_seen(pair)}
     for at in sorted({*old, *new} - unseen):
@@ -145,9 +145,9 @@ def _is_of_spark(pair: Pair, at: str, was: Any, now: Any) -> bool:
 
 def judge_the_rest(pair: Pair, found: Iterable[GateFinding]) -> Iterator[GateFinding]:
     """
-    Yield what the findings of all rules do not explain.
+    Yield the differences that no rule's finding explains.
 
-    Behind a refusal nothing more is shown: it decides, and much of the rest follows from it.
+    Empty behind a refusal: it decides, and many other differences follow from it.
     """
     known = [*found]
     if not pair.same_code:
@@ -167,7 +167,7 @@ def judge_the_rest(pair: Pair, found: Iterable[GateFinding]) -> Iterator[GateFin
 
 
 def is_explained(at: str, explained: Iterable[str]) -> bool:
-    """Tell whether a place is one of some, or lies inside one that ends with a star."""
+    """Return whether a place is listed, or inside a listed one that ends with a star."""
     return any(at.startswith(one[:-1]) if one.endswith("*") else at == one for one in explained)
 
 

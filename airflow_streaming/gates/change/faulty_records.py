@@ -1,9 +1,10 @@
 """
-Records that are not of their format, and which of them a query lets through to its state.
+Malformed records, and which of them a query lets through to its state.
 
-Spark reads them in part: a JSON record whose fault lies in a field that the schema lacks is null as a whole,
-and where the schema has the field, only that one is. So a change of a schema changes what such records give,
-unless they are left out in front of all state, or the field is not read at all.
+Spark parses them partly: a JSON record with a fault in a field outside the schema is null as a
+whole; with the field in the schema, only this field is null. So a change of the schema changes the
+values of such records, unless they are filtered out in front of all state, or the field is not read
+at all.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _CORRUPT_OF_SOURCE: Final = "columnnameofcorruptrecord"
 _CORRUPT_OPTION: Final = re.compile(
     rf"{_CORRUPT_OF_SOURCE}(?:(?:=| -> )(\w+)(?=[,;\s]|$))?", re.IGNORECASE
 )
-"""Spark takes the names of options in any case; a value that is no word is found without its value."""
+"""Spark ignores the case of option names; quoted values are optional."""
 _STRICT: Final = frozenset({"dropmalformed", "failfast"})
 _MARKED_UP: Final = frozenset({"json", "xml"})
 _PRUNED: Final = frozenset({OperatorKind.AGGREGATE, OperatorKind.SESSION_WINDOW})
@@ -37,11 +38,11 @@ def reads_faulty_records_otherwise(
     pair: Pair, old: SourcePlan, new: SourcePlan, names: Collection[str]
 ) -> bool:
     """
-    Tell whether records that are not of their format may be read otherwise when columns come or go.
+    Return whether malformed records may be parsed differently when columns come or go.
 
-    A JSON record whose fault lies in a column that the schema lacks is null as a whole; where the schema
-    has the column, only that is. What the schema has and the query does not read, Spark does not parse.
-    A CSV record with more or fewer values than columns is a faulty one, with all its values.
+    A JSON record with a fault in a column outside the schema is null as a whole; with the column in
+    the schema, only this column is null. Spark does not parse columns that the query does not read.
+    A CSV record with more or fewer values than columns is malformed as a whole.
     """
     if not pair.is_stateful or not any(_reads(plan, names) for plan in (pair.old, pair.new)):
         return False
@@ -106,7 +107,7 @@ def are_null_before_state(
 
 
 def projections(steps: Sequence[StepPlan]) -> list[dict[str, str]]:
-    """Return what each step makes, by column; nothing for a step that is no projection."""
+    """Return each step's columns with their expressions; empty for other steps than projections."""
     return [(items_of(step.text) if step.step == "project" else None) or {} for step in steps]
 
 
@@ -117,9 +118,9 @@ def _asked_to_be_null(text: str) -> list[str]:
 
 def corrupt_column(plan: QueryPlan, options: str) -> str:
     """
-    Return the name of the column that keeps corrupt records, by a call's options or the session.
+    Return the name of the column for corrupt records, by a call's options or the session.
 
-    Empty where the options give one that cannot be read from their text.
+    Empty if the name in the options cannot be read from their text.
     """
     said = _CORRUPT_OPTION.search(options)
     if said is not None:

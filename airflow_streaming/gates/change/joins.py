@@ -1,10 +1,10 @@
 """
 Stream-stream joins and deduplication.
 
-Spark's check sees another key or column by its type; that an inner join became an outer one, or
-that rows are now kept for another time, it does not see.
+Spark's check notices another key or column by its type. It does not notice that an inner join
+became an outer one, or that rows are kept for another time.
 
-The order is that of the state's key, from Spark 4.3 on in every case. Two columns of one type that
+The order follows the state's key, from Spark 4.3 on in every case. Two columns of one type that
 change places make every row look new, and Spark does not notice.
 """
 
@@ -82,10 +82,9 @@ def _judge_sides(pair: Pair, number: int, evidence: str) -> Iterator[GateFinding
 
 def kept(plan: QueryPlan, number: int, side: Sequence[Column], place: int) -> list[Column] | None:
     """
-    Return the columns of one side that Spark keeps: those used by the join and behind it.
+    Return the columns of one side that Spark keeps: the columns used by the join and after it.
 
-    :param place: 0 for the left side, 1 for the right one.
-    :return: ``None`` when it cannot be told.
+    :param place: 0 for the left side, 1 for the right one. :return: ``None`` if unknown.
     """
     operator, tag = plan.operators[number], _tag(plan, place)
     names = [f"{column.name}{tag}" for column in side]

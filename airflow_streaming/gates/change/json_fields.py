@@ -1,17 +1,18 @@
 """
-Text fields that ``from_json`` takes out besides: every other field is read as it was.
+Additional text fields of ``from_json``: every other field is read as before.
 
-Spark reads any valid JSON value as a text, so that one more text field makes no valid record corrupt. A
-field of another type does: a record whose value does not fit it is null, kept as corrupt, or ends the
-query. A record that is no JSON is read otherwise, though: where the fault lies in a field that the schema
-lacks, the whole record is null; where it has the field, only that field is. So the change is let pass only
-where corrupt records are left out in front of all state, by a filter on the column that keeps them.
+Spark reads any valid JSON value as text, so an additional text field makes no valid record corrupt.
+A field of another type does: a record with a value that does not fit is null, kept as corrupt, or
+ends the query. Malformed records are read differently, though: with the fault in a field outside
+the schema, the whole record is null; with the field in the schema, only this field is null. So the
+change passes only if corrupt records are filtered out in front of all state, by a filter on the
+column that keeps them.
 
-A schema that has more text fields, each of which may be null, then gives the same values to what takes the
-old fields out of it one by one; what takes the struct whole gets another.
+A schema with more nullable text fields gives the same values to code that extracts the old fields
+one by one; code that uses the whole struct gets another value.
 
-Such a change is named by one finding, and the other rules judge the new plan as if its schema were the
-old one. The columns that are made of the new fields are judged as any new column.
+One finding names such a change, and the other rules judge the new plan as if its schema were the
+old one. Columns made of the new fields are judged as any new column.
 """
 
 from __future__ import annotations
@@ -64,8 +65,8 @@ class JsonCall:
     """
     A call of ``from_json`` in a text of a plan.
 
-    :param key: All that it says but the fields: what it parses, and what stands around the schema.
-    :param fields: Of the schema, as Spark's JSON has them.
+    :param key: All of it except the fields: the parsed expression, and the text around the schema.
+    :param fields: The schema's fields in Spark's JSON.
     """
 
     text: str
@@ -104,7 +105,7 @@ def without_added_fields(pair: Pair) -> tuple[Pair, tuple[GateFinding, ...]]:
 
 
 def _widened(pair: Pair) -> Iterator[tuple[JsonCall, JsonCall]]:
-    """Yield each call of the new plan that has more fields, with that of the old plan."""
+    """Yield each call of the new plan that has more fields, with its old call."""
     before, after = _by_key(pair.old), _by_key(pair.new)
     settings = {CORRUPT, *pair.new.conf.values(), *pair.new.settings.values()}
     for key, calls in after.items():
@@ -127,7 +128,7 @@ def _adds_texts_alone(old: JsonCall, new: JsonCall, settings: Collection[str]) -
         and len(names) == len({*names})
         and all(one.get("type") == "string" and one.get("nullable") is True for one in added)
         and not any(one.get("metadata") for one in added)
-        # One that keeps corrupt records is no field of the JSON.
+        # The column for corrupt records is not a JSON field.
         and not any(one["name"] in settings or _is_said(new, one["name"]) for one in added)
     )
 
@@ -155,7 +156,7 @@ def _is_taken_apart(plan: QueryPlan, calls: Collection[str]) -> bool:
     for step in bare.steps:
         items = (items_of(step.text) if step.step == "project" else None) or {"": step.text}
         names |= {name for name, way in items.items() if way == _CALL}
-        # One that only passes a column on takes nothing of it.
+        # A column that is only passed on extracts no field.
         computed += [way for name, way in items.items() if way not in (_CALL, name)]
     if {*map(unquoted, names)} & {column.name for column in plan.sink.schema}:
         return False
@@ -169,7 +170,7 @@ def _is_taken_apart(plan: QueryPlan, calls: Collection[str]) -> bool:
 
 
 def _leaves_corrupt_out(plan: QueryPlan, call: JsonCall) -> bool:
-    """Tell whether a filter in front of all state lets only records pass that are no corrupt ones."""
+    """Return whether a filter in front of all state drops corrupt records."""
     corrupt = corrupt_column(plan, " ".join(call.key[1:]))
     steps = _with_texts(plan, {call.text: _CALL}).steps
     structs = made_only_as(projections(steps), {_CALL})

@@ -1,7 +1,7 @@
 """
-The change of a script and of each of its queries, judged by every rule.
+Judge the change of a script and of each of its queries by every rule.
 
-Without a plan of the old code these are not known, and they are never taken for equal.
+Unknown parts without a plan of the old code are never treated as equal.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ _BY_SORT: Final = {
 def judge_unseen(
     plan: QueryPlan, checkpoint: Checkpoint, schemas: Sequence[StoreSchema]
 ) -> Iterator[GateFinding]:
-    """Yield a finding for everything that stays unknown without the plan of the old code."""
+    """Yield a finding for each part that is unknown without the plan of the old code."""
     evidence = offsets_file(checkpoint)
     for rule in (SOURCES, SINK, STEPS):
         yield rule.found(evidence=evidence)
@@ -176,9 +176,9 @@ def judge_queries(
     matched: Sequence[Matched], old: Sequence[QueryPlan], *, is_whole: bool = True
 ) -> Iterator[GateFinding]:
     """
-    Judge which queries come, go and move; not what is in them.
+    Judge which queries come, go and move, not their content.
 
-    :param is_whole: The new script came to its end. Else it may start the queries that are missing.
+    :param is_whole: The new script finished. Else it may start the missing queries.
     """
     kept = {each.old.query for each in matched if each.old is not None}
     gone = [plan for plan in old if plan.query not in kept]
@@ -206,14 +206,14 @@ def judge_queries(
 
 
 def judge_notes(plans: Mapping[str, QueryPlan | None]) -> Iterator[GateFinding]:
-    """Report what could not be read of plans, given by a word for each, e.g. ``new``."""
+    """Report the unreadable parts of plans, by a word for each plan, e.g. ``new``."""
     for which, plan in plans.items():
         for note in plan.notes if plan is not None else ():
             yield NOTE.found(f"The {which} plan: {note}", evidence=f"the {which} plan", new=note)
 
 
 def _judge_lost(new: QueryPlan, gone: Sequence[QueryPlan]) -> Iterator[GateFinding]:
-    # One that is new beside one that is gone may be the same under another name, and changed too.
+    # A new query beside a removed one may be the same, renamed and changed.
     for plan in gone:
         rule = _rule_lost(plan, new)
         yield rule.found(query=new.query, old=plan.query, new=new.query, evidence="the new plan")
@@ -254,14 +254,14 @@ def judge_change(
     same_files: SameFiles = frozenset(),
 ) -> list[GateFinding]:
     """
-    Return what a new plan of a query means for its checkpoint, in no order.
+    Return the effects of a query's new plan on its checkpoint, unordered.
 
     :param old: The plan that the checkpoint was made by; ``None`` for a query we never launched,
-        which is then compared with what its checkpoint says, and is never better than unknown.
-    :param checkpoint: ``None`` when it was not looked at; without an old plan: there is none.
+        which is then compared with its checkpoint and is at best unknown.
+    :param checkpoint: ``None`` if it was not read; without an old plan: it does not exist.
     :param schemas: Columns of the checkpoint's state.
-    :param same_code: The script is known to be the same, byte for byte: functions are not new.
-    :param same_files: As of ``Pair``.
+    :param same_code: The script is byte for byte the same, so functions are not new.
+    :param same_files: As in ``Pair``.
     """
     found = [*judge_notes({"recorded": old, "new": new}), *_soundness(checkpoint)]
     known = checkpoint if checkpoint is not None and has_begun(checkpoint) else None
@@ -290,9 +290,9 @@ def judge_change(
 
 def _refusals(new: QueryPlan, running: QueryPlan | None) -> Iterator[GateFinding]:
     """
-    Yield why Spark refuses to start a query.
+    Yield the reasons why Spark refuses to start a query.
 
-    :param running: The plan of a query that has run batches; Spark accepts all that it has.
+    :param running: The plan of a query that has run batches; Spark accepts all of its parts.
     """
     checked = refusals_of(new, () if running is None else (running,))
     yield from map(_refused, checked)
@@ -332,7 +332,7 @@ def _by_rules(pair: Pair) -> Iterator[GateFinding]:
     yield from judge_sources(pair)
     yield from judge_operators(pair)
     if same_operators(pair):
-        # With other operators, steps lie in front of others, and cannot be told apart.
+        # With other operators, steps lie in front of other state, and cannot be matched.
         yield from judge_steps(pair)
     yield from judge_output_mode(pair)
     yield from judge_watermarks(pair)
@@ -398,15 +398,14 @@ def judge_script(
     """
     Return the report on a whole script, with the pattern of its deployment.
 
-    :param old: Plans of the running queries; empty when they are not known.
-    :param checkpoints: By query; ``None`` where there was looked and is none.
+    :param old: Plans of the running queries; empty if unknown.
+    :param checkpoints: By query; ``None`` if it does not exist.
     :param schemas: Columns of the checkpoints' state, by query.
     :param same_code: The script is known to be the same, byte for byte.
     :param same_files: As of ``Pair``.
-    :param problem: Why the new script came to no end in plan mode, if it did not; ``old_problem``
-        the same of the old one.
+    :param problem: Why the new script did not finish in plan mode, if so; ``old_problem`` likewise.
     :param refused: Sources that Spark did not open for it in plan mode.
-    :param spark: Version of that Spark.
+    :param spark: Its version.
     """
     matched = match(old, new)
     closed = _judge_closed(refused, spark) if problem else []
@@ -463,7 +462,7 @@ def _judge_closed(refused: Sequence[RefusedSource], spark: str) -> list[GateFind
 def _judge_left(
     new: Sequence[QueryPlan], checkpoints: Mapping[str, Checkpoint | None]
 ) -> Iterator[GateFinding]:
-    # Without old plans a checkpoint is all that shows that there was a query.
+    # Without old plans, only a checkpoint shows that there was a query.
     names = {plan.query for plan in new}
     for query, checkpoint in checkpoints.items():
         if query not in names and has_batch(checkpoint):
@@ -478,7 +477,8 @@ def _judge_not_given(
     for each in matched:
         if checkpoint_name(each, checkpoints) in checkpoints:
             continue
-        # A query that no plan knows is new, unless it may have made one of those that are left.
+        # A query without any plan is new, unless it may have written one of the remaining
+        # checkpoints.
         if checkpoints if each.old is not None else left:
             there = ", ".join(name or "one without a name" for name in checkpoints)
             yield NOT_GIVEN.found(

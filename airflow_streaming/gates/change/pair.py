@@ -1,8 +1,8 @@
 """
 The old and the new plan of one query, and how their texts and columns are compared.
 
-A column whose name several sources have carries the number of its source, as in ``k@0``. What
-cannot be taken apart is compared as a whole, and counts as naming everything.
+A column whose name several sources have carries the number of its source, as in ``k@0``. A text
+that cannot be split is compared as a whole, and counts as naming every column.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from airflow_streaming.gates.stored import StoreSchema
 from airflow_streaming.model.spark.plan import Column, OperatorPlan, QueryPlan, type_name
 
 QUOTED: Final = re.compile(r"`(?:[^`]|``)*`|'(?:[^']|'')*'")
-"""A name that is no word, or a literal."""
+"""A quoted name or a literal."""
 _NAME: Final = r"`(?:[^`]|``)+`(?:@\d+)?|[^()\[\],`]+"
 _ALIAS: Final = re.compile(rf"(?P<text>.*) AS (?P<name>{_NAME})", re.DOTALL)
 _TAG: Final = re.compile(r"@(\d+)")
@@ -28,7 +28,7 @@ _CUT: Final = re.compile(r"\.\.\. \(\d+ characters, digest")
 
 def items_of(text: str) -> dict[str, str] | None:
     """
-    Return what a projection computes each column by, in order; ``None`` when it cannot be told.
+    Return each column's expression in a projection, in order; ``None`` if unknown.
 
     ``k, (v + 1) AS w`` gives ``{"k": "k", "w": "(v + 1)"}``.
     """
@@ -45,7 +45,7 @@ def items_of(text: str) -> dict[str, str] | None:
 
 
 def names_in(texts: Iterable[str], names: Iterable[str]) -> set[str] | None:
-    """Return those of some columns that texts name; ``None`` when a text is not whole."""
+    """Return the columns that texts name; ``None`` if a text is incomplete."""
     whole = " ".join(map(without_literals, texts))
     if _CUT.search(whole):
         return None
@@ -54,9 +54,9 @@ def names_in(texts: Iterable[str], names: Iterable[str]) -> set[str] | None:
 
 def pattern_of(name: str) -> re.Pattern[str]:
     """
-    Return the pattern that finds a column in a text; without a number it is of any source.
+    Return the pattern that finds a column in a text; without a number, of any source.
 
-    Texts quote a name that is no word, and lists of columns do not: it is found in both.
+    Texts quote unusual names, lists of columns do not: both are found.
     """
     tagged = _TAGGED.fullmatch(name)
     plain = unquoted(tagged["base"] if tagged else name)
@@ -76,14 +76,14 @@ def tags_in(texts: Iterable[str]) -> list[int]:
 
 
 def without_literals(text: str) -> str:
-    """Return a text without what stands in single quotes; names in backquotes stay."""
+    """Blank out text in single quotes; names in backquotes stay."""
     return QUOTED.sub(lambda found: found[0] if found[0].startswith("`") else " ", text)
 
 
 def split(text: str) -> list[str]:
-    """Return what stands between the commas of a text, those inside brackets and quotes left out."""
+    """Split a text at its commas, except inside brackets and quotes."""
     found, depth, start = [], 0, 0
-    # What is quoted holds no comma or bracket that counts.
+    # Commas and brackets inside quotes do not count.
     bare = QUOTED.sub(lambda quoted: "_" * len(quoted[0]), text)
     for place, letter in enumerate(bare):
         if letter in "([{":
@@ -101,7 +101,7 @@ def conjuncts(text: str) -> list[str]:
     inner = text
     if text.startswith("(") and text.endswith(")"):
         inner = text[1:-1]
-    # What is quoted holds no bracket and no word that counts.
+    # Brackets and words inside quotes do not count.
     bare = QUOTED.sub(lambda quoted: "_" * len(quoted[0]), inner)
     depth, ends = 0, []
     for place, letter in enumerate(bare):
@@ -198,9 +198,9 @@ SameFiles = frozenset[tuple[tuple[str, ...], tuple[str, ...]]]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
     """
-    What is compared.
+    An old and a new plan to compare.
 
-    :param checkpoint: ``None`` when it was not looked at.
+    :param checkpoint: ``None`` if it was not read.
     :param schemas: Columns of its state.
     :param same_code: The script is known to be the same, byte for byte.
     :param same_files: Old and new paths of file sources that list the same files, in one spelling.
@@ -277,7 +277,7 @@ def minor(version: str) -> tuple[str, ...]:
 
 
 def is_at_least(version: str, floor: tuple[int, int]) -> bool:
-    """Tell whether a Spark version is one or a later one; a text that is no version is not."""
+    """Return whether a Spark version is at least this one; false for invalid versions."""
     parts = minor(version)
     if len(parts) < 2 or not all(part.isdecimal() for part in parts):
         return False

@@ -1,13 +1,13 @@
 """
-What arrives at the sink, and which columns of state the query still uses.
+The columns that arrive at the sink, and the state columns that the query still uses.
 
-Spark drops what is not used before it makes state: an aggregate that a later projection leaves out
-is not kept, and of a join's sides only the columns that are read on. A projection right behind an
+Spark drops unused columns before it makes state: an aggregate that a later projection drops is not
+kept, and of a join's sides only the columns that are used later. A projection directly behind an
 aggregation even decides the order in which the aggregates are kept. So a projection far away from
 the state can change its shape, which was measured to fail, or to swap two sums silently.
 
-Files that name their columns take columns that come and go; files without names do not. Kafka has
-columns of its own. What a function does with another schema only its author knows.
+Files that name their columns accept added and removed columns; files without names do not. Kafka
+has columns of its own. How a function handles another schema only its author knows.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ _OPAQUE_STEPS: Final = frozenset({"map", "other", "union"})
 
 def used_behind(plan: QueryPlan, operator: int, names: Iterable[str]) -> list[str] | None:
     """
-    Return those of an operator's columns that something behind it uses, in the order given.
+    Return the columns of an operator that later steps use, in the order given.
 
-    :param operator: Its number; those behind it have smaller ones.
-    :return: ``None`` when it cannot be told.
+    :param operator: Its number; later operators have smaller ones.
+    :return: ``None`` if unknown.
     """
     texts: list[str] | None = [column.name for column in plan.sink.schema]
     for number in range(operator + 1):
@@ -65,9 +65,9 @@ def used_behind(plan: QueryPlan, operator: int, names: Iterable[str]) -> list[st
 
 def kept_aggregates(plan: QueryPlan, operator: int) -> tuple[str, ...] | None:
     """
-    Return the aggregates that Spark keeps state of, in the order it keeps them.
+    Return the aggregates that Spark keeps in state, in order.
 
-    :return: ``None`` when it cannot be told.
+    :return: ``None`` if unknown.
     """
     outputs = _outputs(plan.operators[operator])
     if outputs is None:
@@ -86,7 +86,7 @@ def steps_at(plan: QueryPlan, below: int) -> list[StepPlan]:
 
 
 def _outputs(operator: OperatorPlan) -> dict[str, list[str]] | None:
-    # One column may be made of several aggregates, and one aggregate be in several columns.
+    # A column may use several aggregates, and an aggregate may be in several columns.
     if len(operator.outputs) != len(operator.values):
         return None
     found: dict[str, list[str]] = {}
@@ -97,8 +97,8 @@ def _outputs(operator: OperatorPlan) -> dict[str, list[str]] | None:
 
 
 def _order_behind(plan: QueryPlan, operator: int, outputs: list[str]) -> list[str] | None:
-    # Spark merges the projections that lie right on an aggregation into it; any other step keeps
-    # them apart. Steps are told from the sink up, so those right on it are the last.
+    # Spark merges the projections directly on an aggregation into it; any other step keeps them
+    # apart. Steps are listed from the sink up, so these projections are the last.
     order: dict[str, list[str]] = {name: [name] for name in outputs}
     for step in reversed(steps_at(plan, operator)):
         if step.step != "project":
@@ -182,7 +182,7 @@ def judge_projection(pair: Pair) -> Iterator[GateFinding]:
         )
     change = column_change(old.schema, new.schema)
     if not change or old.sink != new.sink:
-        # Another sink begins with whatever schema it is given.
+        # Another sink starts with any schema.
         return
     if new.sink == "file" and new.format not in _PLACED:
         yield from _judge_files(pair, change)

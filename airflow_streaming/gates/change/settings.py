@@ -1,12 +1,13 @@
 """
-Configuration and processing trigger: what the checkpoint pins and what a change means.
+Configuration and processing trigger: pinned values, and the effects of a change.
 
-Spark passes over a new value of what is pinned, silently: `OffsetSeqMetadata.setSessionConf` puts
-the checkpoint's value in its place. A new number of shuffle partitions and another of Spark's own state
-stores are a consequence then, because they were measured to change no row; what was not measured is
-refused, because it would not happen.
+Spark silently ignores a new value of a pinned setting: `OffsetSeqMetadata.setSessionConf` replaces
+it by the checkpoint's value. A new number of shuffle partitions and another of Spark's own state
+stores are a consequence then, because they were measured to change no row; unmeasured settings are
+refused, because they would have no effect.
 
-What other settings of the session mean is a table, ``settings.toml``; a key that is not in it is unknown.
+The effects of other session settings are in a table, ``settings.toml``; a key outside it is
+unknown.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ _OFFLINE: Final = (
 
 
 def judge_conf(pair: Pair) -> Iterator[GateFinding]:
-    """Compare the configuration of both plans with each other and with what is pinned."""
+    """Compare the configuration of both plans with each other and with the pinned one."""
     for key, value in sorted(pair.new.conf.items()):
         was = pair.old.conf.get(key)
         if key in _BOUND or key in _ALWAYS_PINNED:
@@ -122,7 +123,7 @@ def judge_conf(pair: Pair) -> Iterator[GateFinding]:
 def pinned_against(
     plan: QueryPlan, pinned: Mapping[str, str], evidence: str
 ) -> Iterator[GateFinding]:
-    """Compare a plan's configuration with what a checkpoint pins, where no old plan is known."""
+    """Compare a plan's configuration with a checkpoint's pinned one, without an old plan."""
     for key, value in sorted(plan.conf.items()):
         if key in pinned and pinned[key] != value and (key in _BOUND or key in _ALWAYS_PINNED):
             rule = PINNED if plan.is_stateful else STATELESS
@@ -134,7 +135,7 @@ def pinned_against(
 def _judge_pinned(pair: Pair, key: str, was: str | None, value: str) -> Iterator[GateFinding]:
     pinned = pair.pinned(key)
     if was is None or value in (was, pinned):
-        # No user asked for another value; what a newer Spark brings is the version gate's.
+        # No user set another value; defaults of a newer Spark belong to the version gate.
         return
     rule = _rule_pinned(pair, key, value) if pair.is_stateful else STATELESS
     yield rule.found(
@@ -184,7 +185,7 @@ def _rule_of_meaning(pair: Pair, key: str) -> Rule:
 
 
 def judge_settings(pair: Pair) -> Iterator[GateFinding]:
-    """Compare what the sessions set besides the pinned configuration, each key by its class."""
+    """Compare the sessions' settings besides the pinned configuration, each key by its class."""
     old, new = pair.old.settings, pair.new.settings
     for key in sorted({*old, *new}):
         was, now = old.get(key), new.get(key)
@@ -265,9 +266,9 @@ class Effect(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingClass:
     """
-    One setting, or all whose keys begin alike.
+    A setting, or a group of settings with one prefix.
 
-    :param source: Where that is known from.
+    :param source: The origin of this knowledge.
     """
 
     effect: Effect
@@ -276,7 +277,7 @@ class SettingClass:
 
 @cache
 def all_classes() -> Mapping[str, SettingClass]:
-    """Return the classes by key; a key that ends with a dot stands for all that begin so."""
+    """Return the classes by key; a key that ends with a dot is a prefix."""
     text = files("airflow_streaming.gates").joinpath("settings.toml").read_text(encoding="utf-8")
     return {
         key: SettingClass(effect=Effect(effect), source=group["source"])
@@ -287,7 +288,7 @@ def all_classes() -> Mapping[str, SettingClass]:
 
 
 def meaning_of(key: str) -> SettingClass | None:
-    """Return the class of a setting, ``None`` of one that the table does not know."""
+    """Return the class of a setting, ``None`` for an unknown one."""
     known = all_classes()
     if key in known:
         return known[key]

@@ -1,15 +1,15 @@
 """
-Steps that keep no state, and those in front of state.
+Steps without state, and steps in front of state.
 
-A window is closed by the watermark, and what comes later is made by the new code alone. A running
-total is never closed: whatever went into it stays in it.
+The watermark closes a window, and later windows are made by the new code alone. A running total is
+never closed: it keeps every value added.
 
-Where the state ends on its own, as windows do behind a watermark, a change settles. Where it does
-not, the state holds for ever what the old code made.
+If state expires, as windows do behind a watermark, a change settles. If it does not, the state
+holds results of the old code for ever.
 
-Behind all state, and in a query without any, they may change: rows from now on follow the new code,
-and those written are not revised. In front of an operator that keeps state they decide what its
-state was made of, and Spark compares nothing of it.
+Steps behind all state, and in a query without any, may change: new rows follow the new code, and
+written rows are not revised. In front of a stateful operator they decide the input of its state,
+and Spark does not compare them.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _projection_before(pair: Pair, below: int, old: list[str], new: list[str]) -
 
 
 def _changed_columns(old: list[str], new: list[str]) -> set[str] | None:
-    """Return columns that both compute, each in its own way; ``None`` when that cannot be told."""
+    """Return columns that both compute differently; ``None`` if unknown."""
     before, after = _merged(old), _merged(new)
     if before is None or after is None:
         return None

@@ -39,11 +39,11 @@ VARIABLE_RULES: Final = (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variable:
     """
-    One state variable.
+    A state variable.
 
     :param sort: ``value``, ``list`` or ``map``.
-    :param schema: As text; empty where it is not known.
-    :param life: How long a value lives, as text; empty where that is not known.
+    :param schema: As text; empty if unknown.
+    :param life: How long a value lives, as text; empty if unknown.
     """
 
     sort: str
@@ -151,10 +151,10 @@ def variables_of(
     checkpoint: Checkpoint, number: int, schemas: Sequence[StoreSchema] = ()
 ) -> dict[str, Variable]:
     """
-    Return the variables that an operator's metadata tells of; those of Spark's own are left out.
+    Return the state variables in an operator's metadata, without Spark's own.
 
-    :param schemas: Columns of the checkpoint's state; they tell the schemas, but for a variable with a
-        time to live.
+    :param schemas: Columns of the checkpoint's state; they give the schemas, except for a variable
+        with a time to live.
     """
     stored = {each.store.rpartition("/")[2]: each for each in schemas if each.operator == number}
     found = {}
@@ -183,7 +183,7 @@ def _stored_schema(sort: str, stored: StoreSchema) -> str:
 
 
 def _renamed(before: Mapping[str, Variable], after: Mapping[str, Variable]) -> dict[str, str]:
-    # One that is gone beside one that is new and alike is taken for the same.
+    # A removed variable beside a similar new one counts as renamed.
     come = [name for name in after if name not in before]
     found: dict[str, str] = {}
     for name, was in before.items():
@@ -224,7 +224,7 @@ _NUMBERS: Final = frozenset({"tinyint", "smallint", "int", "bigint", "float", "d
 _AVRO_WIDER: Final = frozenset(
     {("int", "float"), ("int", "double"), ("bigint", "float"), ("float", "double")}
 )
-"""What Avro reads as well; not tried on state."""
+"""Type changes that Avro reads as well; not tried on state."""
 
 
 def evolution(was: str, now: str) -> Rule:
@@ -252,7 +252,7 @@ def evolution(was: str, now: str) -> Rule:
 
 
 def _kind(type_: str) -> str:
-    """Return what a field may hold, so that one with a new name and another width is found again."""
+    """Return the kind of a field's values, so that a renamed and widened field is found again."""
     return "number" if type_ in _NUMBERS else type_
 
 
@@ -353,7 +353,7 @@ def _untold(old: OperatorPlan, at: str) -> tuple[str, ...]:
 
 
 def same_body(pair: Pair, number: int) -> bool:
-    """Tell whether an operator's function, and all that it reaches, is known to be the same."""
+    """Return whether an operator's function, and all code it reaches, is known to be the same."""
     old, new = pair.old.operators[number].code, pair.new.operators[number].code
     return bool(old) and old == new and not old.startswith(OPAQUE)
 

@@ -77,7 +77,7 @@ def refusals_of(plan: QueryPlan, running: Sequence[QueryPlan] = ()) -> list[Star
     """
     Return the checks that a query does not pass, sources first.
 
-    :param running: Plans with which the query has run batches: Spark accepts all that they have.
+    :param running: Plans with which the query has run batches: Spark accepts all of their parts.
     """
     return _beyond(_all_refusals, plan, running)
 

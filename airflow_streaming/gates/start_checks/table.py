@@ -99,9 +99,10 @@ class StartCheck:
     :param form: Of a value.
     :param required: Of a column: it must be there unless ``unless`` is set.
     :param unless: Option that makes the check void.
-    :param since: First minor release of Spark that checks; ``until`` the last. Empty for all of 3.5 to 4.3.
+    :param since: First minor release of Spark that checks; ``until`` the last. Empty for all of 3.5
+        to 4.3.
     :param says: What Spark requires, a sentence.
-    :param source: Where that is known from.
+    :param source: The evidence.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Case: everything that the rules of the version gate look at."""
+"""Case: the input of the version gate's rules."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _DEDUPLICATIONS: Final = (OperatorKind.DEDUPLICATE, OperatorKind.DEDUPLICATE_WIT
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
     """
-    One query that is to go from one Spark to another.
+    A query that moves from one Spark to another.
 
-    :param start: The Spark that ran it last; ``target`` the one that is to run it.
+    :param start: The Spark that ran it last; ``target`` its new Spark.
     :param conf: Configuration of the new deployment.
-    :param schemas: State schemas of the checkpoint; ``None`` where they were not read.
-    :param shapes: What it may be like in the matrix.
+    :param schemas: State schemas of the checkpoint; ``None`` if they were not read.
+    :param shapes: Its possible shapes in the matrix.
     """
 
     query: str
@@ -68,12 +68,12 @@ class Case:
 
     @property
     def seen(self) -> dict[Shape, Seen]:
-        """What was seen of each shape that was measured."""
+        """Return the measurements of each measured shape."""
         return self._by_shape(self.matrix.seen)
 
     @property
     def seen_apart(self) -> dict[Shape, Seen]:
-        """What is to be expected of each shape whose store was measured with other shapes only."""
+        """Return the expectation for each shape whose store was measured with other shapes only."""
         return self._by_shape(self.matrix.apart)
 
     def _by_shape(

@@ -1,12 +1,12 @@
 """
 Rules on the checkpoint itself: its writer, its state, its pinned settings.
 
-A newer Spark leaves what older ones do not write, and every Spark pins the same settings in every
-plan. So one that is named too high is found by what the plan lacks, and one that is named too low
-by what it has. Releases that pin the same settings, as 4.0 and 4.1, cannot be told apart.
+A newer Spark writes files that older ones do not, and every Spark pins the same settings in every
+plan. So a version given too high is noticed by missing settings, and one given too low by
+additional ones. Releases that pin the same settings, as 4.0 and 4.1, cannot be distinguished.
 
-A plan says more than a checkpoint does, and is believed for that; but not against the checkpoint's
-own files. With the plan of another query there is no answer from it.
+A plan has more facts than a checkpoint and is used for them, but never against the checkpoint's own
+files. A plan of another query is not used.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ALWAYS_SINCE: Final[Mapping[str, str]] = {
 
 
 def writer(case: Case) -> Iterator[GateFinding]:
-    """Yield what speaks against the versions that were given."""
+    """Yield contradictions to the given versions."""
     yield from _builds(case)
     report = case.checkpoint
     if newer_than(report.spark_at_least, case.start.name):
@@ -63,7 +63,7 @@ def _builds(case: Case) -> Iterator[GateFinding]:
 def _too_high(case: Case) -> Iterator[GateFinding]:
     report, start = case.checkpoint, case.start
     if report.offset_log_version is None:
-        # There is no plan, or none that can be read.
+        # The plan is missing or unreadable.
         return
     lacking = [
         key
@@ -160,7 +160,7 @@ _NO_METADATA: Final = FindingCode.METADATA_MISSING
 
 
 def standing(case: Case) -> Iterator[GateFinding]:
-    """Yield what stands against the checkpoint, whatever the matrix says."""
+    """Yield reasons against the checkpoint that do not depend on the matrix."""
     report = case.checkpoint
     for problem in report.problems:
         if problem.code is not _NO_METADATA:
@@ -210,11 +210,11 @@ _PROTOBUF: Final = _SQL + "function.protobufExtensions.enabled"
 OLD_VALUES: Final[Mapping[str, str]] = {
     key: pin.old_value for key, (pin, _) in PINS.items() if pin.old_value is not None
 }
-"""What Spark takes for a setting that a plan does not have."""
+"""Spark's values of settings that a plan lacks."""
 
 
 def pins(case: Case) -> Iterator[GateFinding]:
-    """Yield what becomes of the pinned settings."""
+    """Yield the effects on the pinned settings."""
     if case.goes_down:
         yield from _lost(case)
     elif case.goes_up:
@@ -243,7 +243,7 @@ def _down_and_up(case: Case) -> Iterator[GateFinding]:
         f"{key}={value}"
         for key, value in _of_weight(case, case.checkpoint.lost_conf)
         if not newer_than(PINNED_SINCE[key], case.target.name)
-        # Where the order can be computed, it is judged by what it is.
+        # If the order can be computed, it decides.
         and not (key == PIN and case.key_order is not None)
     ]
     if lost:
@@ -264,7 +264,7 @@ def _of_weight(case: Case, conf: Mapping[str, str]) -> Iterator[tuple[str, str]]
 
 def _matters(case: Case, key: str) -> bool:
     if key == _PROTOBUF:
-        # It decides what a function gives, with state or without.
+        # It decides a function's result, with state or without.
         return True
     if key == _EVOLUTION:
         return case.checkpoint.offset_log_version == 2

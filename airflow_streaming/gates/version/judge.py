@@ -50,14 +50,14 @@ def judge_version(
     query: str = "",
 ) -> GateReport:
     """
-    Tell whether a query can continue with another Spark, and whether it can come back.
+    Judge whether a query can continue with another Spark, and whether it can come back.
 
-    :param plan: Its plan when it is known; the checkpoint alone does not tell the type of a join. One
-        that the checkpoint contradicts is told, and believed in nothing.
+    :param plan: Its plan, if known; the checkpoint alone does not show the type of a join. A plan
+        that contradicts the checkpoint is reported and ignored.
     :param schemas: State schemas of the checkpoint; on the way from Spark 3 to 4 they decide over
         joins, and with more than four columns over deduplication.
     :param query: Its name, for the findings.
-    :raises SpecError: a version of the question is none of Spark's.
+    :raises SpecError: A version of the question is not a Spark version.
     """
     contrary = list(contradictions(plan, checkpoint, schemas or ()))
     case = _case(question, checkpoint, None if contrary else plan, matrix, schemas, query)
@@ -74,11 +74,11 @@ def can_come_back(
     query: str = "",
 ) -> GateReport:
     """
-    Tell whether the old Spark reads what the new one will leave behind; for the way back.
+    Judge whether the old Spark can read the new one's checkpoint, for the way back.
 
-    :param question: The question of the way there: ``to_version`` is what one comes back from.
-    :param checkpoint: As the old Spark left it, before the new one has run.
-    :raises SpecError: a version of the question is none of Spark's.
+    :param question: The question of the way there: the way back starts at ``to_version``.
+    :param checkpoint: The old Spark's checkpoint, before the new one has run.
+    :raises SpecError: A version of the question is not a Spark version.
     """
     contrary = list(contradictions(plan, checkpoint, schemas or ()))
     case = _case(question, checkpoint, None if contrary else plan, matrix, schemas, query)

@@ -1,8 +1,8 @@
 """
-Spark releases, and the matrix of what was measured between them.
+Spark releases, and the matrix of measurements between them.
 
-A cell is one shape of query on one state store. For every pair of releases it holds what became of
-the rows: on the way there, and back on the first release after that. Everything was compared with
+A cell is one shape of query on one state store. For every pair of releases it holds the effect on
+the rows: on the way there, and back on the first release after that. All rows were compared with
 the same query left on the first release.
 """
 
@@ -30,10 +30,10 @@ class Release:
     """
     A release of Spark.
 
-    :param minor: Major and minor number: what a checkpoint's formats go by.
-    :param patch: ``None`` where it was not told.
+    :param minor: Major and minor number: it determines a checkpoint's formats.
+    :param patch: ``None`` if unknown.
     :param text: As it was given.
-    :param build: What a vendor, a preview or a snapshot adds, e.g. ``-amzn-0``; empty for a release
+    :param build: Suffix of a vendor, a preview or a snapshot, e.g. ``-amzn-0``; empty for a release
         of Apache Spark.
     """
 
@@ -60,7 +60,7 @@ def release_of(text: str) -> Release:
     Read a version.
 
     :param text: E.g. ``3.5.9``, ``4.1`` or ``3.5.1-amzn-0``.
-    :raises SpecError: it is no version of Spark, or no text.
+    :raises SpecError: Not a Spark version, or not a text.
     """
     # YAML and callers without types make 3.5 a number, and 3.10 the number 3.1.
     given = text.strip() if isinstance(text, str) else ""
@@ -82,11 +82,11 @@ def release_of(text: str) -> Release:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionQuestion:
     """
-    A stream is to go from one Spark to another.
+    A stream moves from one Spark to another.
 
     :param from_version: The Spark that ran it last, e.g. ``3.5.9`` or ``3.5``.
-    :param to_version: The Spark that is to run it.
-    :param conf: Configuration that the new deployment gives; what it leaves out is Spark's default.
+    :param to_version: Its new Spark.
+    :param conf: Configuration of the new deployment; other settings are Spark's defaults.
     """
 
     from_version: str
@@ -98,7 +98,7 @@ FORMAT: Final = 1
 
 
 class Outcome(StrEnum):
-    """What became of the rows."""
+    """The effect on the rows."""
 
     SAME = "same"
     """The same rows in the same batches."""
@@ -120,10 +120,10 @@ class Outcome(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
     """
-    What was seen of one pair of releases.
+    The measurement of one pair of releases.
 
     :param there: On the way there; ``back`` back on the first release after it. Where the way there
-        failed, ``back`` tells whether the first release could continue as if nothing had been tried.
+        failed, ``back`` tells whether the first release could continue as before.
     :param condition: Spark's error condition on the way there; ``back_condition`` on the way back.
     :param unchecked: On the way there with Spark's check of state schemas off; tried where the
         schema alone failed. ``unchecked_back`` is the way back after that.
@@ -171,21 +171,19 @@ class Matrix:
         )
 
     def seen(self, shape: str, store: str, pair: tuple[str, str]) -> Seen | None:
-        """Return what was seen of a pair of versions; ``None`` where it was not tried."""
+        """Return the measurement of a pair of versions, if any."""
         return self.cells.get(f"{shape}/{store}", {}).get(">".join(pair))
 
     def apart(self, shape: str, store: str, pair: tuple[str, str]) -> Seen | None:
         """
-        Return what is to be expected of a shape on a store that it was not measured on.
+        Return the expectation for a shape on a store that it was not measured on.
 
-        An operator does not know which store it has, and a store not what it keeps; so it is what
-        was seen of the shape on another store, provided that this store has been seen to do well
-        with whatever other stores did well with.
+        Operators and stores are independent: the result is the shape's measurement on another
+        store, provided that this store passed with every shape that passed on other stores.
 
-        What it says of a failure may be the other store's doing, and is not to be held against this
-        one.
+        A failure in it may be caused by the other store, and is not counted against this one.
 
-        :return: ``None`` where one of them was not measured, or a shape fared differently on
+        :return: ``None`` if one of them was not measured, or a shape had different results on
             different stores.
         """
         name = ">".join(pair)
@@ -199,7 +197,7 @@ class Matrix:
         return replace(found, back=Outcome.UNTRIED, unchecked_back=Outcome.UNTRIED)
 
     def elsewhere(self, shape: str, store: str, pair: tuple[str, str]) -> dict[str, Seen]:
-        """Return what was seen of a shape on other stores, by the name of the store."""
+        """Return the measurements of a shape on other stores, by store."""
         name = ">".join(pair)
         cells = {tuple(cell.split("/", 1)): pairs for cell, pairs in self.cells.items()}
         return {
@@ -230,7 +228,11 @@ def _back(seen: Seen) -> Outcome:
 
 
 def _agreed(several: Sequence[Seen]) -> Seen | None:
-    """Return what all agree on; ``None`` where they do not. What one has not tried, another has."""
+    """
+    Return the common result of several measurements; ``None`` if they differ.
+
+    Gaps are filled from each other.
+    """
     there = {(seen.there, seen.unchecked) for seen in several}
     backs = {seen.back for seen in several} - {Outcome.UNTRIED}
     if len(there) != 1 or len(backs) > 1:

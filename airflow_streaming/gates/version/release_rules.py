@@ -48,7 +48,7 @@ RELEASE_STEP_RULES: Final = (
 
 
 def steps(case: Case) -> Iterator[GateFinding]:
-    """Yield what the notes say of the way from one release to the other."""
+    """Yield the release notes on the way from one release to the other."""
     yield from _spark_3(case)
     yield from _ansi(case)
     yield from _without_metadata(case)
@@ -148,7 +148,7 @@ MEASURED_RULES: Final = (
 
 
 def measured(case: Case) -> Iterator[GateFinding]:
-    """Yield what the matrix says; always one finding."""
+    """Yield the matrix' result; always one finding."""
     if case.stays:
         yield SAME_MINOR.found(evidence=f"Spark {case.start.text} and Spark {case.target.text}")
         return
@@ -161,7 +161,7 @@ def measured(case: Case) -> Iterator[GateFinding]:
         yield _not_measured(case)
         return
     decided = never_null(case)
-    # What failed in the measurement failed by what this state does not say.
+    # The measurement failed because of a part that this state does not have.
     harmless = decided is False or order is KeyOrder.SAME
     rules = {MEASURED if harmless else _measured_rule(one, case, decided) for one in seen.values()}
     rule = rules.pop() if len(rules) == 1 else _measured_of_several(rules)
@@ -202,12 +202,12 @@ def _apart(rule: Rule, case: Case) -> GateFinding:
 
 def never_null(case: Case) -> bool | None:
     """
-    Tell whether the state of a join says that a column is never null.
+    Return whether the state of a join marks a column as never null.
 
-    It is asked of joins alone, on the way from Spark 3 to 4: there it decides, whatever the type
-    of the join, because Spark 3 noted it of the very columns that are joined by.
+    Only for joins on the way from Spark 3 to 4: there it decides for any type of join, because
+    Spark 3 noted it for the join columns themselves.
 
-    :return: ``None`` where it does not matter, or the schemas are not known.
+    :return: ``None`` if irrelevant, or if the schemas are unknown.
     """
     if not (case.has_join and case.crosses("4.0")) or not case.schemas:
         return None
@@ -292,7 +292,7 @@ _NEW_FORMATS: Final[Mapping[str, tuple[str, str]]] = {
 
 
 def way_back(case: Case) -> Iterator[GateFinding]:
-    """Yield what is known of the way back, as strictly as it is meant; always one at least."""
+    """Yield the findings on the way back; always at least one."""
     yield from _new_formats(case)
     if case.stays:
         yield CAN_COME_BACK.found(SAME_MINOR.sentence, evidence="the two versions")
@@ -334,7 +334,7 @@ def as_consequence(findings: Iterator[GateFinding]) -> Iterator[GateFinding]:
 
 
 def _tried(seen: Seen, case: Case) -> tuple[Outcome, str]:
-    """Return what became of the way back, and Spark's condition; untried where it was not gone."""
+    """Return the result of the way back, and Spark's condition."""
     if _goes_unchecked(seen, case):
         return seen.unchecked_back, ""
     return seen.back, seen.back_condition

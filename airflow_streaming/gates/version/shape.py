@@ -1,16 +1,15 @@
 """
-The shape of a query: which measured query it is like, and the order of its state keys.
+The shape of a query: the measured query it resembles, and the order of its state keys.
 
-Up to four columns it is the order in the code. From five on, Spark before 4.3 takes them out of
-Scala's hash set: in another order for every choice of names, and, when two hashes begin alike, in
-another one in Scala 2.12 (Spark 3.5) than in 2.13 (Spark 4). Then the state of the one means
-nothing to the other: with columns of several types Spark refuses it, and with columns of one type
-it drops no duplicates any more, silently. Spark 4.3 keeps the order in the code, but only in
-new checkpoints.
+Up to four columns, the order is as in the code. From five on, Spark before 4.3 takes them out of
+Scala's hash set: in another order for every choice of names, and, if two hashes have the same
+prefix, in another one in Scala 2.12 (Spark 3.5) than in 2.13 (Spark 4). Then one Spark cannot use
+the other's state: with columns of several types Spark refuses it, and with columns of one type it
+silently stops dropping duplicates. Spark 4.3 keeps the order in the code, but only in new
+checkpoints.
 
-A checkpoint does not tell everything: Spark 3.5 does not name its operators, and no release notes
-the type of a join. Then there are several shapes that it may be, and what holds for one of them
-alone cannot be taken for granted.
+A checkpoint does not show everything: Spark 3.5 does not name its operators, and no release notes
+the type of a join. Then several shapes are possible, and a result must hold for all of them.
 """
 
 from __future__ import annotations
@@ -38,12 +37,12 @@ _DUPLICATES: Final = ("__dummy__", "expiresAtMicros")
 
 
 def keeps_duplicates(schema: StoreSchema) -> bool:
-    """Tell by its columns whether a store is that of a deduplication; Spark 3.5 names none."""
+    """Recognize a deduplication's store by its columns; Spark 3.5 does not name it."""
     return len(schema.value) == 1 and schema.value[0].name in _DUPLICATES
 
 
 class KeyOrder(StrEnum):
-    """How the target orders the columns, beside how they lie in the state."""
+    """The target's order of the columns, compared with the state."""
 
     SAME = "same"
     DIFFERENT = "different"
@@ -136,7 +135,7 @@ _TTL: Final = "transform_with_state_ttl"
 _VARIABLES: Final = ("transform_with_state", "transform_with_state_list", _TIMERS, _TTL)
 _NO_TIME: Final = "NoTime"
 _LIMITS: Final = ("limit",)
-# What 3.5, which does not name its operators, can have in a store that is named default.
+# Stores named default that 3.5, which does not name its operators, can have.
 _DEFAULT_STORES: Final = (
     *_AGGREGATES,
     *_DEDUPLICATIONS,
@@ -182,10 +181,10 @@ class Shape:
     """
     A shape on a state store, as the matrix names them.
 
-    :param name: E.g. ``inner_join``; empty for what is like no measured query.
-    :param store: ``none``, ``hdfs``, ``rocksdb``, ``rocksdb_changelog``, ``format_2``, or the
-        name of another.
-    :param told_by: What it was told by, for readers.
+    :param name: E.g. ``inner_join``; empty for an unmeasured query.
+    :param store: ``none``, ``hdfs``, ``rocksdb``, ``rocksdb_changelog``, ``format_2``, or the name
+        of another.
+    :param told_by: The evidence, for readers.
     """
 
     name: str
@@ -203,12 +202,11 @@ def shapes_of(
     checkpoint: Checkpoint, plan: QueryPlan | None, schemas: Sequence[StoreSchema] = ()
 ) -> tuple[Shape, ...]:
     """
-    Return every shape that a query may be; one of them it is.
+    Return every possible shape of a query.
 
-    :param plan: Its plan where it is known; of one that the checkpoint contradicts
-        the caller makes nothing of.
-    :param schemas: State schemas as far as they were read; they tell how many columns
-        deduplicate.
+    :param plan: Its plan, if known; the caller drops a plan that the checkpoint contradicts.
+    :param schemas: State schemas as far as they were read; they show the number of deduplicated
+        columns.
     """
     operators = checkpoint.operators
     if not operators and (plan is None or not plan.operators):
@@ -267,7 +265,7 @@ def _deduplications(columns: int) -> Sequence[str]:
 
 
 def _of_variables(operator: Operator) -> Sequence[str]:
-    """Return the shapes of these state variables; none where they have what was not measured."""
+    """Return the shapes of these state variables; empty if one was not measured."""
     variables = operator.state.get("stateVariables")
     if not isinstance(variables, Sequence) or not all(isinstance(v, Mapping) for v in variables):
         return _VARIABLES

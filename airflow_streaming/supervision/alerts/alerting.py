@@ -1,13 +1,12 @@
 """
-Verdict and what was sent before to the alerts that are due now.
+Derive due alerts from a verdict and the alerts sent before.
 
-An end must be observed. A rule that became unknown, a driver that went silent or is only starting:
-none of them ends an incident.
+The unit is an incident: one key (a rule with its query and source, or ``restart``) from its first
+alert to its end. An incident is sent once, however many tasks look and however often; so is its
+end.
 
-The unit is an incident: one key (a rule with its query and source, or ``restart``) from the first
-alert that names it to the one that says that it is over. An incident is sent once, however many
-tasks look and however often; its end is sent once, and only when it was observed. Not knowing is
-never an end.
+The end of an incident must be observed. An unknown rule, a silent driver or a starting one never
+ends it.
 """
 
 from __future__ import annotations
@@ -33,40 +32,48 @@ _ACTIONS: Final = {
 _REMEDIES: Final = {
     "hung": "Look in the driver's log for what froze it: a suspended process, garbage collection, "
     "a storage that does not answer.",
-    "stalled": "Look in the Spark UI at the stage that stands still, and in the driver's log at "
-    "what it waits for: a source, a sink or the storage.",
+    "stalled": (
+        "Check the stalled stage in the Spark UI, and in the driver's log the source, sink or "
+        "storage it waits for."
+    ),
     "slow": "Look in the Spark UI at the batch in work. If batches stay this long, bound them with "
     "a rate limit or give the stream more cores.",
-    "no_executor": "Ask the cluster why it gives none: pending pods (kubectl describe pod), a quota, an "
-    "image that cannot be pulled, a queue or workers that are full. The driver's log has what it was "
-    "answered. A restart asks the same cluster for the same.",
+    "no_executor": (
+        "Find out why the cluster provides none: pending pods (kubectl describe pod), a quota, "
+        "an image that cannot be pulled, a queue or workers that are full. The driver's log has "
+        "the cluster's answers. A restart would request the same again."
+    ),
     "source_unreachable": "Check that the brokers run, that the address in the script is theirs, and that the "
     "driver's host reaches them. The query continues when they answer.",
-    "unfinished_upgrade": "Look at the run of the upgrade: clear its failed task to continue, approve or "
-    "reject what waits, or give it up: airflow-streaming upgrade roll-back {stream} --reason TEXT (this "
-    "closes one that has come to its end, too)",
-    "unfinished_cutover": "Look at the run of the cutover: clear its failed task to continue, approve or "
-    "reject what waits, or see how far it is and what can be done: airflow-streaming cutover status "
-    "{base}",
+    "unfinished_upgrade": (
+        "Check the run of the upgrade: clear its failed task to continue, approve or reject a "
+        "waiting step, or end it (also if it has finished): airflow-streaming upgrade roll-back "
+        "{stream} --reason TEXT"
+    ),
+    "unfinished_cutover": (
+        "Check the run of the cutover: clear its failed task to continue, or approve or reject a "
+        "waiting step. Its progress and possible commands: airflow-streaming cutover status "
+        "{base}"
+    ),
     "query_failed": "If the script did not mean to stop this query, correct what ended it, and "
     "deploy the stream again.",
 }
 _OF_A_CHANGE: Final = {
     "unfinished_upgrade": "Nothing: while an upgrade is open only the upgrade acts.",
-    "unfinished_cutover": "Nothing: what is left to do is the cutover's.",
+    "unfinished_cutover": "No automatic action: the cutover does the remaining steps.",
 }
 _UNREACHABLE: Final = (
     "Make the driver's host answer. Or, knowing that the driver is gone: airflow-streaming "
     "declare-dead {stream} --epoch {epoch} --by NAME --reason TEXT"
 )
 _OF_A_FIGURE: Final = (
-    "Look in the Spark UI and at the query's last batches for what has changed. If the figure is "
-    "as it should be, change the rule's bound in the dag."
+    "Check the Spark UI and the query's last batches for changes. If this value is expected, "
+    "change the rule's bound in the DAG."
 )
 
 
 def action_for(finding: Finding) -> str:
-    """Return what the provider does about a finding that fires."""
+    """Return the provider's action for a firing finding."""
     if finding.rule in _OF_A_CHANGE:
         return _OF_A_CHANGE[finding.rule]
     if finding.rule == "unreachable":
@@ -157,7 +164,7 @@ def due(
     """
     Return the alerts that are due: ends of incidents, then new incidents.
 
-    :param findings: What every rule says, whatever its state.
+    :param findings: The findings of all rules, in any state.
     :param log: Alerts recorded for the stream so far, oldest first.
     :returns: Alerts without a number and an author.
     """
@@ -237,7 +244,10 @@ def restart_failed(*, stream: str, epoch: int, error: str, now: datetime) -> Ale
         severity=Severity.RESTART,
         rule="restart_failed",
         action="Nothing runs. The restart policy decides whether it is tried again.",
-        remedy="Correct what the error names: the runtime, the connection, the script or the host.",
+        remedy=(
+            "Fix the cause that the error names: the runtime, the connection, the script or the "
+            "host."
+        ),
     )
 
 
@@ -272,7 +282,7 @@ _REPAIRED: Final = (
     "checkpoint undo {stream} --repair"
 )
 _NOT_REPAIRED: Final = (
-    "If the driver fails with 'CheckpointInfo length: 0', do what the reason names, then: "
+    "If the driver fails with 'CheckpointInfo length: 0', remove the cause named above, then: "
     "airflow-streaming start {stream}"
 )
 
@@ -378,8 +388,8 @@ def _facts(values: dict[str, str | None]) -> dict[str, str]:
 
 _ACTION = "Nothing but this: backups are taken when the dag that takes them runs."
 _REMEDY = (
-    "Look at the last runs of the dag that takes the backups for why none was taken or why none "
-    "is good, and run it again. Without one, what a restore brings back is as old as this."
+    "Check the last runs of the backup DAG for the failure, and run it again. Until then a "
+    "restore loses everything since this backup."
 )
 
 
@@ -387,9 +397,9 @@ def about_age(
     verdict: AgeVerdict, *, stream: str, epoch: int, log: Sequence[Alert], now: datetime
 ) -> tuple[Alert, ...]:
     """
-    Return the alert about the age of a stream's newest backup: an incident, its end, or none.
+    Return the alert about the age of a stream's newest backup: an incident or its end.
 
-    :param epoch: The stream's newest epoch; 0 for one that is not ours.
+    :param epoch: The stream's newest epoch; 0 for an external stream.
     :param log: Alerts recorded for the stream so far, oldest first.
     :returns: Alerts without a number and an author.
     """

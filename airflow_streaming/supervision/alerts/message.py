@@ -1,8 +1,8 @@
 """
-Alert → Message: what on-call reads and can act on.
+The message of an alert, for on-call engineers.
 
-Plain text, as every channel takes it. The subject says which stream and what; the body what
-happened, with the figures, what the provider did, what to do, and where to look.
+Plain text for every channel. The subject names the stream and the problem; the body has the event,
+the figures, the provider's action, the remedy, and links.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NOT_STARTED: Final = "could not be restarted"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
     """
-    An alert in words.
+    An alert as text.
 
     :param subject: One line.
     :param body: Plain text of several lines, ending with a line feed.
@@ -43,12 +43,12 @@ def render(alert: Alert, *, links: Mapping[str, str]) -> Message:
     """
     Return the message for an alert.
 
-    :param links: Where to look, by what is seen there, e.g. ``Spark UI``.
+    :param links: Links by their label, e.g. ``Spark UI``.
     """
     parts = [
         f"Stream {alert.stream!r} {_headline(alert)}.",
         "\n".join(_table(alert)),
-        *_paragraphs({"What the provider did": alert.action, "What to do": alert.remedy}),
+        *_paragraphs({"Automatic action": alert.action, "What to do": alert.remedy}),
     ]
     if links:
         lines = [f"  {name}: {link}" for name, link in links.items()]

@@ -1,9 +1,9 @@
 """
-Which addresses of metrics endpoints may be asked.
+Permitted addresses of metrics endpoints.
 
-An address is a plain ``http(s)://host:port`` in the one spelling that cannot mean anything else,
-and it must be bound to a launch record or listed by the operator of Airflow. The addresses that its
-host name resolves to are checked too, because a name may point anywhere.
+An address is a plain ``http(s)://host:port`` in its one unambiguous spelling, and it must be bound
+to a launch record or listed by the operator of Airflow. The resolved addresses are checked too,
+because a host name may point anywhere.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from airflow_streaming.model.spark.secrets import mask_uri
 
 _HOST: Final = re.compile(r"(?=.{1,253}$)[a-z0-9_]([a-z0-9_-]{0,62})(\.[a-z0-9_][a-z0-9_-]{0,62})*")
 _NUMERIC: Final = re.compile(r"(0x[0-9a-f]*|[0-9]+)")
-"""A last label that some resolvers take for a part of an IPv4 address, as in ``127.1``."""
+"""A last label that some resolvers parse as part of an IPv4 address, as in ``127.1``."""
 _PORT: Final = re.compile(r"[1-9][0-9]{0,4}")
 _METADATA_NAMES: Final = frozenset({"metadata", "metadata.google.internal", "instance-data"})
 _METADATA: Final = frozenset(
@@ -39,7 +39,7 @@ _LOOPBACK: Final = IPv6Address("::1")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """One endpoint; two are the same only when they are spelled the same."""
+    """One endpoint; equal only if spelled equally."""
 
     scheme: str
     host: str
@@ -73,27 +73,26 @@ def parse_address(text: str) -> Address:
 
 def check_endpoint(text: str, allowed: Collection[str]) -> Address:
     """
-    Return an endpoint that may be asked.
+    Return a permitted endpoint.
 
-    :param allowed: Addresses that a launch record is bound to, or that are listed in the
-        configuration.
-    :raises SpecError: it is none of them, or one of them is not an address.
+    :param allowed: Addresses from a launch record or from the configuration.
+    :raises SpecError: It is not permitted, or one of them is not an address.
     """
     address = parse_address(text)
     if address not in {parse_address(one) for one in allowed}:
         raise SpecError(
-            f"The metrics endpoint {address} is not on the list of endpoints that may be asked. "
-            "The operator of Airflow can add it to metrics_endpoints in the section [streaming]."
+            f"The metrics endpoint {address} is not permitted. The operator of Airflow can add it "
+            "to metrics_endpoints in the section [streaming]."
         )
     return address
 
 
 def why_forbidden(ip: str) -> str | None:
     """
-    Say why an address that a host was resolved to is never asked; ``None`` when it may be.
+    Return why a resolved address is forbidden; ``None`` if it is permitted.
 
-    Private and loopback addresses may be: that is where drivers live. Link-local ones and those of
-    metadata services may not, whatever list they are on.
+    Private and loopback addresses are permitted, because drivers have such addresses. Link-local
+    ones and metadata services are always forbidden.
     """
     try:
         address = ip_address(ip.partition("%")[0])

@@ -1,11 +1,11 @@
 """
-Ask a driver's metrics endpoint, within bounds.
+Read a driver's metrics endpoint, within bounds.
 
-The whole look has one deadline and one address. HTTP libraries time each read separately, so that a
-server that sends a byte now and then holds them for ever; they resolve a name once more when they
-connect, follow redirects and obey proxies of the environment. So the connection is made here, to
-the very address that was checked, everything is read against the deadline and the cap, and only the
-finished reply is given to the standard library's parser.
+The whole read has one deadline and one address. HTTP libraries time each read separately, so that a
+server that sends a byte now and then holds them for ever; they resolve a name again when they
+connect, follow redirects and obey proxies of the environment. So this module connects to the
+checked address itself, reads everything against the deadline and the cap, and only then passes the
+reply to the standard library's parser.
 """
 
 from __future__ import annotations
@@ -78,13 +78,13 @@ def ask(
     resolver: Resolver = resolve,
 ) -> EndpointSight:
     """
-    Ask an endpoint which application it is of, and which queries it has gauges of.
+    Read an endpoint's application and the queries with gauges.
 
-    Never raises: not being able to look is an answer too.
+    Never raises: a failed read is an answer too.
 
-    :param address: One that ``check_endpoint`` let pass.
-    :param expected: The id of the application it must belong to; default: any.
-    :param seconds: For everything together.
+    :param address: An address that passed ``check_endpoint``.
+    :param expected: The required application id; default: any.
+    :param seconds: Limit for the whole read.
     """
     deadline = _Deadline(at=time.monotonic() + seconds)
     try:
@@ -111,7 +111,7 @@ def _failed(state: EndpointState, address: Address, why: str) -> EndpointSight:
 def _first_that_listens(address: Address, deadline: _Deadline, resolver: Resolver) -> str:
     ips = _resolved(address, deadline, resolver)
     for ip in ips:
-        # One bad address among good ones is how a name is pointed at what it may not reach.
+        # One bad address among good ones is the way to point a name at a forbidden place.
         why = why_forbidden(ip)
         if why is not None:
             raise _Unreadable(f"its host was resolved to {ip}, which {closed(why)}")
@@ -195,7 +195,7 @@ def _read_all(connection: socket.socket, deadline: _Deadline) -> bytes:
 
 
 class _Received:
-    """What http.client takes for a socket."""
+    """The part of a socket that http.client uses."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data

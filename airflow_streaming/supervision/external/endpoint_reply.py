@@ -1,8 +1,8 @@
 """
-Replies of a driver's metrics endpoint, and what they are worth.
+Replies of a driver's metrics endpoint, and their value as evidence.
 
-A reply is evidence only when it is of one running application, the one that was expected. Anything
-else means "could not look".
+A reply is evidence only if it belongs to one running application, the expected one. Any other reply
+means "could not look".
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _STREAMING: Final = ".driver.spark.streaming."
 
 
 class EndpointState(StrEnum):
-    """What came of one question to an endpoint."""
+    """Results of reading an endpoint."""
 
     ANSWERED = "answered"
     """By a running Spark application, whose id is known."""
@@ -48,11 +48,11 @@ class Application:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointSight:
     """
-    What an endpoint answered.
+    The answer of an endpoint.
 
     :param reason: Why it did not answer, as a sentence.
-    :param queries: Names, or ids of nameless ones, of the queries it has gauges of; ``None`` when
-        the gauges could not be read.
+    :param queries: Names, or ids of nameless ones, of the queries with gauges; ``None`` if the
+        gauges could not be read.
     """
 
     state: EndpointState
@@ -108,7 +108,7 @@ def _running(application: dict[str, Any]) -> Application | None:
     if not _APPLICATION.fullmatch(name):
         raise RecordError("An application in the reply has an id that is not one.")
     for attempt in attempts:
-        # A history server, too, lists applications, those that have ended among them.
+        # A history server lists applications too, including ended ones.
         if isinstance(attempt, dict) and attempt.get("completed") is False:
             started = attempt.get("startTime")
             return Application(

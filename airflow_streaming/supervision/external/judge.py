@@ -1,14 +1,13 @@
 """
-Evidence of a stream that was not launched here to verdict.
+Judge an external stream by its evidence.
 
-Durations are seconds by the observer's own clock, because silence may only be timed by the one who
-listens; the times of the store and of the driver are other clocks.
+Durations are seconds by the observer's own clock, because only a listener can time silence; the
+times of the store and of the driver are other clocks.
 
-Its checkpoint tells what is planned and what is committed, and nothing else: a query that waits for
-data and one that is dead leave the same files. So silence with nothing planned is "unreachable",
-unless the driver's metrics endpoint proves that the query lives, or that it has ended. All silences
-are timed by the observer; of the store's times only differences are used. Nothing here asks for
-more than an alert, because an external stream is never restarted.
+Its checkpoint shows planned and committed batches and no more: an idle query and a dead one leave
+the same files. So silence without a planned batch is "unreachable", unless the driver's metrics
+endpoint proves that the query lives or has ended. Of the store's times only differences are used.
+The result is at most an alert, because an external stream is never restarted.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ from airflow_streaming.supervision.readiness.snapshot import QuerySnapshot
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryEvidence:
     """
-    What an observer has of one query; durations in seconds, by the observer's own clock.
+    Evidence on one query; durations in seconds, by the observer's own clock.
 
-    :param quiet_for: Since the newest commit was first seen, or since it began to listen.
-    :param planned_for: Since the planned batch was first seen; ``None`` when nothing is planned.
-    :param fresh: A commit has been made while it listened.
-    :param has_gauge: The endpoint shows gauges of the query; ``None`` when that is not known.
+    :param quiet_for: Since the newest commit was first seen, or since the observer started.
+    :param planned_for: Since the planned batch was first seen; ``None`` without one.
+    :param fresh: A commit was made while the observer listened.
+    :param has_gauge: The endpoint shows gauges of the query; ``None`` if unknown.
     :param gauge_lost_for: Since the gauges were first missed after they had been seen.
     """
 
@@ -54,13 +53,13 @@ class QueryEvidence:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExternalEvidence:
     """
-    What an observer knows of an external stream.
+    Evidence on an external stream.
 
     :param who: The checkpoint's location.
-    :param endpoint: What its metrics endpoint just answered; ``None`` without one.
-    :param application: The application the endpoint was first seen to be of.
+    :param endpoint: The last answer of its metrics endpoint; ``None`` without one.
+    :param application: The first application seen at the endpoint.
     :param refused_for: Seconds since the endpoint began to refuse.
-    :param changed_for: Seconds since the endpoint began to be of another application.
+    :param changed_for: Seconds since the endpoint belongs to another application.
     """
 
     who: str
@@ -74,9 +73,9 @@ class ExternalEvidence:
 
 def gauge_of(tail: Tail, gauges: frozenset[str], *, is_only: bool) -> str | None:
     """
-    Return the name under which a query's gauges go; ``None`` when that is unknown.
+    Return the name of a query's gauges; ``None`` if unknown.
 
-    A checkpoint knows the query's id but not its name, and the gauges go by the name if it has one.
+    A checkpoint knows the query's id but not its name, and named queries' gauges use the name.
 
     :param is_only: The checkpoint is the only one that is watched.
     """
@@ -87,7 +86,7 @@ def gauge_of(tail: Tail, gauges: frozenset[str], *, is_only: bool) -> str | None
 
 
 def to_query_sight(tail: Tail) -> QuerySnapshot:
-    """Return what a checkpoint tells of a query; of its backlog it tells nothing."""
+    """Return a query's snapshot from its checkpoint; its backlog is unknown."""
     return QuerySnapshot(
         name=tail.name,
         batch_id=tail.committed,
@@ -118,8 +117,9 @@ def judge_external(seen: ExternalEvidence, rules: HealthRules) -> Verdict:
     """Judge a stream that we did not launch; the gravest query speaks for it."""
     if not seen.queries:
         reason = (
-            f"There is no checkpoint of a streaming query in {seen.who}: no folder 'offsets', and "
-            "none in the folders below it. Check the location, and that its store is mounted."
+            f"There is no checkpoint of a streaming query in {seen.who}: no folder 'offsets', "
+            "neither there nor in its subfolders. Check the location, and that its store is "
+            "mounted."
         )
         return _firing(seen, VerdictState.UNREACHABLE, "no_checkpoint", reason)
     gone = _judge_driver(seen)
@@ -186,9 +186,9 @@ def _judge_query(query: QueryEvidence, seen: ExternalEvidence, rules: HealthRule
 
 def _ended(query: QueryEvidence, seen: ExternalEvidence) -> Verdict:
     reason = (
-        f"Query {query.tail.name!r} has ended while its application runs on: its gauges have been "
-        f"gone from the metrics endpoint for {duration_text(query.gauge_lost_for)}, and nothing was "
-        "committed since. Why it ended stands in the driver's log."
+        f"Query {query.tail.name!r} has ended while its application is still running: its gauges "
+        f"have been gone from the metrics endpoint for {duration_text(query.gauge_lost_for)}, "
+        "without a commit since. The driver's log has the reason."
     )
     # A stream of several queries is only hurt by the end of one of them.
     alone = all(CERTAIN_AFTER <= q.gauge_lost_for <= q.quiet_for for q in seen.queries)
@@ -226,8 +226,8 @@ def _judge_quiet(query: QueryEvidence, seen: ExternalEvidence, rules: HealthRule
     if query.quiet_for < window:
         return _within_window(query, seen, f"{words} of {duration_text(window)}.")
     reason = (
-        f"{words} and plans nothing, which is all that its checkpoint tells: a query that waits "
-        f"for data and one that is dead look the same. {_also(seen)}"
+        f"{words}, and no batch planned since. From a checkpoint alone, an idle query and a dead "
+        f"one look the same. {_also(seen)}"
     )
     return _firing(
         seen,

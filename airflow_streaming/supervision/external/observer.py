@@ -1,11 +1,11 @@
 """
-Checkpoint and metrics endpoint to snapshot: one look at an external stream.
+Observe an external stream by its checkpoint and metrics endpoint.
 
-It fits in a small dict of ages, which a trigger hands to its task in the event, so that the task
-need not listen as long again to come to the same verdict.
+The memory fits in a small dict of ages, which a trigger passes to its task in the event, so that
+the task reaches the same verdict without listening as long again.
 
-Nothing is ever written where it looks. An observer must listen before it can judge: the first
-look of one without a memory says "starting", and what comes after is timed by its own clock.
+An observer writes no files. It must listen before it can judge: the first look without a memory
+says "starting", and later changes are timed by its own clock.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ from airflow_streaming.supervision.readiness.snapshot import StreamSnapshot
 
 Parsed = TypeVar("Parsed")
 MAX_CHECKPOINTS: Final = 200
-"""Queries in one driver; a folder of more checkpoints holds those of many streams."""
+"""The most queries of one driver; a folder with more checkpoints holds many streams."""
 
 
 class Tails:
     """
     Reads the tails of one checkpoint, or of all checkpoints in a folder.
 
-    A log's files are written once, so what was read of a batch is kept until a newer one appears;
-    a look at a quiet checkpoint is two listings.
+    A log's files are written once, so a batch is cached until a newer one appears; a look at a
+    quiet checkpoint is two listings.
 
     :param folders: The checkpoint, or the folder whose sub-folders are checkpoints.
     """
@@ -70,12 +70,12 @@ class Tails:
 
     def read(self) -> tuple[Tail, ...]:
         """
-        Return the tails of all queries by name; empty when there is no checkpoint.
+        Return the tails of all queries by name; empty without a checkpoint.
 
-        A link among them is not followed: its tail is unknown, for it may be one more query.
+        A link is not followed: its tail is unknown, for it may be one more query.
 
-        :raises HomeUnavailable: the store could not be read; this says nothing of the stream.
-        :raises RecordError: a folder that is too large to be one of a checkpoint.
+        :raises HomeUnavailable: The store could not be read; the stream's state is unknown.
+        :raises RecordError: A folder is too large for a checkpoint.
         """
         own = self._tail("")
         if own is not None:
@@ -144,7 +144,7 @@ class Tails:
 
     def _with_content(self, folder: str, tail: Tail) -> Tail:
         if tail.planned is not None:
-            # Nothing in it is needed, but a plan of an unknown version is no plan we understand.
+            # Only to check that the plan's version is known.
             self._parsed(folder, f"offsets/{tail.planned}", parse_offsets)
         if tail.committed is None:
             return tail
@@ -205,12 +205,12 @@ def _join(folder: str, path: str) -> str:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryMemory:
     """
-    What is remembered of one query; times by the observer's monotonic clock.
+    The memory of one query; times by the observer's monotonic clock.
 
     :param quiet_since: When its newest commit was first seen.
     :param planned_since: When its planned batch was first seen.
     :param fresh: A commit was made while the observer listened.
-    :param gauge: The name its gauges go by, once seen.
+    :param gauge: The name of its gauges, once seen.
     :param gauge_lost_since: When they were first missed.
     """
 
@@ -226,7 +226,7 @@ class QueryMemory:
         """Return the memory after a look at the checkpoint."""
         memory = self
         if tail.committed != self.committed:
-            # Gauges that were lost before this commit were not those of this query.
+            # Gauges that were lost before this commit belonged to another query.
             is_mistaken = self.gauge_lost_since is not None
             memory = replace(
                 memory,
@@ -254,7 +254,7 @@ class QueryMemory:
         return replace(self, gauge_lost_since=_first(self.gauge_lost_since, clock))
 
     def evidence(self, tail: Tail, gauges: frozenset[str] | None, clock: float) -> QueryEvidence:
-        """Return what is known of the query now."""
+        """Return the evidence on the query now."""
         has_gauge = None if gauges is None or self.gauge is None else self.gauge in gauges
         lost = self.gauge_lost_since if has_gauge is False else None
         return QueryEvidence(
@@ -270,11 +270,11 @@ class QueryMemory:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExternalHistory:
     """
-    What is remembered of a stream; times by the observer's monotonic clock.
+    The memory of a stream; times by the observer's monotonic clock.
 
-    :param application: The application that its endpoint was first seen to be of.
+    :param application: The first application seen at its endpoint.
     :param refused_since: When the endpoint began to refuse.
-    :param changed_since: When the endpoint began to be of another application.
+    :param changed_since: When the endpoint began to belong to another application.
     :param well_since: Since when every look has found the stream well.
     """
 
@@ -386,18 +386,17 @@ def _begin(age: float | None, clock: float) -> float | None:
 
 class ExternalObserver:
     """
-    Looks at a stream by its checkpoint alone, and at its driver's metrics endpoint if it has one.
+    Observes a stream by its checkpoint alone, and by its driver's metrics endpoint if it has one.
 
     :param folders: The checkpoint of one query, or the folder of a stream's checkpoints.
-    :param rules: What to judge by; ``stall_after`` and ``stall_factor`` are what counts here.
+    :param rules: Rules of health; ``stall_after`` and ``stall_factor`` matter here.
     :param endpoint: ``http://host:port`` of the driver's web page.
-    :param allowed: Endpoints that may be asked: those that are listed in the configuration, or the
-        one that the driver's status names.
-    :param memory: Where another observer left off.
+    :param allowed: Permitted endpoints: from the configuration, or from the driver's status.
+    :param memory: Another observer's memory.
     :param clock: Monotonic seconds.
     :param now: The time of day.
-    :param asking: How an endpoint is asked.
-    :raises SpecError: the endpoint is not an address, or may not be asked.
+    :param asking: Reads an endpoint.
+    :raises SpecError: The endpoint is not an address, or not permitted.
     """
 
     def __init__(
@@ -422,11 +421,11 @@ class ExternalObserver:
         )
 
     def lose_sight(self) -> None:
-        """Take note that a look failed: the time until the next one that succeeds is no silence."""
+        """Note a failed look: the time until the next successful one is not silence."""
         self._is_blind = True
 
     def memory(self) -> dict[str, Any]:
-        """Return what was learned, for the next observer."""
+        """Return the memory for the next observer."""
         return self._memory.to_event(self._clock())
 
     def snapshot(self) -> StreamSnapshot:
@@ -505,7 +504,7 @@ def _with_queries(
 def _settled(
     memory: ExternalHistory, verdict: Verdict, evidence: ExternalEvidence, clock: float
 ) -> ExternalHistory:
-    """Return the memory with what the verdict adds to it."""
+    """Return the memory, updated by the verdict."""
     if verdict.is_well:
         return replace(memory, well_since=_since(memory.well_since, clock))
     seen = evidence.endpoint.application if evidence.endpoint else None

@@ -31,7 +31,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class EventType(StrEnum):
-    """What of a stream is announced."""
+    """Kinds of asset events."""
 
     WATERMARK = "watermark"
     """Its watermark has passed the end of another interval, so that this interval is complete."""
@@ -48,13 +48,13 @@ class LastSent(JsonValue):
     """
     The last event that was sent.
 
-    :param sequence: Number of the last announcement; 0 before the first.
-    :param state: State of the stream then; healthy stands for idle as well.
+    :param sequence: Its number; 0 before the first.
+    :param state: State of the stream then; healthy includes idle.
     :param complete_until: End of the last full interval of event time.
     :param batch_id: Newest committed batch then, of the query that is furthest behind.
     :param committed_at: When it was committed.
-    :param lane: The lane that was live then.
-    :param output: What it wrote.
+    :param lane: The live lane then.
+    :param output: Its output.
     """
 
     WHAT: ClassVar[str] = "last asset event"
@@ -88,10 +88,10 @@ def announce(
     Return the event that is due, if any.
 
     :param told: The last event that was sent.
-    :param every: Length of the intervals of event time that watermarks complete, counted from
-        1970 in UTC; or the least time between two commits that are sent, by the stream's clock.
-        States and lanes are sent at once.
-    :param query: The one that counts; default: all, so that the one furthest behind counts.
+    :param every: Length of the intervals of event time that watermarks complete, counted from 1970
+        in UTC; or the least time between two commits that are sent, by the stream's clock. States
+        and lanes are sent at once.
+    :param query: The relevant query; default: the one furthest behind.
     """
     if topic is EventType.STATE:
         return _of_state(snapshot, told)
@@ -105,7 +105,7 @@ def announce(
 
 
 def why_silent(snapshot: StreamSnapshot, *, topic: EventType, query: str | None = None) -> str:
-    """Return why no event of progress can come of what is known now; empty when one can."""
+    """Return why no progress event is possible now; else empty."""
     if topic not in (EventType.WATERMARK, EventType.BATCH):
         return ""
     queries = asked(snapshot, query)
@@ -119,7 +119,7 @@ def why_silent(snapshot: StreamSnapshot, *, topic: EventType, query: str | None 
 
 def _of_state(snapshot: StreamSnapshot, told: LastSent) -> StreamEvent | None:
     state = snapshot.verdict.state
-    # What was only read, of a driver that may be hung since, is no news that it is well.
+    # A status that was only read, of a driver that may hang since, is not news.
     if state in _PASSING or (state in WELL and not snapshot.fresh):
         return None
     now = VerdictState.HEALTHY if state in WELL else state

@@ -1,12 +1,12 @@
 """
-Snapshot to readiness: what a downstream dag waits for, as conditions.
+Conditions of downstream DAGs on a stream's snapshot.
 
-A condition is a value: it travels in the kwargs of a trigger and is asked again at every look. It
-is three-valued: met, not yet, or unknown, which also waits and says what is missing. For a stream
-of several queries every query must meet it, unless the condition names one.
+A condition is a value: it travels in the kwargs of a trigger and is evaluated at every look. It is
+three-valued: met, not yet, or unknown, which also waits and names the missing fact. For a stream of
+several queries every query must meet it, unless the condition names one.
 
-A query is compared with the one of its name in the other stream; where both have a single query,
-these two are meant whatever they are called.
+A query is compared with the other stream's query of the same name; two single queries are compared
+whatever their names.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from airflow_streaming.supervision.readiness.snapshot import (
 
 
 class BacklogUnit(StrEnum):
-    """In what a backlog is counted."""
+    """Units of a backlog."""
 
     RECORDS = "records"
     BYTES = "bytes"
@@ -43,16 +43,16 @@ class BacklogUnit(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition(JsonValue):
     """
-    What a gate waits for; every part that is given must hold.
+    Condition of a gate; every given part must hold.
 
-    :param query: Ask this query only; default: every query of the stream.
+    :param query: Check this query only; default: every query of the stream.
     :param healthy_for: The stream has been healthy for this long.
     :param batch: This batch, or a later one, is committed.
     :param committed_since: A batch was committed at or after this time, by the stream's own clock.
     :param watermark: The event-time watermark has passed this time, so that windows up to it are
         complete.
-    :param backlog_below: The backlog is below this, counted in ``backlog_unit``. Unlike what was
-        committed it does not stay true, so the stream must be observed while it works.
+    :param backlog_below: The backlog is below this, counted in ``backlog_unit``. Unlike a commit it
+        does not stay true, so the stream must be observed while it works.
     :param caught_up_with: Another stream's offsets: this one has read at least as far.
     :param tolerate_stop: A stop of the stream is waited out for this long.
     """
@@ -71,7 +71,7 @@ class Condition(JsonValue):
 
     @property
     def needs_a_sign_of_life(self) -> bool:
-        """Tell whether it speaks of the present, not only of what was committed."""
+        """Return whether the condition is about the present, not only about commits."""
         return self.healthy_for is not None or self.backlog_below is not None
 
     @classmethod
@@ -86,7 +86,7 @@ class Condition(JsonValue):
         if unknown:
             raise RecordError(
                 f"This release does not know {unknown[0]:.80} in a condition. Upgrade "
-                "airflow-streaming where it is asked."
+                "airflow-streaming on the triggerer and the workers."
             )
         return decode(cls, data, cls.WHAT)
 
@@ -134,7 +134,7 @@ def _healthy(snapshot: StreamSnapshot, condition: Condition, wanted: timedelta) 
 
 
 _CURRENT: Final = frozenset({VerdictState.HEALTHY, VerdictState.IDLE, VerdictState.DEGRADED})
-"""Every other stream has not committed a batch for a while, and what it had left may have grown."""
+"""States with recent commits; in others the backlog may have grown since the last commit."""
 
 
 def _is_current(snapshot: StreamSnapshot) -> bool:
@@ -146,8 +146,8 @@ def _why_old(snapshot: StreamSnapshot) -> str:
 
 
 def _not_met(snapshot: StreamSnapshot, condition: Condition, missing: str) -> Readiness:
-    # What a stream has committed stays committed, so a stopped one may well meet a condition on
-    # data; one that does not meet it now never will while it is stopped.
+    # Commits stay, so a stopped stream may meet a condition on data; if it does not now, it never
+    # will while it is stopped.
     if snapshot.lost is not None:
         return _while_down(snapshot, condition, f"{missing} {snapshot.lost}")
     return _not_yet(missing)
@@ -177,13 +177,13 @@ def lacks_watermark(who: str, queries: Sequence[QuerySnapshot]) -> str:
         return ""
     names = ", ".join(repr(query.name) for query in queries)
     return (
-        f"No query of {who} that is asked has a watermark ({names}). Call withWatermark() in its script, "
+        f"No checked query of {who} has a watermark ({names}). Call withWatermark() in its script, "
         'or wait for commits: StreamProgressSensor, or stream_asset(on="batch").'
     )
 
 
 def no_query(snapshot: StreamSnapshot, name: str | None) -> str:
-    """Return why no query is asked."""
+    """Return why no query is checked."""
     if name is None:
         return f"No query of {snapshot.who} is known yet."
     known = ", ".join(query.name for query in snapshot.queries) or "none"
@@ -287,10 +287,10 @@ def _time(moment: datetime | None) -> str:
 
 def catch_up(snapshot: StreamSnapshot, other: StreamSnapshot, condition: Condition) -> Readiness:
     """
-    Say whether a stream meets a condition and has read at least as far as another one.
+    Check a stream's condition, and that it has read at least as far as another one.
 
-    :param other: The one to catch up with; where it stands now, whatever its health.
-    :param condition: What else must hold, and for which query.
+    :param other: The other stream at its present position, whatever its health.
+    :param condition: Further conditions, and the query.
     """
     answer = gate(snapshot, condition)
     if answer.state is not ReadinessState.READY:

@@ -1,15 +1,13 @@
 """
-What is known of a stream's queries, for sensors and assets.
+Snapshots of a stream's queries, for sensors and assets.
 
-Three-valued: ready, not yet, or not without intervention.
+The stream is ours, by its name, or any stream, by its checkpoint. Our own driver reports by its
+status; an external stream by its checkpoint, and perhaps its metrics endpoint. Gates read a
+snapshot and need not know its origin. A readiness is three-valued: ready, not yet, or not without
+intervention.
 
-It is ours, by its name, or any stream, by its checkpoint.
-
-It travels in the kwargs of triggers, which a database keeps in the clear, so it holds the id of a
-connection and never what is in it.
-
-Our own driver tells through its status; of a stream we never launched its checkpoint tells, and
-perhaps its metrics endpoint. Gates ask a snapshot and need not know which it was.
+A subject travels in the kwargs of triggers, which a database keeps unencrypted, so it holds the id
+of a connection and never its content.
 """
 
 from __future__ import annotations
@@ -52,15 +50,16 @@ class Readiness:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject(JsonValue):
     """
-    Which stream is meant.
+    Identifies a stream.
 
-    :param stream: Name of a stream of ours; goes with ``home``.
+    :param stream: Name of a stream of ours; requires ``home``.
     :param home: The home's URI.
     :param home_conn_id: Connection with credentials for the home.
-    :param checkpoint: Checkpoint of any Spark query, or the folder above those of one application.
+    :param checkpoint: Checkpoint of any Spark query, or the folder above an application's
+        checkpoints.
     :param endpoint: ``http://host:port`` of that application's web page.
     :param conn_id: Connection with credentials for the checkpoint's store.
-    :raises SpecError: neither or both ways are used, or half of one.
+    :raises SpecError: Neither or both ways are used, or half of one.
     """
 
     WHAT: ClassVar[str] = "subject"
@@ -81,8 +80,8 @@ class Subject(JsonValue):
             )
         if foreign is None and None in ours:
             raise SpecError(
-                "No stream was given. Give stream= and home= for a stream of this "
-                "provider, or checkpoint= for any other."
+                "The stream is missing. Give stream= and home= for a stream of this provider, or "
+                "checkpoint= for any other."
             )
         if foreign is None and any(part is not None for part in (self.endpoint, self.conn_id)):
             raise SpecError(
@@ -97,7 +96,7 @@ class Subject(JsonValue):
 
     @property
     def place(self) -> str:
-        """Return the URI of what is read to see it."""
+        """Return the URI that is read."""
         return self.checkpoint or self.home or ""
 
     @property
@@ -125,7 +124,7 @@ class Subject(JsonValue):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuerySnapshot:
     """
-    What is known of one query; ``None`` is "not known", never zero.
+    Facts about one query; ``None`` means unknown, never zero.
 
     :param name: Its name; for an external query without one, the last part of its checkpoint.
     :param batch_id: The newest committed batch.
@@ -134,9 +133,9 @@ class QuerySnapshot:
     :param has_watermark: Whether the query has a watermark, which its first rows may not have moved
         yet. A checkpoint alone shows only that it has one.
     :param planned_batch: A batch that is planned and not committed.
-    :param offsets: End offset of each source after the committed batch, as Spark wrote them; empty
-        when one of them is not known in full.
-    :param backlog_records: Sum over its sources, where every source tells.
+    :param offsets: End offset of each source after the committed batch, in Spark's JSON; empty if
+        one of them is incomplete.
+    :param backlog_records: Sum over its sources, if every source reports it.
     """
 
     name: str
@@ -155,16 +154,17 @@ class QuerySnapshot:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamSnapshot:
     """
-    What is known of a stream.
+    Facts about a stream.
 
     :param who: The stream's name, or the checkpoint's location.
-    :param epoch: The epoch that was seen, of a stream of ours.
-    :param fresh: This observer has itself seen signs of life; what was merely read may be old.
-    :param lost: Why it will not become well without intervention: it is stopped, or its circuit is
+    :param epoch: The observed epoch, of a stream of ours.
+    :param fresh: This observer has itself seen signs of life; a status that was merely read may be
+        old.
+    :param lost: Why it will not recover without intervention: it is stopped, or its circuit is
         open.
-    :param pause: What is known of the stop, where its desired state is "stopped".
-    :param lane: The lane that is live, of a stream of ours.
-    :param output: What the lane's deployment writes; empty before there is one.
+    :param pause: The stop, if its desired state is "stopped".
+    :param lane: The live lane, of a stream of ours.
+    :param output: The output of the lane's deployment; empty before the first.
     """
 
     who: str
@@ -182,11 +182,11 @@ def sight_of(
     situation: ReconcileInput, who: str, *, earlier: Status | None = None
 ) -> StreamSnapshot:
     """
-    Return what a situation tells of its stream.
+    Return the snapshot of a situation.
 
-    :param who: What messages call the stream.
-    :param earlier: The last status of an earlier epoch of the same deployment, for what its queries
-        committed: a driver that was restarted knows that only after its first batch.
+    :param who: The stream's name in messages.
+    :param earlier: The last status of an earlier epoch of the same deployment, for its commits: a
+        restarted driver knows them only after its first batch.
     """
     seen, lost = situation.seen, _lost(situation)
     if seen is None:
@@ -203,7 +203,7 @@ def sight_of(
 
 
 def lacks_progress(status: Status | None) -> bool:
-    """Tell whether a status leaves open what a query of it has committed."""
+    """Return whether a status lacks the commits of a query."""
     return status is None or not status.queries or any(q.progress is None for q in status.queries)
 
 
@@ -218,8 +218,7 @@ def _lost(situation: ReconcileInput) -> str | None:
 
 
 def _queries(status: Status | None, earlier: Status | None) -> tuple[QuerySnapshot, ...]:
-    # The id is the checkpoint's: what was committed there stays committed, whichever driver runs
-    # the query now.
+    # The id belongs to the checkpoint: its commits stay, whichever driver runs the query now.
     committed = {query.id: query for query in earlier.queries} if earlier is not None else {}
     if status is None or not status.queries:
         return tuple(_as_of_then(query) for query in committed.values())

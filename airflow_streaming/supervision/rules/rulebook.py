@@ -1,22 +1,21 @@
 """
-Rows of progress to findings: hysteresis, and what every health rule says of a stream.
+From progress rows to findings: hysteresis, and the findings of every health rule on a stream.
 
-A figure stands from the moment it became known until the next one. A rule that has seen a bad
-figure ripens: it fires when the figure has been bad without a break for ``sustained_for``. One that
-fires ripens the other way, and every figure that is not clear starts that anew.
+A figure holds from the moment it became known until the next one. A rule that has seen a bad figure
+ripens: it fires when the figure has been bad without a break for ``sustained_for``. A firing rule
+ripens the other way, and every figure that is not clear restarts that.
 
 A figure of batches changes when a batch ends. The input rate changes with time too: rows leave its
-window while nothing comes.
+window while no input arrives.
 
-"No new commit" is what a query without data looks like too, so only the time counts in which it had
-work: that of the batch in work, or since the last commit while data waits. Silence of a source is
-the business of a rule on the input rate. A commit clears the rule at once; nothing could prove
-better that the query commits.
+"No new commit" is also the normal state of a query without data, so only the time with work counts:
+the running batch's, or since the last commit while data waits. Silence of a source is covered by a
+rule on the input rate. A commit clears the rule at once.
 
-A book is pure: no clock, no files. It learns the batches in their order and remembers of them what
-its rules need, so that a fresh book which learns the whole history of an epoch says the same as one
-that has lived through it. What a rule says is a function of the rows learned and of the status at
-hand, never of how often it was asked.
+A book is pure: no clock, no files. It learns the batches in their order and keeps only the state
+that its rules need, so a fresh book that learns the whole history of an epoch gives the same
+findings as one that has lived through it. Findings depend on the rows learned and on the current
+status, never on how often they are read.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class RuleProgress:
     """
     State of one rule for one query or source; all times in seconds on one line.
 
-    :param rule: What is bad, and for how long.
+    :param rule: The bad range, and its duration.
     """
 
     __slots__ = ("_ripe_at", "_rule", "bad_since", "figure", "since", "state")
@@ -123,7 +122,7 @@ class BatchTrack:
     """
     A rule on a figure of batches.
 
-    :param rule: What is bad.
+    :param rule: The bad range.
     """
 
     __slots__ = ("_missed", "_over", "_reported", "_window", "course", "is_awaited", "rule")
@@ -137,7 +136,7 @@ class BatchTrack:
         """There are figures, but not yet over the whole time of the mean."""
 
     def learn(self, span: Span, parts: Parts | None, first: float) -> None:
-        """Take what a batch gives; ``first`` is the start of the query's first batch."""
+        """Add a batch's figures; ``first`` is the start of the query's first batch."""
         if span.lapse is not None and self._reported:
             self.course.pause(*span.lapse, heals=self.rule.metric.row.only_at_work)
         if parts is None:
@@ -184,7 +183,7 @@ class RateTrack:
 
     A batch in work hides what comes in behind it, so the rate is taken outside of batches only.
 
-    :param rule: What is bad.
+    :param rule: The bad range.
     """
 
     __slots__ = ("_ahead", "_over", "_window", "course", "rule")
@@ -198,8 +197,8 @@ class RateTrack:
         """Take the rows of a batch; ``first`` is the start of the query's first batch."""
         if not self._window.sums:
             self._window.add(first, (0,))
-        # What left the window before the batch began was seen leaving; later is hidden by the
-        # batch.
+        # Rows that left the window before the batch began were seen leaving; later the batch hides
+        # them.
         self.course = self._pass(span.start - self._over, self._all()).course
         self._window.drop(span.end - self._over)
         self._window.add(span.end, parts or (0,))
@@ -243,7 +242,7 @@ class RateTrack:
 def commit_age_finding(
     rule: HealthRule, query: QueryStatus, moment: Moment, line: Timeline
 ) -> Finding:
-    """Return what a rule on the time since a commit says of a query."""
+    """Return the finding of a rule on the time since a query's commit."""
     age = 0.0 if moment.is_idle else _age(query)
     who = sentences.subject(query.name)
     state, began = RuleState.UNKNOWN, None
@@ -307,11 +306,11 @@ class RuleBook:
         self._queries: dict[str, _QueryBook] = {}
 
     def learn(self, row: BatchProgress) -> None:
-        """Take the next batch of a query; one that is known already changes nothing."""
+        """Add the next batch of a query; a known batch changes no state."""
         self._book_of(row.query).learn(row)
 
     def meet(self, status: Status) -> dict[str, Moment]:
-        """Learn what the queries are, and return what time it is for each."""
+        """Read the queries of a status, and return each query's moment."""
         queries = _by_name(status)
         return {name: self._book_of(name).meet(query, status) for name, query in queries.items()}
 
@@ -336,7 +335,7 @@ class RuleBook:
 
 
 class _QueryBook:
-    """What is remembered of one query."""
+    """The state of one query."""
 
     def __init__(self, name: str, rules: list[HealthRule], firing: Mapping[str, datetime]) -> None:
         self._name, self._line, self._firing = name, Timeline(), firing
@@ -470,7 +469,7 @@ def _speaks_of(rule: HealthRule, source: str) -> bool:
 
 
 def _by_name(status: Status) -> dict[str, QueryStatus]:
-    # A script may have started a query again under its name; the one that runs counts.
+    # A script may have restarted a query under its name; the running one counts.
     queries: dict[str, QueryStatus] = {}
     for query in status.queries:
         known = queries.get(query.name)

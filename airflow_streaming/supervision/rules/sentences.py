@@ -1,4 +1,4 @@
-"""Sentences of rules on figures: what a rule asks for, what was seen, and what is missing."""
+"""Sentences of rules on figures: the bound, the observed value, and missing facts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def subject(query: str, source: str | None = None) -> str:
 
 
 def threshold(rule: HealthRule) -> str:
-    """Return what a rule asks for, as ``below 80 % for 5 min``."""
+    """Return a rule's bound, as ``below 80 % for 5 min``."""
     is_rows = rule.metric is Metric.INPUT_RATE and rule.comparison is Comparison.BELOW
     if is_rows and rule.bound * rule.mean_over.total_seconds() < 1:
         words = "no row"
@@ -35,10 +35,10 @@ def known(
     rule: HealthRule, who: str, state: RuleState, figure: float | None, bad_for: float
 ) -> str:
     """
-    Return what a rule says of a figure.
+    Return the sentence of a rule on a figure.
 
-    :param figure: ``None`` when there was nothing to do.
-    :param bad_for: Seconds since it went bad.
+    :param figure: ``None`` without work to do.
+    :param bad_for: Seconds since it became bad.
     """
     tail = f"({rule.name}: {threshold(rule)})"
     told = f"{who} has had nothing to do" if figure is None else f"{who} {_told(rule, figure)}"

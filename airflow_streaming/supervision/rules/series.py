@@ -1,13 +1,13 @@
 """
-The batches of one query on one line of time, and sums over a moving window.
+The batches of one query on one time line, and sums over a moving window.
 
 Progress reports carry the driver's wall clock, which may be adjusted. On this line a batch never
-begins before the one before it has ended: a clock that was set back is followed from there. One
-that was set forward looks like a pause, and the driver's own count of the time since its last
-commit, which is monotonic, unmasks it while it lasts.
+begins before the previous one has ended: a clock that was set back is followed from there. A clock
+that was set forward looks like a pause; the driver's own monotonic count of the time since its last
+commit reveals it while it lasts.
 
-Between two batches the last figures stand. They lapse when no batch has begun by the time the next
-one was due, and a little grace: the query had nothing to do.
+Between two batches the last figures hold. They lapse when no batch has begun by the time the next
+one was due, plus a little grace: the query had no work.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ MAX_SAMPLES: Final = 2_000
 """More than these are paired, so that a window over a day of short batches stays small: its sums
 are right, and a batch leaves it together with its neighbor."""
 _REBUILD_EVERY: Final = 64
-"""Removals, or as many as are left if that is more, after which the room they took is given back
-and the sums are taken anew, because subtraction leaves rounding errors."""
+"""
+Removals, or the number of remaining entries if larger, after which memory is freed and the sums are
+recomputed, because subtraction leaves rounding errors.
+"""
 
 
 class Window:
@@ -117,15 +119,15 @@ class Span(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
     """
-    What the time is for a query, and what it is doing.
+    The time line's present for a query, and its activity.
 
     :param now: The driver's beat on the line.
-    :param age: Seconds the query has been running, as far as is known.
-    :param known_until: Up to when its input is known: the start of the batch in work, or the last
-        batch learned when there are newer ones.
-    :param lapse: The current pause, or the one before the batch in work.
+    :param age: Seconds the query has been running, as far as known.
+    :param known_until: The end of its known input: the start of the running batch, or the last
+        batch learned if newer.
+    :param lapse: The current pause, or the one before the running batch.
     :param is_idle: It neither works nor has data to work on.
-    :param heals: Nothing says that it had work in the pause.
+    :param heals: No sign that it had work in the pause.
     """
 
     now: float
@@ -172,7 +174,6 @@ class Timeline:
         return span
 
     def moment(self, query: QueryStatus, status: Status) -> Moment:
-        """Return what the time is for the query."""
         now = status.at.timestamp() + self._offset - _moved(query, status)
         if self.first is not None:
             now = max(now, self.end)
@@ -203,7 +204,7 @@ class Timeline:
         return Lapse(at, quiet_until) if quiet_until > at else None
 
     def _is_late(self, query: QueryStatus) -> bool:
-        # The history is written some seconds after the status that tells of its latest batch.
+        # The history is written some seconds after the status with its latest batch.
         latest = query.progress
         return latest is not None and (self._last_id is None or latest.batch_id > self._last_id)
 

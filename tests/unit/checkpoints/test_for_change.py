@@ -36,19 +36,19 @@ SEVEN = ForChange(HOME, "7")
         pytest.param(
             facts_for(HOME, 7),
             {SEVEN: ChangeStanding.UNKNOWN},
-            "change 7 in s3://lake/streams could not be asked whether it has ended",
+            "the state of change 7 in s3://lake/streams could not be read",
             id="its home is away",
         ),
         pytest.param(
             facts_for(HOME, 7),
             {ForChange(HOME, "6"): ChangeStanding.ENDED},
-            "change 7 in s3://lake/streams could not be asked whether it has ended",
+            "the state of change 7 in s3://lake/streams could not be read",
             id="only another one has ended",
         ),
         pytest.param(
             facts_for(HOME, 7),
             {ForChange("s3://other/streams", "7"): ChangeStanding.ENDED},
-            "change 7 in s3://lake/streams could not be asked whether it has ended",
+            "the state of change 7 in s3://lake/streams could not be read",
             id="the same number of another home",
         ),
     ],

@@ -79,7 +79,7 @@ def test_a_planned_batch_keeps_its_limits() -> None:
 @pytest.mark.parametrize(
     ("current", "sentence"),
     [
-        (None, "How far its present checkpoint has got is unknown"),
+        (None, "The position of its present checkpoint is unknown"),
         (a_checkpoint(4), "The query continues where it is, after batch 4."),
         (a_checkpoint(2), "The query goes forward from batch 2 to batch 4"),
         (a_checkpoint(4, planned=5), "The sink sees batches 5 to 5 again"),
@@ -165,9 +165,9 @@ def a_gap(first: int, last: int) -> OutOfStep:
 @pytest.mark.parametrize(
     ("planned", "sink", "step", "sentence"),
     [
-        (4, 9, a_gap(5, 9), "drops 5 to 9 silently"),
-        (5, 9, a_gap(6, 9), "drops 6 to 9 silently"),
-        (4, 5, a_gap(5, 5), "drops 5 to 5 silently"),
+        (4, 9, a_gap(5, 9), "silently drops 5 to 9"),
+        (5, 9, a_gap(6, 9), "silently drops 6 to 9"),
+        (4, 5, a_gap(5, 5), "silently drops 5 to 5"),
         (5, 5, None, "drops it; nothing is lost, because it has its old limits"),
         (4, 4, None, "nothing is lost and nothing doubled"),
         (
@@ -219,7 +219,7 @@ def test_a_restore_needs_a_place_of_its_own(found: Occupied, code: RefusalCode |
     ("circumstances", "code", "sentence"),
     [
         ({"stream": "other"}, RefusalCode.OTHER_STREAM, "is of stream 'orders', not of 'other'"),
-        ({"wanted_running": True}, RefusalCode.WANTED_RUNNING, "is wanted running. Stop it first"),
+        ({"wanted_running": True}, RefusalCode.WANTED_RUNNING, "is running. Stop it first"),
         (
             {"driver": DriverLiveness.ALIVE, "driver_detail": "process 7 is alive"},
             RefusalCode.DRIVER_ALIVE,

@@ -151,7 +151,7 @@ def test_a_restore_that_is_resumed_is_read_back_with_its_contents(
         put(self, path, bytes(len(value)) if path.endswith(".sst") else value, **options)
 
     monkeypatch.setattr(Memory, "pipe_file", losing)
-    with pytest.raises(RestoreRefused, match="is not sound, so it was given up"):
+    with pytest.raises(RestoreRefused, match="is not sound and was discarded"):
         restore(store, backup.id, place)
 
     assert memory.store == {}

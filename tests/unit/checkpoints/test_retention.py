@@ -157,7 +157,7 @@ def test_an_unreadable_manifest_stops_the_collection_and_says_so() -> None:
 
     assert objects(blobs) == before
     assert done.deleted == 0
-    assert "needs is unknown" in done.problems[0]
+    assert "are unknown" in done.problems[0]
 
 
 @pytest.mark.parametrize("suffix", ["", ".bystanders"])

@@ -276,11 +276,11 @@ def test_one_jump_makes_nothing_older_by_more_than_a_quarter_of_the_period(
         pytest.param({"keep_last": 1.5}, "keep_last is 1.5", id="half a backup"),
         pytest.param({"keep_for": 0}, "keep_for is 0 s", id="no time"),
         pytest.param({"keep_for": "7d"}, "give a number of days", id="a text for days"),
-        pytest.param({"keep_for": 1e300}, "is no period", id="too many days"),
+        pytest.param({"keep_for": 1e300}, "is not a number of days", id="too many days"),
         pytest.param({"keep": 3}, "keep is unknown; use daily", id="an unknown field"),
         pytest.param(
             {"keep_last": 1, "origins": {"cron": {"keep_last": 1}}},
-            "'cron' is no origin of backups; use manual, scheduled",
+            "unknown origin of backups 'cron'; use manual, scheduled",
             id="an unknown origin",
         ),
         pytest.param(
@@ -304,5 +304,5 @@ def test_a_policy_is_read_from_json_with_ages_in_days() -> None:
         keep_for=timedelta(days=7),
         origins={Origin.MANUAL: RetentionPolicy(monthly=12)},
     )
-    with pytest.raises(SpecError, match="no JSON object"):
+    with pytest.raises(SpecError, match="not a JSON object"):
         RetentionPolicy.from_json("keep it all")

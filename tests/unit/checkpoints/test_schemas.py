@@ -113,9 +113,9 @@ GOOD = utf("v2") + chunks(struct("k")) + chunks(struct("v"))
         pytest.param(utf("v2") + b"\x7f\xff\xff\xff", "has no room", id="two billion chunks"),
         pytest.param(utf("v2") + b"\xff\xff\xff\xff", "counts -1 parts", id="less than none"),
         pytest.param(utf("v3") + b"\0\0\0\2" + b"\0", "has no room", id="families to come"),
-        pytest.param(utf("v1") + b"\0\1\xff", "no text of Java's", id="no text"),
-        pytest.param(utf("v1") + utf("\ud800"), "no text of Java's", id="half a character"),
-        pytest.param(utf("v1") + utf("{}") * 2, "no struct", id="no columns"),
+        pytest.param(utf("v1") + b"\0\1\xff", "not Java's modified UTF-8", id="no text"),
+        pytest.param(utf("v1") + utf("\ud800"), "not Java's modified UTF-8", id="half a character"),
+        pytest.param(utf("v1") + utf("{}") * 2, "not a struct", id="no columns"),
         pytest.param(utf("v1") + utf('{"type":"struct"}') * 2, "fields is a", id="no list"),
         pytest.param(utf("v1") + utf(struct(fields=[1])) * 2, "A column is a int", id="a number"),
         pytest.param(

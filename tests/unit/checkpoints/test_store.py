@@ -66,9 +66,9 @@ class TestListing:
         [listed] = store.listed()
 
         assert (listed.id, listed.backup) == (backup.id, None)
-        assert "cut off or is no manifest" in listed.problem
+        assert "truncated or not a manifest" in listed.problem
         assert store.backups() == []
-        with pytest.raises(BackupDamaged, match="needs is unknown"):
+        with pytest.raises(BackupDamaged, match="are unknown"):
             store.referenced(STREAM)
 
     def test_a_manifest_under_another_id_is_not_taken_for_that_one(
@@ -125,7 +125,7 @@ class TestHoldsAndDeletion:
         with store.hold(STREAM, what, "b1"):
             assert store.holds(STREAM) == []
 
-        assert "may not be written" in caplog.text
+        assert "is read-only" in caplog.text
 
     @pytest.mark.parametrize(
         ("what", "error"),
@@ -188,7 +188,7 @@ class TestHoldsAndDeletion:
         "path", ["store.json", f"{STREAM}/backups/a.json", "../x", f"{STREAM}/packs/x.tar.gz"]
     )
     def test_only_objects_are_deleted_as_objects(self, store: BackupStore, path: str) -> None:
-        with pytest.raises(RecordError, match="is no object"):
+        with pytest.raises(RecordError, match="is not an object"):
             store.delete_object(path)
 
 

@@ -288,7 +288,7 @@ def test_nothing_is_removed_where_somebody_else_works_already() -> None:
     target.flush()
     memory.pipe_file("/bucket/new/offsets/1", b"Spark")
 
-    with pytest.raises(RestoreTaken, match=r"offsets/1 is not of this restore"):
+    with pytest.raises(RestoreTaken, match=r"offsets/1 does not belong to this restore"):
         target.abandon()
 
     assert set(files(target)) == {RESTORE_MARKER, "offsets/0", "offsets/1"}

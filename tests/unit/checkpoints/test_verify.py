@@ -91,7 +91,7 @@ def test_only_a_full_verification_finds_a_flipped_bit_of_a_large_file(
 
     assert look(store, backup, Level.QUICK).holds
     [problem] = look(store, backup).problems
-    assert f"{large} is not what was written: its digest is another" in problem
+    assert f"{large} is damaged: its digest differs from its name" in problem
 
 
 def test_a_damaged_manifest_is_a_problem_and_no_crash(store: BackupStore, backup: Backup) -> None:
@@ -273,7 +273,7 @@ class TestDrill:
         assert make_backup(store, FILES, number=2).added_files == 0
 
     def test_a_drill_needs_somebody_who_does_it(self, store: BackupStore, backup: Backup) -> None:
-        with pytest.raises(ValueError, match="nothing was given"):
+        with pytest.raises(ValueError, match="needs a drill function"):
             look(store, backup, Level.DRILL)
 
 
@@ -328,7 +328,7 @@ class TestContents:
         file = object_file(store, ending)
         file.write_bytes(file.read_bytes()[:-1] + b"x")
 
-        with pytest.raises(BackupDamaged, match="is not what was written"):
+        with pytest.raises(BackupDamaged, match=r"is damaged|differs from its digest"):
             contents(store, backup, "counts")
 
     def test_small_files_are_handed_out_as_they_were_verified(

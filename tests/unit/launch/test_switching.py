@@ -142,6 +142,6 @@ def test_nobody_goes_back_to_before_an_output_was_handed_over(
         claims = {claim.query: claim.counts_from for claim in stream.home.claims(2)}
         assert claims == {"counts": first, "sums": None}
         return
-    with pytest.raises(RestoreRefused, match=f"output with batch {first}"):
+    with pytest.raises(RestoreRefused, match=f"handed over at batch {first}"):
         stream.switch()
     assert stream.checkpoint == stream.old

@@ -93,10 +93,11 @@ def test_kafka_goes_on_to_where_blue_is() -> None:
     ("green", "blue", "says"),
     [
         pytest.param(
-            *(of_files("green", BLUE), of_files("blue", BLUE[:3]), "not read all"), id="files"
+            *(of_files("green", BLUE), of_files("blue", BLUE[:3]), "is behind green"), id="files"
         ),
         pytest.param(
-            *(of_kafka("green", {"0": 5}), of_kafka("blue", {"0": 4}), "not read all"), id="kafka"
+            *(of_kafka("green", {"0": 5}), of_kafka("blue", {"0": 4}), "is behind green"),
+            id="kafka",
         ),
         pytest.param(
             of_files("green", BLUE[:2], watermark=50),
@@ -107,7 +108,7 @@ def test_kafka_goes_on_to_where_blue_is() -> None:
         pytest.param(
             of_files("green", BLUE, end=2, planned=4),
             of_files("blue", BLUE[:4]),
-            "not read all",
+            "is behind green",
             id="what green has planned",
         ),
         pytest.param(QueryView(uri="green"), of_files("blue", BLUE), "no batch", id="no batch"),

@@ -67,7 +67,7 @@ def test_whole_files_have_no_findings() -> None:
         pytest.param("1.delta", GOOD[:30], "cut off", id="a header is torn"),
         pytest.param("1.delta", GOOD[:5], "cut off", id="the first magic is torn"),
         pytest.param("1.delta", GOOD + b"more", "cut off", id="bytes after the end mark"),
-        pytest.param("1.delta", GOOD + b"\0" * 40, "byte 46 is none", id="zeros after it"),
+        pytest.param("1.delta", GOOD + b"\0" * 40, "header at byte 46", id="zeros after it"),
         pytest.param("1.snapshot", GOOD[:-1], "cut off", id="a snapshot"),
         pytest.param("1.changelog", GOOD[:-1], "cut off", id="a changelog"),
     ],
