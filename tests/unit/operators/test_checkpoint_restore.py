@@ -75,7 +75,7 @@ def test_a_restore_under_a_living_driver_is_refused_with_the_reason(stream: Worl
     back_up(stream)
 
     assert restore(stream)["is_refused"]
-    with pytest.raises(AirflowFailException, match=r"wanted|alive|stop"):
+    with pytest.raises(AirflowFailException, match=r"desired|living"):
         restore(stream, dry_run="False")
 
     assert stream.ti.xcoms["plan"]["refusals"]

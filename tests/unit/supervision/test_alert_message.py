@@ -32,7 +32,7 @@ Figure:        0.62
 Bound:         0.8
 Since:         2026-11-21 11:54:00 UTC
 
-What the provider did:
+Automatic action:
   Nothing: the stream is left alone.
 
 What to do:

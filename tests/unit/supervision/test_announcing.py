@@ -118,8 +118,8 @@ UNMOVED = a_query("new", has_watermark=True)
     ("queries", "asked", "expected"),
     [
         ((), {}, "No query of stream 'orders' is known yet."),
-        ((BARE,), {}, "No query of stream 'orders' that is asked has a watermark ('raw')."),
-        ((BARE, UNMOVED), {"query": "raw"}, "No query of stream 'orders' that is asked"),
+        ((BARE,), {}, "No checked query of stream 'orders' has a watermark ('raw')."),
+        ((BARE, UNMOVED), {"query": "raw"}, "No checked query of stream 'orders'"),
         ((BARE, UNMOVED), {}, "No row has moved the watermark of query 'new' yet."),
         ((BARE, *marked("11:10:00").queries), {}, ""),
         ((BARE,), {"topic": EventType.BATCH}, ""),

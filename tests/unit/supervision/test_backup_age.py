@@ -59,7 +59,7 @@ def test_the_message_says_what_and_what_to_do() -> None:
 
     assert late.subject == "Stream orders is unhealthy: backup_age"
     assert "There is no good backup." in late.body
-    assert "the dag that takes the backups" in late.body
+    assert "The next run of the backup DAG" in late.body
     assert over.subject == "Stream orders has recovered: backup_age"
     assert a_backup(1).id in over.body
 

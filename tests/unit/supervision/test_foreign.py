@@ -50,7 +50,7 @@ def test_every_evidence_has_the_verdict_of_the_table(
 def test_a_quiet_stream_is_told_to_be_unknown_and_what_would_tell() -> None:
     verdict = judge_external(evidence(query(quiet_for=60.0)), RULES)
 
-    assert "waits for data and one that is dead look the same" in verdict.reason
+    assert "an idle query and a dead one look the same" in verdict.reason
     assert "metrics endpoint would tell" in verdict.reason
     assert verdict.since == NOON - timedelta(seconds=60)
 

@@ -127,7 +127,7 @@ TABLE: dict[str, tuple[StreamSnapshot, dict[str, Any], ReadinessState, str]] = {
         seen(queries=(BARE, replace(BARE, name="late"))),
         {"watermark": NOW},
         LOST,
-        "No query of stream 'orders' that is asked has a watermark ('raw', 'late').",
+        "No checked query of stream 'orders' has a watermark ('raw', 'late').",
     ),
     "the query that is named has none": (
         seen(queries=(BARE, REVENUE)),

@@ -89,7 +89,7 @@ def test_words_from_outside_are_closed_with_one_full_stop(said: str) -> None:
         (observed(GONE, exit=an_exit()), "ended: the sink is full."),
         (
             observed(UNSEEN, **HANGING),
-            "silent for 45 s and cannot be looked at: pid 4711 is unseen",
+            "silent for 45 s and cannot be observed: pid 4711 is unseen",
         ),
         (observed(SUSPENDED, **HANGING), "is suspended (pid 4711 is suspended)"),
         (observed(**busy(minutes(1))), "silent for 1 min but uses CPU time"),

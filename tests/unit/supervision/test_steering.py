@@ -98,7 +98,7 @@ def test_a_launch_knows_its_cause(changes: dict[str, Any], cause: LaunchCause) -
         ({"seen": FAILED, "circuit": OPEN}, "The circuit is open: The disk was full."),
         ({"seen": FAILED, "circuit": CLOSED}, "kim closed the circuit: The disk was full."),
         ({"seen": DEAD, "decision": a_restart(due_in=seconds(5))}, "2 in a row is due at 12:00:05"),
-        ({"seen": LOST}, "has been silent for 1 min and cannot be looked at: pid 4711 is unseen."),
+        ({"seen": LOST}, "has been silent for 1 min and cannot be observed: pid 4711 is unseen."),
         (
             {"seen": FAILED, "circuit": a_circuit(at=NOW - minutes(30)), "policy": HALF_OPENING},
             "Half-open: one try after 30 min.",

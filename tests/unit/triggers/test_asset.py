@@ -133,7 +133,7 @@ async def test_a_stream_without_a_watermark_says_why_its_asset_is_silent(
 
     said = capsys.readouterr().out
     assert said.count("has no event") == 1, "one line for one reason"
-    assert "No query of stream 'orders' that is asked has a watermark ('revenue')." in said
+    assert "No checked query of stream 'orders' has a watermark ('revenue')." in said
 
 
 async def test_a_triggerer_that_takes_over_tells_nothing_again(world: World) -> None:
@@ -309,7 +309,7 @@ def test_a_bare_asset_has_no_watcher() -> None:
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ({}, "No stream was given"),
+        ({}, "The stream is missing"),
         ({"stream": "orders", "home": "/h", "checkpoint": "/c"}, "named in two ways"),
         ({"stream": "../orders", "home": "/h"}, "orders"),
         ({"stream": "orders", "home": "{{ var.value.home }}"}, "is relative"),

@@ -121,4 +121,4 @@ async def test_a_driver_that_nobody_here_can_see_is_shown_to_a_worker_once(world
     event = await first_event(trigger)
 
     assert event["action"] == "alert"
-    assert "cannot be looked at" in event["reason"]
+    assert "cannot be observed" in event["reason"]
