@@ -386,7 +386,7 @@ def _facts(values: dict[str, str | None]) -> dict[str, str]:
     return {name: presentable(value) for name, value in values.items() if value}
 
 
-_ACTION = "Nothing but this: backups are taken when the dag that takes them runs."
+_ACTION = "None. The next run of the backup DAG takes a backup."
 _REMEDY = (
     "Check the last runs of the backup DAG for the failure, and run it again. Until then a "
     "restore loses everything since this backup."
