@@ -2,7 +2,7 @@
 Alerts of a task: recorded first, delivered to notifiers when the task's own work is done.
 
 Nothing here raises and nothing waits for long: a stream is supervised whether or not an alert can
-be delivered. What could not be delivered is left to the next task.
+be delivered. The next task delivers the rest.
 
 A notifier is third-party code that calls third-party servers: it may raise, take minutes, or hang.
 Each gets its own thread, which sends its messages in order, and all of them share one time limit.
@@ -47,9 +47,9 @@ log: Final = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notification:
     """
-    One message for one notifier.
+    A message for a notifier.
 
-    :param context: What the notifier is called with; it gets a copy.
+    :param context: The context of the call; the notifier gets a copy.
     """
 
     alert: Alert
@@ -58,7 +58,7 @@ class Notification:
 
     @property
     def label(self) -> str:
-        """Return what the notifier is called in logs and records."""
+        """Return the notifier's name in logs and records."""
         return _label(self.notifier)
 
 
@@ -71,7 +71,7 @@ def as_list(notifiers: Notifiers) -> list[Notifier]:
 
 def notifier_names(notifiers: Mapping[str, Notifiers]) -> tuple[str, ...]:
     """
-    Return who receives alerts, one text for each argument that is given.
+    Return who receives alerts, a text for each argument of the operator that has a notifier.
 
     :param notifiers: By the argument of the operator.
     """
@@ -87,7 +87,7 @@ def hand_over(parcels: Sequence[Notification], *, limit: timedelta) -> list[str]
     """
     Call the notifiers, for as long as the limit lasts.
 
-    :returns: For every parcel why it was not taken; empty for one that was.
+    :returns: The failure of each parcel; empty where it was delivered.
     """
     faults = ["no answer in time"] * len(parcels)
     rounds: dict[int, list[int]] = {}
@@ -116,11 +116,11 @@ def _call(parcel: Notification) -> str:
     notifier = parcel.notifier
     if isinstance(notifier, BaseNotifier):
         # A notifier renders its templates into itself, so that a second call would send the first
-        # message again; and it adds its fields to the context it is given.
+        # message again; and it adds its fields to its context.
         notifier = copy.copy(notifier)
     try:
         run(notifier, dict(parcel.context))
-    except BaseException as err:  # noqa: BLE001 - whatever it is, it ends here
+    except BaseException as err:  # noqa: BLE001 - no notifier may end the task
         log.warning("%s did not take an alert: %s", parcel.label, type(err).__name__)
         # HTTP errors quote the URL, and a webhook's URL is its password: the record gets the class.
         log.debug("%s", presentable(repr(err)))
@@ -135,7 +135,7 @@ _AUTOMATIC: Final = frozenset({LaunchCause.RESTART, LaunchCause.TRIAL})
 
 class Alerts:
     """
-    What one task tells about its stream, and through whom.
+    The alerts of one task about its stream, and their notifiers.
 
     As a context manager it delivers on the way out, however the block is left.
 
@@ -223,7 +223,7 @@ class Alerts:
             if mine:
                 self._hand_over(mine, tries)
         except Exception:
-            # Whatever is wrong with alerts, the stream comes first.
+            # A failing alert must not stop the supervision of the stream.
             log.exception("Alerts of stream %s were not delivered.", self._home.name)
 
     def _restart_failed(self, seen: Observation | None, err: Exception) -> Alert:
@@ -297,7 +297,7 @@ def enriched(context: Context, alert: Alert, links: Mapping[str, str]) -> dict[s
 
 
 def alert_links(operator: BaseOperator, context: Context) -> dict[str, str]:
-    """Return where to look, by what is seen there; nothing while ``[api] base_url`` is not set."""
+    """Return the pages to open, by their content; nothing while ``[api] base_url`` is not set."""
     from airflow.sdk.configuration import conf  # not at dag parse
     from airflow.sdk.types import TaskInstanceKey
 

@@ -22,7 +22,7 @@ from airflow_streaming.spark_jobs.runner import (
 from airflow_streaming.spark_jobs.scratch import scratch_folder
 
 PREFIX: Final = ".airflow-streaming-classes-"
-"""Of its scratch folders beside the archive, by which those of killed makers are found and removed."""
+"""Names the scratch folders beside the archive, so that folders of killed makers are found and removed."""
 MADE: Final = "classes.jsa"
 """Name of the archive while it is being made."""
 VARIABLE: Final = "AIRFLOW_STREAMING_CLASS_LOADING"
@@ -59,7 +59,7 @@ def check_archivable(runtime: Runtime) -> None:
 
 def make_archive(runtime: Runtime, seconds: float = PATIENCE) -> Path:
     """
-    Make a runtime's class data archive, in place of the one that is there; return its path.
+    Make a runtime's class data archive, replacing an older one; return its path.
 
     Drivers that run keep the archive that they have mapped.
 
@@ -68,7 +68,7 @@ def make_archive(runtime: Runtime, seconds: float = PATIENCE) -> Path:
     :raises LaunchError: its Spark did not end well, or not in time.
     """
     check_archivable(runtime)
-    # Not what another maker puts there meanwhile.
+    # Another maker's archive stays.
     earlier = archives_in(runtime.spark_home, runtime.java)
     with scratch_folder(runtime.spark_home, PREFIX) as scratch:
         made = scratch.folder / MADE

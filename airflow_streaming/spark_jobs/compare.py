@@ -2,8 +2,8 @@
 Comparing outputs: a Spark of its own reads both and says by bucket and key where they differ.
 
 It only reads, so it may run while both streams continue. Watermarks must be read before, because
-then everything that is older than both of them is committed by the time the outputs are opened.
-Whatever goes wrong is a report that proves nothing; only a comparison that was made can fail.
+then all older rows are committed by the time the outputs are opened.
+Each failure becomes a report that proves nothing; only a comparison that was made can fail.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Outputs(NamedTuple):
 
     :param blue: The deployment that writes it, or its URI.
     :param green: The same of green.
-    :param bound: What is known of the time to compare.
+    :param bound: The known bounds of the time to compare.
     """
 
     terms: CompareTerms
@@ -76,7 +76,7 @@ def compare(
     Compare the outputs of two deployments.
 
     :param blue: The deployment, or the URI of its output.
-    :param bound: What is known of the time to compare; watermarks must be read beforehand.
+    :param bound: The known bounds of the time to compare; watermarks must be read beforehand.
     :param program: Configuration, jars and packages to read with; by default those of blue's
         deployment, without its secrets, where the outputs are not plain files of this host.
     :param scratch: A local folder in which one for its files is made and removed again; default:
@@ -160,7 +160,7 @@ def _reports(order: CompareOrder) -> list[CompareReport]:
 
 
 def _program(outputs: Iterable[Outputs]) -> Program | None:
-    """Return what it takes to read outputs that are no plain files of this host."""
+    """Return the settings to read outputs outside this host's files."""
     for terms, blue, green, _ in outputs:
         is_plain = terms.format in _PLAIN and is_local(_uri(blue)) and is_local(_uri(green))
         if not is_plain and isinstance(blue, Deployment):

@@ -3,8 +3,8 @@ The drill: a real Spark opens the state of a restored copy.
 
 Everything happens in a folder of its own: the backup is restored there, cut back by one batch, and
 used by a Spark of the version that wrote it, with its output discarded. Neither the production
-checkpoint nor its output is touched. What the user's script does besides starting queries, it does
-in a drill as well; it can see that it is one by ``AIRFLOW_STREAMING_DRILL=1``.
+checkpoint nor its output is touched. The user's script does its other work, too, in a drill as
+well; it can see that it is one by ``AIRFLOW_STREAMING_DRILL=1``.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ def choose_runtime(
     :param runtimes: As in ``[streaming] runtimes``.
     :param name: A name among them, or the absolute path of an installation; by default the one of
         the minor version that wrote the backup.
-    :param newer: Take a newer Spark where there is none of that version.
-    :raises RuntimeNotFound: none fits, or the one that does is broken.
+    :param newer: Take a newer Spark where that version is missing.
+    :raises RuntimeNotFound: no runtime fits, or the fitting one is broken.
     """
     if name is not None:
         is_path = name not in runtimes and expanded(name).is_absolute()
@@ -129,8 +129,8 @@ def run_spark(
     """
     Have a Spark do the order.
 
-    :param scratch: A private folder for its files; what it starts is gone when this returns.
-    :return: What it told, and a sentence when it did not come to its end.
+    :param scratch: A private folder for its files; its processes end before this returns.
+    :return: Its answers, and a sentence when it did not finish.
     :raises LaunchError: it could not be started.
     """
     task = Task(job=Job.DRILL, order=order, variable=DRILL_VARIABLE)
@@ -163,7 +163,7 @@ class _Telling:
 
 
 def read_told(order: DrillOrder) -> list[DrillEvent]:
-    """Return what was told so far."""
+    """Return the outcome so far."""
     try:
         return read_events(Path(order.events).read_bytes())
     except FileNotFoundError:
@@ -188,7 +188,7 @@ class Copy(NamedTuple):
     """
     A query's restored checkpoint.
 
-    :param query: What the backup says of it.
+    :param query: The backup's record of it.
     :param folder: Where it lies; the drill writes there.
     """
 
@@ -209,14 +209,14 @@ def drill(
     """
     Restore a backup into a scratch folder and have Spark use it.
 
-    What does not work becomes a problem of the outcome, a backup that is damaged or that no restore
+    Each failure becomes a problem of the outcome, a backup that is damaged or that no restore
     would take included. ``functools.partial`` with the runtime and
     program makes of it what ``verify`` takes.
 
-    :param program: The user's script; without one only the state is opened, and that is said.
+    :param program: The user's script; without one only the state is opened, and the outcome says so.
     :param scratch: A local folder, in which a new one is made and removed again; default: the
         user's own folder for scratch.
-    :param timeout: Seconds for Spark in total; what is not done by then is a problem.
+    :param timeout: Seconds for Spark in total; unfinished work is a problem then.
     :raises BackupNotFound: the store has no such backup any more.
     :raises LaunchError: the runtime's Spark could not be started.
     """
@@ -313,7 +313,7 @@ def _why_state_is_not_read(listing: Listing, runtime: Runtime) -> str:
 
 def _restore(store: BackupStore, backup: Backup, folder: Path, progress: Progress) -> list[Copy]:
     place = Place(to=str(folder))
-    # What a restore is warned of concerns the sink, which a drill does not have.
+    # A restore's warnings concern the sink, which a drill does not have.
     restored = restore(store, backup.id, place, accept=ACCEPTABLE, progress=progress)
     return [
         Copy(query, Path(local_path(restored.checkpoints[query.folder])))

@@ -3,8 +3,8 @@ Plan mode: a script's plans without starting anything.
 
 The script runs on a small Spark of this host, with ``AIRFLOW_STREAMING_PLAN=1`` in its environment.
 Where it would start a query, the query's analyzed plan is written down, and the script gets a
-stand-in that has ended. No source is read by it and no sink is written; what the script does
-besides starting queries, it does here as well.
+stand-in that has ended. No source is read by it and no sink is written; the script's other work is
+done here as well.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PREFIX: Final = "airflow-streaming-plan-"
 PLAN_VARIABLE: Final = "AIRFLOW_STREAMING_PLAN"
 """Set to 1 in plan mode, for scripts that do more than start queries."""
 DEFAULT_TIMEOUT: Final = 300.0
-"""Seconds. Spark's start takes ten; the rest is for what the script does before it starts queries."""
+"""Seconds. Spark's start takes ten; the rest is for the script's work before its queries."""
 
 
 def plan_script(
@@ -43,7 +43,7 @@ def plan_script(
     """
     Return the plan of every query that a script would start.
 
-    A script that fails half-way gives what it had started until then, and ``problem`` says why it
+    A script that fails half-way gives the queries started until then, and ``problem`` says why it
     came to no end.
 
     :param scratch: A local folder, in which a new one is made and removed again; default: the user's

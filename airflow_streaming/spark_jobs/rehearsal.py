@@ -2,11 +2,11 @@
 The rehearsal: a new script on copies of checkpoints.
 
 Everything happens in a folder of its own. Checkpoints are copied there, and the script's queries
-run on the copies; what they would write is counted, shown in part and thrown away. Sources are only
+run on the copies; their rows are counted, shown in part and thrown away. Sources are only
 read: they clean up nothing, and a consumer group that the script chose is another one here. Neither
 process nor folder stays behind, whichever process is killed.
 
-What the script does besides starting queries, it does in a rehearsal as well; it can see that it is
+The script's other work is done in a rehearsal as well; it can see that it is
 one by ``AIRFLOW_STREAMING_REHEARSAL=1``.
 """
 
@@ -63,7 +63,7 @@ _BATCHES: Final = 200
 
 class RunningDeployment(NamedTuple):
     """
-    What is known of the running deployment.
+    The known facts of the running deployment.
 
     :param paces: How fast each query is, by its name.
     :param plans: The plan of each, where its driver recorded them.
@@ -74,7 +74,7 @@ class RunningDeployment(NamedTuple):
 
 
 def live_figures(home: StreamHome | None) -> RunningDeployment:
-    """Return what a home tells; what cannot be read is left out, for a rehearsal needs none."""
+    """Return the facts of a home; unreadable facts are left out, for a rehearsal needs none."""
     if home is None:
         return RunningDeployment()
     try:
@@ -123,9 +123,9 @@ def rehearse(
     """
     Run a script on copies of checkpoints for a bounded while, its output thrown away.
 
-    Whatever does not work is a finding of the outcome, checkpoints that cannot be copied included.
+    Each failure is a finding of the outcome, checkpoints that cannot be copied included.
 
-    :param place: What to run against; see ``checkpoints_at`` and ``checkpoints_of``.
+    :param place: The checkpoints to run against; see ``checkpoints_at`` and ``checkpoints_of``.
     :param runtime: The Spark that the script is meant for.
     :param bounds: How far to go; ``QUICK`` is one replayed batch.
     :param compare_with: The running stream, for its pace and the columns of its output.
@@ -165,7 +165,7 @@ def rehearse(
 
 
 class Ended(NamedTuple):
-    """What a rehearsal's Spark told, and how it ended otherwise than by its own word."""
+    """The answers of a rehearsal's Spark, and its end other than by its own word."""
 
     events: list[RehearsalEvent]
     failure: str = ""

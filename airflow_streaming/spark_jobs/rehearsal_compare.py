@@ -1,8 +1,8 @@
 """
 Both versions of a script over the same batches, each on its own copy of the pinned checkpoints.
 
-The old version goes first: it runs the newest batch again and continues with what there is of new
-input. What it planned is then given to the new version batch by batch, on another copy of the same
+The old version goes first: it runs the newest batch again and continues with the new input. Its
+plans are then given to the new version batch by batch, on another copy of the same
 pin, so that both get the same rows in the same batches. Where the checkpoint still has the plans of
 all batches, and few enough, the new version also runs from scratch: the same plans from the first on,
 without state. Both runs of the new version take turns in one Spark; the old version has another one, which ends
@@ -41,7 +41,7 @@ _MOST_PLAN: Final = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Version:
-    """One version of a script, and the Spark that it runs on."""
+    """A version of a script, and its Spark."""
 
     program: Program
     runtime: Runtime
@@ -59,9 +59,9 @@ def compare_versions(
     progress: Progress = no_progress,
 ) -> Compared:
     """
-    Run both versions over the same batches and compare what they write and keep.
+    Run both versions over the same batches and compare their rows and state.
 
-    :param place: What to run against; see ``checkpoints_at`` and ``checkpoints_of``.
+    :param place: The checkpoints to run against; see ``checkpoints_at`` and ``checkpoints_of``.
     :param bounds: How many batches the old version goes, and the time of each version.
     :param most_past: Most batches of the past for a run from scratch; 0 for none.
     :param plans: Plans of the new version, which tell whether a watermark ends its state.
@@ -103,7 +103,7 @@ def compare_versions(
 
 class _Planned(NamedTuple):
     """
-    What the old version has planned and committed.
+    The plans and commits of the old version.
 
     :param steps: The held-back batches.
     :param plans: Folder with the plans of all of its batches.
@@ -120,7 +120,7 @@ class _Ran(NamedTuple):
     failure: str = ""
 
     def side(self, query: str, steps: Sequence[int] | None = None) -> SideRun:
-        """Return what a query did; of its batches those of ``steps``, without any all."""
+        """Return a query's work; of its batches only ``steps``, without any all."""
         copy = self.copies.get(query)
         if copy is None:
             return SideRun(failure="It was not run: there is no batch of the old version.")
@@ -136,7 +136,7 @@ def side_of(
     run_note: str = "",
 ) -> SideRun:
     """
-    Return what a query of one version did, as its Spark reported it.
+    Return a query's work in one version, as Spark reported it.
 
     :param steps: The batches that count; ``None`` for all.
     :param failure: Why Spark itself came to no end; empty when it did.
@@ -241,7 +241,7 @@ def _stepped(
         plans = sides.folder(f"{name}-plans") / str(len(made))
         shutil.copytree(found.plans, plans)
         if found.sources.is_dir():
-            # A file source numbers what it has seen in a log of its own, to which the plans refer.
+            # A file source numbers its files in a log of its own. The plans refer to these numbers.
             shutil.rmtree(Path(copy.copy) / "sources", ignore_errors=True)
             shutil.copytree(found.sources, Path(copy.copy) / "sources")
         begins = query.plans != ""
@@ -256,7 +256,7 @@ def _stepped(
 
 
 def _forget(copy: Path) -> None:
-    """Make a copy one that has run no batch; its id and what its sources have seen stay."""
+    """Remove all batches of a copy; its id and its sources' logs stay."""
     for name in ("commits", "offsets", "state"):
         shutil.rmtree(copy / name, ignore_errors=True)
     for name in ("commits", "offsets"):

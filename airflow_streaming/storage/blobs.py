@@ -40,7 +40,7 @@ _TEMPORARY: Final = re.compile(r"\..+\.[0-9a-f]{32}\.tmp")
 
 class Stored(NamedTuple):
     """
-    One name in a folder of the store.
+    An entry of a folder of the store.
 
     :param size: Bytes; 0 for a folder.
     :param modified: When it was stored, by the store's clock; ``None`` where it does not tell.
@@ -73,8 +73,8 @@ class ServerCopy(Protocol):
         """
         Copy the file to an object of the store.
 
-        :return: Whether the object now is what the file was when this copy was asked for, and the
-            file has not been written since; ``False`` as well when the server cannot copy.
+        :return: Whether the object equals the file at the time of the call, and nothing has written
+            the file since; ``False`` as well when the server cannot copy.
         """
 
 
@@ -83,7 +83,7 @@ class Blobs(Protocol):
     Objects under one root, addressed by relative paths that were built from checked parts.
 
     Every method raises ``HomeUnavailable`` when the store cannot be reached, and ``RecordError``
-    for a path that would leave the root or for what is no file.
+    for a path that would leave the root, and for anything but a file.
     """
 
     uri: str
@@ -116,20 +116,20 @@ class Blobs(Protocol):
 
     def read(self, path: str, limit: int) -> bytes | None:
         """
-        Return an object's bytes, ``None`` when there is none.
+        Return an object's bytes, ``None`` when it is missing.
 
         :raises RecordError: larger than the limit.
         """
 
     def stream(self, path: str) -> Iterator[bytes] | None:
-        """Return an object's bytes in chunks, ``None`` when there is none."""
+        """Return an object's bytes in chunks, ``None`` when it is missing."""
 
     def size(self, path: str) -> int | None:
-        """Return an object's bytes, ``None`` when there is none."""
+        """Return an object's bytes, ``None`` when it is missing."""
 
     def entries(self, folder: str) -> list[Stored]:
         """
-        Return what is in a folder by name; empty when it is missing.
+        Return a folder's entries by name; empty when it is missing.
 
         Files that are still being written, or that a killed writer left, are there as well: see
         ``is_unfinished``.
@@ -140,7 +140,7 @@ class Blobs(Protocol):
 
     def delete_tree(self, folder: str) -> None:
         """
-        Delete a folder with all that is in it; no error when it is missing.
+        Delete a folder with its content; no error when it is missing.
 
         A link in it is deleted and not followed. Killed half-way, it leaves a part of the folder.
 
@@ -152,7 +152,7 @@ class Blobs(Protocol):
 
 
 def is_unfinished(name: str) -> bool:
-    """Tell whether a name is that of a file still being written, or left by a killed writer."""
+    """Tell whether a name belongs to a file still being written, or left by a killed writer."""
     return _TEMPORARY.fullmatch(name) is not None
 
 
@@ -238,7 +238,7 @@ class LocalBlobs:
                 handle = stack.enter_context(self._files.folder(folder))
             except (FileNotFoundError, NotADirectoryError):
                 return []
-            # Names first: a file may go before it is looked at.
+            # Names first: a file may vanish before its facts are read.
             names = sorted(os.listdir(handle))  # noqa: PTH208 - it has no path, only a handle
             found = [_stored_file(handle, name) for name in names]
         return [entry for entry in found if entry is not None]
@@ -329,9 +329,9 @@ def _stored_file(handle: int, name: str) -> Stored | None:
 
 
 TAGS: Final = ("ETag", "etag", "md5Hash", "content_md5", "generation", "VersionId")
-"""What stores call a tag that differs whenever an object was written anew."""
+"""Names of the tag that changes with each write of an object."""
 TIMES: Final = ("mtime", "LastModified", "last_modified", "updated", "modificationTime", "created")
-"""What the file systems call the time of a file, the usual one first."""
+"""Names of a file's time, the usual one first."""
 
 
 def last_name(info: Mapping[str, Any]) -> str:
@@ -340,7 +340,7 @@ def last_name(info: Mapping[str, Any]) -> str:
 
 
 def is_itself(info: Mapping[str, Any], folder: str) -> bool:
-    """Tell whether an entry of a folder is the folder: a marker, or a file taken for a folder."""
+    """Tell whether an entry of a folder is the folder: a marker, or a file listed like a folder."""
     return str(info.get("name", "")).strip("/") == folder.strip("/")
 
 

@@ -2,7 +2,7 @@
 Reading external folders: the port, on this machine and on every store that fsspec knows.
 
 A checkpoint that is not ours is never written to, so this port cannot write at all. It lists a
-folder once, with the store's own times of the few files that are asked about (one question for
+folder once, with the store's own times of the few requested files (one question for
 every file would be thousands of them), or the whole tree in one walk.
 """
 
@@ -46,7 +46,7 @@ _FORBIDDEN: Final = 403
 @contextlib.contextmanager
 def reporting(where: str) -> Iterator[None]:
     """
-    Turn whatever a storage client raises into one error.
+    Turn every error of a storage client into one.
 
     :raises HomeUnavailable: the store could not be read.
     """
@@ -68,7 +68,7 @@ def unavailable(where: str, err: Exception) -> HomeUnavailable:
 
 
 def is_for_want_of_rights(err: BaseException) -> bool:
-    """Tell whether a store refused what was asked for: no right to it, or it is only for reading."""
+    """Tell whether a store refused a request: a missing right, or a read-only store."""
     seen: BaseException | None = err
     while seen is not None:
         if isinstance(seen, PermissionError) or getattr(seen, "errno", None) in _NO_RIGHT:
@@ -117,7 +117,7 @@ MAX_NAMES: Final = 1_000_000
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """
-    One file or folder.
+    A file or folder.
 
     :param modified: Its time by the store's clock; ``None`` where the store does not tell.
     :param strange: What it is when it is neither file nor folder, e.g. ``symbolic link``; it was not
@@ -138,7 +138,7 @@ class Folders(Protocol):
     Folders under one root, for reading.
 
     Both methods raise ``HomeUnavailable`` when the store cannot be reached, which says nothing of
-    the stream, and ``RecordError`` for what is too large.
+    the stream, and ``RecordError`` for a file that is too large.
     """
 
     uri: str
@@ -146,16 +146,16 @@ class Folders(Protocol):
 
     def entries(self, folder: str, choose: Choice) -> list[Entry] | None:
         """
-        Return what is in a folder, in any order; ``None`` when it is missing.
+        Return a folder's entries, in any order; ``None`` when it is missing.
 
-        :param choose: Given all names, returns those that are wanted.
+        :param choose: Selects some of all names.
         """
 
     def read(self, path: str, limit: int) -> bytes | None:
-        """Return a file's content, ``None`` when there is no such file."""
+        """Return a file's content, ``None`` when it is missing."""
 
     def stream(self, path: str) -> Iterator[bytes] | None:
-        """Return a large file's content in chunks, ``None`` when there is no such file."""
+        """Return a large file's content in chunks, ``None`` when it is missing."""
 
     def elsewhere(self, path: str) -> Elsewhere | None:
         """Tell where a file lies, so that a server can copy it; ``None`` for a local one."""
@@ -334,9 +334,9 @@ def _chunks_of(file: Any) -> Iterator[bytes]:
 
 def walk(folders: Folders) -> Listing:
     """
-    Return everything that lies under the root; ``folders.below(name)`` walks a folder of it.
+    Return all entries below the root; ``folders.below(name)`` walks a folder of it.
 
-    :raises CheckpointError: there is no such folder, or it has more files than a checkpoint can
+    :raises CheckpointError: the folder is missing, or it has more files than a checkpoint can
         have, or deeper folders.
     :raises HomeUnavailable: the store cannot be reached, which says nothing of the checkpoint.
     """

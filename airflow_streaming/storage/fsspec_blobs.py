@@ -1,7 +1,7 @@
 """
 Objects of a backup store through fsspec: kept whole or not at all, read in ranges, copied by the server.
 
-What is small is written and read as records of a home are, with the same exclusive create. A large
+Small objects are written and read like records of a home, with the same exclusive create. A large
 object is spooled to this machine's disk first, because its name is known only when all of it has
 been seen; unless the server can copy it.
 """

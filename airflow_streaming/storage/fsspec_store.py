@@ -110,10 +110,10 @@ class FsspecStore:
 
     def _is_ours(self, full: str, data: bytes) -> bool:
         """
-        Tell whether a file that is there already is what was to be created.
+        Tell whether an existing file equals the file to create.
 
         Clients repeat a request whose answer got lost, or that the store told to slow down, and
-        then find their own file. What rivals write differs in its author, time or token.
+        then find their own file. Files of rivals differ in author, time or token.
         """
         try:
             return bool(data) and read_start(self._fs, full, len(data) + 1) == data
@@ -156,7 +156,7 @@ class FsspecStore:
             raise
         except Exception as err:
             # Storage clients share no base class: botocore's, Azure's and Google's errors are not
-            # OSErrors. Whatever they say, it means that the home could not be used just now.
+            # OSErrors. All of them mean that the home cannot be used now.
             raise HomeUnavailable(
                 f"{self._shown(path)} cannot be used: {_words(err)}. Check that the store can be "
                 "reached from this host and that the credentials may read and write there."
@@ -179,7 +179,7 @@ def read_start(fs: Any, path: str, size: int) -> bytes:
 
 
 def _is(path: object, folder: str) -> bool:
-    # A folder marker, or on some stores the file that was asked for as if it were a folder.
+    # A folder marker, or on some stores the requested file, listed like a folder.
     return str(path).strip("/") == folder.strip("/")
 
 
@@ -272,7 +272,7 @@ def open_filesystem(
     """
     Return the file system of a checked URI, and the folder as that file system spells it.
 
-    :param what: What the folder is, for messages, e.g. ``home``.
+    :param what: The folder's role in messages, e.g. ``home``.
     :param filesystem: The file system, when there is one already.
     :raises SpecError: its file system is not installed.
     :raises HomeUnavailable: the file system cannot be set up, e.g. without credentials.
@@ -306,8 +306,8 @@ def give_up_soon(opened: Any) -> None:
     """
     Bound how long a client waits for its store.
 
-    Only S3's is known here; by default it takes minutes for a store that is away. What the operator
-    has set for it wins. The client was made for this look alone and is shared with no other part.
+    Only S3's is known here; by default it takes minutes for a store that is away. The operator's
+    own setting wins. The client was made for this look alone and is shared with no other part.
     """
     protocol = opened.protocol
     if "s3" not in ((protocol,) if isinstance(protocol, str) else protocol):

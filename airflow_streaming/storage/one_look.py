@@ -146,7 +146,7 @@ def in_processes(act: Callable[[One], Other], items: Sequence[One], workers: int
             pool.terminate()
             raise
         finally:
-            # They end by themselves: SIGTERM may reach one that has the command's handler still.
+            # They end by themselves: SIGTERM may reach a process that still has the command's handler.
             pool.close()
             pool.join()
 

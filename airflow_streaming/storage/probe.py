@@ -34,7 +34,7 @@ from airflow_streaming.model.wire import Record
 
 CREATORS: Final = 24
 ROUNDS: Final = 3
-"""fsspec's own local create let two creators win in one race of five, so one race is no proof."""
+"""fsspec's own local create let two creators win in one race of five, so one race proves nothing."""
 RECORD: Final = "_store/000001.json"
 """No stream can be called ``_store``: names begin with a letter or a digit."""
 _MOST_NAMED: Final = 3
@@ -115,7 +115,7 @@ def shown_place(uri: str) -> str:
 
 
 def found_at(store: Store) -> str:
-    """Return what lies in the place of a home, for the message that no home does."""
+    """Return the content of a place, for the message that it is not a home."""
     names = store.names("")
     if names:
         more = ", ..." if len(names) > _MOST_NAMED else ""
@@ -129,7 +129,7 @@ def found_at(store: Store) -> str:
 
 
 def damage(store: Store) -> str:
-    """Return what is wrong with the record of an earlier probe; empty when nothing is."""
+    """Return the fault of an earlier probe's record; empty when nothing is."""
     try:
         _is_proved(store)
     except RecordError as err:

@@ -4,9 +4,9 @@ Walking whole folders and opening files in them without following a link.
 A folder that is swapped for a link during the walk is refused by the kernel, not followed. Reading
 goes the same way. Only the root itself may be reached through links: it is the user's choice.
 
-The walk follows no link, opens no file and never blocks: what is neither file nor folder, and
-what has a name that Spark would never give, is noted as strange and left alone. A live checkpoint
-changes underneath, so a folder that vanishes on the way is no error.
+The walk follows no link, opens no file and never blocks: an entry that is neither file nor folder,
+and a name that Spark would never give, is noted as strange and left alone. A live checkpoint
+changes underneath, so a folder may vanish on the way.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class DirHandleCache:
     """
     The folder that was read from last, kept open with those above it: the next file is near.
 
-    One is used only while its path still leads to it, so that a folder that was exchanged is opened
+    A handle is used only while its path still leads to it, so that a folder that was exchanged is opened
     anew. One ``DirHandleCache`` may be shared by threads.
     """
 
@@ -233,8 +233,8 @@ def read_local(
 
     :param path: Relative to the root, and checked.
     :param near: Makes reading many files of one folder cheaper.
-    :raises RecordError: it is no file, or a link is in the way.
-    :raises OSError: it cannot be read.
+    :raises RecordError: it is not a file, or a link is in the way.
+        :raises OSError: it cannot be read.
     """
     found = _opened(root, path, near or DirHandleCache())
     if found is None:
@@ -252,15 +252,15 @@ def stream_local(root: str, path: str) -> Iterator[bytes] | None:
     Return a file's bytes in chunks, without following a link below the root.
 
     :param path: Relative to the root, and checked.
-    :raises RecordError: it is no file, or a link is in the way.
-    :raises OSError: it cannot be read.
+    :raises RecordError: it is not a file, or a link is in the way.
+        :raises OSError: it cannot be read.
     """
     found = _opened(root, path, DirHandleCache())
     return None if found is None else _chunks(found[0])
 
 
 def _opened(root: str, path: str, near: DirHandleCache) -> tuple[int, int] | None:
-    """Return the handle and the size of a file; ``None`` when there is none."""
+    """Return the handle and the size of a file; ``None`` when it is missing."""
     folder, _, name = path.rpartition("/")
     try:
         return _checked(near.open(root, folder, name))
@@ -307,7 +307,7 @@ class _Walk:
                     below.append(entry.name)
                 else:
                     self._note(entry, path, files)
-        # Commits before offsets before state: what a batch wrote is not looked for before its plan.
+        # Commits before offsets before state: a batch's files are read only after its plan.
         for name in sorted(below):
             self._descend(handle, name, _join(path, name))
 
@@ -337,7 +337,7 @@ class _Walk:
 
 def _content(handle: int, size: int, limit: int) -> bytes:
     chunks = []
-    # One byte more than the file has shows its end at the first reading.
+    # A request for one more byte shows the file's end at the first reading.
     most = min(size + 1, 1 << 24)
     while limit > 0:
         wanted = min(limit, most)
@@ -345,13 +345,13 @@ def _content(handle: int, size: int, limit: int) -> bytes:
         chunks.append(chunk)
         limit -= len(chunk)
         if len(chunk) < wanted:
-            # Of a regular file, less than was asked for is all there is.
+            # Of a regular file, a short read is its end.
             break
     return b"".join(chunks)
 
 
 def kind_of(mode: int) -> str:
-    """Return what it is that is neither file nor folder, by its mode."""
+    """Return the kind of an entry that is neither file nor folder, by its mode."""
     return next((name for is_sort, name in _SORTS if is_sort(mode)), "something that is not a file")
 
 
