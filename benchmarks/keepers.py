@@ -126,7 +126,7 @@ class Provider:
         stream = "warmed" if standby else "numbers"
         self.folder, self._airflow, self._has_standby = folder, airflow, standby
         folder.mkdir(exist_ok=True)
-        self._stream = Stream(folder, stream)
+        self._stream = Stream(str(folder), stream)
         self._home = init_home(str(folder)).stream(stream)
 
     def commits(self) -> Path:

@@ -33,7 +33,7 @@ def test_a_signal_while_the_driver_starts_leaves_no_process_behind(
 ) -> None:
     with Demo(tmp_path, spark_4_3) as demo:
         demo.until((demo.folder / "airflow").is_dir, "the stage")
-        stream = Stream(demo.folder / "streams", "retail_revenue")
+        stream = Stream(str(demo.folder / "streams"), "retail_revenue")
         demo.until(lambda: stream.launch is not None, "the demo to launch a driver")
         assert not stream.is_gone()
 
@@ -58,8 +58,13 @@ class Demo:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._process.kill()
-        self._process.wait()
+        # A failed test must not leave an Airflow to the next one.
+        self._process.terminate()
+        try:
+            self._process.wait(timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
 
     def until(self, condition: Callable[[], bool], what: str) -> None:
         """Wait for it while the demo runs."""

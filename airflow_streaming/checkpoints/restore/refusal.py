@@ -129,7 +129,7 @@ def of_driver(circumstances: Circumstances) -> Iterator[Refusal]:
         yield Refusal(
             code=RefusalCode.WANTED_RUNNING,
             message=(
-                f"{named} is to run by its desired state. Stop it first and start it again "
+                f"The desired state of stream {circumstances.stream!r} is running. Stop it first and start it again "
                 "afterwards."
             ),
         )

@@ -80,7 +80,7 @@ def test_a_stream_nobody_ever_stopped_is_wanted_running(tmp_path: Path) -> None:
     stream = Stream(tmp_path)
     stream.home.store.delete(Layout("orders").place(Desired, number=1))
 
-    with pytest.raises(RestoreRefused, match="is to run"):
+    with pytest.raises(RestoreRefused, match="is running"):
         stream.switch()
 
 

@@ -110,4 +110,4 @@ def test_a_home_that_is_away_has_ended_no_change(tmp_path: Path) -> None:
     unasked = retain(stream, homes=away)
 
     assert needed(stream) <= ids(stream)
-    assert any("could not be asked" in line for line in unasked.plan.lines())
+    assert any("could not be read" in line for line in unasked.plan.lines())
