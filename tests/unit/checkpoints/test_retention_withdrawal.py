@@ -78,7 +78,7 @@ def test_a_backup_killed_before_its_second_look_is_withdrawn_by_the_run_that_del
             break
         assert lost(blobs) == set()
         assert done is not None
-        withdrawn += any(f"{backup.id} of orders was withdrawn" in one for one in done.problems)
+        withdrawn += any(f"Withdrew backup {backup.id} of orders" in one for one in done.problems)
         settle(blobs)
         assert lost(blobs) == set()
         deletion += 1

@@ -99,7 +99,7 @@ def test_a_stream_that_is_started_while_it_is_restored_keeps_its_checkpoint(
         stream.want(DesiredState.RUNNING)
         return ""
 
-    with pytest.raises(RestoreRefused, match="is wanted running"):
+    with pytest.raises(RestoreRefused, match="is running"):
         stream.switch(backup_before=starts)
     assert stream.checkpoint == stream.old
 
