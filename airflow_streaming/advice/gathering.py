@@ -2,7 +2,7 @@
 Reads the doctor's input: the records of a stream, and the pinned settings of its checkpoints.
 
 Of each query's checkpoint only the newest file of the offset log is read. Unreadable parts are
-listed in the facts, and are no risk in themselves.
+listed in the facts, and are not a risk by themselves.
 """
 
 from __future__ import annotations

@@ -145,7 +145,7 @@ def _filled(terms: Mapping[str, str], env: Mapping[str, str]) -> dict[str, str]:
 
 
 def _is_login_given(hidden: list[str], found: Mapping[str, str]) -> bool:
-    """Tell whether a hidden JAAS text is all that lacks, and the login is given in another way."""
+    """Tell whether only a hidden JAAS text is missing, and another option has the login."""
     return hidden == [f"{PREFIX}sasl.jaas.config"] and f"{PREFIX}sasl.password" in found
 
 

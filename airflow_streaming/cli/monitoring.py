@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from importlib.resources import files
 from pathlib import Path
 from typing import Final
@@ -29,8 +30,14 @@ def monitoring(arguments: argparse.Namespace) -> int:
         print("\n".join(shipped))
         return OK
     places = {arguments.write / name: text for name, text in shipped.items()}
+    if blocked := [place for place in places if os.path.lexists(place) and not place.is_file()]:
+        raise SpecError(
+            f"Nothing was written: {blocked[0]} is not a file. Move it away, or give another folder."
+        )
     changed = [
-        place for place, text in places.items() if place.is_file() and place.read_text() != text
+        place
+        for place, text in places.items()
+        if place.is_file() and place.read_bytes() != text.encode()
     ]
     if changed and not arguments.force:
         raise SpecError(

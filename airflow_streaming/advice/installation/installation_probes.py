@@ -1,8 +1,7 @@
 """
 Gather the facts of an installation on this host.
 
-The probe of a home creates and deletes a few files of its own; nothing else is changed. Airflow is asked in a process
-of its own, because a broken Airflow must not end the command.
+The probe of a home creates and deletes a few files of its own; nothing else is changed. A process of its own loads Airflow, because a broken Airflow must not end the command.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ def gather(
     """
     Gather the facts.
 
-    :param homes: Homes to try beside those of [streaming] homes.
+    :param homes: Homes to try in addition to [streaming] homes.
     :param open_: Opens a home.
     :param ask: Returns the facts of Airflow and the reason where they are missing.
     :param get: Returns status and content of an address; raises ``OSError``.

@@ -65,7 +65,7 @@ class Position:
 
 def covers(ahead: Position, behind: Position) -> bool | None:
     """
-    Return whether one query has read, and emitted, everything that another has.
+    Return whether a query has read and emitted all input of another query.
 
     :return: ``None`` if unknown: the sources differ, or are of an unknown type.
     """
@@ -76,7 +76,7 @@ def covers(ahead: Position, behind: Position) -> bool | None:
 
 
 def covers_sources(ahead: Sequence[SourcePoint], behind: Sequence[SourcePoint]) -> bool | None:
-    """Return whether one query has read everything that another has, regardless of watermarks."""
+    """Return whether a query has read all input of another query, regardless of watermarks."""
     if len(ahead) != len(behind):
         return None
     answers = [_covers(mine, other) for mine, other in paired(ahead, behind)]

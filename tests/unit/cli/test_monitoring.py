@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -28,13 +30,33 @@ def test_a_file_that_was_edited_stays_unless_it_is_forced(
 ) -> None:
     edited = tmp_path / "prometheus/alerts.yaml"
     edited.parent.mkdir()
-    edited.write_text("mine")
+    edited.write_bytes(b"mine \xff")
 
     assert main(["monitoring", "--write", str(tmp_path)]) == 2
     assert str(edited) in capsys.readouterr().err
-    assert edited.read_text() == "mine"
+    assert edited.read_bytes() == b"mine \xff"
     assert not (tmp_path / "grafana").exists()
 
     assert main(["monitoring", "--write", str(tmp_path), "--force"]) == 0
-    assert edited.read_text() != "mine"
+    assert "StreamingRuleFires" in edited.read_text()
     assert main(["monitoring", "--write", str(tmp_path)]) == 0
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(lambda place: place.mkdir(), id="folder"),
+        pytest.param(os.mkfifo, id="pipe"),
+        pytest.param(lambda place: place.symlink_to("elsewhere"), id="dangling link"),
+    ],
+)
+def test_a_place_that_is_not_a_file_stops_it_before_the_first_write(
+    tmp_path: Path, make: Callable[[Path], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "grafana/fleet.json"
+    place.parent.mkdir()
+    make(place)
+
+    assert main(["monitoring", "--write", str(tmp_path), "--force"]) == 2
+    assert f"{place} is not a file" in capsys.readouterr().err
+    assert [one.name for one in tmp_path.rglob("*")] == ["grafana", "fleet.json"]
