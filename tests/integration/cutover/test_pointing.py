@@ -46,7 +46,7 @@ def test_a_view_is_led_there_and_back(told: dict[str, Any]) -> None:
     moved, again, undone, late, following, foreign = told["view"]
     assert moved == again == ["", "orders.green"]
     assert undone == ["", "orders"]
-    assert "the undoing of word 1 stands" in late[0]
+    assert "it already has the undo of record 1" in late[0]
     assert late[1] == "orders"
     assert following == ["", "orders.green"]
     assert "leads to stream 'orders'" in foreign[0]
@@ -57,7 +57,7 @@ def test_a_table_is_led_there_and_back(told: dict[str, Any]) -> None:
     moved, undone, late = told["table"]
     assert moved == ["", "orders.green"]
     assert undone == ["", "orders"]
-    assert "the undoing of word 1 stands" in late[0]
+    assert "it already has the undo of record 1" in late[0]
     assert late[1] == "orders"
 
 

@@ -268,8 +268,9 @@ def make_strangers_pod(world: PodWorld, epoch: Epoch, name: str) -> str:
     body = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
     answer = world.server.namespace("admin").ask("POST", "pods", body)
     assert answer.is_success, answer
-    until(lambda: name in world.kubelet.ran, "the stranger's pod to run")
-    return str(answer.body["metadata"]["uid"])
+    uid = str(answer.body["metadata"]["uid"])
+    until(lambda: uid in world.kubelet.alive(), "the stranger's pod to run")
+    return uid
 
 
 def uids(world: PodWorld) -> set[str]:

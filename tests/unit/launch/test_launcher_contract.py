@@ -102,8 +102,9 @@ class LocalWorld:
 
     def lose_all(self, launch: Launch) -> None:
         leader = psutil.Process(self._leader(launch))
+        group = [leader, *leader.children(recursive=True)]
         os.killpg(leader.pid, signal.SIGKILL)
-        wait_until(lambda: _has_ended(leader))
+        wait_until(lambda: all(map(_has_ended, group)))
 
     def seen_from(self, host: Host, booted: datetime | None = None) -> Launcher:
         return type(self.launcher)(host, lambda: booted)
