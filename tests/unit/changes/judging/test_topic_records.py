@@ -66,6 +66,7 @@ def judged(
         ([A, B], [], terms(), DIFFERS, "2 records are only in blue's topic"),
         ([], [], terms(), INCONCLUSIVE, "nothing to compare"),
         ([A], [A], terms(least_rows=2), INCONCLUSIVE, "Too few records"),
+        ([A], [A], terms(least_rows=0), SAME, "1 records of 1 keys"),
         ([A], [record("a", {"n": 1}, trace="1")], terms(), SAME, "are the same"),
         ([A], [record("a", {"n": 1}, trace="1")], terms(headers=True), DIFFERS, "1 records"),
         (
@@ -74,6 +75,13 @@ def judged(
             terms(ignore=("value.at",)),
             SAME,
             "are the same",
+        ),
+        (
+            [record("a", {"n": 1, "at": 5})],
+            [record("a", {"at": 9, "n": 2})],
+            terms(ignore=("value.at",)),
+            DIFFERS,
+            "1 records",
         ),
         ([record(None, {"n": 1})], [record("", {"n": 1})], terms(), DIFFERS, "1 records"),
         ([record("a", None)], [record("a", "")], terms(), DIFFERS, "1 records"),
