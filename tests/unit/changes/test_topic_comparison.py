@@ -267,3 +267,14 @@ def test_a_report_names_the_cause_of_an_outage(monkeypatch: pytest.MonkeyPatch) 
     assert report.result is INCONCLUSIVE
     assert report.reason.endswith("cannot be read: No connection; Authentication failed")
     assert broker.closed == 1
+
+
+def test_a_topic_compared_with_itself_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = Broker(orders=rows("a"))
+    monkeypatch.setattr(topic_comparison, "_library", lambda: broker)
+    topic = TopicRange(topic="orders")
+
+    report = compare_topics(CompareTerms(stream="orders", format="kafka"), topic, topic)
+
+    assert (report.result, report.refused) == (INCONCLUSIVE, True)
+    assert "output is orders, and a comparison of it with itself proves nothing" in report.reason

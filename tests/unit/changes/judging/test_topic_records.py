@@ -149,6 +149,8 @@ def test_a_part_that_a_record_does_not_have_is_refused(changes: dict[str, Any], 
             r"the home records these terms.*{env.NAME}",
         ),
         ({"topic": "orders"}, "belong to format='kafka'"),
+        ({"format": "kafka", "topic": "orders"}, "one topic for both lanes"),
+        ({"format": "kafka", "topic": "orders-{deployment}"}, "one topic for both lanes"),
         ({"headers": True}, "belong to format='kafka'"),
     ],
 )
