@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -31,27 +32,36 @@ class Broker:
     """Topics of one partition; a row is a key with the time of its production."""
 
     KafkaException = RuntimeError
-    KafkaError = SimpleNamespace(_PARTITION_EOF=-191, _AUTO_OFFSET_RESET=-140)
+    KafkaError = SimpleNamespace(
+        _PARTITION_EOF=-191, _AUTO_OFFSET_RESET=-140, _ALL_BROKERS_DOWN=-187
+    )
     TopicPartition = TopicPartition
 
     def __init__(self, **topics: Sequence[Row]) -> None:
         self.topics = {name: list(rows) for name, rows in topics.items()}
         self.closed = 0
         self.error: int | None = None
+        self.outage: list[tuple[int, str]] = []
 
-    def Consumer(self, _: dict[str, str]) -> Consumer:
-        return Consumer(self)
+    def Consumer(self, settings: dict[str, Any]) -> Consumer:
+        return Consumer(self, settings["error_cb"])
 
 
 class Consumer:
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, broker: Broker, notify: Callable[[Any], None]) -> None:
+        self._broker, self._notify = broker, notify
         self._place = TopicPartition("", 0)
 
     def close(self) -> None:
         self._broker.closed += 1
 
+    def poll(self, timeout: float) -> None:
+        for code, text in self._broker.outage:
+            self._notify(SimpleNamespace(code=partial(int, code), str=partial(str, text)))
+
     def list_topics(self, topic: str, timeout: float) -> Any:
+        if self._broker.outage:
+            raise Broker.KafkaException("No connection")
         known = {topic: SimpleNamespace(error=None, partitions=[0])}
         return SimpleNamespace(topics=known if topic in self._broker.topics else {})
 
@@ -202,3 +212,14 @@ def test_a_missing_topic_is_inconclusive_and_closes_both_consumers(
     assert report.result is INCONCLUSIVE
     assert "Topic 'green' is not on" in report.reason
     assert broker.closed == 2
+
+
+def test_a_report_names_the_cause_of_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = Broker()
+    broker.outage = [(-169, "Authentication failed"), (-187, "1/1 brokers are down")]
+
+    report = compared(broker, monkeypatch)
+
+    assert report.result is INCONCLUSIVE
+    assert report.reason.endswith("cannot be read: No connection; Authentication failed")
+    assert broker.closed == 1

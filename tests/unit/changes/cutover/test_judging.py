@@ -15,6 +15,7 @@ from airflow_streaming.changes.judging.green import (
     judge_catching_up,
     judge_ready,
     judge_reports,
+    trouble,
 )
 from airflow_streaming.changes.judging.lane_figures import (
     LaneFigures,
@@ -147,6 +148,67 @@ def test_the_driver_that_had_caught_up_is_kept_with_the_step() -> None:
 def test_a_step_that_does_not_tell_the_driver_counts_for_nobody() -> None:
     assert Since.from_facts({"green_epoch": "9"}) is None
     assert judge_ready(a_lane(), BLUE, TERMS, None, now=NOW).event is CutoverEvent.GREEN_CHANGED
+
+
+RENAMED = a_lane(a_figure(name="revenue"))
+
+
+def test_a_green_whose_version_has_other_queries_than_blues_catches_up_and_is_well() -> None:
+    named = {"queries": ("revenue",), "now": NOW}
+
+    assert judge_catching_up(RENAMED, BLUE, TERMS, **named).event is CutoverEvent.GREEN_CAUGHT_UP
+    assert judge_ready(RENAMED, BLUE, TERMS, SINCE, **named).event is CutoverEvent.GREEN_WELL
+
+
+def test_a_green_waits_for_the_queries_of_its_own_version() -> None:
+    said = judge_catching_up(a_lane(), BLUE, TERMS, queries=("sales", "refunds"), now=NOW)
+
+    assert (said.event, said.reason) == (None, "Not started yet: refunds.")
+
+
+def test_a_rule_that_fires_for_the_query_under_both_of_its_names_is_no_trouble() -> None:
+    green = replace(RENAMED, findings={"late/revenue": "Late."})
+    blue = replace(BLUE, findings={"late/sales": "Late."})
+
+    assert not [*trouble(green, blue)]
+    assert [*trouble(green, replace(blue, findings={"size/sales": "Large."}))] == ["Late."]
+    assert [*trouble(green, None)] == ["Late."]
+
+
+@pytest.mark.parametrize(
+    ("green", "blue", "written"),
+    [
+        pytest.param({"wrote": 0}, [{"wrote": 80}], False, id="nothing"),
+        pytest.param({"wrote": None}, [{"wrote": 80}], True, id="not-counted"),
+        pytest.param({"wrote": 3}, [{"wrote": 80}], True, id="less"),
+        pytest.param({"wrote": 0}, [{"wrote": 0}], True, id="blue-wrote-none"),
+        pytest.param({"wrote": 0}, [{"wrote": None}], True, id="blue-not-counted"),
+        pytest.param({"wrote": 0, "name": "new"}, [{"wrote": 80}], False, id="renamed"),
+        pytest.param(
+            {"wrote": 0},
+            [{"wrote": 0}, {"wrote": 80, "name": "gone"}],
+            True,
+            id="another-query-is-gone",
+        ),
+    ],
+)
+def test_a_green_that_has_written_nothing_where_blue_has_is_held(
+    green: dict[str, Any], blue: list[dict[str, Any]], written: bool
+) -> None:
+    lanes = a_lane(a_figure(**green)), replace(BLUE, queries=tuple(a_figure(**one) for one in blue))
+    name = green.get("name", "sales")
+
+    said = judge_ready(*lanes, TERMS, SINCE, queries=(name,), compared=True, now=NOW)
+    waits = judge_ready(*lanes, TERMS, SINCE, queries=(name,), now=NOW)
+
+    assert said.event is CutoverEvent.GREEN_WELL
+    assert said.unwritten == (
+        ""
+        if written
+        else f"Query {name!r} of green has read 90 rows and written none; query 'sales' of blue has read 90 "
+        "and written 80."
+    )
+    assert (waits.event is CutoverEvent.GREEN_WELL) is written
 
 
 IDLE = a_figure(batches=0, read=0, idle=True, newest=None)
