@@ -65,7 +65,7 @@ RECORDED: Final = (
     ),
     (
         SinkReplaySemantics,
-        "What sinks do with a batch id that they have seen",
+        "Sinks and a batch id that they have seen",
         "`sink_habits`, see [upgrades](upgrades.md#rollback)",
     ),
 )
@@ -180,7 +180,7 @@ def python() -> Iterator[str]:
         yield f"### `{path}`"
         yield ""
         has_templates = ".operators" in path or ".sensors" in path
-        heads = ["name", "what it is", *(["templated"] if has_templates else [])]
+        heads = ["name", "purpose", *(["templated"] if has_templates else [])]
         yield from table(heads, (_row(module, name, has_templates) for name in names))
 
 
@@ -196,7 +196,7 @@ def commands() -> Iterator[str]:
         yield f"### {group}"
         yield ""
         rows = ((f"`{one.name}`", f"{one.summary}.") for one in several)
-        yield from table(("command", "what it does"), rows)
+        yield from table(("command", "effect"), rows)
 
 
 def options() -> Iterator[str]:
@@ -206,7 +206,7 @@ def options() -> Iterator[str]:
         (f"`{name}`", sentence(one["description"]), f"`{one['default']}`" if one["default"] else "")
         for name, one in told.items()
     )
-    yield from table(("option", "what it is", "default"), rows)
+    yield from table(("option", "meaning", "default"), rows)
 
 
 def metrics() -> Iterator[str]:
@@ -215,7 +215,7 @@ def metrics() -> Iterator[str]:
         (f"`{one.value}`", one.row.words.replace("{}", "…").replace("{column}", "name.column"))
         for one in Metric
     )
-    yield from table(("metric", "what a query has done"), rows)
+    yield from table(("metric", "figure"), rows)
 
 
 def recorded() -> Iterator[str]:

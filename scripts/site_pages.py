@@ -22,6 +22,7 @@ PLACES: Final = {
     "CONTRIBUTING.md": "contributing.md",
     "RELEASING.md": "releasing.md",
     "SECURITY.md": "vulnerabilities.md",
+    "SKILL.md": "skill.md",
 }
 """Pages of the menu, by their file in the repository."""
 LINK: Final = re.compile(r"(\]\()(?!https?:|mailto:|#)([^)#\s]+)")
@@ -77,6 +78,19 @@ def _index() -> str:
         if source != "dags"
     ]
     return "\n".join(["# Example DAGs", "", *rows, ""])
+
+
+def on_post_build(*, config: Any) -> None:
+    """Write ``llms.txt``: every page of the menu with its first sentence, for coding agents."""
+    lines = [f"# {config.site_name}", "", f"> {config.site_description}", ""]
+    for path in sorted((ROOT / "docs").glob("*.md")):
+        text = re.sub(r"^```.*?^```", "", path.read_text(), flags=re.DOTALL | re.MULTILINE)
+        prose = [one for one in text.split("\n\n") if one[:1].isalpha()]
+        about = re.split(r"(?<=[.:])\s", " ".join(prose[0].split()))[0] if prose else ""
+        about = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", about)
+        lines.append(f"- [{_title(path)}]({path.stem}.html): {about}")
+    lines += ["", "The rules for agents are in [SKILL](skill.html).", ""]
+    (Path(config.site_dir) / "llms.txt").write_text("\n".join(lines))
 
 
 def _title(path: Path) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import shlex
 from functools import cache
 from typing import Final
 
 import pytest
 import yaml
 
+from airflow_streaming.cli.parser import build_parser, parsed
 from tests.documents import REPOSITORY, pages, text_of
 
 CODE: Final = re.compile(r"^```.*?^```|`[^`\n]+`", re.DOTALL | re.MULTILINE)
@@ -21,6 +23,7 @@ MADE_BY_THE_BUILD: Final = {
     "changelog.md",
     "contributing.md",
     "releasing.md",
+    "skill.md",
     "vulnerabilities.md",
     "adr/index.md",
 }
@@ -106,3 +109,33 @@ def test_a_dead_link_and_an_anchor_are_found() -> None:
     assert slug("Why not in `Airflow's` own environment?") == "why-not-in-airflows-own-environment"
     assert LINK.findall("[x](a.md#b) [y](#c) [z](https://q#d)") == [("a.md", "b"), ("", "c")]
     assert "no-such-heading" not in anchors("docs/runtimes.md")
+
+
+def workflows() -> list[object]:
+    """Return the workflows of the page for continuous integration."""
+    blocks = re.findall(
+        r"^```yaml\n(name:.*?)^```", text_of("docs/ci.md"), re.DOTALL | re.MULTILINE
+    )
+    return [yaml.safe_load(block) for block in blocks]
+
+
+def test_the_workflows_for_users_have_steps_whose_commands_can_be_given() -> None:
+    found = workflows()
+    steps = [
+        step
+        for one in found
+        for job in one["jobs"].values()  # type: ignore[index]
+        for step in job["steps"]
+    ]
+    commands = [
+        shlex.split(line)[1:]
+        for step in steps
+        for line in step.get("run", "").splitlines()
+        if line.startswith("airflow-streaming ")
+    ]
+
+    assert [one["name"] for one in found] == ["lint", "gate", "story"]  # type: ignore[index]
+    assert all({"run", "uses"} & set(step) for step in steps)
+    assert commands
+    for arguments in commands:
+        assert parsed(build_parser(), arguments).command
