@@ -26,6 +26,7 @@ TYPES = {
     "changes.pointers.pointer",
     "changes.pruning.decide",
     "checkpoints.backup.records",
+    "checkpoints.vault.backup_trust",
     "checkpoints.vault.retention_policy",
     "gates.findings",
     "gates.rehearsal_compare",
