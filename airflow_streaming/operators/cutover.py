@@ -14,7 +14,6 @@ from airflow_streaming.changes.answers import REFUSAL, Answer, Settled, command_
 from airflow_streaming.changes.cutover.lanes import Candidate, Facts, pair_of
 from airflow_streaming.changes.cutover.plan import CutoverPlan
 from airflow_streaming.exceptions import CutoverRefused, SpecError
-from airflow_streaming.hooks.home import StreamHomeHook
 from airflow_streaming.model.arguments.fields import checked
 from airflow_streaming.model.durations import age_of
 from airflow_streaming.model.records.cutover import Pair, StartWay, SwitchMethod
@@ -29,7 +28,7 @@ from airflow_streaming.model.wire import decode
 from airflow_streaming.operators.common.base import actor_of, who
 from airflow_streaming.operators.common.cutover import CutoverTask, found_cutover, led_by, words
 from airflow_streaming.operators.common.form_edits import WRONG_XCOM_KEY, first_told, pulled
-from airflow_streaming.operators.common.gate import REPORT_XCOM_KEY
+from airflow_streaming.operators.common.run_report import report_of_run
 from airflow_streaming.operators.common.upgrade import StreamApprovalOperator, answered_by
 from airflow_streaming.services.changes import command_cutover
 from airflow_streaming.triggers.change import CutoverTrigger
@@ -76,7 +75,7 @@ class CutoverApprovalOperator(StreamApprovalOperator):
         self.preflight_task_id = preflight_task_id
 
     def execute(self, context: Context) -> Any:
-        home = self._records()
+        home = self.records()
         change = self._change(home, context)
         state = CUTOVER.state_of(home.steps(change.number))
         if state not in _IN[self.word]:
@@ -95,7 +94,7 @@ class CutoverApprovalOperator(StreamApprovalOperator):
         return self.ask(context)
 
     def question(self, context: Context, **waiting: Any) -> CommandQuestionTrigger:
-        change = self._change(self._records(), context).number
+        change = self._change(self.records(), context).number
         return CommandQuestionTrigger(change=change, command=self.word.value, **waiting)
 
     def settled(self, context: Context, settled: Settled) -> dict[str, str]:
@@ -116,7 +115,7 @@ class CutoverApprovalOperator(StreamApprovalOperator):
         """Record a command; return false where it came too early, and the question is still open."""
         from airflow_streaming.hooks.launchers import task_launcher  # not at dag parse
 
-        home = self._records()
+        home = self.records()
         change = self._change(home, context)
         try:
             command_cutover(
@@ -140,16 +139,12 @@ class CutoverApprovalOperator(StreamApprovalOperator):
         return True
 
     def _change(self, home: StreamHome, context: Context) -> Change:
-        report = pulled(context, self.preflight_task_id, REPORT_XCOM_KEY)
-        found = found_cutover(home, report)
+        found = found_cutover(home, report_of_run(context, home, self.preflight_task_id))
         if found is None:
             raise AirflowFailException(
                 f"This run has started no cutover of stream {self.stream!r}. Run the whole DAG again."
             )
         return found
-
-    def _records(self) -> StreamHome:
-        return StreamHomeHook(self.home, self.home_conn_id).get_conn().stream(self.stream)
 
 
 def begin(engine: Cutover, lanes: DagLanes, report: Mapping[str, Any]) -> Change:

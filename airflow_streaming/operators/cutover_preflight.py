@@ -43,6 +43,7 @@ from airflow_streaming.operators.common.gate import (
     log_decision,
     log_report,
 )
+from airflow_streaming.operators.common.run_report import push_recorded
 from airflow_streaming.operators.upgrade_preflight import habit_of
 from airflow_streaming.options import Approval, CutoverApproval, GreenStart
 from airflow_streaming.reports.cutover import cutover_report
@@ -242,7 +243,7 @@ class CutoverPreflightOperator(CutoverTask):
             candidates = lanes.candidates()
             change = open_cutover(lanes, candidates, choice_of(self.way, "way", SwitchMethod))
             if change is not None:
-                return self._go_on_with(change, context)
+                return self._go_on_with(change, lanes.home, context)
             found = self._look(candidates)
             self._tell_found(found, lanes.home, context)
         fail_if_refused(found.deciding, "not_allowed", what=f"The cutover of {self.stream.name!r}")
@@ -263,7 +264,7 @@ class CutoverPreflightOperator(CutoverTask):
                 f"Change {change.number} of stream {self.stream.name!r} must finish first. {waiting}".rstrip()
             )
 
-    def _go_on_with(self, change: Change, context: Context) -> str:
+    def _go_on_with(self, change: Change, home: StreamHome, context: Context) -> str:
         """Let this run finish a cutover that an earlier one has begun; a dry run leaves it alone."""
         note = f"Change {change.number} is this cutover, started by {change.by}."
         if truth(self.is_dry_run, "dry_run"):
@@ -272,7 +273,8 @@ class CutoverPreflightOperator(CutoverTask):
             raise AirflowSkipException(ended)
         note = f"{note} This run continues it."
         self.log.info("%s", note)
-        context["ti"].xcom_push(key=REPORT_XCOM_KEY, value={"resumes": change.number})
+        report = {"resumes": change.number}
+        push_recorded(context, home, REPORT_XCOM_KEY, report)
         context["ti"].xcom_push(key=MARKDOWN_XCOM_KEY, value=note)
         return "allowed"
 
@@ -328,7 +330,7 @@ class CutoverPreflightOperator(CutoverTask):
         course = self.asked_course()
         report = {**found.to_dict(), "course": encode(course), "key": key_of(context)}
         page = cutover_report(found, course, what_is_given_up(home))
-        context["ti"].xcom_push(key=REPORT_XCOM_KEY, value=report)
+        push_recorded(context, home, REPORT_XCOM_KEY, report)
         context["ti"].xcom_push(key=MARKDOWN_XCOM_KEY, value=markdown(page))
         # A dry run asks for no approval, so no other page shows it.
         log_report(page, self.log)
