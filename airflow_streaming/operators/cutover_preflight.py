@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 
     from airflow_streaming.changes.cutover.begin import PlanRequest
     from airflow_streaming.changes.cutover.lanes import Candidate
+    from airflow_streaming.model.spark.plan import QueryPlan
     from airflow_streaming.operators.common.cutover_lanes import DagLanes
 
 DECIDED: Final = frozenset(
@@ -121,6 +122,23 @@ def what_is_given_up(home: StreamHome) -> str:
         f"**The blue of cutover {change.number} is still kept: {kept}.** This cutover needs its lane, so "
         "it takes blue's final backup first; rolling back to that blue is not possible afterwards."
     )
+
+
+def check_format(terms: CompareTerms, plans: Sequence[QueryPlan]) -> None:
+    """
+    Refuse a comparison that cannot read the files of a stream, before green runs for it.
+
+    :param plans: Newest plans of blue.
+    :raises AirflowFailException: every query writes files, and none of this format.
+    """
+    written = {plan.sink.format.lower() for plan in plans if plan.sink.sink == "file"}
+    is_files_only = bool(plans) and all(plan.sink.sink == "file" for plan in plans)
+    if is_files_only and terms.format.lower() not in written:
+        formats = ", ".join(sorted(written))
+        raise AirflowFailException(
+            f"CompareTerms of stream {terms.stream!r} has format {terms.format!r}, and its queries write {formats}. "
+            f"Set format={min(written)!r} in the DAG."
+        )
 
 
 def _check_nothing_else(candidate: Candidate, lanes: DagLanes) -> None:
@@ -244,6 +262,9 @@ class CutoverPreflightOperator(CutoverTask):
             change = open_cutover(lanes, candidates, choice_of(self.way, "way", SwitchMethod))
             if change is not None:
                 return self._go_on_with(change, lanes.home, context)
+            for terms in self.course.compare:
+                blues = (one.blue for one in candidates if one.stream == terms.stream)
+                check_format(terms, [plan for blue in blues for plan in blue.newest_plans()])
             found = self._look(candidates)
             self._tell_found(found, lanes.home, context)
         fail_if_refused(found.deciding, "not_allowed", what=f"The cutover of {self.stream.name!r}")
