@@ -28,7 +28,12 @@ from airflow_streaming.changes.topic_connection import (
     client_settings,
     secrets_in,
 )
-from airflow_streaming.model.jobs.comparison import CompareReport, ComparisonRequest, not_made
+from airflow_streaming.model.jobs.comparison import (
+    CompareReport,
+    ComparisonRequest,
+    is_one_output,
+    not_made,
+)
 from airflow_streaming.model.records.cutover import CompareTerms
 from airflow_streaming.model.spark.failures import presentable
 from airflow_streaming.model.spark.secrets import REDACTED
@@ -86,7 +91,7 @@ def compare_topics(
     """
     at, begun = datetime.now(UTC), time.monotonic()
     asked = ComparisonRequest(terms=terms, blue=blue.topic, green=green.topic)
-    if wrong := check_keys(terms):
+    if wrong := check_keys(terms) or is_one_output(asked):
         return not_made(asked, wrong, at=at, refused=True)
     task = _Task(
         terms=terms,

@@ -202,6 +202,50 @@ def test_a_record_that_expires_during_the_comparison_is_named(
     assert "Partition 0 of topic 'blue' no longer has the record at offset 0" in report.reason
 
 
+def test_a_topic_that_grows_over_the_limit_while_it_is_searched_is_inconclusive(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(topic_comparison, "MOST_RECORDS", 4)
+    broker = Broker(blue=rows("a", "b", "c"), green=rows("a", "b"))
+
+    report = compared(
+        broker, monkeypatch, sleep=lambda _: broker.topics["green"].extend(rows("d", "e", "f"))
+    )
+
+    assert report.result is INCONCLUSIVE
+    assert "has 5 records in the range, and 4 are compared at most" in report.reason
+
+
+@pytest.mark.parametrize(
+    ("passes", "says"),
+    [(10.0, None), (31.0, "gave no record for 31 s"), (3600.0, "gave no record for 3600 s")],
+)
+def test_a_broker_that_falls_silent_is_waited_for_half_a_minute(
+    passes: float, says: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = Broker(blue=rows("a"), green=rows("a"))
+    clock = [0.0]
+    monkeypatch.setattr(
+        topic_comparison, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=None)
+    )
+    consume = Consumer.consume
+    pauses = [1]
+
+    def hesitate(self: Consumer, count: int, timeout: float) -> list[Any]:
+        if pauses:
+            pauses.pop()
+            clock[0] += passes
+            return []
+        return consume(self, count, timeout)
+
+    monkeypatch.setattr(Consumer, "consume", hesitate)
+
+    report = compared(broker, monkeypatch)
+
+    assert report.result is (SAME if says is None else INCONCLUSIVE)
+    assert says is None or says in report.reason
+
+
 def test_a_missing_topic_is_inconclusive_and_closes_both_consumers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -223,3 +267,14 @@ def test_a_report_names_the_cause_of_an_outage(monkeypatch: pytest.MonkeyPatch) 
     assert report.result is INCONCLUSIVE
     assert report.reason.endswith("cannot be read: No connection; Authentication failed")
     assert broker.closed == 1
+
+
+def test_a_topic_compared_with_itself_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = Broker(orders=rows("a"))
+    monkeypatch.setattr(topic_comparison, "_library", lambda: broker)
+    topic = TopicRange(topic="orders")
+
+    report = compare_topics(CompareTerms(stream="orders", format="kafka"), topic, topic)
+
+    assert (report.result, report.refused) == (INCONCLUSIVE, True)
+    assert "output is orders, and a comparison of it with itself proves nothing" in report.reason

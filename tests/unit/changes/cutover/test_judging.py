@@ -27,6 +27,7 @@ from airflow_streaming.changes.judging.soak import Backlog, SoakResult, SoakVerd
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.jobs.comparison import CompareReport, CompareResult, SideFound
 from airflow_streaming.model.observation import ProcessState
+from airflow_streaming.model.progress import SourceProgress
 from airflow_streaming.model.records.cutover import ReadyTerms, Result
 from airflow_streaming.model.records.cutover_table import CutoverEvent
 from tests.unit.changes.cutover.judging_model import disagreement
@@ -87,15 +88,18 @@ def test_a_green_that_is_not_there_yet_is_waited_for(green: LaneFigures | None, 
         pytest.param(files(13), files(2), False, id="more-than-a-batch-more"),
         pytest.param(files(900), files(900), True, id="blue-is-behind-too"),
         pytest.param(files(900), None, True, id="of-blue-nothing-is-told"),
+        pytest.param(None, None, True, id="no-backlog-is-told"),
         pytest.param(files(900), Backlog(unit="records", amount=1), True, id="in-other-units"),
     ],
 )
 def test_green_has_caught_up_with_at_most_a_batch_more_to_read_than_blue(
-    mine: Backlog, blues: Backlog | None, *, has_caught_up: bool
+    mine: Backlog | None, blues: Backlog | None, *, has_caught_up: bool
 ) -> None:
     blue = a_lane(a_figure(backlog=blues))
+    # Its newest batch is as large as the largest of blue's.
+    green = a_lane(a_figure(backlog=mine, newest=30))
 
-    said = judge_catching_up(a_lane(a_figure(backlog=mine)), blue, TERMS, now=NOW)
+    said = judge_catching_up(green, blue, TERMS, now=NOW)
 
     assert (said.event is CutoverEvent.GREEN_CAUGHT_UP) is has_caught_up, said.reason
 
@@ -381,6 +385,41 @@ def test_figures_are_taken_from_the_heartbeat_and_the_last_batches() -> None:
     assert (found.epoch, found.deployment, found.trouble) == (17, 3, "")
     (figure,) = found.queries
     assert (figure.read, figure.largest, figure.newest, figure.idle) == (12, 9, 3, False)
+
+
+@pytest.mark.parametrize(
+    ("changes", "idle"),
+    [
+        ({}, True),
+        ({"processing": True}, False),
+        ({"data_available": True}, False),
+        ({"committed_ago_s": 5.0}, False),
+    ],
+)
+def test_a_query_that_works_or_has_committed_just_now_is_not_idle(
+    changes: dict[str, Any], idle: bool
+) -> None:
+    quiet = {"committed_ago_s": 60.0, "processing": False, "data_available": False}
+    query = replace(a_query(progress=a_batch(batch_id=41)), **quiet | changes)
+    source = SourceProgress(source="files", backlog_files=7)
+
+    found = figures_of(
+        observed(status=a_status(queries=(query,))),
+        HealthRules(),
+        [replace(a_batch(batch_id=41), sources=(source,))],
+    )
+
+    assert found is not None
+    (figure,) = found.queries
+    assert (figure.idle, figure.backlog) == (idle, files(7))
+
+
+def test_a_green_without_input_says_that_it_had_none() -> None:
+    said = judge_ready(a_lane(IDLE), a_lane(IDLE), TERMS, SINCE, now=NOW)
+    waits = judge_ready(a_lane(), BLUE, TERMS, replace(SINCE, at=NOW), now=NOW)
+
+    assert said.reason == "Green has had nothing to read."
+    assert waits.reason.startswith("Green has been well for 0 s of")
 
 
 def test_a_driver_that_cannot_be_seen_has_no_figures() -> None:
