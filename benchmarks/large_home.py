@@ -1,7 +1,7 @@
 """
 Lists a home with thousands of streams: `list`, `top`, the names, and `doctor` of one stream.
 
-    python -m benchmarks.large_home --streams 10000
+    python -m benchmarks.large_home --streams 10000 [--rows]
 
 Each stream has what a living one has after a day: one deployment, three epochs with launches and
 statuses, forty events, six alerts, an owner, a desired state and a supervision record.
@@ -18,17 +18,21 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable
-from datetime import timedelta
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
 from airflow_streaming.cli.main import main as command
+from airflow_streaming.cli.status import view_stream
 from airflow_streaming.home.home import open_home
 from airflow_streaming.model.names import Layout
+from airflow_streaming.model.observation import Process
 from airflow_streaming.model.records.alert import AlertKind
 from airflow_streaming.model.records.control import DesiredState, Event, EventKind
 from airflow_streaming.model.records.owner import Actor
 from airflow_streaming.model.records.supervision import Supervision
+from airflow_streaming.services.fleet_index import IndexWriter, row_of
 from airflow_streaming.supervision.alerts.alerting import RESTART_KEY, Alert
 from tests.unit.home.make import (
     NOON,
@@ -98,12 +102,38 @@ def make_home(home: Path, streams: int, events: int = EVENTS) -> None:
             place.write_bytes(named.replace(b"/orders/", f"/{name}/".encode()))
 
 
+def leave_rows(home: str, streams: int) -> None:
+    """Leave the rows that triggerers would, as one of them writes them."""
+    stream = open_home(home).stream(TEMPLATE)
+    status = view_stream(stream, lambda *_: Process.unseen("a benchmark"), patience=0).status
+    row = replace(row_of(status, stream.owner()), seen_at=datetime.now(UTC))
+    writer = IndexWriter(stream.store)
+    writer._due = 0.0
+    for number in range(streams):
+        lane = f"{TEMPLATE}_{number:05d}"
+        owner = None if row.owner is None else replace(row.owner, stream=lane)
+        writer.note(replace(row, lane=lane, owner=owner))
+    began, used = time.perf_counter(), time.process_time()
+    writer.write_if_due()
+    print(
+        f"rows written in {time.perf_counter() - began:.2f} s, {time.process_time() - used:.2f} s CPU"
+    )
+
+
 def timed(act: Callable[[], Any]) -> tuple[float, float, int]:
     """Return the seconds, the CPU seconds and the bytes printed of an act."""
-    began, used, out = time.perf_counter(), time.process_time(), io.StringIO()
+    began, used, out = time.perf_counter(), _cpu(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
         act()
-    return time.perf_counter() - began, time.process_time() - used, len(out.getvalue())
+    return time.perf_counter() - began, _cpu() - used, len(out.getvalue())
+
+
+def _cpu() -> float:
+    """Return the CPU seconds of this process and of those that it forked and that have ended."""
+    own, forked = (
+        resource.getrusage(of) for of in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    )
+    return own.ru_utime + own.ru_stime + forked.ru_utime + forked.ru_stime
 
 
 def main() -> None:
@@ -111,6 +141,7 @@ def main() -> None:
     parser.add_argument("--streams", type=int, default=10_000)
     parser.add_argument("--events", type=int, default=EVENTS, help="of each stream")
     parser.add_argument("--home", type=Path, help="keep the home here, and use it if it is there")
+    parser.add_argument("--rows", action="store_true", help="with rows that triggerers have left")
     parser.add_argument("--only", default="", help="the one command to run")
     arguments = parser.parse_args()
     home = arguments.home or Path(tempfile.mkdtemp())
@@ -131,6 +162,8 @@ def main() -> None:
     }
     for name, act in acts.items():
         if arguments.only in ("", name):
+            if arguments.rows:
+                leave_rows(str(home), arguments.streams)
             seconds, cpu, size = timed(act)
             memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
             print(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_streaming.model.codec import encode, format_time
@@ -30,6 +30,7 @@ from airflow_streaming.reports.report import (
 )
 from airflow_streaming.reports.report import Verdict as Answer
 from airflow_streaming.reports.terminal import clock
+from airflow_streaming.supervision.fleet_rows import FleetRow
 from airflow_streaming.supervision.stream_status import Level, StreamStatus
 
 if TYPE_CHECKING:
@@ -102,6 +103,7 @@ class StreamRow:
 
     :param since: When the standing began, where a record says so.
     :param incidents: Number of open incidents.
+    :param seen_at: When its trigger saw it; ``None`` where this command has looked.
     """
 
     stream: str
@@ -121,6 +123,31 @@ class StreamRow:
     incidents: int
     failures_in_a_row: int
     restarts_24h: int | None
+    seen_at: datetime | None = None
+
+    @classmethod
+    def seen(cls, row: FleetRow, *, has_lanes: bool) -> StreamRow:
+        """Return the row that a trigger has left; a stream with an open change has none."""
+        return cls(
+            stream=row.lane,
+            has_lanes=has_lanes,
+            is_live=row.is_live,
+            is_all_right=row.level.is_all_right,
+            level=row.level,
+            word=row.word,
+            reason=row.reason,
+            remedy=row.remedy,
+            since=row.since,
+            desired=row.desired.value,
+            circuit="open" if row.circuit_is_open else "closed",
+            deployment=row.deployment,
+            epoch=row.epoch,
+            change="",
+            incidents=row.incidents,
+            failures_in_a_row=row.failures_in_a_row,
+            restarts_24h=row.restarts_24h,
+            seen_at=row.seen_at,
+        )
 
     @classmethod
     def of(cls, view: StreamView) -> StreamRow:
@@ -166,6 +193,7 @@ class StreamRow:
             "open_incidents": self.incidents,
             "failures_in_a_row": self.failures_in_a_row,
             "restarts_24h": self.restarts_24h,
+            "seen_at": _time(self.seen_at),
         }
 
 
@@ -345,18 +373,24 @@ def lane_words(lane: str, *, is_live: bool) -> str:
 
 
 def streams_report(
-    rows: Sequence[StreamRow], home: str, unread: Mapping[str, str] | None = None
+    rows: Sequence[StreamRow],
+    home: str,
+    unread: Mapping[str, str] | None = None,
+    now: datetime | None = None,
 ) -> Report:
     """
     Return one row for every stream of a home.
 
     :param home: Its URI.
     :param unread: Errors of unreadable streams, by name.
+    :param now: The time of day, for the age of rows that triggers have left.
     """
-    return report_of(_streams(rows, home, unread or {}))
+    return report_of(_streams(rows, home, unread or {}, now or datetime.now(UTC)))
 
 
-def _streams(rows: Sequence[StreamRow], home: str, unread: Mapping[str, str]) -> Iterator[Block]:
+def _streams(
+    rows: Sequence[StreamRow], home: str, unread: Mapping[str, str], now: datetime
+) -> Iterator[Block]:
     for name, why in unread.items():
         yield Paragraph((value(name), " cannot be shown: ", value(why)))
     if not rows and not unread:
@@ -364,21 +398,40 @@ def _streams(rows: Sequence[StreamRow], home: str, unread: Mapping[str, str]) ->
     if not rows:
         return
     lane = ("lane",) if any(row.has_lanes for row in rows) else ()
-    titles = ("stream", *lane, "state", "desired", "circuit", "deployment", "epoch", "reason")
-    yield table(titles, (_row(row, with_lane=bool(lane)) for row in rows))
+    seen = ("seen",) if any(row.seen_at for row in rows) else ()
+    titles = (
+        "stream",
+        *lane,
+        "state",
+        *seen,
+        "desired",
+        "circuit",
+        "deployment",
+        "epoch",
+        "reason",
+    )
+    yield table(titles, (_row(row, now, bool(lane), bool(seen)) for row in rows))
 
 
-def _row(row: StreamRow, *, with_lane: bool) -> tuple[Words, ...]:
+def _row(row: StreamRow, now: datetime, with_lane: bool, with_age: bool) -> tuple[Words, ...]:
     return (
         value(row.stream),
         *((lane_words(row.stream, is_live=row.is_live),) if with_lane else ()),
         row.word.replace("_", " "),
+        *((age_words(row.seen_at, now),) if with_age else ()),
         row.desired,
         row.circuit,
         str(row.deployment or ""),
         str(row.epoch or ""),
         value(row.reason),
     )
+
+
+def age_words(seen_at: datetime | None, now: datetime) -> str:
+    """Return how long ago a trigger saw a stream; empty for a stream that was looked at."""
+    if seen_at is None:
+        return ""
+    return f"{duration_text(max(0, round((now - seen_at).total_seconds())))} ago"
 
 
 def live_report(found: LiveOutput) -> Report:

@@ -46,6 +46,7 @@ from airflow_streaming.model.records.epoch import (
     TerminationProof,
 )
 from airflow_streaming.model.records.owner import Owner
+from airflow_streaming.services.fleet_index import note_act
 from airflow_streaming.supervision.health import spawn_grace
 from airflow_streaming.supervision.restart import fails_alike, remedy_of
 
@@ -348,6 +349,7 @@ def _tell(
     home: StreamHome, kind: EventKind, by: str, message: str, epoch: int | None = None
 ) -> None:
     log.info("%s", message)
+    note_act(home)
     home.add_event(Event(event=kind, at=_now(), by=by, message=message, epoch=epoch))
 
 
