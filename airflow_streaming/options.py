@@ -93,7 +93,8 @@ class Soaked(_Checked):
     Beside these it has ``stream``, ``home``, ``change`` (the upgrade's number), ``begun_at`` and
     ``context``, Airflow's, for connections and variables.
 
-    :param deployment: The new one; ``replaced`` is the one before it.
+    :param deployment: The new deployment.
+    :param replaced: The deployment before it.
     """
 
     deployment: Deployment
@@ -116,8 +117,8 @@ class SideBySide(_Checked):
     Beside these it has ``stream``, ``home``, ``change`` (the cutover's number), ``begun_at`` and
     ``context``, Airflow's, for connections and variables.
 
-    :param blue: The deployment that is live; ``green`` the one beside it, with an ``output`` of its
-        own.
+    :param blue: The deployment that is live.
+    :param green: The deployment beside it, with an ``output`` of its own.
     """
 
     blue: Deployment

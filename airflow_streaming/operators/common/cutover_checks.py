@@ -237,7 +237,7 @@ def topic_of(terms: CompareTerms, deployment: Deployment, home: StreamHome) -> S
     if len(topics) != 1:
         raise SpecError(
             f"The plans of {deployment.stream} have {len(topics)} sinks with a topic, and a comparison "
-            "needs one. Give CompareTerms a topic, e.g. topic='orders-{deployment}'."
+            "needs one. Give CompareTerms a topic, e.g. topic='orders-{stream}-{deployment}'."
         )
     return topics[0]
 
