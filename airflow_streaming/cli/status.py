@@ -39,11 +39,11 @@ from airflow_streaming.reports.streams import (
 )
 from airflow_streaming.services.fleet_index import FOLDER as INDEX
 from airflow_streaming.services.fleet_index import read_index
+from airflow_streaming.services.fleet_rows import FRESH, FleetRow, believed
 from airflow_streaming.services.status_reader import read_status
 from airflow_streaming.services.streams import Probe, look_once
 from airflow_streaming.storage.one_look import Listing, OneLook, look_at_each
 from airflow_streaming.supervision.epoch_figures import Figures
-from airflow_streaming.supervision.fleet_rows import FRESH, FleetRow, believed
 from airflow_streaming.supervision.standby import summary
 from airflow_streaming.supervision.standby_observer import view_standby
 
@@ -102,7 +102,7 @@ def list_streams(home: Home, probe: Probe, arguments: argparse.Namespace) -> int
     )
     for name in page:
         if name in seen:
-            found[name] = StreamRow.seen(seen[name], has_lanes=_has_row_of_lanes(name, folders))
+            found[name] = _row_of(seen[name], has_lanes=_has_two_lanes(name, folders))
     found = {name: found[name] for name in page}
     rows = [one for one in found.values() if isinstance(one, StreamRow)]
     unread = {name: why for name, why in found.items() if isinstance(why, str)}
@@ -111,13 +111,37 @@ def list_streams(home: Home, probe: Probe, arguments: argparse.Namespace) -> int
         told = {"home": home.store.uri, "streams": [one.to_dict() for one in rows]}
         show_json({**told, "unreadable": unread, "after": following}, sort_keys=True)
     else:
-        show(streams_report(rows, home.store.uri, unread))
+        show(streams_report(rows, home.store.uri, unread, datetime.now(UTC)))
         if following is not None:
             notice(f"{len(names) - len(page)} more: airflow-streaming list --after {following}")
     return PROBLEM if unread else OK
 
 
-def _has_row_of_lanes(lane: str, folders: Listing) -> bool:
+def _row_of(row: FleetRow, *, has_lanes: bool) -> StreamRow:
+    """Return the row that a trigger has left; a stream with an open change has none."""
+    return StreamRow(
+        stream=row.lane,
+        has_lanes=has_lanes,
+        is_live=row.is_live,
+        is_all_right=row.level.is_all_right,
+        level=row.level,
+        word=row.word,
+        reason=row.reason,
+        remedy=row.remedy,
+        since=row.since,
+        desired=row.desired.value,
+        circuit="open" if row.circuit_is_open else "closed",
+        deployment=row.deployment,
+        epoch=row.epoch,
+        change="",
+        incidents=row.incidents,
+        failures_in_a_row=row.failures_in_a_row,
+        restarts_24h=row.restarts_24h,
+        seen_at=row.seen_at,
+    )
+
+
+def _has_two_lanes(lane: str, folders: Listing) -> bool:
     return color_of(lane) is Color.GREEN or other_lane(lane) in folders
 
 

@@ -43,9 +43,9 @@ from airflow_streaming.plugins.external import ExternalWatch, open_observer
 from airflow_streaming.plugins.fleet_page import READING
 from airflow_streaming.plugins.views import StreamWatch, head_of, now_utc, unreadable
 from airflow_streaming.services.fleet_index import read_index
+from airflow_streaming.services.fleet_rows import FRESH as ROW_AGE
+from airflow_streaming.services.fleet_rows import FleetRow, believed
 from airflow_streaming.settings import read_settings
-from airflow_streaming.supervision.fleet_rows import FRESH as ROW_AGE
-from airflow_streaming.supervision.fleet_rows import FleetRow, believed
 from airflow_streaming.supervision.stream_status import Level
 
 FRESH: Final = 4.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_streaming.model.codec import encode, format_time
@@ -30,7 +30,6 @@ from airflow_streaming.reports.report import (
 )
 from airflow_streaming.reports.report import Verdict as Answer
 from airflow_streaming.reports.terminal import clock
-from airflow_streaming.supervision.fleet_rows import FleetRow
 from airflow_streaming.supervision.stream_status import Level, StreamStatus
 
 if TYPE_CHECKING:
@@ -124,30 +123,6 @@ class StreamRow:
     failures_in_a_row: int
     restarts_24h: int | None
     seen_at: datetime | None = None
-
-    @classmethod
-    def seen(cls, row: FleetRow, *, has_lanes: bool) -> StreamRow:
-        """Return the row that a trigger has left; a stream with an open change has none."""
-        return cls(
-            stream=row.lane,
-            has_lanes=has_lanes,
-            is_live=row.is_live,
-            is_all_right=row.level.is_all_right,
-            level=row.level,
-            word=row.word,
-            reason=row.reason,
-            remedy=row.remedy,
-            since=row.since,
-            desired=row.desired.value,
-            circuit="open" if row.circuit_is_open else "closed",
-            deployment=row.deployment,
-            epoch=row.epoch,
-            change="",
-            incidents=row.incidents,
-            failures_in_a_row=row.failures_in_a_row,
-            restarts_24h=row.restarts_24h,
-            seen_at=row.seen_at,
-        )
 
     @classmethod
     def of(cls, view: StreamView) -> StreamRow:
@@ -383,13 +358,13 @@ def streams_report(
 
     :param home: Its URI.
     :param unread: Errors of unreadable streams, by name.
-    :param now: The time of day, for the age of rows that triggers have left.
+    :param now: The time of day, for the age of rows that triggers have left; ``None`` without ages.
     """
-    return report_of(_streams(rows, home, unread or {}, now or datetime.now(UTC)))
+    return report_of(_streams(rows, home, unread or {}, now))
 
 
 def _streams(
-    rows: Sequence[StreamRow], home: str, unread: Mapping[str, str], now: datetime
+    rows: Sequence[StreamRow], home: str, unread: Mapping[str, str], now: datetime | None
 ) -> Iterator[Block]:
     for name, why in unread.items():
         yield Paragraph((value(name), " cannot be shown: ", value(why)))
@@ -398,7 +373,8 @@ def _streams(
     if not rows:
         return
     lane = ("lane",) if any(row.has_lanes for row in rows) else ()
-    seen = ("seen",) if any(row.seen_at for row in rows) else ()
+    ages = now if any(row.seen_at for row in rows) else None
+    seen = ("seen",) if ages else ()
     titles = (
         "stream",
         *lane,
@@ -410,15 +386,15 @@ def _streams(
         "epoch",
         "reason",
     )
-    yield table(titles, (_row(row, now, bool(lane), bool(seen)) for row in rows))
+    yield table(titles, (_row(row, ages, with_lane=bool(lane)) for row in rows))
 
 
-def _row(row: StreamRow, now: datetime, with_lane: bool, with_age: bool) -> tuple[Words, ...]:
+def _row(row: StreamRow, now: datetime | None, *, with_lane: bool) -> tuple[Words, ...]:
     return (
         value(row.stream),
         *((lane_words(row.stream, is_live=row.is_live),) if with_lane else ()),
         row.word.replace("_", " "),
-        *((age_words(row.seen_at, now),) if with_age else ()),
+        *((age_words(row.seen_at, now),) if now is not None else ()),
         row.desired,
         row.circuit,
         str(row.deployment or ""),

@@ -1,8 +1,8 @@
 """
-The index of a home: rows of streams in a few objects, so that a fleet is read without a look at each stream.
+The index of a home: rows of streams in a few objects, for readers of a fleet.
 
-The objects lie in ``_rows/`` beside the streams. A triggerer writes the rows of its streams, an act of a user
-leaves the time of the act. No record depends on them: deleting them only makes the readers look at the streams.
+The objects are in the folder ``_rows`` of the home. A triggerer writes the rows of its streams, an act of a user
+leaves the time of the act. Records do not depend on them: after a deletion readers look at each stream.
 """
 
 from __future__ import annotations
@@ -25,12 +25,17 @@ from airflow_streaming.model.codec import encode, format_time, parse_time
 from airflow_streaming.model.names import base_of, other_lane
 from airflow_streaming.model.records.control import DesiredState
 from airflow_streaming.model.records.owner import Owner
+from airflow_streaming.model.records.policy import RestartDecision
 from airflow_streaming.model.spark.failures import mask_secrets
 from airflow_streaming.model.storage import Store
 from airflow_streaming.model.wire import MAX_RECORD_BYTES, decode, parse_json
+from airflow_streaming.services.fleet_rows import FRESH, FleetIndex, FleetRow
+from airflow_streaming.services.status_reader import restarts_in_a_day
 from airflow_streaming.services.stream_figures import figures_of
 from airflow_streaming.storage.one_look import look_at_each
-from airflow_streaming.supervision.fleet_rows import FRESH, FleetIndex, FleetRow
+from airflow_streaming.supervision.alerts.alerting import open_incidents
+from airflow_streaming.supervision.decide import ReconcileInput
+from airflow_streaming.supervision.restart import Progress
 from airflow_streaming.supervision.stream_status import StreamStatus
 
 FOLDER: Final = "_rows"
@@ -42,7 +47,7 @@ FIRST_AFTER: Final = 6.0
 """Seconds from the first row to the first write: the triggers of a new triggerer look within five."""
 SWEEP_EVERY: Final = 60.0
 KEEP: Final = 2 * FRESH
-"""Objects without anything younger are deleted."""
+"""Objects whose times are all older are deleted."""
 REST: Final = 600.0
 """Seconds without a write after the home has refused one."""
 MOST_OBJECTS: Final = 200
@@ -92,9 +97,43 @@ def row_of(status: StreamStatus, owner: Owner | None = None) -> FleetRow:
     )
 
 
+def row_of_look(
+    home: StreamHome,
+    seen: ReconcileInput,
+    decisions: Sequence[RestartDecision],
+    progress: Sequence[Progress],
+) -> FleetRow | None:
+    """
+    Return the row of a stream; ``None`` while a change is open, which readers look at themselves.
+
+    :param decisions: The newest decision about a failed epoch, as ``read_failures`` returns it.
+    :raises RecordError: a record of the stream is damaged.
+    """
+    if seen.change is not None or home.unfinished_change() is not None:
+        return None
+    recorded = seen.seen.status if seen.seen is not None else None
+    now = () if recorded is None or seen.decision is not None else (recorded,)
+    status = StreamStatus(
+        stream=home.name,
+        now=seen.now,
+        rules=seen.rules,
+        policy=seen.policy,
+        seen=seen.seen,
+        desired=home.desired(),
+        circuit=seen.circuit,
+        deployment=seen.deployment,
+        decisions=tuple(decisions),
+        progress=(*progress, *now),
+        restarts_24h=restarts_in_a_day(home, seen.now),
+        incidents=open_incidents(seen.alerts),
+        is_live=seen.follows is None,
+    )
+    return row_of(status, home.owner())
+
+
 def read_index(store: Store, lanes: Collection[str]) -> FleetIndex:
     """
-    Read the rows of lanes; whatever cannot be read is left out, so that readers look themselves.
+    Read the rows of lanes. Objects and rows that cannot be read are left out, so that readers look at the streams.
 
     :param lanes: Rows of other names are not parsed.
     """
@@ -119,7 +158,7 @@ def note_act(home: StreamHome) -> None:
     """
     Note that a user has acted on a stream, so that no reader believes a row from before.
 
-    An error is only logged: the act is done, and the row grows old by itself.
+    An error is only logged: the act is done, and the row is too old soon.
     """
     try:
         if not home.store.names(FOLDER):
@@ -129,7 +168,7 @@ def note_act(home: StreamHome) -> None:
         for lane in (base, other_lane(base)):
             home.store.replace(_act_path(lane), _object({"acts": {lane: now}}))
     except StreamingError as err:
-        log.warning("The index of %s was not told of an act: %s", home.store.uri, err)
+        log.warning("An act was not noted in the index of %s: %s", home.store.uri, err)
 
 
 class IndexWriter:
@@ -251,7 +290,7 @@ def _object(told: Mapping[str, Any], rows: list[str] | None = None) -> bytes:
 
 
 def _read(store: Store, path: str) -> Mapping[str, Any]:
-    """Return an object; nothing for one that is gone, malformed or of another version."""
+    """Return an object; an empty mapping if the object is missing, malformed or of another version."""
     try:
         data = store.read(path)
         told = {} if data is None else parse_json(data)
@@ -263,7 +302,7 @@ def _read(store: Store, path: str) -> Mapping[str, Any]:
 
 
 def _rows_in(store: Store, objects: Sequence[str], wanted: frozenset[str]) -> Iterator[FleetRow]:
-    # A few at a time: a reader has no more than this in its memory, whatever lies there.
+    # A few at a time, because each object may have 1 MiB.
     for first in range(0, len(objects), AT_ONCE):
         some = objects[first : first + AT_ONCE]
         for told in look_at_each(store, lambda name: _read(store, f"{FOLDER}/{name}"), some):

@@ -66,7 +66,7 @@ def look_once(
     :param now: The time of day, read after all records.
     """
     launch = home.launch(epoch.number)
-    # The process first: one that ends in between is reported as "going down", never as "gone, no
+    # The process first: a process that ends in between is reported as "going down", never as "gone, no
     # exit".
     process = probe(epoch, launch, partial(home.heartbeat, epoch.number))
     status, written = home.status(epoch.number), home.aftermath(epoch.number)

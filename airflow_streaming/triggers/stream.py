@@ -42,7 +42,7 @@ Interval between queries of Airflow for another queued run of the dag, give or t
 at the home cost Airflow nothing, this costs its database a query.
 """
 ROW_EVERY: Final = 20.0
-"""Seconds between two rows for the readers of a fleet; see ``supervision.fleet_rows``."""
+"""Seconds between two rows for the readers of a fleet; see ``services.fleet_rows``."""
 USER_MARKED: Final = frozenset({"failed", "success"})
 _Failures = tuple[
     tuple[int, RestartDecision | None], tuple[RestartDecision, ...], tuple[Progress, ...]
@@ -191,8 +191,10 @@ class StreamTrigger(HomeTrigger):
         if self.until_parked or self._live is None or now < self._row_due:
             return
         self._row_due = now + ROW_EVERY
-        from airflow_streaming.services.fleet_index import writer_of  # not at dag parse
-        from airflow_streaming.services.row_of_look import row_of_look
+        from airflow_streaming.services.fleet_index import (
+            row_of_look,
+            writer_of,
+        )  # not at dag parse
 
         if self._index is None:
             self._index = writer_of((self.home, self.home_conn_id), self._live.base.store)

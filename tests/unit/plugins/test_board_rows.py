@@ -14,7 +14,7 @@ from airflow_streaming.model.codec import encode
 from airflow_streaming.model.records.owner import Owner
 from airflow_streaming.plugins.access.kept import Kept
 from airflow_streaming.plugins.access.looks import Looks
-from airflow_streaming.supervision.fleet_rows import FleetRow
+from airflow_streaming.services.fleet_rows import FleetRow
 from airflow_streaming.supervision.stream_status import Level
 from tests.unit.plugins.test_drivers import keeps
 

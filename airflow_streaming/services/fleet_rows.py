@@ -32,7 +32,7 @@ _WORDS: Final = frozenset({*map(str, Standing), *map(str, VerdictState)})
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetRow:
     """
-    One lane of a stream as its trigger saw it.
+    A row of one lane, made from a look of its trigger.
 
     :param seen_at: When the trigger looked.
     :param word: A verdict's state or a ``Standing``.

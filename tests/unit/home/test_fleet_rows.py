@@ -11,7 +11,7 @@ from airflow_streaming.exceptions import RecordError
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.records.owner import Owner
 from airflow_streaming.model.wire import decode
-from airflow_streaming.supervision.fleet_rows import (
+from airflow_streaming.services.fleet_rows import (
     CLOCKS_APART,
     FRESH,
     MOST_TEXT,

@@ -27,9 +27,9 @@ from airflow_streaming.services.fleet_index import (
     read_index,
     writer_of,
 )
-from airflow_streaming.supervision.fleet_rows import FRESH, believed
+from airflow_streaming.services.fleet_rows import FRESH, believed
 from tests.unit.home.make import NOON
-from tests.unit.supervision.test_fleet_rows import SECOND, a_row
+from tests.unit.home.test_fleet_rows import SECOND, a_row
 
 
 class Clock:
