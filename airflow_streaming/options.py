@@ -17,11 +17,10 @@ from typing import Annotated, Any, ClassVar, Final, TypedDict
 
 import pendulum
 
-from airflow_streaming.changes.pointers.port import Pointer
+from airflow_streaming.changes.pointers.pointer import Pointer
 from airflow_streaming.changes.pruning.decide import PrunePolicy
 from airflow_streaming.checkpoints.backup.records import Level as BackupLevel
 from airflow_streaming.checkpoints.backup.records import Origin
-from airflow_streaming.checkpoints.restore.sink_rewind import AuthorsRewind
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.gates.findings import GateDecision
 from airflow_streaming.gates.rehearsal_compare import Answer as RehearsalAnswer
@@ -34,6 +33,7 @@ from airflow_streaming.model.arguments.fields import (
     is_template,
     named_fields,
 )
+from airflow_streaming.model.arguments.rewinding import AuthorsRewind
 from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.records.cutover import StartWay, SwitchMethod
 from airflow_streaming.model.records.deployment import Deployment
