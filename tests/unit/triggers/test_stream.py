@@ -376,3 +376,18 @@ async def test_a_trigger_that_waits_for_a_stop_leaves_no_row(world: World) -> No
 
     assert await stays_silent(make_trigger(world, until_parked=True))
     assert read_index(world.home.store, ["orders"]).rows == ()
+
+
+def test_nothing_is_written_in_place_of_a_home_that_is_not_mounted(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("airflow_streaming.services.fleet_index.FIRST_AFTER", 0.0)
+    empty = tmp_path / "unmounted"
+    empty.mkdir()
+    trigger = make_trigger(world, home=str(empty), watched=None)
+
+    trigger.look_once()
+    trigger._row_due = 0.0
+    trigger.look_once()
+
+    assert list(empty.iterdir()) == []
