@@ -101,7 +101,7 @@ java:
 
 # Hashes are those of PyPI's files. A mirror that builds or rebuilds packages serves others, so they are
 # asked for on request only, and then nothing without one is installed.
-$(INSTALLED): pyproject.toml constraints.txt constraints-hashes.txt scripts/install.sh scripts/seed.txt
+$(INSTALLED): pyproject.toml airflow_streaming/__init__.py constraints.txt constraints-hashes.txt scripts/install.sh scripts/seed.txt
 	@echo "Installing Airflow, the provider and the tools into .venv ..."
 ifdef HASHES
 	@scripts/install.sh .venv --require-hashes --requirement constraints-hashes.txt

@@ -50,6 +50,8 @@ KINDS: Final = {
     "hooks": BaseHook,
 }
 """Rooms of which the classes of one kind are public."""
+ALSO: Final = frozenset({"RehearsalOperator"})
+"""Bases of another class that are used on their own too."""
 RECORDED: Final = (
     (EventKind, "Events of the timeline", "`airflow-streaming events --kind`"),
     (AlertKind, "Alerts", "`alert.alert` of a notifier's context, see [alerts](alerts.md)"),
@@ -112,7 +114,9 @@ def _of_kind(module: Any, kind: type) -> list[str]:
         else set()
     )
     return [
-        name for name, value in own.items() if value not in bases and not inspect.isabstract(value)
+        name
+        for name, value in own.items()
+        if (value not in bases or name in ALSO) and not inspect.isabstract(value)
     ]
 
 

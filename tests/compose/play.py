@@ -372,6 +372,7 @@ def main() -> int:
     parser.add_argument("--only", nargs="*", help="services to start; without the examples")
     parser.add_argument("--stay", action="store_true", help="keep the services until Ctrl-C")
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     services = services_of(given.file, given.only)
     folder = Path(tempfile.mkdtemp(prefix="compose-"))
     folder.chmod(0o755)

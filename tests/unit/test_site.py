@@ -49,14 +49,16 @@ def anchors(page: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def menu() -> set[str]:
-    def leaves(node: object) -> set[str]:
-        if isinstance(node, str):
-            return {node}
-        several = node.values() if isinstance(node, dict) else node
-        assert not isinstance(several, (bytes, int))
-        return {leaf for one in several for leaf in leaves(one)}  # type: ignore[attr-defined]
+def leaves(node: object) -> set[str]:
+    """Return the pages of a part of the menu."""
+    if isinstance(node, str):
+        return {node}
+    several = node.values() if isinstance(node, dict) else node
+    assert not isinstance(several, (bytes, int))
+    return {leaf for one in several for leaf in leaves(one)}  # type: ignore[attr-defined]
 
+
+def menu() -> set[str]:
     return leaves(yaml.safe_load((REPOSITORY / "mkdocs.yml").read_text())["nav"])
 
 
@@ -139,3 +141,55 @@ def test_the_workflows_for_users_have_steps_whose_commands_can_be_given() -> Non
     assert commands
     for arguments in commands:
         assert parsed(build_parser(), arguments).command
+
+
+def badly_placed(text: str) -> list[str]:
+    """Return the lines that GitHub and MkDocs read in different ways: blocks in lists, lists behind text."""
+    found, before, inside = [], "", False
+    for line in text.splitlines():
+        if line.startswith("```"):
+            inside = not inside
+        is_item = re.match(r"(?:[-*]|\d+\.) ", line)
+        is_row = line.startswith("|")
+        if not inside:
+            if re.match(r" {1,3}(?:```|\|)", line):
+                found.append(line)
+            if is_item and before and not re.match(r"(?:[-*]|\d+\.) |\s", before):
+                found.append(line)
+            if is_row and before and not before.startswith("|"):
+                found.append(line)
+        before = line
+    return found
+
+
+@pytest.mark.parametrize("page", [one for one in pages() if not one.startswith("CHANGELOG")])
+def test_blocks_and_lists_are_read_alike_everywhere(page: str) -> None:
+    assert badly_placed(text_of(page)) == []
+
+
+def test_a_badly_placed_block_is_found() -> None:
+    text = "- a\n\n  ```\n  b\n  ```\ntext\n- c\n- d\ntext\n| e |\n"
+
+    assert badly_placed(text) == ["  ```", "  ```", "- c", "| e |"]
+
+
+LONG: Final = {
+    "blue-green.md",
+    "checkpoints.md",
+    "launcher-example.md",
+    "on-call.md",
+    "operations.md",
+    "pipelines-security.md",
+    "pipelines.md",
+    "upgrades.md",
+}
+"""Guides of more than one task."""
+
+
+def test_a_page_for_one_task_is_short() -> None:
+    doors = yaml.safe_load((REPOSITORY / "mkdocs.yml").read_text())["nav"]
+    [tasks] = [one["How-to"] for one in doors if "How-to" in one]
+    found = leaves(tasks) - MADE_BY_THE_BUILD
+    words = {page: len(text_of(f"docs/{page}").split()) for page in found}
+
+    assert {page for page, count in words.items() if count > 600} == LONG

@@ -69,7 +69,8 @@ for kind in kinds.split(","):
     elif kind == "python":
         writer.format("acme").option("topic", place).start()
     elif kind == "topic":
-        servers_of = {"kafka.bootstrap.servers": servers}
+        # A busy machine gives a client's thread no turn for a minute and longer.
+        servers_of = {"kafka.bootstrap.servers": servers, "kafka.max.block.ms": "300000"}
         writer.format("kafka").options(**servers_of, topic=place).start()
     else:
         writer.foreachBatch({"function": by_function, "jdbc": by_jdbc}[kind]).start()

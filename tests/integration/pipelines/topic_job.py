@@ -45,7 +45,9 @@ def main() -> None:
 
         cloudpickle.register_pickle_by_value(python_kafka)
         spark.dataSource.register(python_kafka.PythonKafka)
-    servers = {"kafka.bootstrap.servers": given.servers}
+    # A busy machine gives a client's thread no turn for a minute and longer.
+    patience = {f"kafka.{name}": "300000" for name in ("default.api.timeout.ms", "max.block.ms")}
+    servers = {"kafka.bootstrap.servers": given.servers, **patience}
     source = spark.readStream.format(given.connector).options(**servers, subscribe=given.topic)
     rows = source.option("startingOffsets", "earliest").load()
     texts = rows.selectExpr("cast(key AS string) AS key", "cast(value AS string) AS value")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,8 +17,11 @@ from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 from airflow.sdk.module_loading import import_string
 from airflow.sdk.observability import stats
 
+from airflow_streaming.cli.status import view_stream
+from airflow_streaming.model.observation import Process
 from airflow_streaming.model.records.control import DesiredState
 from airflow_streaming.model.records.epoch import Outcome
+from airflow_streaming.services.fleet_index import read_index
 from airflow_streaming.supervision.observer import Observer
 from airflow_streaming.triggers import home as home_trigger
 from airflow_streaming.triggers import polling as _polling
@@ -24,6 +29,7 @@ from airflow_streaming.triggers.gate import GateTrigger
 from airflow_streaming.triggers.polling import HOLD
 from airflow_streaming.triggers.stream import StreamTrigger
 from tests.patience import PATIENCE
+from tests.unit.home.make import make_decision
 from tests.unit.triggers.firing import LONG_AGO, POLL, first_event, make_trigger, stays_silent
 from tests.unit.world import World
 
@@ -332,3 +338,89 @@ def test_a_trigger_exports_the_failures_in_a_row(
     watching.look_once()
 
     assert counts == [1, 0]
+
+
+async def test_it_leaves_a_row_for_readers_of_the_fleet(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("airflow_streaming.services.fleet_index.FIRST_AFTER", 0.0)
+    monkeypatch.setattr("airflow_streaming.services.fleet_index.WRITE_EVERY", 0.0)
+    world.run()
+    world.say(progressed_for=timedelta(minutes=1))
+    trigger = make_trigger(world)
+
+    assert await stays_silent(trigger)
+
+    [row] = read_index(world.home.store, ["orders"]).rows
+    looked = view_stream(world.home, lambda *_: Process.unseen("x"), patience=0).status
+    assert (row.word, row.level) == (looked.standing.word, looked.standing.level)
+    assert (row.epoch, row.deployment, row.restarts_24h) == (1, 1, 0)
+    assert row.owner == world.home.owner()
+    assert (row.is_live, row.queries, row.failures_in_a_row) == (True, 1, 0)
+    assert row.spark == (looked.seen.status.spark_version if looked.seen.status else "")
+    assert trigger._index is not None
+
+
+def test_a_row_of_a_starting_driver_names_the_version_of_its_deployment(world: World) -> None:
+    world.run()
+    trigger = make_trigger(world)
+
+    trigger.look_once()
+
+    assert trigger._index is not None
+    row = json.loads(trigger._index._rows["orders"][1])
+    deployment = world.home.newest_deployment()
+    assert deployment is not None
+    assert (row["spark"], row["heartbeat_at"], row["queries"]) == (
+        deployment.spark_version,
+        None,
+        0,
+    )
+
+
+def test_a_row_counts_failures_until_the_driver_has_recovered(world: World) -> None:
+    world.run()
+    epoch = replace(world.home.epoch(1), number=2)
+    world.home.record_restart_decision(make_decision(1, consecutive_failures=3))
+    world.home.create_epoch(epoch)
+    trigger = make_trigger(world)
+    trigger.look_once()
+    assert trigger._index is not None
+    assert json.loads(trigger._index._rows["orders"][1])["failures_in_a_row"] == 3
+
+
+async def test_a_trigger_that_wakes_its_task_takes_its_row_back(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("airflow_streaming.services.fleet_index.FIRST_AFTER", 0.0)
+    world.run()
+    world.crash()
+    trigger = make_trigger(world)
+
+    await first_event(trigger)
+
+    assert trigger._index is not None
+    assert "orders" not in trigger._index._rows
+
+
+async def test_a_trigger_that_waits_for_a_stop_leaves_no_row(world: World) -> None:
+    world.run()
+    world.say(progressed_for=timedelta(minutes=1))
+
+    assert await stays_silent(make_trigger(world, until_parked=True))
+    assert read_index(world.home.store, ["orders"]).rows == ()
+
+
+def test_nothing_is_written_in_place_of_a_home_that_is_not_mounted(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("airflow_streaming.services.fleet_index.FIRST_AFTER", 0.0)
+    empty = tmp_path / "unmounted"
+    empty.mkdir()
+    trigger = make_trigger(world, home=str(empty), watched=None)
+
+    trigger.look_once()
+    trigger._row_due = 0.0
+    trigger.look_once()
+
+    assert list(empty.iterdir()) == []
