@@ -93,12 +93,16 @@ def loaded_by_code(code: types.CodeType) -> Iterator[str]:
         yield said.argval
 
 
-def loaded_by_module(tree: ast.AST) -> Iterator[str]:
-    """Yield the same of a whole module."""
+def loaded_by_module(tree: ast.AST, defined: Iterable[str] = ()) -> Iterator[str]:
+    """
+    Yield the same of a statement of a module.
+
+    :param defined: Names that the module defines.
+    """
     nodes = list(ast.walk(tree))
     calls = [node for node in nodes if isinstance(node, ast.Call)]
     called = {id(call.func): call for call in calls}
-    bound = {*_bound_in(nodes)}
+    bound = {*defined, *_bound_in(nodes)}
     for node in nodes:
         if isinstance(node, ast.alias) and node.name in IMPORTERS | LOADERS:
             if node.asname not in (None, node.name):

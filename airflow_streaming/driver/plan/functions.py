@@ -1,11 +1,12 @@
 """
-Fingerprints of the user's Python functions: equal only where the code and all it reaches is equal.
+The closure of the user's Python functions: a fingerprint of their code, and pieces that they read.
 
-Spark's plans never show the body of a function. A fingerprint covers: code without its line
-numbers, constants, closure cells, defaults, annotations, the globals named in the code, classes
-with their methods, objects with their attributes. Of a user's module it covers the syntax tree with
-the trees of its imports, loaded or not. Code of Python itself and of installed packages counts by
-its name and version. A function's own name does not count, so a rename alone is no change.
+Spark's plans never show the body of a function. Two functions have equal fingerprints only if all
+reached parts are equal: code in its normal form, defaults, closure cells, the globals named in the code,
+classes with their metaclasses, bases and attributes, objects with their content. An object counts by its
+name alone only if its module has it under this name and the module is Python's or an installed package's.
+Of a user's module counts what an import of it runs, and what the code names in it, loaded or not. A
+function's own name does not count, so a rename alone is no change.
 
 Code or objects that cannot be analyzed make the fingerprint opaque, and gates treat it as
 different. The same holds for code that loads other code by a computed name or text
@@ -14,18 +15,23 @@ different. The same holds for code that loads other code by a computed name or t
 
 from __future__ import annotations
 
+import abc
 import ast
+import contextlib
 import enum
 import functools
 import hashlib
 import inspect
+import linecache
 import re
 import sys
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any, Final
 
+from airflow_streaming.driver.plan import code_world
 from airflow_streaming.driver.plan.code_imports import (
     EVALUATORS,
     IMPORTERS,
@@ -36,13 +42,25 @@ from airflow_streaming.driver.plan.code_imports import (
     file_of,
     globals_of,
     imports_of,
-    imports_of_module,
     is_users,
     loaded_by_code,
-    loaded_by_module,
     names_within,
     refuse_loaders,
-    source_of,
+)
+from airflow_streaming.driver.plan.code_modules import (
+    ANY_NAME,
+    changes_of_process,
+    module_text,
+    packages_in,
+    slice_of,
+)
+from airflow_streaming.driver.plan.code_text import (
+    LINES_MATTER,
+    NAMES_MATTER,
+    Normal,
+    identifiers_of,
+    node_of_code,
+    normal_form,
 )
 from airflow_streaming.model.spark.own_places import OwnPlaces
 from airflow_streaming.model.spark.plan import OPAQUE
@@ -65,6 +83,10 @@ _NOT_OF_CLASSES: Final = frozenset(
         "_abc_impl",
     }
 )
+_CACHES: Final = frozenset({"dispatch_cache", "cache_token", "_clear_cache"})
+"""Variables of ``functools.singledispatch`` that its registry decides."""
+_WITHOUT_VALUE: Final = frozenset({"lock", "RLock", "Lock", "_RLock"})
+"""Types whose objects hold no value."""
 
 
 _own = OwnPlaces()
@@ -81,38 +103,127 @@ def own_places() -> OwnPlaces:
     return _own
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Closure:
+    """
+    Everything that a function reaches.
+
+    :param code: Fingerprint of its code; ``opaque:...`` where it could not be analyzed.
+    :param pieces: Its inputs beside the code by name, e.g. ``file rates.json``, with a digest each.
+    :param words: Every name in its code.
+    :param texts: Every text in its code, and every text that it holds.
+    """
+
+    code: str = ""
+    pieces: Mapping[str, str] = field(default_factory=dict)
+    words: frozenset[str] = frozenset()
+    texts: frozenset[str] = frozenset()
+
+
 def fingerprint(function: Any) -> str:
     """
     Return the fingerprint of a function or an object that is called, ``opaque:...`` of others.
 
     It ends with a mark for each place of the deployment that the function uses, e.g. ``{output}``.
     """
+    return closure_of(function).code
+
+
+def closure_of(
+    function: Any, conf: Mapping[str, str] | None = None, *, in_driver: bool = False
+) -> Closure:
+    """
+    Return the closure of a function or an object that is called.
+
+    :param conf: Configuration of Spark, for the environment of executors.
+    :param in_driver: It runs in this process and sees the changes of the script and of loaded modules.
+    """
+    reader = _Reader()
     try:
-        return _Reader().fingerprint(function)
+        code = reader.fingerprint(function, in_driver=in_driver)
+        if reader.seeing & (NAMES_MATTER | LINES_MATTER):
+            reader = _Reader(exact=True, lines=bool(reader.seeing & LINES_MATTER))
+            code = reader.fingerprint(function, in_driver=in_driver)
     except Opaque as why:
-        return f"{OPAQUE} {why}"
+        code = f"{OPAQUE} {why}"
     except Exception as err:  # noqa: BLE001 - the user's objects may raise anything
-        return f"{OPAQUE} {type(err).__name__}"
+        code = f"{OPAQUE} {type(err).__name__}"
+    try:
+        pieces = dict(reader.pieces(conf or {}))
+    except Exception as err:  # noqa: BLE001 - as above
+        pieces = {"reads": f"{OPAQUE} {type(err).__name__}"}
+    return Closure(
+        code=code, pieces=pieces, words=frozenset(reader.words), texts=frozenset(reader.texts)
+    )
 
 
 class _Reader:
-    def __init__(self) -> None:
+    """
+    Reads one function.
+
+    :param exact: Its code may see docstrings, annotations and names of locals.
+    :param lines: It may see numbers of lines.
+    """
+
+    def __init__(self, *, exact: bool = False, lines: bool = False) -> None:
+        self._exact, self._lines = exact, lines
         self._hash = hashlib.sha256()
         self._seen: dict[int, int] = {}
         self._kept: list[Any] = []
-        self._modules: set[str] = set()
         self._depth = 0
         self._used: set[str] = set()
+        self._live: dict[str, types.ModuleType] = {}
+        self._roots: set[str] = set()
+        self._loaded: set[str] = set()
+        self._packages: set[str] = set()
+        self._trees: list[ast.AST] = []
+        self._folders: set[str] = set()
+        self.words: set[str] = set()
+        self.seeing: set[str] = set()
+        self.texts: set[str] = set()
 
-    def fingerprint(self, thing: Any) -> str:
-        digest = self.digest(thing)
-        return digest + "".join(mark for mark in _MARKS if mark in self._used)
-
-    def digest(self, thing: Any) -> str:
+    def fingerprint(self, thing: Any, *, in_driver: bool = False) -> str:
         version = ".".join(map(str, sys.version_info[:2]))
         self._say("python", version)
         self._take(thing, is_root=True)
+        if in_driver:
+            self._process()
+        self._take_named()
+        self._take_modules()
+        return self._hash.hexdigest()[:20] + "".join(m for m in _MARKS if m in self._used)
+
+    def _process(self) -> None:
+        """Count possible changes of this process by the script and its modules."""
+        path = str(getattr(sys.modules.get("__main__"), "__file__", None) or "")
+        with contextlib.suppress(SyntaxError):
+            tree = ast.parse("".join(linecache.getlines(path)))
+            self._say("process", *(self._marked(one) for one in changes_of_process(tree)))
+        for name, module in [*sys.modules.items()]:
+            file = str(getattr(module, "__file__", None) or "")
+            own = name.partition(".")[0] in ("airflow_streaming", "__main__", "__mp_main__")
+            if own or not file.endswith(".py") or not is_users(name, file):
+                continue
+            try:
+                module_text(name, exact=self._exact)
+            except Exception:  # noqa: BLE001 - it has its own loader, so the file counts
+                self._say("module", name, code_world.digest_of(Path(file).read_bytes()))
+            else:
+                self._roots.add(name)
+                self._loaded.add(name)
+
+    def digest(self, thing: Any) -> str:
+        self._take(thing)
         return self._hash.hexdigest()[:20]
+
+    def pieces(self, conf: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+        """Yield the inputs of the code beside its text."""
+        files = [*code_world.files_named(self.texts, (str(Path.cwd()), *sorted(self._folders)))]
+        yield from files
+        if code_world.reads_unknown_file(self._trees, found=bool(files)):
+            yield "files", f"{OPAQUE} read by a computed name"
+        yield from code_world.packages(self._packages)
+        yield from code_world.environment(self._trees, self.words, conf)
+        yield from code_world.zone(self.words)
 
     def _say(self, *parts: object) -> None:
         for part in parts:
@@ -120,18 +231,23 @@ class _Reader:
             self._hash.update(str(len(data)).encode() + b":" + data)
 
     def _say_plain(self, name: str, thing: Any) -> None:
-        if isinstance(thing, str) and (marked := _own.marked(thing)) != thing:
-            self._used |= {mark for mark in _MARKS if mark in marked}
-            self._say(name, repr(marked))
+        if isinstance(thing, str):
+            self.texts.add(thing)
+            self._say(name, repr(self._marked(thing)))
         else:
             self._say(name, repr(thing))
+
+    def _marked(self, text: str) -> str:
+        if (marked := _own.marked(text)) != text:
+            self._used |= {mark for mark in _MARKS if mark in marked}
+        return marked
 
     def _path(self, thing: PurePath) -> None:
         self._say("path")
         self._say_plain(type(thing).__name__, str(thing))
 
     def _take(self, thing: Any, *, is_root: bool = False) -> None:
-        if isinstance(thing, _PLAIN) and type(thing) in _PLAIN:
+        if type(thing) in _PLAIN:
             self._say_plain(type(thing).__name__, thing)
             return
         known = self._seen.get(id(thing))
@@ -147,14 +263,18 @@ class _Reader:
         self._depth -= 1
 
     def _look_into(self, thing: Any, *, is_root: bool) -> None:
-        for kinds, read in _KINDS:
-            if isinstance(thing, kinds):
-                read(self, thing)
-                return
-        if isinstance(thing, types.FunctionType):
+        kind = type(thing)
+        read = _KINDS.get(kind)
+        if read is not None:
+            read(self, thing)
+        elif kind is types.FunctionType:
             self._function(thing, is_root=is_root)
         elif isinstance(thing, type):
             self._class(thing)
+        elif isinstance(thing, enum.Enum):
+            self._enum(thing)
+        elif isinstance(thing, PurePath) and not self._is_users_class(kind):
+            self._path(thing)
         else:
             self._object(thing)
 
@@ -173,34 +293,71 @@ class _Reader:
 
     def _set(self, thing: Iterable[Any]) -> None:
         # A set has no order, and hashes of text differ from run to run.
-        readers = [(_Reader(), one) for one in thing]
+        readers = [(_Reader(exact=self._exact, lines=self._lines), one) for one in thing]
         self._say(type(thing).__name__, *sorted(reader.digest(one) for reader, one in readers))
-        self._used.update(*(reader._used for reader, _ in readers))
+        for reader, _ in readers:
+            self._join(reader)
 
-    def _code(self, code: types.CodeType, doc: str | None = None) -> None:
-        refuse_loaders(code.co_names)
+    def _join(self, reader: _Reader) -> None:
+        self._used |= reader._used
+        self._live |= reader._live
+        self._roots |= reader._roots
+        self._packages |= reader._packages
+        self._trees += reader._trees
+        self._folders |= reader._folders
+        self.words |= reader.words
+        self.seeing |= reader.seeing
+        self.texts |= reader.texts
+
+    def _code(self, code: types.CodeType) -> None:
         self._say("code", code.co_code.hex(), code.co_flags)
         self._say(code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount)
         self._say(code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
         self._say(getattr(code, "co_exceptiontable", b"").hex())
-        for place, one in enumerate(code.co_consts):
-            self._take("" if place == 0 and doc is not None and one == doc else one)
+        if self._lines:
+            self._say(code.co_firstlineno, code.co_linetable.hex())
+        self.words.update(code.co_names, code.co_varnames, code.co_freevars)
+        if not code.co_filename.startswith("<") and is_users("?", code.co_filename):
+            self.seeing.update(code.co_names)
+        for one in code.co_consts:
+            if isinstance(one, str):
+                self.words.update(part for part in one.split(".") if part.isidentifier())
+            self._take(one)
 
     def _function(self, function: types.FunctionType, *, is_root: bool = False) -> None:
-        if not is_users(function.__module__, function.__code__.co_filename):
+        if self._is_by_name(function):
             self._installed(function.__module__, function.__qualname__)
             return
         self._say("function", "" if is_root else function.__name__)
-        self._code(function.__code__, function.__doc__)
+        self._users_module(function.__module__)
+        code = function.__code__
+        refuse_loaders(name for one in codes_of(code) for name in one.co_names)
+        normal = None if self._exact else normal_form(function, self._marked)
+        names, node = {*globals_of(code)}, node_of_code(code)
+        if normal is None:
+            self._code(code)
+            self._take(dict(function.__annotations__))
+        else:
+            self._say("text", normal.text)
+            self.words |= normal.identifiers
+            self.seeing |= normal.identifiers
+            self.texts |= normal.texts
+            names = (names & normal.names) | normal.more.keys()
+        if node is not None:
+            self._trees.append(node)
+            self._packages.update(packages_in([node]))
         self._take(function.__defaults__)
         self._take(function.__kwdefaults__)
-        self._take(dict(function.__annotations__))
-        for cell in function.__closure__ or ():
-            self._cell(cell)
+        for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
+            if normal is None or name in normal.names:
+                if code.co_filename == functools.__file__ and name in _CACHES:
+                    continue
+                self._cell(cell)
         if function.__dict__:
-            self._take({k: v for k, v in function.__dict__.items() if k != "__wrapped__"})
+            left_out = {"__wrapped__", *(_CACHES if code.co_filename == functools.__file__ else ())}
+            self._take({k: v for k, v in function.__dict__.items() if k not in left_out})
             self._take(function.__dict__.get("__wrapped__"))
-        self._globals(function)
+        self._globals(function, names, normal)
 
     def _cell(self, cell: Any) -> None:
         try:
@@ -210,9 +367,13 @@ class _Reader:
         else:
             self._take(inner)
 
-    def _globals(self, function: types.FunctionType) -> None:
-        known = function.__globals__
-        for name in sorted({*globals_of(function.__code__)}):
+    def _globals(
+        self, function: types.FunctionType, names: set[str], normal: Normal | None
+    ) -> None:
+        known = {**(normal.more if normal is not None else {}), **function.__globals__}
+        if "globals" in names and "globals" not in known:
+            names |= {name for name in known if not name.startswith("__")}
+        for name in sorted(names):
             if name in IMPORTERS and name in getattr(known.get(name), "__name__", ""):
                 continue  # every call of it is checked
             if name in known:
@@ -220,58 +381,119 @@ class _Reader:
                 self._take(known[name])
             elif name in EVALUATORS:
                 raise Opaque(f"code that {name} makes")
-        package = str(known.get("__package__") or "")
-        for name in sorted({*imports_of(function.__code__)}):
+        self._imports(function.__code__, str(known.get("__package__") or ""))
+
+    def _imports(self, code: types.CodeType, package: str) -> None:
+        for name in sorted({*imports_of(code)}):
             for full in (name, *names_within(package, name)):
                 if full == name or file_named(full):
                     self._module_named(full)
-        for code in codes_of(function.__code__):
-            for name in loaded_by_code(code):
+        for inner in codes_of(code):
+            for name in loaded_by_code(inner):
                 self._module_named(name)
 
     def _class(self, kind: type) -> None:
-        if not is_users(kind.__module__, file_of(kind.__module__)):
+        if self._is_by_name(kind):
             self._installed(kind.__module__, kind.__qualname__)
             return
+        self._users_module(kind.__module__)
         self._say("class", kind.__name__)
+        if type(kind) is not type:
+            self._take(type(kind))
         self._sequence(kind.__bases__)
         for name, value in kind.__dict__.items():
             if name not in _NOT_OF_CLASSES and not isinstance(value, _SLOTS):
                 self._say(name)
                 self._take(value)
+        if isinstance(kind, abc.ABCMeta):
+            self._sequence(sorted(_registered(kind), key=lambda one: one.__qualname__))
 
     def _module(self, module: types.ModuleType) -> None:
+        self._say("module", module.__name__)
         self._module_named(module.__name__)
 
     def _module_named(self, name: str) -> None:
-        if name in self._modules:
-            self._say("module", name)
+        text = module_text(name) if name else None
+        if text is None:
+            self._packages.add(name.partition(".")[0])
+            if name in IMPORTERS | LOADERS:
+                raise Opaque(f"what {name} loads, by another name")
+            self._say("import", name)
             return
-        self._modules.add(name)
-        module = sys.modules.get(name)
-        file = file_named(name)
-        if (module is None and not file) or not is_users(name, file):
-            self._installed(name, "")
+        self._users_module(name)
+
+    def _users_module(self, name: str | None) -> None:
+        """Count the statements that an import of a user's module runs."""
+        if name in (None, "__main__", "__mp_main__"):
+            main = getattr(sys.modules.get("__main__"), "__file__", None)
+            if main:
+                self._folders.add(str(Path(main).absolute().parent))
             return
-        if not file.endswith(".py"):
-            raise Opaque(f"module {name}")
-        tree = ast.parse(source_of(name, file))
-        self._say("module", name, ast.dump(_without_docs(tree)))
-        package = name if Path(file).stem == "__init__" else name.rpartition(".")[0]
-        for imported in sorted(set(imports_of_module(tree, package))):
-            self._module_named(imported)
-        for loaded in sorted(loaded_by_module(tree)):
-            self._module_named(loaded)
-        for key, value in sorted(vars(module).items() if module else ()):
-            if not key.startswith("__") and type(value) in _PLAIN:
-                self._say_plain(key, value)
+        file = file_named(str(name))
+        if not file or not is_users(name, file):
+            return
+        self._roots.add(str(name))
+        module = sys.modules.get(str(name))
+        if module is not None:
+            self._live[str(name)] = module
+
+    def _take_named(self) -> None:
+        """Take what loaded modules of the user's hold under names that stand in the code."""
+        taken: set[tuple[str, str]] = set()
+        while True:
+            every = bool(self.words & ANY_NAME)
+            new = sorted(
+                (name, key)
+                for name, module in self._live.items()
+                for key in vars(module)
+                if (name, key) not in taken
+                and (
+                    key in self.words
+                    or key == "__getattr__"
+                    or (every and not key.startswith("__"))
+                )
+            )
+            if not new:
+                return
+            for name, key in new:
+                taken.add((name, key))
+                self._say("held by", name, key)
+                self._take(vars(self._live[name])[key])
+
+    def _take_modules(self) -> None:
+        live = {*self._live, *self._loaded}
+        found = slice_of(self._roots, self.words, self._marked, live, exact=self._exact)
+        for name, text in sorted(found.texts.items()):
+            self._say("module", name, text)
+        self._trees += found.trees
+        self._packages |= found.packages
+        for tree in found.trees:
+            words = {*identifiers_of(tree)}
+            self.words |= words
+            self.seeing |= words
+            for node in ast.walk(tree):
+                if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    self.texts.add(node.value)
+        self._folders |= {str(Path(file).absolute().parent) for file in found.files.values()}
+
+    def _is_by_name(self, thing: Any) -> bool:
+        """Tell whether a function or class is one of Python's or of an installed package, by its name."""
+        module, name = getattr(thing, "__module__", None), getattr(thing, "__qualname__", "")
+        if module in (None, "__main__", "__mp_main__") or is_users(module, file_of(module)):
+            return False
+        found: Any = sys.modules.get(module)
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        return found is thing
+
+    def _is_users_class(self, kind: type) -> bool:
+        return not self._is_by_name(kind)
 
     def _installed(self, module: str | None, name: str) -> None:
         if name in IMPORTERS | LOADERS or (module == "builtins" and name in EVALUATORS):
             raise Opaque(f"what {name} loads, by another name")
-        top = (module or "").partition(".")[0]
-        version = getattr(sys.modules.get(top), "__version__", "")
-        self._say("installed", module, name, version if isinstance(version, str) else "")
+        self._packages.add((module or "").partition(".")[0])
+        self._say("installed", module, name)
 
     def _partial(self, thing: functools.partial[Any]) -> None:
         self._say("partial")
@@ -312,17 +534,28 @@ class _Reader:
         if hasattr(thing, "jsonValue") and kind.__module__.startswith("pyspark."):
             self._say("type of Spark", thing.json())
             return
+        if kind.__module__ == "pyspark.sql.udf":
+            self._say("function of Spark")
+            self._sequence((thing.func, thing.returnType, thing.evalType, thing.deterministic))
+            return
         if "_jvm" in getattr(thing, "__dict__", {}) or kind.__module__.startswith("py4j"):
             raise Opaque(kind.__name__)
-        if is_users(kind.__module__, file_of(kind.__module__)) or _is_sparks(kind):
-            self._say("object")
-            self._take(kind)
-            self._mapping(dict(getattr(thing, "__dict__", {})))
-            for name in _slots(kind):
-                self._say(name)
-                self._take(getattr(thing, name, None))
+        if kind.__name__ in _WITHOUT_VALUE and kind.__module__ in ("_thread", "threading"):
+            self._say("lock")
             return
+        self._say("object")
+        self._take(kind)
+        if not self._is_by_name(kind) or kind.__module__.startswith("pyspark."):
+            self._held(thing, kind)
+            if not any(_holds_content(base) for base in kind.__mro__):
+                return
         self._reduced(thing)
+
+    def _held(self, thing: Any, kind: type) -> None:
+        self._mapping(dict(getattr(thing, "__dict__", {})))
+        for name in _slots(kind):
+            self._say(name)
+            self._take(getattr(thing, name, None))
 
     def _reduced(self, thing: Any) -> None:
         # The object's own support for pickling; no copy is made here.
@@ -337,7 +570,7 @@ class _Reader:
         for part in told[:3]:
             self._take(part)
         for parts in told[3:5]:
-            self._sequence(parts or ())
+            self._sequence([*(parts or ())])
 
     def _global(self, thing: Any, name: str) -> None:
         # It is copied by its name alone; ``lru_cache`` and others keep the function that they wrap.
@@ -349,34 +582,40 @@ class _Reader:
 
 
 _SLOTS: Final = (types.MemberDescriptorType, types.GetSetDescriptorType)
-_KINDS: Final[tuple[tuple[Any, Any], ...]] = (
-    (enum.Enum, _Reader._enum),
-    ((tuple, list), _Reader._sequence),
-    ((dict, types.MappingProxyType), _Reader._mapping),
-    ((set, frozenset), _Reader._set),
-    (types.CodeType, _Reader._code),
-    (types.ModuleType, _Reader._module),
-    (types.MethodType, _Reader._method),
-    (types.BuiltinFunctionType, _Reader._builtin),
-    ((staticmethod, classmethod), _Reader._wrapper),
-    (property, _Reader._property),
-    (functools.partial, _Reader._partial),
-    (re.Pattern, _Reader._pattern),
-    (PurePath, _Reader._path),
-)
+_KINDS: Final[Mapping[type, Any]] = {
+    tuple: _Reader._sequence,
+    list: _Reader._sequence,
+    dict: _Reader._mapping,
+    types.MappingProxyType: _Reader._mapping,
+    set: _Reader._set,
+    frozenset: _Reader._set,
+    types.CodeType: _Reader._code,
+    types.ModuleType: _Reader._module,
+    types.MethodType: _Reader._method,
+    types.BuiltinFunctionType: _Reader._builtin,
+    staticmethod: _Reader._wrapper,
+    classmethod: _Reader._wrapper,
+    property: _Reader._property,
+    functools.partial: _Reader._partial,
+    re.Pattern: _Reader._pattern,
+}
 
 
-def _without_docs(tree: ast.AST) -> ast.AST:
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            continue
-        if ast.get_docstring(node, clean=False) is not None:
-            node.body = node.body[1:] or [ast.Pass()]
-    return tree
+def _holds_content(base: type) -> bool:
+    """Tell whether objects of a class hold more than attributes, e.g. items."""
+    return base is not object and not base.__flags__ & _HEAP
 
 
-def _is_sparks(kind: type) -> bool:
-    return kind.__module__.startswith("pyspark.")
+_HEAP: Final = 1 << 9
+"""Set for classes that a class statement made."""
+
+
+def _registered(kind: abc.ABCMeta) -> Iterator[type]:
+    """Yield the classes that count as subclasses of an abstract one."""
+    dump = getattr(sys.modules.get("_abc"), "_get_dump", None)
+    for one in dump(kind)[0] if dump is not None else ():
+        if (found := one()) is not None:
+            yield found
 
 
 def _slots(kind: type) -> list[str]:

@@ -27,6 +27,7 @@ from airflow_streaming.driver.jobs.scratch_patch import (
 from airflow_streaming.driver.patching import patch_method
 from airflow_streaming.driver.plan.functions import set_own_places
 from airflow_streaming.driver.plan.reading import read_plan, take
+from airflow_streaming.driver.plan.session_world import note_registrations
 from airflow_streaming.driver.plan.state_variables import Variables
 from airflow_streaming.driver.plan.writer_settings import listen, location_of, name_of
 from airflow_streaming.driver.script import check_classic, error_of, is_connect, run_program
@@ -99,6 +100,7 @@ class Planning:
         for name in ("start", "toTable"):
             patch_method(writer, name, self._start)
         listen(writer)
+        note_registrations()
 
     def _start(self, _: Any, writer: Any, given: Mapping[str, Any]) -> Any:
         name = name_of(writer, given)

@@ -62,6 +62,7 @@ def leaves(plan: QueryPlan) -> dict[str, Any]:
         "watermarks": sorted((w.column, w.delay_ms, w.time) for w in plan.watermarks),
         **{f"conf.{key}": value for key, value in plan.conf.items()},
         **{f"settings.{key}": value for key, value in plan.settings.items()},
+        **{f"reads.{name}": value for name, value in plan.reads.items()},
     }
     for number, source in enumerate(plan.sources):
         found |= _of_source(source, f"sources[{source.name or number}]")
@@ -108,6 +109,7 @@ def _of_sink(plan: QueryPlan) -> Iterator[tuple[str, Any]]:
     yield "sink.schema", _columns(sink.schema)
     yield "sink.nullable", _nulls(sink.schema)
     yield from ((f"sink.options.{key}", value) for key, value in sink.options.items())
+    yield from ((f"sink.reads.{name}", value) for name, value in sink.reads.items())
 
 
 def _columns(columns: Iterable[Column]) -> list[tuple[str, str]]:
@@ -140,7 +142,8 @@ def _is_of_spark(pair: Pair, at: str, was: Any, now: Any) -> bool:
     # another Spark makes other nodes, which it then tests as well.
     if at.startswith("conf."):
         return was is None or now is None
-    return pair.same_code and at.startswith(("nodes[", "settings."))
+    # Its runtime may have another Python, whose fingerprints differ.
+    return pair.same_code and (at.startswith(("nodes[", "settings.")) or at.endswith(".code"))
 
 
 def judge_the_rest(pair: Pair, found: Iterable[GateFinding]) -> Iterator[GateFinding]:

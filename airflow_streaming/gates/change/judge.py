@@ -18,6 +18,7 @@ from airflow_streaming.gates.change import (
     json_fields,
     operators,
     projection,
+    reads,
     settings,
     sinks,
     source_options,
@@ -42,6 +43,7 @@ from airflow_streaming.gates.change.operators import (
 )
 from airflow_streaming.gates.change.pair import Pair, SameFiles, offsets_file
 from airflow_streaming.gates.change.projection import judge_projection
+from airflow_streaming.gates.change.reads import judge_reads
 from airflow_streaming.gates.change.settings import (
     judge_conf,
     judge_settings,
@@ -341,6 +343,7 @@ def _by_rules(pair: Pair) -> Iterator[GateFinding]:
     yield from judge_trigger(pair)
     yield from judge_conf(pair)
     yield from judge_settings(pair)
+    yield from judge_reads(pair)
 
 
 def _against_record(pair: Pair) -> Iterator[GateFinding]:
@@ -538,5 +541,6 @@ CHANGE_RULES: Final[tuple[Rule, ...]] = (
     *sinks.SINK_OPTION_RULES,
     *settings.PROCESSING_TRIGGER_RULES,
     *settings.RULES,
+    *reads.RULES,
     *UNSEEN_RULES,
 )
