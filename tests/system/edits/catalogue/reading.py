@@ -137,8 +137,8 @@ EDITS: Final = (
         LEDGER,
         "adaptive",
         "conf",
-        YES,
-        "how a batch is run is no value",
+        TOLD,
+        "the function of the sink gets rows in another order",
         _conf("ledger", "spark.sql.adaptive.enabled", "false"),
     ),
     edit(
