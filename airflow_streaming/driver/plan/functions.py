@@ -598,6 +598,7 @@ _KINDS: Final[Mapping[type, Any]] = {
     property: _Reader._property,
     functools.partial: _Reader._partial,
     re.Pattern: _Reader._pattern,
+    types.UnionType: lambda reader, thing: reader._sequence(thing.__args__),
 }
 
 
