@@ -148,9 +148,9 @@ def names_within(package: str, name: str) -> Iterator[str]:
         package = package.rpartition(".")[0]
 
 
-def imports_of_module(tree: ast.AST, package: str) -> Iterator[str]:
-    """Yield the imports anywhere in a package's module, functions included."""
-    for node in ast.walk(tree):
+def imports_of_module(nodes: Iterable[ast.AST], package: str) -> Iterator[str]:
+    """Yield the imports anywhere in the nodes of a package's module, functions included."""
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):

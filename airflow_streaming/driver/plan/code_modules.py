@@ -86,14 +86,16 @@ def module_text(name: str, *, exact: bool = False) -> ModuleText | None:
 @lru_cache(maxsize=4096)
 def _parsed(name: str, file: str, text: str | bytes, exact: bool) -> ModuleText:
     tree = ast.parse(text)
-    if not exact:
-        _clean(tree)
+    nodes = [*ast.walk(tree)]
+    stored = [name for node in nodes if isinstance(node, ast.Global) for name in node.names]
     package = name if Path(file).stem == "__init__" else name.rpartition(".")[0]
     above = [name.rsplit(".", count)[0] for count in range(1, name.count(".") + 1)]
-    imports = {*imports_of_module(tree, package), *above} - {""}
+    imports = {*imports_of_module(nodes, package), *above} - {""}
+    if not exact:
+        _clean(tree, _lookup(tree, stored))
     effects: list[Effect] = []
     definitions: dict[str, ast.stmt] = {}
-    bound_once = _bound_once(tree)
+    bound_once = _bound_once(tree, stored)
     later = {bound for one in tree.body for bound in _defined_by(one) or ()}
     for one in tree.body:
         names = _defined_by(one)
@@ -105,9 +107,8 @@ def _parsed(name: str, file: str, text: str | bytes, exact: bool) -> ModuleText:
     return ModuleText(name, file, tuple(effects), definitions, tuple(sorted(imports)))
 
 
-def _clean(tree: ast.Module) -> None:
+def _clean(tree: ast.Module, lookup: Callable[[str], Any]) -> None:
     """Take out docstrings, annotations and log lines of the functions, as of a function that is loaded."""
-    lookup = _lookup(tree)
     for one in tree.body:
         if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef):
             cleaned(one, lookup)
@@ -118,19 +119,23 @@ def _clean(tree: ast.Module) -> None:
                 inner.body = without_docstring(inner.body) or [ast.Pass()]
 
 
-def _bound_once(tree: ast.Module) -> set[str]:
-    """Return the names that one statement of a module alone may bind."""
-    counts: Counter[str] = Counter()
+def _bound_once(tree: ast.Module, stored: Iterable[str]) -> set[str]:
+    """
+    Return the names that one statement of a module alone may bind.
+
+    :param stored: Names that functions of the module bind in it.
+    """
+    counts: Counter[str] = Counter(stored)
     for one in tree.body:
         bound = {*(_defined_by(one) or ())}
-        bound |= {
-            n.id
-            for n in ast.walk(one)
-            if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)
-        }
-        for node in ast.walk(one):
-            if isinstance(node, ast.Global):
-                counts.update(node.names)  # a function may bind it again
+        if not isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            bound |= {
+                node.id
+                for node in ast.walk(one)
+                if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
+            }
+        elif one.decorator_list:
+            bound.add(one.name)
         counts.update(bound)
     return {name for name, count in counts.items() if count == 1}
 
@@ -362,7 +367,7 @@ def _text(one: ast.stmt, mark: Callable[[str], str], *, exact: bool) -> str:
     return ast.dump(node)
 
 
-def _lookup(tree: ast.Module) -> Callable[[str], Any]:
+def _lookup(tree: ast.Module, stored: Iterable[str]) -> Callable[[str], Any]:
     """Return a lookup of a module's names; only loggers have their value."""
     known: dict[str, list[Any]] = {}
     for one in tree.body:
@@ -376,9 +381,6 @@ def _lookup(tree: ast.Module) -> Callable[[str], Any]:
                 value = logging
         for name in _defined_by(one) or ():
             known.setdefault(name, []).append(value)
-    stored = [
-        name for node in ast.walk(tree) if isinstance(node, ast.Global) for name in node.names
-    ]
 
     def lookup(name: str) -> Any:
         values = known.get(name, ())

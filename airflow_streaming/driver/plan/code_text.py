@@ -218,10 +218,9 @@ class _Cleaner(ast.NodeTransformer):
     def clean(self, node: Function) -> None:
         outer = self._bound
         arguments = _arguments(node.args)
-        bare = {
-            id(n.target) for n in ast.walk(node) if isinstance(n, ast.AnnAssign) and not n.value
-        }
-        self._locals = {n.id for n in ast.walk(node) if _is_store(n) and id(n) not in bare}
+        nodes = [*ast.walk(node)]
+        bare = {id(n.target) for n in nodes if isinstance(n, ast.AnnAssign) and not n.value}
+        self._locals = {n.id for n in nodes if _is_store(n) and id(n) not in bare}
         self._bound = {*outer, *(one.arg for one in arguments)}
         if self._drop:
             node.returns = None

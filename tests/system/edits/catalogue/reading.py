@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tests.system.edits.bases import LEDGER, MINUTES
-from tests.system.edits.catalogue.said import NO, YES, YES_BUT, edit
+from tests.system.edits.catalogue.said import NO, YES_BUT, edit
 
 _FORMAT: Final = '"timestampFormat", "yyyy-MM-dd HH:mm:ss"'
 _HEADER: Final = '.option("header", "true")'
