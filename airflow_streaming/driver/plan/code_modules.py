@@ -240,7 +240,7 @@ def slice_of(
     Return the counted part of modules and of their imports, for code with some names.
 
     :param names: Names in the code that imports them.
-    :param live: Modules whose named definitions count as objects. Here only what an import of them runs
+    :param live: Modules whose named definitions count as objects. Here only the statements of their import
         counts, and the definitions that this names.
     :param exact: Keep docstrings, annotations, log lines and names of locals.
     :raises Opaque: see ``module_text``.

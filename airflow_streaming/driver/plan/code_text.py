@@ -3,8 +3,8 @@ The normal form of a function's source: equal for two functions only if they do 
 
 A function is found in its file by its code object: the file is compiled again, and the code must be
 in the result. Then the syntax tree is taken, without details that no caller can see: docstring,
-annotations, log lines, names of locals. A call of a helper whose body can stand in its place is
-replaced by this body. A step that is not proved to keep the meaning is not made.
+annotations, log lines, names of locals. A call of a simple helper is replaced
+by the helper's body. A step that is not proved to keep the meaning is not made.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Normal(NamedTuple):
     A function in normal form.
 
     :param text: Its syntax tree as text.
-    :param names: Names in it that may be looked up outside of it.
+    :param names: Its names; some of them are globals.
     :param identifiers: Every name in it: variables, attributes, imports, texts that are a name.
     :param texts: Every text in it.
     :param more: Globals of its inlined helpers, by name.
@@ -109,7 +109,7 @@ def _parsed(name: str, text: str) -> _File | None:
 
 
 def _file(name: str) -> _File | None:
-    linecache.checkcache(name)  # it may have been written anew since it was looked at
+    linecache.checkcache(name)  # the file may have changed since the last read
     lines = linecache.getlines(name)
     return _parsed(name, "".join(lines)) if lines else None
 

@@ -438,7 +438,7 @@ class _Reader:
             self._live[str(name)] = module
 
     def _take_named(self) -> None:
-        """Take what loaded modules of the user's hold under names that stand in the code."""
+        """Take the attributes of the user's loaded modules that the code names."""
         taken: set[tuple[str, str]] = set()
         while True:
             every = bool(self.words & ANY_NAME)

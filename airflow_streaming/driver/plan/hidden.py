@@ -63,7 +63,7 @@ class Hidden:
     :param gateway: py4j's.
     :param ansi: Whether the session is in ANSI mode; ``None`` if not known.
 
-    ``reads`` has what the functions of the plan read beside their code.
+    ``reads`` has the inputs of the plan's functions beside their code.
     """
 
     def __init__(self, plan: Any, gateway: Any = None, ansi: bool | None = None) -> None:
