@@ -34,6 +34,9 @@ _INSTALLED: Final = tuple(
 )
 
 
+_PARTS: Final = ("site-packages", "dist-packages", "/pyspark/")
+
+
 class Opaque(Exception):
     """Code or an object that cannot be analyzed."""
 
@@ -209,7 +212,7 @@ def is_users(module: str | None, file: str) -> bool:
     if file.startswith("<"):
         return not file.startswith("<frozen")
     found = str(Path(file).resolve())
-    return not (found.startswith(_INSTALLED) or "site-packages" in found or "/pyspark/" in found)
+    return not (found.startswith(_INSTALLED) or any(part in found for part in _PARTS))
 
 
 def file_of(module: str | None) -> str:

@@ -57,6 +57,7 @@ _READERS: Final = frozenset(
         "read_sql",
         "mmap",
     }
+    | {"genfromtxt", "load_model", "read_feather", "read_orc", "read_xml", "from_pretrained"}
 )
 _OF_CODE: Final = frozenset({".py", ".pyc", ".zip", ".egg", ".whl"})
 _WRITING: Final = re.compile(r"[wax]")
@@ -113,19 +114,13 @@ def _read(path: Path, size: int, changed: int) -> str:
     return digest_of(path.read_bytes())
 
 
-def reads_unknown_file(trees: Iterable[ast.AST], found: bool) -> bool:
-    """
-    Tell whether code reads a file that no text of it names.
-
-    :param found: A text of the code names a file.
-    """
-    if found:
-        return False
-    for tree in trees:
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and _called(node) in _READERS and not _writes(node):
-                return True
-    return False
+def reads_files(trees: Iterable[ast.AST]) -> bool:
+    """Tell whether code calls a function that reads files."""
+    return any(
+        isinstance(node, ast.Call) and _called(node) in _READERS and not _writes(node)
+        for tree in trees
+        for node in ast.walk(tree)
+    )
 
 
 def _called(node: ast.Call) -> str:

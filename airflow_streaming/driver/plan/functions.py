@@ -83,6 +83,7 @@ _NOT_OF_CLASSES: Final = frozenset(
         "_abc_impl",
     }
 )
+_NOT_OF_USER: Final = frozenset({"airflow_streaming", "py4j", "pyspark", "__main__", "__mp_main__"})
 _CACHES: Final = frozenset({"dispatch_cache", "cache_token", "_clear_cache"})
 """Variables of ``functools.singledispatch`` that its registry decides."""
 _WITHOUT_VALUE: Final = frozenset({"lock", "RLock", "Lock", "_RLock"})
@@ -175,6 +176,7 @@ class _Reader:
         self._live: dict[str, types.ModuleType] = {}
         self._roots: set[str] = set()
         self._loaded: set[str] = set()
+        self._in_driver = False
         self._packages: set[str] = set()
         self._trees: list[ast.AST] = []
         self._folders: set[str] = set()
@@ -186,6 +188,7 @@ class _Reader:
         version = ".".join(map(str, sys.version_info[:2]))
         self._say("python", version)
         self._take(thing, is_root=True)
+        self._in_driver = in_driver
         if in_driver:
             self._process()
         self._take_named()
@@ -200,7 +203,7 @@ class _Reader:
             self._say("process", *(self._marked(one) for one in changes_of_process(tree)))
         for name, module in [*sys.modules.items()]:
             file = str(getattr(module, "__file__", None) or "")
-            own = name.partition(".")[0] in ("airflow_streaming", "__main__", "__mp_main__")
+            own = name.partition(".")[0] in _NOT_OF_USER
             if own or not file.endswith(".py") or not is_users(name, file):
                 continue
             try:
@@ -217,9 +220,12 @@ class _Reader:
 
     def pieces(self, conf: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         """Yield the inputs of the code beside its text."""
-        files = [*code_world.files_named(self.texts, (str(Path.cwd()), *sorted(self._folders)))]
+        files: list[tuple[str, str]] = []
+        if not self._in_driver or code_world.reads_files(self._trees):
+            # The function of a sink often has the name of a file that it writes.
+            files = [*code_world.files_named(self.texts, sorted(self._folders))]
         yield from files
-        if code_world.reads_unknown_file(self._trees, found=bool(files)):
+        if not files and code_world.reads_files(self._trees):
             yield "files", f"{OPAQUE} read by a computed name"
         yield from code_world.packages(self._packages)
         yield from code_world.environment(self._trees, self.words, conf)

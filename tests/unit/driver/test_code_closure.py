@@ -412,3 +412,18 @@ def test_what_a_script_changes_in_the_driver_counts_for_a_function_that_runs_the
         found.append(script(text, in_driver=True, **modules))
 
     assert (found[0].code != found[1].code) is counts
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces"),
+    [
+        ("def f(x, n): open('rows.json', 'a').write('a')", set()),
+        ("import sqlite3\ndef f(x, n): sqlite3.connect('rows.json')", set()),
+        ("def f(x, n): return open('rows.json').read()", {"file rows.json"}),
+        ("def f(x, n): return open('other.json').read()", {"files"}),
+    ],
+)
+def test_a_file_that_the_function_of_a_sink_writes_is_no_input(
+    script: ScriptIn, text: str, pieces: set[str]
+) -> None:
+    assert script(text, in_driver=True, rows_json="1").pieces.keys() == pieces
