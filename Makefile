@@ -16,6 +16,7 @@ S3A := .runtimes/s3a/.installed
 ICEBERG := .runtimes/iceberg/.installed
 STATEFUL := .runtimes/spark-4.3/.stateful
 DEPLOYED := .runtimes/deployment/.installed
+SITE := .runtimes/docs/.installed
 CLASSES_4 := .runtimes/spark-4.3/.classes
 CLASSES_3 := .runtimes/spark-3.5/.classes
 
@@ -27,7 +28,7 @@ IN_MEMORY := $(shell [ "$$(df -k --output=avail /dev/shm 2>/dev/null | tail -n 1
 MAKEFLAGS += --jobs=4
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo deployment lint check test costs bench chaos faults fuzz judge page java audit dist clean
+.PHONY: help setup demo deployment lint check test costs bench chaos faults fuzz judge page java audit dist docs clean
 
 help: ## Show this list.
 	@sed -nE 's/^([a-z]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 10
@@ -99,7 +100,7 @@ java:
 
 # Hashes are those of PyPI's files. A mirror that builds or rebuilds packages serves others, so they are
 # asked for on request only, and then nothing without one is installed.
-$(INSTALLED): pyproject.toml constraints.txt constraints-hashes.txt scripts/install.sh scripts/seed.txt
+$(INSTALLED): pyproject.toml airflow_streaming/__init__.py constraints.txt constraints-hashes.txt scripts/install.sh scripts/seed.txt
 	@echo "Installing Airflow, the provider and the tools into .venv ..."
 ifdef HASHES
 	@scripts/install.sh .venv --require-hashes --requirement constraints-hashes.txt
@@ -158,6 +159,15 @@ $(ICEBERG): scripts/install.sh scripts/iceberg_jar.py | $(INSTALLED)
 	  $(BIN)/python scripts/iceberg_jar.py .runtimes/iceberg .runtimes/iceberg/iceberg-spark-runtime.jar && touch $@ || \
 	  echo "Iceberg's jar cannot be had here; the tests of a lake are skipped."
 
+# MkDocs and its theme, for the site alone.
+$(SITE): scripts/install.sh scripts/docs-requirements.txt
+	@echo "Installing MkDocs into .runtimes/docs ..."
+	@scripts/install.sh .runtimes/docs --requirement scripts/docs-requirements.txt
+	@touch $@
+
+docs: $(SITE) ## Build the site of docs into site/, without network; a dead link, anchor or menu entry fails it.
+	@NO_MKDOCS_2_WARNING=1 .runtimes/docs/bin/mkdocs build --quiet $(ARGS)
+
 dist: $(INSTALLED) ## Build wheel, sdist and bill of materials into dist/.
 	@scripts/dist.sh
 
@@ -165,4 +175,4 @@ audit: $(INSTALLED) ## Look for known vulnerabilities of what constraints.txt an
 	$(BIN)/uv tool run pip-audit@2.10.1 --strict --requirement constraints.txt --requirement scripts/seed.txt --no-deps --disable-pip
 
 clean: ## Remove everything that make made.
-	rm -rf dist .venv .runtimes .demo .deployment .mypy_cache .ruff_cache .pytest_cache .test-*.log .test-costs.txt .nightly $(QUEUE)
+	rm -rf dist site .venv .runtimes .demo .deployment .mypy_cache .ruff_cache .pytest_cache .test-*.log .test-costs.txt .nightly $(QUEUE)

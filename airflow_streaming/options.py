@@ -17,11 +17,10 @@ from typing import Annotated, Any, ClassVar, Final, TypedDict
 
 import pendulum
 
-from airflow_streaming.changes.pointers.port import Pointer
+from airflow_streaming.changes.pointers.pointer import Pointer
 from airflow_streaming.changes.pruning.decide import PrunePolicy
 from airflow_streaming.checkpoints.backup.records import Level as BackupLevel
 from airflow_streaming.checkpoints.backup.records import Origin
-from airflow_streaming.checkpoints.restore.sink_rewind import AuthorsRewind
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.gates.findings import GateDecision
 from airflow_streaming.gates.rehearsal_compare import Answer as RehearsalAnswer
@@ -34,6 +33,7 @@ from airflow_streaming.model.arguments.fields import (
     is_template,
     named_fields,
 )
+from airflow_streaming.model.arguments.rewinding import AuthorsRewind
 from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.records.cutover import StartWay, SwitchMethod
 from airflow_streaming.model.records.deployment import Deployment
@@ -93,7 +93,8 @@ class Soaked(_Checked):
     Beside these it has ``stream``, ``home``, ``change`` (the upgrade's number), ``begun_at`` and
     ``context``, Airflow's, for connections and variables.
 
-    :param deployment: The new one; ``replaced`` is the one before it.
+    :param deployment: The new deployment.
+    :param replaced: The deployment before it.
     """
 
     deployment: Deployment
@@ -116,8 +117,8 @@ class SideBySide(_Checked):
     Beside these it has ``stream``, ``home``, ``change`` (the cutover's number), ``begun_at`` and
     ``context``, Airflow's, for connections and variables.
 
-    :param blue: The deployment that is live; ``green`` the one beside it, with an ``output`` of its
-        own.
+    :param blue: The deployment that is live.
+    :param green: The deployment beside it, with an ``output`` of its own.
     """
 
     blue: Deployment

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from airflow_streaming.changes.pointers.file import PointerFile
-from airflow_streaming.changes.pointers.port import CallablePointer, Pointer
+from airflow_streaming.changes.pointers.pointer import Pointer
+from airflow_streaming.changes.pointers.port import CallablePointer
 from airflow_streaming.changes.pointers.spark import SparkTable, SparkView
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """
 Lists a home with thousands of streams: `list`, `top`, the names, and `doctor` of one stream.
 
-    python -m benchmarks.large_home --streams 10000
+    python -m benchmarks.large_home --streams 10000 [--rows] [--s3]
 
 Each stream has what a living one has after a day: one deployment, three epochs with launches and
 statuses, forty events, six alerts, an owner, a desired state and a supervision record.
@@ -17,19 +17,25 @@ import resource
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
-from datetime import timedelta
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
 from airflow_streaming.cli.main import main as command
+from airflow_streaming.cli.status import view_stream
 from airflow_streaming.home.home import open_home
 from airflow_streaming.model.names import Layout
+from airflow_streaming.model.observation import Process
 from airflow_streaming.model.records.alert import AlertKind
 from airflow_streaming.model.records.control import DesiredState, Event, EventKind
 from airflow_streaming.model.records.owner import Actor
 from airflow_streaming.model.records.supervision import Supervision
+from airflow_streaming.services.fleet_index import IndexWriter, row_of
 from airflow_streaming.supervision.alerts.alerting import RESTART_KEY, Alert
+from tests.integration.home.servers import seaweedfs
 from tests.unit.home.make import (
     NOON,
     SCRIPT,
@@ -98,12 +104,61 @@ def make_home(home: Path, streams: int, events: int = EVENTS) -> None:
             place.write_bytes(named.replace(b"/orders/", f"/{name}/".encode()))
 
 
+@contextlib.contextmanager
+def on_s3(home: Path) -> Iterator[str]:
+    """Give the URI of the same home on the S3 server of the tests."""
+    with seaweedfs(Path(tempfile.mkdtemp())) as server:
+        os.environ["AWS_ACCESS_KEY_ID"] = server.options["key"]
+        os.environ["AWS_SECRET_ACCESS_KEY"] = server.options["secret"]
+        os.environ["AWS_ENDPOINT_URL"] = server.endpoint
+        os.environ["AWS_DEFAULT_REGION"] = "us-east-1"
+        uri = "s3://streams/fleet"
+        store = open_home(uri).store
+        files = [path for path in home.rglob("*") if path.is_file()]
+        with ThreadPoolExecutor(16) as threads:
+            put = [
+                threads.submit(store.replace, str(file.relative_to(home)), file.read_bytes())
+                for file in files
+            ]
+            for one in put:
+                one.result()
+        print(f"{len(files)} objects on S3")
+        yield uri
+
+
+def leave_rows(home: str, streams: int) -> None:
+    """Leave the rows that triggerers would, as one of them writes them."""
+    stream = open_home(home).stream(TEMPLATE)
+    status = view_stream(stream, lambda *_: Process.unseen("a benchmark"), patience=0).status
+    row = replace(row_of(status, stream.owner()), seen_at=datetime.now(UTC))
+    writer = IndexWriter(stream.store)
+    writer._due = 0.0
+    writer.note(row)
+    _, text = writer._rows.pop(TEMPLATE)
+    for number in range(streams):
+        lane = f"{TEMPLATE}_{number:05d}"
+        writer._rows[lane] = (row.seen_at, text.replace(f'"{TEMPLATE}"', f'"{lane}"'))
+    began, used = time.perf_counter(), time.process_time()
+    writer.write_if_due()
+    print(
+        f"rows written in {time.perf_counter() - began:.2f} s, {time.process_time() - used:.2f} s CPU"
+    )
+
+
 def timed(act: Callable[[], Any]) -> tuple[float, float, int]:
     """Return the seconds, the CPU seconds and the bytes printed of an act."""
-    began, used, out = time.perf_counter(), time.process_time(), io.StringIO()
+    began, used, out = time.perf_counter(), _cpu(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
         act()
-    return time.perf_counter() - began, time.process_time() - used, len(out.getvalue())
+    return time.perf_counter() - began, _cpu() - used, len(out.getvalue())
+
+
+def _cpu() -> float:
+    """Return the CPU seconds of this process and of those that it forked and that have ended."""
+    own, forked = (
+        resource.getrusage(of) for of in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    )
+    return own.ru_utime + own.ru_stime + forked.ru_utime + forked.ru_stime
 
 
 def main() -> None:
@@ -111,6 +166,8 @@ def main() -> None:
     parser.add_argument("--streams", type=int, default=10_000)
     parser.add_argument("--events", type=int, default=EVENTS, help="of each stream")
     parser.add_argument("--home", type=Path, help="keep the home here, and use it if it is there")
+    parser.add_argument("--rows", action="store_true", help="with rows that triggerers have left")
+    parser.add_argument("--s3", action="store_true", help="on the S3 server of the tests")
     parser.add_argument("--only", default="", help="the one command to run")
     arguments = parser.parse_args()
     home = arguments.home or Path(tempfile.mkdtemp())
@@ -119,26 +176,34 @@ def main() -> None:
         began = time.perf_counter()
         make_home(home, arguments.streams, arguments.events)
         print(f"{arguments.streams} streams written in {time.perf_counter() - began:.0f} s")
-    os.environ["AIRFLOW_STREAMING_HOME"] = str(home)
+    with on_s3(home) if arguments.s3 else contextlib.nullcontext(str(home)) as uri:
+        measure(uri, arguments)
+    if arguments.home is None:
+        shutil.rmtree(home)
+
+
+def measure(uri: str, arguments: argparse.Namespace) -> None:
+    """Print the seconds of each command."""
+    os.environ["AIRFLOW_STREAMING_HOME"] = uri
     one = f"{TEMPLATE}_00007"
     acts = {
         "list": lambda: command(["list"]),
         "list --json": lambda: command(["list", "--json"]),
         "top": lambda: command(["top", "--once"]),
-        "names": lambda: open_home(str(home)).streams(),
+        "names": lambda: open_home(uri).streams(),
         "doctor": lambda: command(["doctor", one]),
         "status": lambda: command(["status", "nosuch"]),
     }
     for name, act in acts.items():
         if arguments.only in ("", name):
+            if arguments.rows:
+                leave_rows(uri, arguments.streams)
             seconds, cpu, size = timed(act)
             memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
             print(
                 f"{name:12} {seconds:6.1f} s  {cpu:6.1f} s CPU  {size / 1e6:6.2f} MB printed"
                 f"  {memory:5.0f} MB peak"
             )
-    if arguments.home is None:
-        shutil.rmtree(home)
 
 
 if __name__ == "__main__":

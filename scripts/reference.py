@@ -1,7 +1,9 @@
 """
-Prints docs/reference.md: every public name, command, option, metric and kind of record, by its own docstring.
+Writes the printed pages of docs: every public name, command, option, metric and code, each by its own docstring.
 
-    .venv/bin/python scripts/reference.py > docs/reference.md
+    .venv/bin/python scripts/reference.py
+
+reference.md lists the names, parameters.md the parameters with defaults, api.md the docstrings for the site.
 """
 
 from __future__ import annotations
@@ -14,8 +16,10 @@ import re
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import timedelta
 from enum import EnumMeta
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, Final
 
 from airflow.sdk import BaseHook, BaseOperator
@@ -31,8 +35,10 @@ from airflow_streaming.get_provider_info import get_provider_info
 from airflow_streaming.model.metrics import Metric
 from airflow_streaming.model.records.alert import AlertKind
 from airflow_streaming.model.records.control import ChangeOutcome, EventKind
+from airflow_streaming.model.records.cutover_table import CUTOVER
 from airflow_streaming.model.records.epoch import LaunchCause, Outcome
 from airflow_streaming.model.records.upgrade import SinkReplaySemantics
+from airflow_streaming.model.records.upgrade_table import UPGRADE
 from airflow_streaming.supervision.readiness.asset_events import EventType
 
 EXPORTING: Final = ("spec", "options", "assets", "live", "pointers", "testing")
@@ -44,6 +50,8 @@ KINDS: Final = {
     "hooks": BaseHook,
 }
 """Rooms of which the classes of one kind are public."""
+ALSO: Final = frozenset({"RehearsalOperator"})
+"""Bases of another class that are used on their own too."""
 RECORDED: Final = (
     (EventKind, "Events of the timeline", "`airflow-streaming events --kind`"),
     (AlertKind, "Alerts", "`alert.alert` of a notifier's context, see [alerts](alerts.md)"),
@@ -59,7 +67,7 @@ RECORDED: Final = (
     ),
     (
         SinkReplaySemantics,
-        "What sinks do with a batch id that they have seen",
+        "Sinks and a batch id that they have seen",
         "`sink_habits`, see [upgrades](upgrades.md#rollback)",
     ),
 )
@@ -68,8 +76,10 @@ Verdicts and rules are in [health](health.md), kinds of failure in [failures](fa
 [metrics](metrics.md) and [operations](operations.md#metrics-of-the-provider), exit codes in
 [operations](operations.md#exit-codes-and-json), gate decisions in [gates](gates.md) with [every rule](gate-rules.md),
 defects of checkpoints in [checkpoints](checkpoints.md), codes of sizing in [sizing](sizing.md), stages of
-changes in [upgrades](upgrades.md#stages-and-events) and [blue-green](blue-green.md#states-and-events), risks of the doctor
-in [configuration](configuration.md#ask-the-doctor)."""
+changes [below](#states-of-changes), risks of the doctor in [configuration](configuration.md#ask-the-doctor)."""
+PARAMETERS: Final = ("spec", "options", "operators", "sensors", "orchestration", "assets")
+"""Rooms whose parameters are listed."""
+FIELD: Final = re.compile(r"^:param (\w+):(.*?)(?=^:|\Z)", re.DOTALL | re.MULTILINE)
 
 
 def public_names() -> dict[str, list[str]]:
@@ -104,7 +114,9 @@ def _of_kind(module: Any, kind: type) -> list[str]:
         else set()
     )
     return [
-        name for name, value in own.items() if value not in bases and not inspect.isabstract(value)
+        name
+        for name, value in own.items()
+        if (value not in bases or name in ALSO) and not inspect.isabstract(value)
     ]
 
 
@@ -172,7 +184,7 @@ def python() -> Iterator[str]:
         yield f"### `{path}`"
         yield ""
         has_templates = ".operators" in path or ".sensors" in path
-        heads = ["name", "what it is", *(["templated"] if has_templates else [])]
+        heads = ["name", "purpose", *(["templated"] if has_templates else [])]
         yield from table(heads, (_row(module, name, has_templates) for name in names))
 
 
@@ -188,7 +200,7 @@ def commands() -> Iterator[str]:
         yield f"### {group}"
         yield ""
         rows = ((f"`{one.name}`", f"{one.summary}.") for one in several)
-        yield from table(("command", "what it does"), rows)
+        yield from table(("command", "effect"), rows)
 
 
 def options() -> Iterator[str]:
@@ -198,7 +210,7 @@ def options() -> Iterator[str]:
         (f"`{name}`", sentence(one["description"]), f"`{one['default']}`" if one["default"] else "")
         for name, one in told.items()
     )
-    yield from table(("option", "what it is", "default"), rows)
+    yield from table(("option", "meaning", "default"), rows)
 
 
 def metrics() -> Iterator[str]:
@@ -207,7 +219,7 @@ def metrics() -> Iterator[str]:
         (f"`{one.value}`", one.row.words.replace("{}", "…").replace("{column}", "name.column"))
         for one in Metric
     )
-    yield from table(("metric", "what a query has done"), rows)
+    yield from table(("metric", "figure"), rows)
 
 
 def recorded() -> Iterator[str]:
@@ -221,12 +233,140 @@ def recorded() -> Iterator[str]:
         yield from table(("code", "means"), rows)
 
 
+def states() -> Iterator[str]:
+    """Yield the states of the kinds of change."""
+    for title, changes in (("Upgrade and restart", UPGRADE), ("Cutover", CUTOVER)):
+        yield f"### {title}"
+        yield ""
+        found: dict[tuple[str, str], list[str]] = {}
+        for (before, event), after in changes.rows.items():
+            found.setdefault((str(before), str(after)), []).append(f"`{event}`")
+        alike: dict[tuple[str, str], list[str]] = {}
+        for (before, after), events in found.items():
+            alike.setdefault((", ".join(sorted(events)), after), []).append(f"`{before}`")
+        rows = ((", ".join(at), events, f"`{to}`") for (events, to), at in alike.items())
+        yield from table(("state", "event", "next state"), rows)
+        ends = ", ".join(f"`{state}`" for state in type(changes.start) if state in changes.ends)
+        yield f"It begins with `{changes.start}` and ends with {ends}."
+        yield ""
+
+
+def parameters() -> str:
+    """Return the page of parameters."""
+    lines = [
+        "# Fields and operators",
+        "",
+        "Every parameter with its default and effect, printed from the signatures and docstrings by `python scripts/reference.py`.",
+        "The operators and sensors also take the arguments of Airflow's `BaseOperator` and `BaseSensorOperator`.",
+        "",
+    ]
+    shown = {
+        path: names
+        for path, names in public_names().items()
+        if path.split(".")[1:2] and path.split(".")[1] in PARAMETERS and not path.endswith("form")
+    }
+    values = {
+        path: [getattr(importlib.import_module(path), name) for name in names]
+        for path, names in shown.items()
+    }
+    elsewhere: dict[str, str] = {}
+    for value in (one for several in values.values() for one in several):
+        for name, text in _field_docs(value).items():
+            elsewhere.setdefault(name, text)
+    for path, names in shown.items():
+        module = importlib.import_module(path)
+        both = zip(names, values[path], strict=True)
+        tables = [(name, [*_parameters(value, elsewhere)]) for name, value in both]
+        tables.sort(key=lambda one: one[0] != "StreamSpec")
+        if any(rows for _, rows in tables):
+            lines += [f"## `{path}`", ""]
+        for name, rows in tables:
+            if rows:
+                lines += [f"### {name}", "", purpose(module, name), ""]
+                lines += table(("parameter", "default", "effect"), rows)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _field_docs(value: Any) -> dict[str, str]:
+    if not _is_own(value):
+        return {}
+    texts = (inspect.getdoc(one) or "" for one in reversed(getattr(value, "__mro__", (value,))))
+    return {name: cell(said) for text in texts for name, said in FIELD.findall(text)}
+
+
+def _parameters(value: Any, elsewhere: dict[str, str]) -> Iterator[list[str]]:
+    is_typed_dict = hasattr(value, "__required_keys__")
+    if isinstance(value, EnumMeta) or is_typed_dict or not _is_own(value):
+        return
+    docs = {**elsewhere, **_field_docs(value)}
+    for name, one in inspect.signature(value).parameters.items():
+        is_named = one.kind not in (one.VAR_KEYWORD, one.VAR_POSITIONAL)
+        if is_named and not name.startswith("_"):
+            yield [f"`{name}`", default_of(value, one), docs.get(name, "")]
+
+
+def default_of(value: Any, one: inspect.Parameter) -> str:
+    """Return the default of a parameter as a reader would write it."""
+    if one.default is one.empty:
+        return "required"
+    if type(one.default).__name__ == "_HAS_DEFAULT_FACTORY_CLASS":
+        made = value.__dataclass_fields__[one.name].default_factory()
+        return "empty" if made in ({}, [], (), set()) else f"`{type(made).__name__}()`"
+    default = one.default
+    if default in ((), ""):
+        return "empty"
+    if isinstance(default, timedelta):
+        return _time(default.total_seconds())
+    text = repr(str(default) if isinstance(default, str) else default)
+    return f"`{text}`".replace("|", "\\|")
+
+
+def _time(seconds: float) -> str:
+    for unit, size in (("days", 86_400), ("hours", 3_600), ("min", 60)):
+        if seconds >= size and seconds % size == 0:
+            return f"{seconds / size:g} {unit}"
+    return f"{seconds:g} s"
+
+
+def cell(doc: str) -> str:
+    """Return a docstring's paragraph for a cell of a table."""
+    return " ".join(doc.split()).replace("``", "`").replace("|", "\\|")
+
+
+def api() -> str:
+    """Return the page whose docstrings mkdocstrings fills in."""
+    lines = [
+        "# Python API",
+        "",
+        "Docstrings of the public names. [Fields and operators](parameters.md) has the parameters in tables, the",
+        "[reference](reference.md) lists every name. The site publishes these names as `objects.inv` for Sphinx and mkdocstrings.",
+        "",
+    ]
+    for path, names in public_names().items():
+        if path == "airflow_streaming":
+            continue
+        lines += [f"## `{path}`", ""]
+        module = importlib.import_module(path)
+        for name in names:
+            value = getattr(module, name)
+            if _is_own(value):
+                lines += [f"::: {path}.{name}", ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _is_own(value: Any) -> bool:
+    """Tell whether a value is a class or function of the package."""
+    is_known = inspect.isclass(value) or inspect.isfunction(value)
+    return is_known and str(getattr(value, "__module__", "")).startswith("airflow_streaming")
+
+
 def page() -> str:
-    """Return the whole page."""
+    """Return the page of names."""
     lines = [
         "# Reference",
         "",
-        "Printed by `python scripts/reference.py`: each name by the first sentence of its docstring, which says the rest.",
+        "Printed by `python scripts/reference.py`: each name by the first sentence of its docstring. [Fields and",
+        "operators](parameters.md) has the parameters with defaults, the [API](api.md) the whole docstrings.",
         "",
         "## Python",
         "",
@@ -251,9 +391,17 @@ def page() -> str:
         *ELSEWHERE.splitlines(),
         "",
         *recorded(),
+        "## States of changes",
+        "",
+        "Each step is a record of the change; `airflow-streaming upgrade` and `airflow-streaming cutover` show it.",
+        "",
+        *states(),
     ]
     return "\n".join(lines).rstrip() + "\n"
 
 
+PAGES: Final = {"reference.md": page, "parameters.md": parameters, "api.md": api}
+
 if __name__ == "__main__":
-    sys.stdout.write(page())
+    for name, printed in PAGES.items():
+        (Path(__file__).parents[1] / "docs" / name).write_text(printed(), encoding="utf-8")

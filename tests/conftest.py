@@ -35,6 +35,10 @@ os.environ["AIRFLOW__CORE__UNIT_TEST_MODE"] = "True"
 os.environ["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] = f"sqlite:///{_airflow_home.name}/airflow.db"
 
 
+RUNS_NIGHTLY: Final = bool(os.environ.get("AIRFLOW_STREAMING_TEST_MORE"))
+"""Whether the tests that are marked ``nightly`` run, too, and others are more thorough."""
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Collect garbage in the tests again, but none of what was there before them."""
@@ -48,9 +52,22 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    check_names(items)
+    if not RUNS_NIGHTLY:
+        skip_nightly(items)
+
+
+def check_names(items: list[pytest.Item]) -> None:
     """Refuse a name that tells a memory address: the processes of `make check` would each have other tests."""
     if adrift := [item.nodeid for item in items if " at 0x" in item.nodeid]:
         raise pytest.UsageError(f"Give 'ids' a function that names the cases of {adrift[0]}.")
+
+
+def skip_nightly(items: list[pytest.Item]) -> None:
+    for item in items:
+        for mark in item.iter_markers("nightly"):
+            why = f"{mark.args[0]} AIRFLOW_STREAMING_TEST_MORE=1 runs it."
+            item.add_marker(pytest.mark.skip(why))
 
 
 def find_runtimes() -> dict[str, Path]:

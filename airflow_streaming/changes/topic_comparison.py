@@ -28,7 +28,12 @@ from airflow_streaming.changes.topic_connection import (
     client_settings,
     secrets_in,
 )
-from airflow_streaming.model.jobs.comparison import CompareReport, ComparisonRequest, not_made
+from airflow_streaming.model.jobs.comparison import (
+    CompareReport,
+    ComparisonRequest,
+    is_one_output,
+    not_made,
+)
 from airflow_streaming.model.records.cutover import CompareTerms
 from airflow_streaming.model.spark.failures import presentable
 from airflow_streaming.model.spark.secrets import REDACTED
@@ -86,7 +91,7 @@ def compare_topics(
     """
     at, begun = datetime.now(UTC), time.monotonic()
     asked = ComparisonRequest(terms=terms, blue=blue.topic, green=green.topic)
-    if wrong := check_keys(terms):
+    if wrong := check_keys(terms) or is_one_output(asked):
         return not_made(asked, wrong, at=at, refused=True)
     task = _Task(
         terms=terms,
@@ -152,10 +157,13 @@ class _Reader:
         self.side = TopicSide(topic=asked.topic)
         self._task = task
         self._library = _library()
+        self._cause = ""
         self._consumer = self._connected()
         try:
             self._partitions = self._positions(asked)
         except self._library.KafkaException as err:
+            # The library reports why it has no connection only to a consumer that polls.
+            self._consumer.poll(0)
             self._consumer.close()
             raise Unreadable(self._says(err)) from None
         except Unreadable:
@@ -166,7 +174,8 @@ class _Reader:
 
     def _connected(self) -> Any:
         try:
-            return self._library.Consumer(_settings(self._task.options))
+            settings = {**_settings(self._task.options), "error_cb": self._keep_cause}
+            return self._library.Consumer(settings)
         except NoConnection as err:
             raise Unreadable(self._task.shown(str(err))) from None
         except (self._library.KafkaException, TypeError, ValueError) as err:
@@ -296,11 +305,15 @@ class _Reader:
             for one in found
         }
 
+    def _keep_cause(self, error: Any) -> None:
+        """Keep why a connection fails, e.g. a wrong password: a later error says only that there is none."""
+        if error.code() != self._library.KafkaError._ALL_BROKERS_DOWN:
+            self._cause = error.str()
+
     def _says(self, err: Exception) -> str:
         servers = self._task.options.get(SERVERS, "")
-        return (
-            f"Topic {self.side.topic!r} on {servers} cannot be read: {self._task.shown(str(err))}"
-        )
+        told = "; ".join(filter(None, (_text_of(err), self._cause)))
+        return f"Topic {self.side.topic!r} on {servers} cannot be read: {self._task.shown(told)}"
 
 
 def _settings(options: Mapping[str, str]) -> dict[str, str]:
@@ -311,7 +324,15 @@ def _settings(options: Mapping[str, str]) -> dict[str, str]:
         "enable.auto.commit": "false",
         "enable.partition.eof": "true",
         "auto.offset.reset": "error",
+        # A failed connection is in the report, once; the library repeats it on stderr several times a second.
+        "log_level": "2",
     }
+
+
+def _text_of(err: Exception) -> str:
+    """Return an error without the code and the value that the library prints beside it."""
+    first = err.args[0] if err.args else err
+    return first.str() if hasattr(first, "str") else str(err)
 
 
 def _library() -> Any:

@@ -137,7 +137,8 @@ def _filled(terms: Mapping[str, str], env: Mapping[str, str]) -> dict[str, str]:
         name = found.group(1)
         if name not in env:
             raise NoConnection(
-                f"CompareTerms.options name the variable {name}, which the env of the StreamSpec does not have."
+                f"The options of the comparison name the variable {name}, which is not set. Set it in the env of the "
+                "StreamSpec, or in the environment of the command."
             )
         return env[name]
 

@@ -49,9 +49,15 @@ class _Formatter(argparse.HelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that is filled when it is first used, and shows its own usage when it is misused."""
+    """
+    A parser that is filled when it is first used, and shows its own usage when it is misused.
+
+    Options may stand anywhere among the positional arguments of a command.
+    """
 
     fill: Fill | None = None
+    _is_mixing = False
+    """argparse is in one of the two passes of an intermixed parse, each of which leaves arguments over."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**{"formatter_class": _Formatter, **given})
@@ -60,11 +66,31 @@ class Parser(argparse.ArgumentParser):
         fill, self.fill = self.fill, None
         if fill is not None:
             fill(self)
-        found, unknown = super().parse_known_args(args, namespace)
+        if self._is_mixing:
+            return super().parse_known_args(args, namespace)
+        if self._can_mix():
+            found, unknown = self._mixed(args, namespace)
+        else:
+            found, unknown = super().parse_known_args(args, namespace)
         if unknown:
             # Left to argparse, the outermost parser complains, which knows no option of a verb.
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
         return found, unknown
+
+    def _can_mix(self) -> bool:
+        # argparse mixes neither the words of a subcommand nor a positional that excludes an option.
+        excluded = {
+            id(one) for group in self._mutually_exclusive_groups for one in group._group_actions
+        }
+        positionals = self._get_positional_actions()
+        return self._subparsers is None and not any(id(one) in excluded for one in positionals)
+
+    def _mixed(self, args: Any, namespace: Any) -> tuple[Any, list[str]]:
+        self._is_mixing = True
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._is_mixing = False
 
     def _print_message(self, message: str, file: Any = None) -> None:
         # argparse drops the error of an output that cannot be written, such as a full disk.

@@ -24,7 +24,7 @@ from airflow_streaming.home.live_lane import live_lane
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.durations import age_of, duration_text
 from airflow_streaming.model.health_rules import HealthRules
-from airflow_streaming.model.names import Color, color_of, other_lane
+from airflow_streaming.model.names import Color, color_of, is_lane, other_lane
 from airflow_streaming.model.observation import Observation, ProcessState
 from airflow_streaming.model.records.control import ChangeInProgress
 from airflow_streaming.model.records.epoch import Epoch
@@ -37,6 +37,9 @@ from airflow_streaming.reports.streams import (
     stream_report,
     streams_report,
 )
+from airflow_streaming.services.fleet_index import FOLDER as INDEX
+from airflow_streaming.services.fleet_index import read_index
+from airflow_streaming.services.fleet_rows import FRESH, FleetRow, believed
 from airflow_streaming.services.status_reader import read_status
 from airflow_streaming.services.streams import Probe, look_once
 from airflow_streaming.storage.one_look import Listing, OneLook, look_at_each
@@ -55,14 +58,35 @@ def add_list_arguments(parser: argparse.ArgumentParser) -> None:
         "--limit", type=positive, metavar="N", help="show at most N streams, by name"
     )
     parser.add_argument("--after", default="", metavar="STREAM", help="only those after this name")
+    add_fresh(parser)
     add_json(parser)
+
+
+def add_fresh(parser: argparse.ArgumentParser) -> None:
+    """Add the option that passes over the rows of triggers."""
+    parser.add_argument(
+        "--fresh",
+        action="store_true",
+        help="look at each stream (default: use rows of triggers that are at most "
+        f"{FRESH.seconds} s old)",
+    )
+
+
+def seen_rows(home: Home, folders: Listing, *, fresh: bool) -> dict[str, FleetRow]:
+    """Return the rows that need no look, by lane."""
+    if fresh or INDEX not in folders:
+        return {}
+    lanes = [*filter(is_lane, folders.names)]
+    return believed(read_index(home.store, lanes), lanes, datetime.now(UTC))
 
 
 def list_streams(home: Home, probe: Probe, arguments: argparse.Namespace) -> int:
     """Print the streams of a page; an unreadable stream is a problem."""
     folders, as_json = Listing(home.store.names("")), arguments.json
-    looks = {name: OneLook(home.store, folders) for name in folders.names if name > arguments.after}
-    names = home.streams([*looks], looks)
+    seen = seen_rows(home, folders, fresh=arguments.fresh)
+    after = [name for name in folders.names if name > arguments.after]
+    looks = {name: OneLook(home.store, folders) for name in after if name not in seen}
+    names = sorted([*home.streams([*looks], looks), *(name for name in after if name in seen)])
     page = names[: arguments.limit]
 
     def look(name: str) -> StreamRow | str:
@@ -72,7 +96,14 @@ def list_streams(home: Home, probe: Probe, arguments: argparse.Namespace) -> int
         except (RecordError, SpecError, AccessDenied) as err:
             return str(err)
 
-    found = dict(zip(page, look_at_each(home.store, look, page, may_fork=True), strict=True))
+    looked = [name for name in page if name not in seen]
+    found: dict[str, StreamRow | str] = dict(
+        zip(looked, look_at_each(home.store, look, looked, may_fork=True), strict=True)
+    )
+    for name in page:
+        if name in seen:
+            found[name] = _row_of(seen[name], has_lanes=_has_two_lanes(name, folders))
+    found = {name: found[name] for name in page}
     rows = [one for one in found.values() if isinstance(one, StreamRow)]
     unread = {name: why for name, why in found.items() if isinstance(why, str)}
     following = page[-1] if len(page) < len(names) else None
@@ -80,10 +111,38 @@ def list_streams(home: Home, probe: Probe, arguments: argparse.Namespace) -> int
         told = {"home": home.store.uri, "streams": [one.to_dict() for one in rows]}
         show_json({**told, "unreadable": unread, "after": following}, sort_keys=True)
     else:
-        show(streams_report(rows, home.store.uri, unread))
+        show(streams_report(rows, home.store.uri, unread, datetime.now(UTC)))
         if following is not None:
             notice(f"{len(names) - len(page)} more: airflow-streaming list --after {following}")
     return PROBLEM if unread else OK
+
+
+def _row_of(row: FleetRow, *, has_lanes: bool) -> StreamRow:
+    """Return the row that a trigger has left; a stream with an open change has none."""
+    return StreamRow(
+        stream=row.lane,
+        has_lanes=has_lanes,
+        is_live=row.is_live,
+        is_all_right=row.level.is_all_right,
+        level=row.level,
+        word=row.word,
+        reason=row.reason,
+        remedy=row.remedy,
+        since=row.since,
+        desired=row.desired.value,
+        circuit="open" if row.circuit_is_open else "closed",
+        deployment=row.deployment,
+        epoch=row.epoch,
+        change="",
+        incidents=row.incidents,
+        failures_in_a_row=row.failures_in_a_row,
+        restarts_24h=row.restarts_24h,
+        seen_at=row.seen_at,
+    )
+
+
+def _has_two_lanes(lane: str, folders: Listing) -> bool:
+    return color_of(lane) is Color.GREEN or other_lane(lane) in folders
 
 
 def show_status(stream: StreamHome, probe: Probe, *, as_json: bool) -> int:

@@ -14,16 +14,18 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from airflow_streaming.cli.common import OK, hours, seconds
-from airflow_streaming.cli.status import view_stream
+from airflow_streaming.cli.status import add_fresh, seen_rows, view_stream
 from airflow_streaming.exceptions import SpecError, StreamingError
 from airflow_streaming.home.history import HistoryReader, PartCache
 from airflow_streaming.home.home import Home
 from airflow_streaming.home.live_lane import live_lane
 from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.history import Series, downsample
-from airflow_streaming.model.names import color_of
+from airflow_streaming.model.names import base_of, color_of
+from airflow_streaming.reports.streams import age_words
 from airflow_streaming.reports.terminal import masked
-from airflow_streaming.services.stream_figures import figures_of
+from airflow_streaming.services.fleet_index import row_of
+from airflow_streaming.services.fleet_rows import FleetRow
 from airflow_streaming.services.streams import Probe
 from airflow_streaming.storage.one_look import Listing, OneLook, look_at_each
 from airflow_streaming.supervision.stream_status import Level, StreamStatus
@@ -75,6 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="range of the figures (default: 3)",
     )
+    add_fresh(parser)
 
 
 def run(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
@@ -95,7 +98,7 @@ def run(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
     def draw() -> RenderableType:
         expand = console.width < WIDEST
         if arguments.stream is None:
-            return fleet(home, probe, expand=expand)
+            return fleet(home, probe, expand=expand, fresh=arguments.fresh)
         return figures(home, arguments.stream, probe, cache, hours=arguments.hours, expand=expand)
 
     if arguments.once:
@@ -110,11 +113,12 @@ def run(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
             live.update(draw(), refresh=True)
 
 
-def fleet(home: Home, probe: Probe, *, expand: bool = True) -> Table:
+def fleet(home: Home, probe: Probe, *, expand: bool = True, fresh: bool = True) -> Table:
     """
     Return a row for each stream, the most urgent first.
 
     :param expand: It is as wide as the terminal, and not as its text.
+    :param fresh: Each stream is looked at; rows of triggers are not used.
     """
     from rich.table import Table
     from rich.text import Text
@@ -127,7 +131,7 @@ def fleet(home: Home, probe: Probe, *, expand: bool = True) -> Table:
     )
     for name, justify in _COLUMNS:
         table.add_column(name, justify=justify, no_wrap=name != "reason")  # type: ignore[arg-type]
-    for level, cells in sorted(_rows(home, probe), key=lambda row: row[0].rank):
+    for level, cells in sorted(_rows(home, probe, fresh=fresh), key=lambda row: row[0].rank):
         table.add_row(*(Text(masked(cell)) for cell in cells), style=_STYLES[level])
     return table
 
@@ -145,37 +149,46 @@ _COLUMNS: Final = (
 )
 
 
-def _rows(home: Home, probe: Probe) -> list[tuple[Level, list[str]]]:
+def _rows(home: Home, probe: Probe, *, fresh: bool) -> list[tuple[Level, list[str]]]:
     folders = Listing(home.store.names(""))
+    seen = {
+        base_of(lane): row
+        for lane, row in seen_rows(home, folders, fresh=fresh).items()
+        if row.is_live
+    }
 
     def look(name: str) -> tuple[Level, list[str]]:
         try:
             found = _status(Home(OneLook(home.store, folders)), name, probe)
         except StreamingError as err:
             return Level.BAD, [name, "unreadable", *[""] * 6, str(err)]
-        return found.standing.level, _cells(name, found)
+        return found.standing.level, _cells(name, row_of(found))
 
-    names = [name for name in home.streams(folders.names) if color_of(name) == "blue"]
-    return look_at_each(home.store, look, names, may_fork=True)
+    unseen = [name for name in folders.names if base_of(name) not in seen]
+    names = [name for name in home.streams(unseen) if color_of(name) == "blue"]
+    looked = look_at_each(home.store, look, names, may_fork=True)
+    now = datetime.now(UTC)
+    told = [
+        (row.level, _cells(name, row, age_words(row.seen_at, now))) for name, row in seen.items()
+    ]
+    return sorted([*looked, *told], key=lambda row: row[1][0])
 
 
 def _status(home: Home, name: str, probe: Probe) -> StreamStatus:
     return view_stream(home.stream(live_lane(home, name)), probe, patience=0.0, events=0).status
 
 
-def _cells(name: str, found: StreamStatus) -> list[str]:
-    status = found.seen.status if found.seen else None
-    figures = figures_of(found)
+def _cells(name: str, row: FleetRow, age: str = "") -> list[str]:
     return [
         name,
-        found.standing.words,
-        _number(figures.input_rate),
-        _number(figures.processing_rate),
-        backlog_text(figures.backlog),
-        "" if figures.batch_ms is None else duration_text(figures.batch_ms / 1000),
-        "" if found.restarts_24h is None else str(found.restarts_24h),
-        status.spark_version if status else "",
-        found.standing.reason,
+        row.standing.words,
+        _number(row.input_rate),
+        _number(row.processing_rate),
+        backlog_text(row.backlog),
+        "" if row.batch_ms is None else duration_text(row.batch_ms / 1000),
+        "" if row.restarts_24h is None else str(row.restarts_24h),
+        row.spark,
+        f"{row.reason} (seen {age})" if age else row.reason,
     ]
 
 

@@ -21,7 +21,7 @@ from airflow_streaming.exceptions import (
 from airflow_streaming.model.names import Layout, is_absurd, number_of, place_fields
 from airflow_streaming.model.storage import Store
 from airflow_streaming.model.uris import join
-from airflow_streaming.model.wire import Record, check_names_stream
+from airflow_streaming.model.wire import Record
 
 log: Final = logging.getLogger(__name__)
 R = TypeVar("R", bound=Record)
@@ -66,7 +66,6 @@ class StreamFolder:
     def _parsed(self, cls: type[R], path: str, data: bytes, **fields: int | str) -> R:
         try:
             record, stream = _record(cls, data)
-            check_names_stream(stream)
         except RecordError as err:
             raise type(err)(
                 f"{self._shown(path)} cannot be read: {err}{self._what_to_do(cls, err)}"

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from airflow_streaming.exceptions import RecordError, SpecError
 from airflow_streaming.model.codec import shown
-from airflow_streaming.model.wire import check_names_stream
 
 if TYPE_CHECKING:
     from airflow_streaming.model.wire import Record
@@ -267,10 +266,8 @@ class Layout:
 
         :param stream: The stream that its bytes name.
         :param fields: As for ``place``.
-        :raises RecordFormatError: its bytes name no stream.
         :raises RecordError: naming the field.
         """
-        check_names_stream(stream)
         found: dict[str, tuple[object, object]] = {"stream": (stream, self.root)}
         found |= {name: (getattr(record, name, value), value) for name, value in fields.items()}
         for name, (seen, value) in found.items():

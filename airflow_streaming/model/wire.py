@@ -41,7 +41,7 @@ def other_version(found: str) -> RecordFormatError:
     )
 
 
-def check_names_stream(stream: object) -> None:
+def _check_names_stream(stream: object) -> None:
     """
     Check that the bytes of a stream's record name a stream, as every writer of this version does.
 
@@ -76,6 +76,12 @@ class Record:
         :raises RecordError: wrong kind, or a field of the wrong type.
         :raises RecordFormatError: unknown major version.
         """
+        cls._check_kind(data)
+        decoded: Self = reader_of(cls)(_with_texts(data, printable), cls.KIND)
+        return decoded
+
+    @classmethod
+    def _check_kind(cls, data: Mapping[str, Any]) -> None:
         if data.get("kind") != cls.KIND:
             raise RecordError(f"Expected a {cls.KIND!r} record, found {shown(data.get('kind'))}.")
         version = data.get("version")
@@ -84,8 +90,6 @@ class Record:
                 f"version {__version__} reads version {cls.VERSION} of "
                 f"{cls.KIND!r} records, found {shown(version)}"
             )
-        decoded: Self = reader_of(cls)(_with_texts(data, printable), cls.KIND)
-        return decoded
 
     def to_bytes(self, stream: str | None = None) -> bytes:
         """
@@ -123,17 +127,21 @@ class Record:
 
         :raises RecordError: not JSON, too large, or not this kind of record.
         """
-        return cls.stored(data)[0]
+        return cls.from_dict(parse_json(data, limit=cls.LARGEST))
 
     @classmethod
     def stored(cls, data: bytes) -> tuple[Self, Any]:
         """
-        Read a stored record; return it with the stream that its bytes name.
+        Read a record of a stream's folder; return it with the stream that its bytes name.
 
         :raises RecordError: as ``from_bytes``.
+        :raises RecordFormatError: its bytes name no stream.
         """
         told = parse_json(data, limit=cls.LARGEST)
-        return cls.from_dict(told), told.get(STREAM)
+        # Before the fields: a class with a field of that name would call it malformed.
+        cls._check_kind(told)
+        _check_names_stream(told.get(STREAM))
+        return cls.from_dict(told), told[STREAM]
 
 
 _SHORT: Final = 64

@@ -11,10 +11,7 @@ from airflow.sdk import TriggerRule
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from airflow_streaming.changes.answers import REFUSAL, Answer, Settled, command_settled
-from airflow_streaming.changes.cutover.lanes import Candidate, Facts, pair_of
-from airflow_streaming.changes.cutover.plan import CutoverPlan
 from airflow_streaming.exceptions import CutoverRefused, SpecError
-from airflow_streaming.hooks.home import StreamHomeHook
 from airflow_streaming.model.arguments.fields import checked
 from airflow_streaming.model.durations import age_of
 from airflow_streaming.model.records.cutover import Pair, StartWay, SwitchMethod
@@ -31,18 +28,17 @@ from airflow_streaming.operators.common.cutover import CutoverTask, found_cutove
 from airflow_streaming.operators.common.form_edits import WRONG_XCOM_KEY, first_told, pulled
 from airflow_streaming.operators.common.gate import REPORT_XCOM_KEY
 from airflow_streaming.operators.common.upgrade import StreamApprovalOperator, answered_by
-from airflow_streaming.services.changes import command_cutover
-from airflow_streaming.triggers.change import CutoverTrigger
-from airflow_streaming.triggers.question import CommandQuestionTrigger
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_streaming.changes.cutover.engine import Cutover
     from airflow_streaming.changes.cutover.engine import CutoverProgress as Progress
+    from airflow_streaming.changes.cutover.lanes import Candidate
     from airflow_streaming.home.home import StreamHome
     from airflow_streaming.model.records.control import Change
     from airflow_streaming.operators.common.cutover_lanes import DagLanes
+    from airflow_streaming.triggers.question import CommandQuestionTrigger
 
 PROMOTE: Final = CutoverCommand.PROMOTE
 KEEP: Final = CutoverCommand.KEEP
@@ -95,6 +91,8 @@ class CutoverApprovalOperator(StreamApprovalOperator):
         return self.ask(context)
 
     def question(self, context: Context, **waiting: Any) -> CommandQuestionTrigger:
+        from airflow_streaming.triggers.question import CommandQuestionTrigger  # not at dag parse
+
         change = self._change(self._records(), context).number
         return CommandQuestionTrigger(change=change, command=self.word.value, **waiting)
 
@@ -115,6 +113,7 @@ class CutoverApprovalOperator(StreamApprovalOperator):
     def _give(self, word: CutoverCommand, reason: str, context: Context) -> bool:
         """Record a command; return false where it came too early, and the question is still open."""
         from airflow_streaming.hooks.launchers import task_launcher  # not at dag parse
+        from airflow_streaming.services.changes import command_cutover  # not at dag parse
 
         home = self._records()
         change = self._change(home, context)
@@ -149,6 +148,8 @@ class CutoverApprovalOperator(StreamApprovalOperator):
         return found
 
     def _records(self) -> StreamHome:
+        from airflow_streaming.hooks.home import StreamHomeHook  # not at dag parse
+
         return StreamHomeHook(self.home, self.home_conn_id).get_conn().stream(self.stream)
 
 
@@ -158,6 +159,8 @@ def begin(engine: Cutover, lanes: DagLanes, report: Mapping[str, Any]) -> Change
 
     :raises CutoverRefused: the proposal differs from the report, or another change is open.
     """
+    from airflow_streaming.changes.cutover.plan import CutoverPlan  # not at dag parse
+
     _retire_what_is_kept(engine, lanes)
     way = SwitchMethod(report["way"])
     made = list(_pairs(lanes, report, way))
@@ -192,6 +195,8 @@ def _pairs(
 
 
 def _pair(candidate: Candidate, told: Mapping[str, Any], way: SwitchMethod) -> tuple[Pair, bytes]:
+    from airflow_streaming.changes.cutover.lanes import Facts, pair_of  # not at dag parse
+
     pair, source = pair_of(
         candidate,
         way,
@@ -393,6 +398,7 @@ class CutoverFinishOperator(CutoverTask):
 
     def _give_up_what_failed(self, lanes: DagLanes, change: Change, context: Context) -> None:
         from airflow_streaming.hooks.launchers import task_launcher  # not at dag parse
+        from airflow_streaming.services.changes import command_cutover  # not at dag parse
 
         wrong = self._what_is_wrong(context)
         if not wrong:
@@ -453,6 +459,8 @@ class CutoverRetireOperator(CutoverTask):
     """
 
     def execute(self, context: Context) -> dict[str, Any]:
+        from airflow_streaming.triggers.change import CutoverTrigger  # not at dag parse
+
         change, left = self._look(context)
         if left is not None:
             self.log.info(

@@ -11,7 +11,6 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from airflow_streaming.changes.cutover.plan import CutoverPlan, CutoverPreflight
 from airflow_streaming.exceptions import StreamingError
-from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.arguments.accepted import (
     STEPS_BACK,
     accepted_codes,
@@ -20,13 +19,17 @@ from airflow_streaming.model.arguments.accepted import (
 from airflow_streaming.model.arguments.fields import checked
 from airflow_streaming.model.arguments.form_policy import Refusal, RunValue
 from airflow_streaming.model.codec import encode
-from airflow_streaming.model.records.control import Change
 from airflow_streaming.model.records.cutover import CompareTerms, ReadyTerms, StartWay, SwitchMethod
 from airflow_streaming.model.records.cutover_table import CUTOVER, CutoverState
 from airflow_streaming.model.records.upgrade import SoakTerms
 from airflow_streaming.operators.common.checkpoint import truth
-from airflow_streaming.operators.common.cutover import CutoverTask, found_cutover, led_by, words
-from airflow_streaming.operators.common.cutover_checks import names_of
+from airflow_streaming.operators.common.cutover import (
+    CutoverTask,
+    found_cutover,
+    led_by,
+    names_of,
+    words,
+)
 from airflow_streaming.operators.common.form_edits import (
     ENDED_XCOM_KEY,
     bounded,
@@ -45,14 +48,14 @@ from airflow_streaming.operators.common.gate import (
 )
 from airflow_streaming.operators.upgrade_preflight import habit_of
 from airflow_streaming.options import Approval, CutoverApproval, GreenStart
-from airflow_streaming.reports.cutover import cutover_report
-from airflow_streaming.reports.markdown import markdown
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_streaming.changes.cutover.begin import PlanRequest
     from airflow_streaming.changes.cutover.lanes import Candidate
+    from airflow_streaming.home.home import StreamHome
+    from airflow_streaming.model.records.control import Change
     from airflow_streaming.operators.common.cutover_lanes import DagLanes
 
 DECIDED: Final = frozenset(
@@ -324,6 +327,9 @@ class CutoverPreflightOperator(CutoverTask):
         )
 
     def _tell_found(self, found: CutoverPreflight, home: StreamHome, context: Context) -> None:
+        from airflow_streaming.reports.cutover import cutover_report  # not at dag parse
+        from airflow_streaming.reports.markdown import markdown  # not at dag parse
+
         log_decision(found.decision, found.deciding.findings, self.log)
         course = self.asked_course()
         report = {**found.to_dict(), "course": encode(course), "key": key_of(context)}

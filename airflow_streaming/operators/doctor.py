@@ -8,14 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_streaming.advice.doctor import examine, risks
 from airflow_streaming.advice.examined import Advice, Outcome, RiskLevel
-from airflow_streaming.advice.gathering import gather
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.hooks.home import StreamHomeHook
 from airflow_streaming.model.arguments.calls import NamedParameters
 from airflow_streaming.model.arguments.fields import checked, refuse_blank
-from airflow_streaming.model.codec import encode
 from airflow_streaming.task_errors import spec_errors_are_final
 
 if TYPE_CHECKING:
@@ -63,6 +59,11 @@ class StreamDoctorOperator(NamedParameters, BaseOperator):
         self.fail_on = fail_on
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
+        from airflow_streaming.advice.doctor import examine  # not at dag parse
+        from airflow_streaming.advice.gathering import gather  # not at dag parse
+        from airflow_streaming.hooks.home import StreamHomeHook  # not at dag parse
+        from airflow_streaming.model.codec import encode  # not at dag parse
+
         with spec_errors_are_final():
             home = StreamHomeHook(self.home, self.home_conn_id).get_conn()
             said = examine(gather(home, home.stream(self.stream), self.cores))
@@ -82,5 +83,7 @@ class StreamDoctorOperator(NamedParameters, BaseOperator):
 
 def grave_risks(said: Sequence[Advice], fail_on: str) -> list[Advice]:
     """Return the risks of a level or above; ``never`` is above all."""
+    from airflow_streaming.advice.doctor import risks  # not at dag parse
+
     levels = FAIL_ON[1 : FAIL_ON.index(fail_on) + 1]
     return [one for one in risks(said) if one.level in levels]

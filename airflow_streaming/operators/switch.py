@@ -15,20 +15,16 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_streaming.exceptions import HomeUnavailable, SameCopyRefused
-from airflow_streaming.home.home import StreamHome
-from airflow_streaming.home.live_lane import live_lane
-from airflow_streaming.hooks.home import StreamHomeHook
 from airflow_streaming.model.arguments.calls import NamedParameters
 from airflow_streaming.model.arguments.fields import Pause, checked
 from airflow_streaming.model.records.control import DesiredState
 from airflow_streaming.operators.common.base import blocked_message, who
-from airflow_streaming.supervision.decide import Action, decide
 from airflow_streaming.task_errors import spec_errors_are_final
-from airflow_streaming.triggers.stream import StreamTrigger
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from airflow_streaming.home.home import StreamHome
     from airflow_streaming.supervision.actions import StreamActions
     from airflow_streaming.supervision.observer import Observer
 
@@ -67,6 +63,9 @@ class StreamSwitch(NamedParameters, BaseOperator):
 
     def open(self) -> StreamHome:
         """Open the records of the lane of the stream that is live now."""
+        from airflow_streaming.home.live_lane import live_lane  # not at dag parse
+        from airflow_streaming.hooks.home import StreamHomeHook  # not at dag parse
+
         with spec_errors_are_final():
             home = StreamHomeHook(self.home, self.home_conn_id).get_conn()
             return home.stream(live_lane(home, self.stream))
@@ -121,6 +120,8 @@ class StopStreamOperator(StreamSwitch):
         return stop_grace(lane) if self.grace is None else self.grace
 
     def _steer(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
+        from airflow_streaming.supervision.decide import Action, decide  # not at dag parse
+
         lane, memory = self.open(), event.get("memory")
         if event.get("lane", lane.name) != lane.name:
             # A cutover has moved the stream since: the wish is for whichever lane is live.
@@ -167,6 +168,8 @@ class StopStreamOperator(StreamSwitch):
         return StreamActions(records, launcher, by=who(context)), observer
 
     def _defer(self) -> NoReturn:
+        from airflow_streaming.triggers.stream import StreamTrigger  # not at dag parse
+
         self.defer(
             trigger=StreamTrigger(
                 home=self.home,

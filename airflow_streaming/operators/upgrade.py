@@ -10,7 +10,6 @@ from airflow.sdk import TriggerRule
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from airflow_streaming.changes.answers import Running, Settled
-from airflow_streaming.changes.judging.soak import SoakResult
 from airflow_streaming.exceptions import HomeUnavailable, SpecError, UpgradeRefused
 from airflow_streaming.model.arguments.calls import name_of, run
 from airflow_streaming.model.arguments.fields import checked
@@ -32,7 +31,6 @@ from airflow_streaming.operators.common.form_edits import (
 from airflow_streaming.operators.common.gate import REPORT_XCOM_KEY
 from airflow_streaming.operators.common.upgrade import StreamApprovalOperator, UpgradeTask
 from airflow_streaming.options import Approval, ChangeApproval, Check, Soaked
-from airflow_streaming.triggers.question import StartQuestionTrigger
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -42,6 +40,7 @@ if TYPE_CHECKING:
     from airflow_streaming.home.home import StreamHome
     from airflow_streaming.hooks.stream import SparkStreamHook
     from airflow_streaming.model.records.control import Change
+    from airflow_streaming.triggers.question import StartQuestionTrigger
 
 
 class UpgradeApprovalOperator(StreamApprovalOperator):
@@ -95,6 +94,8 @@ class UpgradeApprovalOperator(StreamApprovalOperator):
         return self.ask(context)
 
     def question(self, context: Context, **waiting: Any) -> StartQuestionTrigger:
+        from airflow_streaming.triggers.question import StartQuestionTrigger  # not at dag parse
+
         report = pulled(context, self.preflight_task_id, REPORT_XCOM_KEY) or {}
         return StartQuestionTrigger(asked=asked_about(report), **waiting)
 
@@ -169,6 +170,8 @@ class UpgradeStepOperator(UpgradeTask):
         }
 
     def _check(self, progress: Progress) -> None:
+        from airflow_streaming.changes.judging.soak import SoakResult  # not at dag parse
+
         stream = self.stream.name
         if progress.state in _GIVEN_UP:
             raise AirflowFailException(
@@ -454,6 +457,8 @@ def _is_decided(home: StreamHome, change: Change) -> bool:
 
 def _judgment(home: StreamHome, change: Change) -> str:
     """Return why the soak was not good; empty when it was, or has no end yet."""
+    from airflow_streaming.changes.judging.soak import SoakResult  # not at dag parse
+
     judged = home.stages(change.number).get(Stage.JUDGED)
     if judged is None or judged.facts.get("verdict") == SoakResult.GOOD:
         return ""

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from airflow_streaming.advice.sizing import EXECUTORS, SizeSource
-from airflow_streaming.changes.upgrade.preflight_report import Preflight
 from airflow_streaming.exceptions import SpecError, StreamingError
 from airflow_streaming.model.arguments.accepted import (
     NO_ROLLBACK,
@@ -48,14 +46,13 @@ from airflow_streaming.options import (
     RehearseWhen,
     plain,
 )
-from airflow_streaming.reports.markdown import markdown
-from airflow_streaming.reports.upgrade import upgrade_report
-from airflow_streaming.supervision.standby import WITH_STANDBY
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from airflow_streaming.advice.sizing import SizeSource
     from airflow_streaming.changes.upgrade.preflight import Candidate
+    from airflow_streaming.changes.upgrade.preflight_report import Preflight
     from airflow_streaming.changes.upgrade.rollback import Ways
     from airflow_streaming.home.home import StreamHome
     from airflow_streaming.hooks.stream import SparkStreamHook
@@ -65,6 +62,8 @@ if TYPE_CHECKING:
 
 def asked_sizes(size: Mapping[str, Any]) -> list[SizeSource]:
     """Return the sizes of a run with the values that it has given."""
+    from airflow_streaming.advice.sizing import SizeSource  # not at dag parse
+
     return [
         SizeSource(size=name, value=str(value), source="As requested.")
         for name, value in size.items()
@@ -78,6 +77,7 @@ def take_advice(home: StreamHome) -> SizeSource:
 
     :raises SpecError: no number follows from the stream's figures.
     """
+    from airflow_streaming.advice.sizing import EXECUTORS, SizeSource  # not at dag parse
     from airflow_streaming.advice.stream_sizing import stream_executors  # not at dag parse
 
     change = home.open_upgrade()
@@ -249,6 +249,8 @@ class UpgradePreflightOperator(UpgradeTask):
         context["ti"].xcom_push(key=tasks.REHEARSED_XCOM_KEY, value=rehearsed.to_dict())
 
     def _prewarms(self, launcher: str) -> bool:
+        from airflow_streaming.supervision.standby import WITH_STANDBY  # not at dag parse
+
         if self.prewarm is None or str(self.prewarm).strip() == "":
             return self.stream.standby and launcher in WITH_STANDBY
         return truth(self.prewarm, "prewarm")
@@ -349,6 +351,9 @@ class UpgradePreflightOperator(UpgradeTask):
         return True
 
     def _tell(self, found: Preflight, context: Context) -> None:
+        from airflow_streaming.reports.markdown import markdown  # not at dag parse
+        from airflow_streaming.reports.upgrade import upgrade_report  # not at dag parse
+
         log_decision(found.decision, found.gates.findings, self.log)
         soak = bounded(self.soak, self.soak_minutes)
         # A script that starts one of its queries, and not the other, must not soak well.

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from airflow.sdk import BaseOperator, TaskGroup
 
-from airflow_streaming.changes.pointers.port import Pointer
+from airflow_streaming.changes.pointers.pointer import Pointer
 from airflow_streaming.model.arguments.fields import checked
 from airflow_streaming.model.records.cutover_table import CutoverState
 from airflow_streaming.operators.cutover import (

@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 
 from airflow.sdk import Param
 
-from airflow_streaming.changes.pointers.port import Pointer
+from airflow_streaming.changes.pointers.pointer import Pointer
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.arguments.fields import checked
 from airflow_streaming.model.names import check_is_stream

@@ -44,7 +44,7 @@ from airflow_streaming.orchestration import form
 from airflow_streaming.spec import StreamSpec
 
 if TYPE_CHECKING:
-    from airflow_streaming.checkpoints.restore.sink_rewind import AuthorsRewind
+    from airflow_streaming.model.arguments.rewinding import AuthorsRewind
 
 __all__ = ["rescale", "rolling_restart", "upgrade_in_place"]
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
@@ -30,6 +31,8 @@ from airflow_streaming.home.home import Home
 from airflow_streaming.home.live_lane import LiveLaneCache
 from airflow_streaming.hooks.home import StreamHomeHook, access
 from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.names import other_lane
+from airflow_streaming.model.records.owner import DagRole, standing
 from airflow_streaming.model.uris import is_local
 from airflow_streaming.plugins.access.drivers import PageDrivers
 from airflow_streaming.plugins.access.kept import Kept, check_owner
@@ -38,12 +41,16 @@ from airflow_streaming.plugins.access.page_store import PageStore
 from airflow_streaming.plugins.access.trust import check_home
 from airflow_streaming.plugins.external import ExternalWatch, open_observer
 from airflow_streaming.plugins.fleet_page import READING
-from airflow_streaming.plugins.views import StreamWatch, now_utc, unreadable
+from airflow_streaming.plugins.views import StreamWatch, head_of, now_utc, unreadable
+from airflow_streaming.services.fleet_index import read_index
+from airflow_streaming.services.fleet_rows import FRESH as ROW_AGE
+from airflow_streaming.services.fleet_rows import FleetRow, believed
 from airflow_streaming.settings import read_settings
 from airflow_streaming.supervision.stream_status import Level
 
 FRESH: Final = 4.0
 """Seconds for which a row is fresh enough for the fleet."""
+FRESH_ROW: Final = ROW_AGE.total_seconds()
 SHARE: Final = 40
 """
 A home rests this many times as long as a look at all its streams took: at most 2.5 % of a core. A home that is
@@ -59,6 +66,11 @@ FIRST_WAIT: Final = 1.0
 """Seconds that a page waits for a first look, and for the first look after a pause."""
 PAUSE: Final = 15.0
 """Seconds without a request after which rows of an earlier look are no longer shown; pages ask every 5 s."""
+
+ROWS_FROM: Final = 100
+"""Streams of a home from which on rows that triggers have left save looks."""
+ROWS_EVERY: Final = 15.0
+"""Seconds between two reads of these rows."""
 
 REMOVED: Final = "removed"
 """State of a stream that was removed."""
@@ -140,6 +152,8 @@ class Lane:
 class _Seen:
     row: dict[str, Any] | None = None
     at: float = float("-inf")
+    is_left: bool = False
+    """A trigger has left the row; nothing was looked at."""
 
 
 @dataclass(slots=True)
@@ -158,6 +172,8 @@ class HomeBoard:
     since: float = float("-inf")
     """End of the latest pause. Rows from before it are read again before they are served."""
     task: asyncio.Task[None] | None = None
+    rows_at: float = float("-inf")
+    """When the rows that triggers have left were read."""
     is_large: bool = False
     """The home needs several looks for all its streams."""
 
@@ -273,7 +289,7 @@ class Boards:
         is_idle = board.task is None or board.task.done()
         if is_idle and (is_new or now >= board.next_at):
             board.task = asyncio.create_task(self._look(board, list(ones)))
-        lacking = sum(self._at(board, one) < board.since for one in ones)
+        lacking = sum(not self._is_shown(board, one) for one in ones)
         # Many looks are needed for all streams of a large home; a page waits for the first of them.
         is_first = lacking == len(ones) or all(_key(one) not in board.seen for one in ones)
         waits = is_first if board.is_large else is_new or lacking > 0
@@ -295,14 +311,36 @@ class Boards:
     def _slice(self, board: HomeBoard, ones: Sequence[Kept]) -> bool:
         """Look at streams until the time is up; tell whether it was enough for all."""
         begun, until = self._clock(), self._clock() + SLICE * self.looks.deadline
-        due = [one for one in ones if begun - self._at(board, one) >= FRESH]
+        self._take_rows(board, ones)
         shown = {key for key, at in [*board.shown.items()] if begun - at <= SHOWN_FOR}
+        due = [one for one in ones if self._is_due(board, one, begun, is_shown=_key(one) in shown)]
         board.shown = {key: board.shown[key] for key in shown}
         for one in sorted(due, key=lambda one: (_key(one) not in shown, self._at(board, one))):
             if self._clock() > until:
                 return False
             board.seen[_key(one)] = _Seen(self._look_at(one), self._clock())
         return True
+
+    def _is_due(self, board: HomeBoard, kept: Kept, now: float, *, is_shown: bool) -> bool:
+        seen = board.seen.get(_key(kept)) or _Seen()
+        fresh = FRESH_ROW if seen.is_left and not is_shown else FRESH
+        return now - seen.at >= fresh
+
+    def _take_rows(self, board: HomeBoard, ones: Sequence[Kept]) -> None:
+        """Take over the rows that triggers have left of a large home."""
+        clock = self._clock()
+        if len(ones) < ROWS_FROM or clock - board.rows_at < ROWS_EVERY:
+            return
+        board.rows_at = clock
+        with suppress(StreamingError):  # each look tells the error
+            lanes = [lane for one in ones for lane in (one.stream, other_lane(one.stream))]
+            now = now_utc()
+            rows = believed(read_index(self._open(ones[0]).store, lanes), lanes, now)
+            for one in ones:
+                row = row_for(one, rows)
+                at = float("-inf") if row is None else clock - (now - row.seen_at).total_seconds()
+                if row is not None and at > self._at(board, one):
+                    board.seen[_key(one)] = _Seen(head_of(row), at, is_left=True)
 
     def _look_at(self, kept: Kept) -> dict[str, Any]:
         try:
@@ -329,11 +367,16 @@ class Boards:
         seen = board.seen.get(_key(kept))
         return float("-inf") if seen is None else seen.at
 
+    def _is_shown(self, board: HomeBoard, kept: Kept) -> bool:
+        seen = board.seen.get(_key(kept)) or _Seen()
+        is_fresh = seen.is_left and self._clock() - seen.at < FRESH_ROW
+        # The rows of a home that does not answer stay, with their age.
+        return seen.row is not None and (seen.at >= board.since or is_fresh or bool(board.problem))
+
     def _row(self, kept: Kept) -> dict[str, Any]:
         board = self._boards[kept.home, kept.home_conn_id]
         seen = board.seen.get(_key(kept)) or _Seen()
-        # The rows of a home that does not answer stay, with their age.
-        is_shown = seen.row is not None and (seen.at >= board.since or bool(board.problem))
+        is_shown = self._is_shown(board, kept)
         age = self._clock() - seen.at if is_shown else None
         row = seen.row if seen.row and is_shown else self._unseen(kept, board, seen)
         return {
@@ -359,6 +402,17 @@ class Boards:
         reason = f"Last seen {ago} ago: {state}. A new look has begun."
         row = unreadable(kept.stream, reason, level="busy")
         return {**row, "state": READING, "rank": seen.row["rank"]}
+
+
+def row_for(kept: Kept, rows: Mapping[str, FleetRow]) -> FleetRow | None:
+    """Return the row of a stream's live lane, if its owner lets the dag see it."""
+    if kept.is_external:
+        return None
+    lanes = (rows.get(lane) for lane in (kept.stream, other_lane(kept.stream)))
+    row = next((row for row in lanes if row is not None and row.is_live), None)
+    if row is None or row.owner is None or standing(row.owner, kept.dag) is DagRole.FOREIGN:
+        return None
+    return row
 
 
 def _key(kept: Kept) -> tuple[str, str]:

@@ -35,8 +35,10 @@ from airflow_streaming.plugins.access.drivers import in_time
 from airflow_streaming.plugins.changes import acts_of, open_upgrade_waits_for
 from airflow_streaming.plugins.lists import backup_view
 from airflow_streaming.plugins.page_values import cut, quoted, told, tried
+from airflow_streaming.services.fleet_index import row_of
+from airflow_streaming.services.fleet_rows import FleetRow
 from airflow_streaming.services.status_reader import failing, read_status
-from airflow_streaming.services.stream_figures import figures_of
+from airflow_streaming.services.stream_figures import UNITS
 from airflow_streaming.services.streams import Probe, look_once
 from airflow_streaming.supervision.epoch_figures import Figures
 from airflow_streaming.supervision.rules import sentences
@@ -148,37 +150,7 @@ class StreamWatch:
         return tried(lambda: summary(view(), look.now)) or ""
 
     def _head(self, look: StreamStatus) -> dict[str, Any]:
-        seen, stands = look.seen, look.standing
-        status = seen.status if seen else None
-        deployment, figures = look.deployment, figures_of(look)
-        return {
-            "lane": self.home.name,
-            "color": color_of(self.home.name).value,
-            "state": stands.word,
-            "level": stands.level.value,
-            "rank": stands.level.rank,
-            "reason": quoted(stands.reason, 600),
-            "remedy": quoted(stands.remedy, 600),
-            "since": told(stands.since),
-            "deployment": deployment.number if deployment else None,
-            "spark": cut(
-                (status.spark_version if status else "")
-                or (deployment.spark_version if deployment else ""),
-                100,
-            ),
-            "launcher": cut(seen.epoch.launcher if seen else "", 100),
-            "epoch": seen.epoch.number if seen else None,
-            "seen_at": told(status.at) if status else None,
-            "queries_total": len(status.queries) if status else 0,
-            "input_rate": _short(figures.input_rate),
-            "processing_rate": _short(figures.processing_rate),
-            "batch_ms": figures.batch_ms,
-            "backlog": figures.backlog,
-            "watermark_delay_s": _short(figures.watermark_delay_s),
-            "state_rows": figures.state_rows,
-            "restarts_24h": look.restarts_24h,
-            "change": change_view(look.change, look.now),
-        }
+        return head_of(row_of(look), change_view(look.change, look.now))
 
     def _rarely(self, look: StreamStatus) -> dict[str, Any]:
         if self.clock() - self._seldom_at >= SELDOM:
@@ -222,6 +194,34 @@ class StreamWatch:
             return None
         event = events[-1]
         return {"at": told(event.at), "kind": event.event.value, "text": quoted(event.message, 200)}
+
+
+def head_of(row: FleetRow, change: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Return the row of the fleet; a row that a trigger has left is shown as one of a look."""
+    return {
+        "lane": row.lane,
+        "color": color_of(row.lane).value,
+        "state": row.word,
+        "level": row.level.value,
+        "rank": row.level.rank,
+        "reason": quoted(row.reason, 600),
+        "remedy": quoted(row.remedy, 600),
+        "since": told(row.since),
+        "deployment": row.deployment,
+        "spark": cut(row.spark, 100),
+        "launcher": cut(row.launcher, 100),
+        "epoch": row.epoch,
+        "seen_at": told(row.heartbeat_at),
+        "queries_total": row.queries,
+        "input_rate": _short(row.input_rate),
+        "processing_rate": _short(row.processing_rate),
+        "batch_ms": row.batch_ms,
+        "backlog": {unit: row.backlog[unit] for unit in UNITS if unit in row.backlog},
+        "watermark_delay_s": _short(row.watermark_delay_s),
+        "state_rows": row.state_rows,
+        "restarts_24h": row.restarts_24h,
+        "change": change,
+    }
 
 
 def _not_probed(*_: object) -> Process:

@@ -102,6 +102,7 @@ class StreamRow:
 
     :param since: When the standing began, where a record says so.
     :param incidents: Number of open incidents.
+    :param seen_at: When its trigger saw it; ``None`` where this command has looked.
     """
 
     stream: str
@@ -121,6 +122,7 @@ class StreamRow:
     incidents: int
     failures_in_a_row: int
     restarts_24h: int | None
+    seen_at: datetime | None = None
 
     @classmethod
     def of(cls, view: StreamView) -> StreamRow:
@@ -166,6 +168,7 @@ class StreamRow:
             "open_incidents": self.incidents,
             "failures_in_a_row": self.failures_in_a_row,
             "restarts_24h": self.restarts_24h,
+            "seen_at": _time(self.seen_at),
         }
 
 
@@ -345,18 +348,24 @@ def lane_words(lane: str, *, is_live: bool) -> str:
 
 
 def streams_report(
-    rows: Sequence[StreamRow], home: str, unread: Mapping[str, str] | None = None
+    rows: Sequence[StreamRow],
+    home: str,
+    unread: Mapping[str, str] | None = None,
+    now: datetime | None = None,
 ) -> Report:
     """
     Return one row for every stream of a home.
 
     :param home: Its URI.
     :param unread: Errors of unreadable streams, by name.
+    :param now: The time of day, for the age of rows that triggers have left; ``None`` without ages.
     """
-    return report_of(_streams(rows, home, unread or {}))
+    return report_of(_streams(rows, home, unread or {}, now))
 
 
-def _streams(rows: Sequence[StreamRow], home: str, unread: Mapping[str, str]) -> Iterator[Block]:
+def _streams(
+    rows: Sequence[StreamRow], home: str, unread: Mapping[str, str], now: datetime | None
+) -> Iterator[Block]:
     for name, why in unread.items():
         yield Paragraph((value(name), " cannot be shown: ", value(why)))
     if not rows and not unread:
@@ -364,21 +373,41 @@ def _streams(rows: Sequence[StreamRow], home: str, unread: Mapping[str, str]) ->
     if not rows:
         return
     lane = ("lane",) if any(row.has_lanes for row in rows) else ()
-    titles = ("stream", *lane, "state", "desired", "circuit", "deployment", "epoch", "reason")
-    yield table(titles, (_row(row, with_lane=bool(lane)) for row in rows))
+    ages = now if any(row.seen_at for row in rows) else None
+    seen = ("seen",) if ages else ()
+    titles = (
+        "stream",
+        *lane,
+        "state",
+        *seen,
+        "desired",
+        "circuit",
+        "deployment",
+        "epoch",
+        "reason",
+    )
+    yield table(titles, (_row(row, ages, with_lane=bool(lane)) for row in rows))
 
 
-def _row(row: StreamRow, *, with_lane: bool) -> tuple[Words, ...]:
+def _row(row: StreamRow, now: datetime | None, *, with_lane: bool) -> tuple[Words, ...]:
     return (
         value(row.stream),
         *((lane_words(row.stream, is_live=row.is_live),) if with_lane else ()),
         row.word.replace("_", " "),
+        *((age_words(row.seen_at, now),) if now is not None else ()),
         row.desired,
         row.circuit,
         str(row.deployment or ""),
         str(row.epoch or ""),
         value(row.reason),
     )
+
+
+def age_words(seen_at: datetime | None, now: datetime) -> str:
+    """Return how long ago a trigger saw a stream; empty for a stream that was looked at."""
+    if seen_at is None:
+        return ""
+    return f"{duration_text(max(0, round((now - seen_at).total_seconds())))} ago"
 
 
 def live_report(found: LiveOutput) -> Report:

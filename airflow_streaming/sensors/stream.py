@@ -30,10 +30,11 @@ from airflow_streaming.supervision.readiness.snapshot import (
     Subject,
 )
 from airflow_streaming.task_errors import spec_errors_are_final
-from airflow_streaming.triggers.gate import GateTrigger, StreamGate
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+    from airflow_streaming.triggers.gate import StreamGate
 
 _Span = Annotated[timedelta, Range(least=timedelta(0))]
 LISTEN: Final = timedelta(seconds=15)
@@ -157,6 +158,8 @@ class StreamGateSensor(NamedParameters, BaseSensorOperator):
         return super().execute(context)
 
     def _defer(self) -> NoReturn:
+        from airflow_streaming.triggers.gate import GateTrigger  # not at dag parse
+
         with spec_errors_are_final():
             other = self.other()
             trigger = GateTrigger(
@@ -180,6 +183,8 @@ class StreamGateSensor(NamedParameters, BaseSensorOperator):
         return event.get("seen")
 
     def poke(self, context: Context) -> PokeReturnValue:
+        from airflow_streaming.triggers.gate import StreamGate  # not at dag parse
+
         with spec_errors_are_final():
             if self._gate is None:
                 self._gate = StreamGate(

@@ -16,6 +16,7 @@ from airflow_streaming.launch.registry import open_launcher
 from airflow_streaming.model.records.control import Change
 from airflow_streaming.model.records.cutover_table import CutoverCommand
 from airflow_streaming.model.records.upgrade_table import UpgradeCommand
+from airflow_streaming.services.fleet_index import note_act
 from airflow_streaming.storage.folders import open_folders
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def command_upgrade(
     from airflow_streaming.changes.upgrade.commands import UpgradeCommands  # not at dag parse
 
     UpgradeCommands(home, by=by, open_folders=open_folders).give(change, command, reason)
+    note_act(home)
 
 
 def command_cutover(
@@ -73,7 +75,9 @@ def command_cutover(
     from airflow_streaming.changes.cutover.engine import Cutover  # not at dag parse
 
     engine = Cutover(home.name, HomeLanes(Home(home.store), by, launcher), by=by, retire=retire)
-    return engine.command(command, reason, change)
+    progress = engine.command(command, reason, change)
+    note_act(home)
+    return progress
 
 
 class HomeLanes:

@@ -49,6 +49,7 @@ from airflow_streaming.model.records.control import (
 )
 from airflow_streaming.model.records.epoch import LaunchCause
 from airflow_streaming.model.uris import join, overlap
+from airflow_streaming.services.fleet_index import note_act
 from airflow_streaming.services.streams import recorded, start
 from airflow_streaming.storage.blobs import SYMBOLIC_LINK, Blobs, Stored
 from airflow_streaming.storage.folders import open_folders
@@ -130,6 +131,7 @@ def remove_stream(
         change = work.begin(store)
     elif request.dry_run:
         return work.result(change, work.going())
+    note_act(work.base)
     work.fence(change)
     return work.result(change, work.delete())
 

@@ -126,7 +126,7 @@ def restarts_in_a_day(home: StreamHome, now: datetime) -> int:
         decision, epoch = home.restart_decision(number), home.epoch(number)
         if decision is not None and age_of(decision.decided_at, now) < DAY:
             count += decision.action is RestartAction.RESTART
-        # Whatever was decided about the epochs before it was decided before it was begun.
+        # Decisions about earlier epochs are older than this epoch.
         if epoch is not None and age_of(epoch.created_at, now) >= DAY:
             break
     return count

@@ -46,6 +46,7 @@ from airflow_streaming.model.records.epoch import (
     TerminationProof,
 )
 from airflow_streaming.model.records.owner import Owner
+from airflow_streaming.services.fleet_index import note_act
 from airflow_streaming.supervision.health import spawn_grace
 from airflow_streaming.supervision.restart import fails_alike, remedy_of
 
@@ -65,7 +66,7 @@ def look_once(
     :param now: The time of day, read after all records.
     """
     launch = home.launch(epoch.number)
-    # The process first: one that ends in between is reported as "going down", never as "gone, no
+    # The process first: a process that ends in between is reported as "going down", never as "gone, no
     # exit".
     process = probe(epoch, launch, partial(home.heartbeat, epoch.number))
     status, written = home.status(epoch.number), home.aftermath(epoch.number)
@@ -348,6 +349,7 @@ def _tell(
     home: StreamHome, kind: EventKind, by: str, message: str, epoch: int | None = None
 ) -> None:
     log.info("%s", message)
+    note_act(home)
     home.add_event(Event(event=kind, at=_now(), by=by, message=message, epoch=epoch))
 
 

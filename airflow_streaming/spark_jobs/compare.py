@@ -22,6 +22,7 @@ from airflow_streaming.model.jobs.comparison import (
     CompareOrder,
     CompareReport,
     ComparisonRequest,
+    is_one_output,
     not_made,
 )
 from airflow_streaming.model.records.cutover import CompareTerms
@@ -84,6 +85,9 @@ def compare(
     :param timeout: After this it is ended and proves nothing.
     :return: Always a report: what could not be measured is inconclusive, with the reason.
     """
+    request = ComparisonRequest(terms=terms, blue=_uri(blue), green=_uri(green))
+    if wrong := is_one_output(request):
+        return not_made(request, wrong, at=datetime.now(UTC), refused=True)
     asked = [Outputs(terms, blue, green, bound)]
     return compare_all(
         asked, runtime, program=program, scratch=scratch, timeout=timeout, progress=progress

@@ -14,14 +14,13 @@ import random
 import time
 from collections.abc import AsyncIterator
 from datetime import timedelta
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import Asset
 from airflow.sdk.execution_time.context import AssetStateStoreAccessor
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from airflow_streaming.exceptions import HomeUnavailable, SpecError
-from airflow_streaming.hooks.snapshot import SnapshotReader, open_looker
 from airflow_streaming.model.observation import VerdictState
 from airflow_streaming.supervision.readiness.asset_events import (
     EventType,
@@ -31,6 +30,9 @@ from airflow_streaming.supervision.readiness.asset_events import (
     why_silent,
 )
 from airflow_streaming.triggers.polling import SubjectTrigger
+
+if TYPE_CHECKING:
+    from airflow_streaming.hooks.snapshot import SnapshotReader
 
 DELIVERY: Final = 5.0
 """Seconds; a triggerer hands over its events every second."""
@@ -91,6 +93,8 @@ class StreamEventTrigger(SubjectTrigger, BaseEventTrigger):
                 planned = max(time.monotonic(), planned + pause)
 
     def look_once(self) -> tuple[dict[str, Any] | None, VerdictState | None]:
+        from airflow_streaming.hooks.snapshot import open_looker  # not at dag parse
+
         try:
             if self._looker is None:
                 self._looker = open_looker(self.subject)

@@ -24,7 +24,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import cache, partial
-from typing import Any, ClassVar, Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
@@ -34,7 +34,9 @@ from airflow_streaming.launch.driver_end import DriverEnd
 from airflow_streaming.model.observation import VerdictState
 from airflow_streaming.model.uris import is_local
 from airflow_streaming.supervision.readiness.snapshot import Subject
-from airflow_streaming.supervision.rules.states import RuleStates
+
+if TYPE_CHECKING:
+    from airflow_streaming.supervision.rules.states import RuleStates
 
 Result = TypeVar("Result")
 LOCAL_THREADS: Final = 4

@@ -1,7 +1,8 @@
 """
 Watch one stream and resume its task when there is something to do.
 
-It looks and never acts, with one exception: ``on_kill`` passes on a user's request (see ADR 7).
+It looks and never acts, with two exceptions: ``on_kill`` passes on a user's request (see ADR 7), and a row of the
+stream is left for readers of the fleet (see ADR 31). No decision reads such a row.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import random
 import time
 from collections.abc import Coroutine
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow_streaming import telemetry
 from airflow_streaming.exceptions import RecordError
@@ -22,6 +23,9 @@ from airflow_streaming.supervision.decide import Action, ReconcileInput, Step, d
 from airflow_streaming.supervision.observer import Observer
 from airflow_streaming.supervision.restart import Progress, failures_in_a_row
 from airflow_streaming.triggers.home import HomeTrigger, autoscale_from
+
+if TYPE_CHECKING:
+    from airflow_streaming.services.fleet_index import IndexWriter
 
 RELOOK: Final = timedelta(minutes=5)
 """
@@ -37,6 +41,8 @@ ASK_AIRFLOW_EVERY: Final = timedelta(seconds=50)
 Interval between queries of Airflow for another queued run of the dag, give or take a fifth; looks
 at the home cost Airflow nothing, this costs its database a query.
 """
+ROW_EVERY: Final = 20.0
+"""Seconds between two rows for the readers of a fleet; see ``services.fleet_rows``."""
 USER_MARKED: Final = frozenset({"failed", "success"})
 _Failures = tuple[
     tuple[int, RestartDecision | None], tuple[RestartDecision, ...], tuple[Progress, ...]
@@ -104,6 +110,8 @@ class StreamTrigger(HomeTrigger):
         self._successor_waits = False
         self._failures: _Failures | None = None
         self._counted: int | None = None
+        self._index: IndexWriter | None = None
+        self._row_due = self._started
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         path, kwargs = super().serialize()
@@ -142,12 +150,16 @@ class StreamTrigger(HomeTrigger):
             autoscale=autoscale_from(self.autoscale),
         )
         self._count_failures(situation)
+        self._note_row(situation)
         step = decide(situation)
         if not self._needs_a_worker(step) and not self._has_to_deliver():
             if step.action is not Action.WATCH and step != self._shown:
                 self.log.info("Stream %r: %s. %s", self.stream, step.action, step.reason)
             self._shown = step
             return None
+        if self._index is not None:
+            # The task acts now, so the row is no longer true.
+            self._index.drop(self.watched_lane or self.keeps or self.stream)
         # The task looks again and logs its findings in the same log.
         return self._event(step.action.value, step.reason, observer.memory())
 
@@ -172,6 +184,30 @@ class StreamTrigger(HomeTrigger):
         if count != self._counted:
             self._counted = count
             telemetry.gauge("failures_in_a_row", count, stream=self.stream, lane=self.watched_lane)
+
+    def _note_row(self, s: ReconcileInput) -> None:
+        """Leave a row of the stream for readers of the fleet, every ``ROW_EVERY`` seconds."""
+        now = time.monotonic()
+        if self.until_parked or self._live is None or now < self._row_due:
+            return
+        self._row_due = now + ROW_EVERY
+        from airflow_streaming.services.fleet_index import (
+            row_of_look,
+            writer_of,
+        )  # not at dag parse
+
+        if self._index is None:
+            self._index = writer_of((self.home, self.home_conn_id), self._live.base.store)
+        lane = self.watched_lane or self.keeps or self.stream
+        _, decisions, progress = self._failures or (0, (), ())
+        try:
+            row = row_of_look(self._live.home(lane), s, decisions, progress)
+        except RecordError as err:
+            # Readers look at the stream themselves, and name the record.
+            self.log.debug("No row is left for readers of the fleet: %s", err)
+            row = None
+        self._index.drop(lane) if row is None else self._index.note(row)
+        self._index.write_if_due()
 
     def damaged(self, reason: str) -> dict[str, Any] | None:
         return self._event("look", reason, None)

@@ -32,6 +32,55 @@ HANDWRITTEN: Final[dict[str, tuple[Kind, str]]] = {
             "Caused by: org.apache.kafka.common.errors.TimeoutException: Timed out waiting for a node"
         ),
     ),
+    "kafka: a client without TLS or a login asks a listener that wants it": (
+        Kind.TRANSIENT,
+        (
+            "org.apache.kafka.common.errors.TimeoutException: Timed out waiting to send the call. Call: "
+            "fetchMetadata"
+        ),
+    ),
+    "kafka: a wrong password": (
+        Kind.CONFIGURATION,
+        (
+            "java.util.concurrent.ExecutionException: org.apache.kafka.common.errors.SaslAuthenticationException: "
+            "Authentication failed"
+        ),
+    ),
+    "kafka: a login that the broker does not offer": (
+        Kind.CONFIGURATION,
+        (
+            "org.apache.kafka.common.errors.UnsupportedSaslMechanismException: Client SASL mechanism 'PLAIN' not "
+            "enabled in the server, enabled mechanisms are [SCRAM-SHA-256]"
+        ),
+    ),
+    "kafka: a certificate that is not trusted": (
+        Kind.CONFIGURATION,
+        (
+            "org.apache.kafka.common.errors.SslAuthenticationException: SSL handshake failed\n"
+            "Caused by: javax.net.ssl.SSLHandshakeException: PKIX path building failed"
+        ),
+    ),
+    "kafka: a wrong password, in a function": (
+        Kind.CONFIGURATION,
+        (
+            f'{_BATCH}cimpl.KafkaException: KafkaError{{code=_AUTHENTICATION,val=-169,str="SASL '
+            'authentication error: Authentication failed"}'
+        ),
+    ),
+    "kafka: a topic that the user may not write, in a function": (
+        Kind.CONFIGURATION,
+        (
+            f"{_BATCH}cimpl.KafkaException: KafkaError{{code=TOPIC_AUTHORIZATION_FAILED,val=29,"
+            'str="Broker: Topic authorization failed"}'
+        ),
+    ),
+    "kafka: a record larger than the producer sends": (
+        Kind.CONFIGURATION,
+        (
+            f"{_JOB}org.apache.kafka.common.errors.RecordTooLargeException: The message is 1048660 bytes when "
+            "serialized which is larger than 1048576, which is the value of the max.request.size configuration."
+        ),
+    ),
     "kafka: the broker went away": (
         Kind.TRANSIENT,
         f"{_JOB}org.apache.kafka.common.errors.DisconnectException: null",

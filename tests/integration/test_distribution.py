@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import zipfile
 from pathlib import Path
@@ -11,10 +10,7 @@ import pytest
 
 from tests.conftest import REPOSITORY
 
-pytestmark = pytest.mark.skipif(
-    not os.environ.get("AIRFLOW_STREAMING_TEST_MORE"),
-    reason="AIRFLOW_STREAMING_TEST_MORE is not set; the distribution is not built.",
-)
+pytestmark = pytest.mark.nightly("The distribution is built twice.")
 READ = (
     "airflow_streaming/gates/rules.toml",
     "airflow_streaming/monitoring/grafana/fleet.json",

@@ -47,7 +47,9 @@ ROLES: Final[dict[str, frozenset[tuple[str, str]]]] = {
 AIRFLOWS: Final[dict[str, frozenset[tuple[str, str]]]] = {
     "Viewer": READS | {(READ, "DAGs")},
     "User": READS | EDITS | {(READ, "DAGs"), (EDIT, "DAGs")},
-    "Op": READS | EDITS | {(READ, "DAGs"), (EDIT, "DAGs")},
+    "Op": READS
+    | EDITS
+    | {(READ, "DAGs"), (EDIT, "DAGs"), (DELETE, "DAGs"), (DELETE, "Connections")},
 }
 """Roles that FAB makes itself, with the rights that concern the plugin."""
 RIGHTS: Final = {**ROLES, **AIRFLOWS}
@@ -85,6 +87,8 @@ BODIES: Final[dict[str, Any]] = {
 }
 ABSENT: Final = ("GET /api/external/", "/spark-ui")
 """What the stream of the program has not: 404 for those who may see it."""
+NOT_DEPLOYED: Final = "/removal"
+"""What the home refuses to those who have the right, because its stream has no deployment: 409."""
 PLACES: Final = {
     "dag_id": "orders",
     "stream": "orders",
@@ -259,6 +263,8 @@ def _wanted(user: str, route: str) -> tuple[int, ...]:
     needed = next(rights for begins, rights in NEEDS.items() if route.startswith(begins))
     if not all(_has(user, right) for right in needed):
         return (403,)
+    if NOT_DEPLOYED in route:
+        return (409,)
     return (404,) if any(part in route for part in ABSENT) else (200, 307)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import json
-import os
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -36,10 +35,7 @@ SENSORS: Final = ("healthy", "batch_3", "day_complete", "little_left", "caught_u
 EXTERNAL_FILES: Final = 8
 HAS_LINEAGE: Final = importlib.util.find_spec("airflow.providers.openlineage") is not None
 
-pytestmark = pytest.mark.skipif(
-    not os.environ.get("AIRFLOW_STREAMING_TEST_MORE"),
-    reason="A whole Airflow and four Sparks for some ten minutes; set AIRFLOW_STREAMING_TEST_MORE.",
-)
+pytestmark = pytest.mark.nightly("A whole Airflow and four Sparks for some ten minutes.")
 
 
 class Walk:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from pathlib import Path
 from typing import Any
@@ -19,10 +18,7 @@ NAME = "load_and_chaos"
 KILLS, KILLING_MINUTES = 3, 3
 TIMES, LOADING_MINUTES = 10, 2
 
-pytestmark = pytest.mark.skipif(
-    not os.environ.get("AIRFLOW_STREAMING_TEST_MORE"),
-    reason="A whole Airflow for some ten minutes; set AIRFLOW_STREAMING_TEST_MORE.",
-)
+pytestmark = pytest.mark.nightly("A whole Airflow for some ten minutes.")
 
 
 def report_of(stage: Stage, asset: str) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import urllib.request
 from pathlib import Path
 from typing import Any, Final
@@ -21,10 +20,7 @@ from tests.integration.servers.standalone import processes_with, standalone_clus
 NAME: Final = "on_a_cluster"
 METRICS: Final = "http://127.0.0.1:9464/metrics"
 
-pytestmark = pytest.mark.skipif(
-    not os.environ.get("AIRFLOW_STREAMING_TEST_MORE"),
-    reason="A whole Airflow and a cluster for some five minutes; set AIRFLOW_STREAMING_TEST_MORE.",
-)
+pytestmark = pytest.mark.nightly("A whole Airflow and a cluster for some five minutes.")
 
 
 def test_the_example_runs_on_the_cluster_is_killed_and_comes_back(

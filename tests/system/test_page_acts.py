@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,10 +22,7 @@ from tests.page.chrome import browsing, chromium
 from tests.page.visitor import Visitor
 
 pytestmark = [
-    pytest.mark.skipif(
-        not os.environ.get("AIRFLOW_STREAMING_TEST_MORE"),
-        reason="A whole Airflow for ten minutes; set AIRFLOW_STREAMING_TEST_MORE.",
-    ),
+    pytest.mark.nightly("A whole Airflow for ten minutes."),
     pytest.mark.skipif(chromium() is None, reason="Chromium is not installed; no page is opened."),
 ]
 FILES = 2_000

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -12,8 +11,6 @@ from demo.run import make_stage
 from demo.story import show, tell_example, tell_story
 from demo.waiting import Progress
 from tests.system.some_dags import some_dags
-
-MORE = os.environ.get("AIRFLOW_STREAMING_TEST_MORE")
 
 
 def test_a_killed_stream_comes_back_and_loses_and_doubles_nothing(
@@ -25,7 +22,7 @@ def test_a_killed_stream_comes_back_and_loses_and_doubles_nothing(
     assert all(check.holds for check in checks), "\n" + show(checks)
 
 
-@pytest.mark.skipif(not MORE, reason="A whole Airflow each; set AIRFLOW_STREAMING_TEST_MORE.")
+@pytest.mark.nightly("A whole Airflow each.")
 @pytest.mark.parametrize("name", [*PIPELINES])
 def test_an_example_runs_is_killed_and_comes_back(
     name: str, tmp_path: Path, spark_4_3: Path

@@ -20,7 +20,7 @@ from airflow_streaming.changes.cutover.lanes import Checkpoints, LaneContext, La
 from airflow_streaming.changes.cutover.records import Checks, Recorder
 from airflow_streaming.changes.cutover.view import CutoverView, LaneView, PairView, of_stream
 from airflow_streaming.changes.handover.claims import HandoverPair, PositionHandover, StandbyFailed
-from airflow_streaming.changes.pointers.port import Pointer
+from airflow_streaming.changes.pointers.pointer import Pointer
 from airflow_streaming.exceptions import (
     CheckpointBusy,
     CheckpointError,

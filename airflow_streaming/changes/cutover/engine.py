@@ -35,7 +35,7 @@ from airflow_streaming.changes.cutover.records import Checks, Recorder, is_there
 from airflow_streaming.changes.cutover.view import CutoverView
 from airflow_streaming.changes.engine import Engine, Pace, Progress, progress_of
 from airflow_streaming.changes.handover.claims import PositionHandover
-from airflow_streaming.changes.pointers.port import Pointer
+from airflow_streaming.changes.pointers.pointer import Pointer
 from airflow_streaming.changes.restore.switch import now_in_utc
 from airflow_streaming.exceptions import CutoverRefused
 from airflow_streaming.model.records.control import Change, ChangeKind

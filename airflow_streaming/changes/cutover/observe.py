@@ -158,6 +158,7 @@ class Looking:
             self._figures(self._lanes.green(view.pair), view.green),
             self._figures(self._lanes.blue(view.pair), view.blue),
             terms.ready,
+            queries=view.pair.queries,
             covers=self._covers(view, facts),
             now=self._now(),
         )
@@ -185,6 +186,7 @@ class Looking:
             self._figures(self._lanes.blue(view.pair), view.blue),
             terms.ready,
             Since.from_facts(facts),
+            queries=view.pair.queries,
             compared=any(one.stream == stream for one in terms.compare),
             errors=self.errors.get(stream, 0),
             now=self._now(),

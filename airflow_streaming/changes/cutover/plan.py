@@ -11,10 +11,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from airflow_streaming.changes.judging.methods import ReplayStart, WaysReport
-from airflow_streaming.changes.upgrade.preflight_report import Difference
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.gates.findings import (
     GateDecision,
@@ -39,6 +37,10 @@ from airflow_streaming.model.records.cutover import (
 from airflow_streaming.model.records.cutover_table import CutoverState
 from airflow_streaming.model.records.deployment import Override
 from airflow_streaming.model.records.upgrade import SoakTerms
+
+if TYPE_CHECKING:
+    from airflow_streaming.changes.judging.methods import ReplayStart, WaysReport
+    from airflow_streaming.changes.upgrade.preflight_report import Difference
 
 S = CutoverState
 _BEFORE: Final = "The cutover is aborted before the switch: blue stays, or is started again."

@@ -8,7 +8,7 @@ Measuring errors are counted separately and never become a failure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -28,9 +28,11 @@ def trouble(green: LaneFigures, blue: LaneFigures | None) -> Iterator[str]:
     """Yield the problems that green has and blue has not."""
     if green.trouble:
         yield green.trouble
-    for name, reason in green.findings.items():
+    for finding, reason in green.findings.items():
         # A rule that fires for both lanes is not a reason to stay with the old version.
-        if blue is None or name not in blue.findings:
+        rule, _, name = finding.partition("/")
+        theirs = [] if blue is None else [name, *(one.name for one in _beside(name, green, blue))]
+        if blue is None or not any(f"{rule}/{query}" in blue.findings for query in theirs):
             yield reason
     for query in green.queries:
         if query.error is not None:
@@ -39,10 +41,23 @@ def trouble(green: LaneFigures, blue: LaneFigures | None) -> Iterator[str]:
             yield f"Query {query.name!r} is not active."
 
 
-def missing(green: LaneFigures, blue: LaneFigures) -> Iterator[str]:
-    """Tell which of blue's queries green does not run."""
+def _beside(name: str, green: LaneFigures, blue: LaneFigures) -> list[QueryFigures]:
+    """Return blue's query of this name, else blue's queries that green lacks: one may have another name in green."""
+    theirs = blue.query(name)
+    if theirs is not None:
+        return [theirs]
+    return [query for query in blue.queries if green.query(query.name) is None]
+
+
+def missing(green: LaneFigures, blue: LaneFigures, expected: Collection[str] = ()) -> Iterator[str]:
+    """
+    Tell which queries green does not run yet.
+
+    :param expected: The queries of green's version, which can have other names than blue's; default: blue's.
+    """
     names = {query.name for query in green.queries}
-    absent = sorted({query.name for query in blue.queries if query.active} - names)
+    wanted = {*expected} or {query.name for query in blue.queries if query.active}
+    absent = sorted(wanted - names)
     if absent or not names:
         yield f"Not started yet: {', '.join(absent) or 'any query'}."
 
@@ -130,11 +145,14 @@ def unwritten(green: LaneFigures, blue: LaneFigures) -> Iterator[str]:
     The batches of both are the newest ones of the running drivers.
     """
     for query in green.queries:
-        theirs = blue.query(query.name)
-        if query.wrote == 0 and theirs is not None and theirs.wrote:
+        wrote = [one for one in _beside(query.name, green, blue) if one.wrote]
+        if query.wrote == 0 and wrote:
+            theirs = " and ".join(
+                f"query {one.name!r} of blue has read {one.read:,} and written {one.wrote:,}"
+                for one in wrote
+            )
             yield (
-                f"Query {query.name!r} of green has read {query.read:,} rows and written none; blue has "
-                f"read {theirs.read:,} and written {theirs.wrote:,}."
+                f"Query {query.name!r} of green has read {query.read:,} rows and written none; {theirs}."
             )
 
 
@@ -188,12 +206,14 @@ def judge_catching_up(
     blue: LaneFigures | None,
     terms: ReadyTerms,
     *,
+    queries: Collection[str] = (),
     covers: Mapping[str, bool | None] | None = None,
     now: datetime,
 ) -> Judgment:
     """
     Say whether green has read what blue has read.
 
+    :param queries: See ``missing``.
     :param covers: By query, whether green's position covers blue's position at the start of catching up;
         ``None`` where that is unknown, and then the backlog decides.
     :return: With ``GREEN_CAUGHT_UP`` and the facts of ``Since``, or without an event: a driver that
@@ -204,7 +224,7 @@ def judge_catching_up(
     if blue is None:
         return _waits("Blue's backlog is not visible.")
     told = figures_told(green, blue)
-    lacking = [*trouble(green, blue), *missing(green, blue)]
+    lacking = [*trouble(green, blue), *missing(green, blue, queries)]
     for query in green.queries:
         lacking += uncaught(query, blue.query(query.name), terms, (covers or {}).get(query.name))
     if lacking:
@@ -220,6 +240,7 @@ def judge_ready(
     terms: ReadyTerms,
     since: Since | None,
     *,
+    queries: Collection[str] = (),
     compared: bool = False,
     errors: int = 0,
     now: datetime,
@@ -228,6 +249,7 @@ def judge_ready(
     Say whether green has been well for as long as the terms ask.
 
     :param since: ``Since.from_facts`` of the step that led to ``shadowing``.
+    :param queries: See ``missing``.
     :param compared: Its output will be compared with blue's. Then a green that commits and reads no
         row, which may have let all of them go, is for the comparison to judge.
     :param errors: ``Judgment.errors`` of the look before; 0 for the first.
@@ -250,7 +272,7 @@ def judge_ready(
     is_told = any(
         query.read or (compared and query.batches >= terms.batches) for query in green.queries
     )
-    lacking = [*missing(green, blue), *unproved(green, blue, terms)]
+    lacking = [*missing(green, blue, queries), *unproved(green, blue, terms)]
     dropped = " ".join(unwritten(green, blue))
     if dropped and not compared:
         lacking.append(dropped)

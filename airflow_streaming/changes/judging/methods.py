@@ -303,8 +303,8 @@ def _columns(sink: SinkPlan) -> str:
 
 
 _OF_TOPIC: Final = (
-    "A topic has no folder of {output} in its name: use parallel outputs with {deployment} in the topic's name, and "
-    "let consumers follow `airflow-streaming live` or a pointer."
+    "A topic has no folder of {output} in its name: use parallel outputs with {stream} and {deployment} in the "
+    "topic's name, and let consumers follow `airflow-streaming live` or a pointer."
 )
 _UNSEEN: Final = frozenset({FOREACH_BATCH, "foreach"})
 _STARTING: Final = ("startingoffsets", "startingtimestamp", "startingoffsetsbytimestamp")

@@ -200,12 +200,15 @@ def _untried(figures: SoakFigures, baseline: SoakBaseline) -> Iterator[str]:
     queries = status.queries if status is not None else ()
     if names := ", ".join(repr(query.name) for query in queries if not query.batches):
         yield f"No input arrived for query {names}, so no batch of it was tried."
+    names_now = {query.name for query in queries}
+    # A query under a new name replaces one that is gone.
+    gone = sum(rows for name, rows in baseline.wrote.items() if name not in names_now)
     for query in queries:
         rows = batches_of(query, figures.batches)
         if not query.batches or not rows:
             continue
         read, wrote = sum(batch.input_rows for batch in rows), written_by(rows)
-        before = baseline.wrote.get(query.name, 0)
+        before = baseline.wrote.get(query.name, gone)
         if not read and not wrote and not _has_moved(rows):
             yield f"Query {query.name!r} has run {query.batches} batches and read no row."
         elif wrote == 0 and before:

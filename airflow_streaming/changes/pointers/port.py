@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Annotated, Final, Protocol
+from typing import Annotated, Final
 
 from airflow_streaming.exceptions import PointerFailed, PointerRefused, StreamingError, closed
 from airflow_streaming.home.consumers import LiveOutput
@@ -27,46 +27,6 @@ from airflow_streaming.model.arguments.placeholders import OF_STATEMENTS, fill, 
 from airflow_streaming.model.jobs.pointing import Mark
 
 _UNSAFE: Final = re.compile(r"""['"`;\\\x00-\x1f]""")
-
-
-class Pointer(Protocol):
-    """
-    Something that leads consumers to the live lane's output.
-
-    Both methods may be called again at any time, after any kill, and by several tasks.
-    """
-
-    @property
-    def name(self) -> str:
-        """
-        Return its name in the terms of a cutover and in messages; unique in a DAG.
-
-        With several streams, the name for a stream that does not lead is ``STREAM/NAME``.
-        """
-
-    @property
-    def is_atomic(self) -> bool:
-        """Return whether a consumer sees the state before or after the move, and no other."""
-
-    def move(self, to: LiveOutput, before: LiveOutput) -> None:
-        """
-        Lead consumers to ``to``.
-
-        :param to: The new live output; its number is its record's.
-        :param before: The present live output.
-        :raises PointerRefused: It belongs to another writer, or this move comes too late. A retry
-            does not help.
-        :raises PointerFailed: The move failed; a retry may help.
-        """
-
-    def undo(self, to: LiveOutput, before: LiveOutput) -> None:
-        """
-        Lead consumers back to ``before``, whether the move to ``to`` was made, partly made or not.
-
-        :param to: The target of the move, with the same number.
-        :raises PointerRefused: as ``move``.
-        :raises PointerFailed: as ``move``.
-        """
 
 
 def mark_of(to: LiveOutput) -> Mark:

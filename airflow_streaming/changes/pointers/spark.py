@@ -9,7 +9,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from airflow_streaming.changes.pointers.port import OF_A_LANE, Pointer, back_to, filled, mark_of
+from airflow_streaming.changes.pointers.pointer import Pointer
+from airflow_streaming.changes.pointers.port import OF_A_LANE, back_to, filled, mark_of
 from airflow_streaming.exceptions import (
     LaunchError,
     PointerFailed,

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 from airflow_streaming.checkpoints.backup.live_copy import SINK_LOG
 from airflow_streaming.checkpoints.backup.records import Backup, QueryBackup
@@ -27,37 +26,13 @@ from airflow_streaming.checkpoints.restore.sink_output import open_output
 from airflow_streaming.checkpoints.vault.contents import Contents, Verified
 from airflow_streaming.checkpoints.vault.store import BackupStore
 from airflow_streaming.exceptions import CheckpointRefused, StreamingError
-from airflow_streaming.model.arguments.calls import Called, run
+from airflow_streaming.model.arguments.calls import run
+from airflow_streaming.model.arguments.rewinding import AuthorsRewind, Rewinding
 from airflow_streaming.model.records.upgrade import SinkFacts, SinkReplaySemantics
 from airflow_streaming.model.spark.plan import KAFKA
 from airflow_streaming.model.uris import is_same_place, join
 
 log: Final = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rewinding:
-    """
-    A request to an author's function: take every batch after ``batch`` back out of a sink.
-
-    It may be called several times for the same change and must be idempotent.
-
-    :param batch: The newest batch that stays; the query continues with ``batch + 1``. -1 without
-        one.
-    :param newest: The newest batch that the sink may have received; ``None`` if unknown.
-    :param sink: As in ``SinkPlan``; ``target`` likewise.
-    """
-
-    stream: str
-    query: str
-    change: int
-    batch: int
-    newest: int | None
-    sink: str
-    target: str
-
-
-AuthorsRewind = Annotated[Callable[[Rewinding], None], Called(("a Rewinding",))]
 
 
 class SinkRewind:

@@ -163,7 +163,7 @@ def _topics(terms: CompareTerms, arguments: argparse.Namespace) -> CompareReport
         connection_of,
     )
 
-    if SERVERS not in terms.options:
+    if not terms.options.get(SERVERS, "").strip():
         raise SpecError("Topics need --option kafka.bootstrap.servers=HOST:PORT.")
     if arguments.until is not None:
         raise SpecError("Topics are compared up to their ends. Leave --until out.")

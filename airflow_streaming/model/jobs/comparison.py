@@ -24,6 +24,7 @@ from enum import StrEnum
 from typing import ClassVar, Final
 
 from airflow_streaming.model.records.cutover import CompareTerms
+from airflow_streaming.model.uris import in_full
 from airflow_streaming.model.wire import Record
 
 MOST_NAMED: Final = 50
@@ -225,6 +226,17 @@ def not_made(
         green=SideFound(uri=asked.green),
         error=error,
         refused=refused,
+    )
+
+
+def is_one_output(asked: ComparisonRequest) -> str:
+    """Return why a comparison of one output with itself is refused; empty for two outputs."""
+    one, other = (in_full(uri).rstrip("/") for uri in (asked.blue, asked.green))
+    if one != other:
+        return ""
+    return (
+        f"Both lanes' output is {one}, and a comparison of it with itself proves nothing. Name an output for each "
+        "lane: with {stream} and {deployment} in CompareTerms.topic, or in the script's arguments."
     )
 
 

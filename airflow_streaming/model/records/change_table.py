@@ -2,13 +2,13 @@
 Shared by every kind of change: a table of states and events, its commands, and a numbered history.
 
 A change's whole course is in its table. An event that is missing in it is refused. The refusal, the
-valid commands and the diagram in the documentation are made of the same rows. Each step is a record
+valid commands and the tables in the reference are made of the same rows. Each step is a record
 that only one task can create, so that two tasks on one change get one history.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -123,20 +123,6 @@ class ChangeTable(Generic[S, E]):
     def standing(self, change: int, stream: str, state: S) -> str:
         """Return where a change stands, without a full stop."""
         return f"{self.name.capitalize()} {change} of {stream!r} is {words(state)}"
-
-    def diagram(self) -> str:
-        """Return the table as a Mermaid state diagram, events that lead the same way on one line."""
-        return "\n".join(["stateDiagram-v2", f"    [*] --> {self.start}", *self._arrows()]) + "\n"
-
-    def _arrows(self) -> Iterator[str]:
-        states, events = type(self.start), type(next(iter(self.rows))[1])
-        for at in states:
-            for to in states:
-                found = [event for event in events if self.rows.get((at, event)) is to]
-                if found:
-                    yield f"    {at} --> {to} : {', '.join(found)}"
-            if at in self.ends and not self.events_in(at):
-                yield f"    {at} --> [*]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

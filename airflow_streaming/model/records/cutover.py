@@ -212,6 +212,11 @@ class CompareTerms:
                     "CompareTerms.topic and headers belong to format='kafka'. Leave them out, or give that format."
                 )
             return
+        if self.topic and "{stream}" not in self.topic and "{output}" not in self.topic:
+            raise SpecError(
+                f"CompareTerms.topic is {self.topic!r:.80}, which can be one topic for both lanes: their first "
+                "deployments have the number 1. Name a topic with {stream}, e.g. 'orders-{stream}-{deployment}'."
+            )
         if self.sums:
             raise SpecError(
                 "CompareTerms with format='kafka' compares records as sets, which have no sums. Leave sums out."
@@ -223,8 +228,8 @@ class CompareTerms:
         ]
         if plain:
             raise SpecError(
-                f"CompareTerms.options has the value of {plain[0]}, and the home records these terms. Give "
-                f"{{'{plain[0]}': '{{env.NAME}}'}}, and NAME in the env of the StreamSpec."
+                f"CompareTerms.options has a value for {plain[0]}, and the home records these terms. Write "
+                "'{env.NAME}' in its place, and set NAME in the env of the StreamSpec or of the command."
             )
 
 

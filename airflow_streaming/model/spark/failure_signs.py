@@ -265,6 +265,10 @@ _BATCH_NOT_READ: Final = (
     "also one that it has written before: replace the rows of that batch id. Then start the "
     "stream again."
 )
+_NO_NODE: Final = (
+    "See that the addresses and ports of the brokers are right, and that kafka.security.protocol fits their listener: a "
+    "client without TLS or a login gets no answer from a listener that wants it, and the other way round."
+)
 _NO_JVM: Final = (
     "Spark's Java process did not start. Its own words are in the driver's log; look for a setting "
     "it refused, a missing Java, or too little memory."
@@ -374,6 +378,12 @@ _DISTINCTIVE: Final = (
     ),
     Sign(
         kind=FailureKind.TRANSIENT,
+        # What Kafka's Java client says of every broker without an answer, a wrong protocol included.
+        phrases=("Timed out waiting for a node assignment", "Timed out waiting to send the call"),
+        remedy=_NO_NODE,
+    ),
+    Sign(
+        kind=FailureKind.TRANSIENT,
         phrases=(
             "ConnectException", "SocketException", "SocketTimeoutException", "ConnectTimeout",
             "UnknownHostException", "NoRouteToHost", "NoHttpResponse", "SSLException",
@@ -411,6 +421,10 @@ _DISTINCTIVE: Final = (
             "401 Client Error", "403 Client Error", "InvalidAccessKeyId", "SignatureDoesNotMatch",
             "NoAuthWithAWSException", "SaslAuthenticationException", "AuthenticationException",
             "AuthorizationException", "authentication failed", "Access denied", "NoSuchBucket",
+            "UnsupportedSaslMechanism", "InvalidTopicException", "Failed to load PEM", "RecordTooLargeException",
+            # librdkafka
+            "SASL authentication error", "Authentication failure", "mechanism handshake failed",
+            "AUTHORIZATION_FAILED", "authorization failed", "MSG_SIZE_TOO_LARGE",
             "CERTIFICATE_VERIFY_FAILED", "SSLHandshakeException", "ConfigException", "[INVALID_CONF_VALUE",
             "[PYTHON_VERSION_MISMATCH", "Python in worker has different version",
         ),

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_streaming.checkpoints.vault.retention_policy import judge_age
 from airflow_streaming.exceptions import (
     BackupNotFound,
     CheckpointBusy,
@@ -27,10 +26,8 @@ from airflow_streaming.model.arguments.literals import OF_A_STREAM, check_litera
 from airflow_streaming.model.names import Color, check_stream_name, color_of
 from airflow_streaming.model.records.alert import AlertKind
 from airflow_streaming.model.uris import check_uri
-from airflow_streaming.notifications.alerts import Alerts
 from airflow_streaming.operators.common.base import ProgressLogger, who
 from airflow_streaming.operators.common.run_values import RunValuesTask
-from airflow_streaming.supervision.alerts.alerting import about_age
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -38,6 +35,7 @@ if TYPE_CHECKING:
     from airflow_streaming.checkpoints.backup.records import Backup
     from airflow_streaming.checkpoints.vault.store import BackupStore
     from airflow_streaming.home.home import Home, StreamHome
+    from airflow_streaming.notifications.alerts import Alerts
     from airflow_streaming.storage.folders import Folders
 
 BACKUP_XCOM_KEY: Final = "backup"
@@ -245,6 +243,11 @@ class BackupAge:
             log.warning("Cannot read the age of the newest backup: %s", err)
 
     def _tell(self, store: BackupStore) -> None:
+        from airflow_streaming.checkpoints.vault.retention_policy import (
+            judge_age,  # not at dag parse
+        )
+        from airflow_streaming.supervision.alerts.alerting import about_age  # not at dag parse
+
         stream, now = self._records.name, datetime.now(UTC)
         backups = store.backups(stream)
         said = [word for one in backups for word in store.verifications(one.id, stream)]
@@ -263,6 +266,8 @@ class BackupAge:
             )
 
     def _alerts(self) -> Alerts:
+        from airflow_streaming.notifications.alerts import Alerts  # not at dag parse
+
         return Alerts(
             self._records,
             self._operator,

@@ -6,29 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from airflow_streaming.changes.cutover.engine import Cutover
-from airflow_streaming.changes.cutover.lanes import LANES
-from airflow_streaming.changes.handover.green_start import StoredCheckpoints
-from airflow_streaming.changes.pointers.port import Pointer
+from airflow_streaming.changes.pointers.pointer import Pointer
 from airflow_streaming.exceptions import CutoverRefused, RecordError, SpecError
-from airflow_streaming.home.home import StreamHome
-from airflow_streaming.hooks.home import access
 from airflow_streaming.model.arguments.calls import name_of
 from airflow_streaming.model.arguments.fields import checked
-from airflow_streaming.model.jobs.comparison import CompareReport
+from airflow_streaming.model.names import is_path_part
 from airflow_streaming.model.records.control import Change, ChangeKind
 from airflow_streaming.model.records.cutover import CutoverTerms
 from airflow_streaming.model.records.cutover_table import CutoverState, CutoverTransition
 from airflow_streaming.operators.common.base import ProgressLogger
 from airflow_streaming.operators.common.change import ChangeTask
-from airflow_streaming.operators.common.cutover_checks import (
-    CheckFailed,
-    Comparing,
-    answer_of,
-    is_last_try,
-    names_of,
-    unanswered,
-)
 from airflow_streaming.operators.common.cutover_lanes import (
     DagLanes,
     by_name,
@@ -38,16 +25,15 @@ from airflow_streaming.operators.common.cutover_lanes import (
 from airflow_streaming.operators.common.form_edits import pulled
 from airflow_streaming.operators.common.gate import MARKDOWN_XCOM_KEY, REPORT_XCOM_KEY
 from airflow_streaming.options import CutoverCheck, SideBySide
-from airflow_streaming.reports.cutover import promotion_report
-from airflow_streaming.reports.markdown import markdown
-from airflow_streaming.services.changes import final_backup
 from airflow_streaming.spec import StreamSpec
-from airflow_streaming.triggers.change import CutoverTrigger
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from airflow_streaming.changes.cutover.engine import Cutover
     from airflow_streaming.changes.cutover.engine import CutoverProgress as Progress
+    from airflow_streaming.home.home import StreamHome
+    from airflow_streaming.model.jobs.comparison import CompareReport
 
 
 def found_cutover(home: StreamHome, report: Mapping[str, Any] | None) -> Change | None:
@@ -121,6 +107,13 @@ def open_engine(
     :param memory: The memory of an earlier try, or of the trigger, about earlier looks.
     :param complete_from: By stream, the event time from which a fresh green is complete.
     """
+    from airflow_streaming.changes.cutover.engine import Cutover  # not at dag parse
+    from airflow_streaming.changes.cutover.lanes import LANES  # not at dag parse
+    from airflow_streaming.changes.handover.green_start import StoredCheckpoints  # not at dag parse
+    from airflow_streaming.hooks.home import access  # not at dag parse
+    from airflow_streaming.operators.common.cutover_checks import Comparing  # not at dag parse
+    from airflow_streaming.services.changes import final_backup  # not at dag parse
+
     lanes.memory = (memory or {}).get(LANES, {})
     progress = ProgressLogger(task.log)
     return Cutover(
@@ -155,6 +148,22 @@ _STARTING: Final = timedelta(minutes=3)
 """Added to the grace of a stop: the driver that continues must start first."""
 HISTORY_XCOM_KEY: Final = "steps"
 """XCom with the steps of the cutover so far, a line each."""
+
+
+def names_of(checks: Sequence[CutoverCheck]) -> tuple[str, ...]:
+    """
+    Return the names under which the answers of checks are kept.
+
+    :raises SpecError: two have the same name, or one has a name that no file can have.
+    """
+    names = tuple(name_of(check) for check in checks)
+    odd = next((name for name in names if not is_path_part(name) or names.count(name) > 1), None)
+    if odd is not None:
+        raise SpecError(
+            f"Check {odd!r} needs a name of its own that can be a file name: define it with def, "
+            "and let no two have the same name."
+        )
+    return names
 
 
 class CutoverTask(ChangeTask):
@@ -269,6 +278,9 @@ class CutoverTask(ChangeTask):
 
     def publish(self, change: int, context: Context) -> None:
         """Leave the page on which a user sees how green stands."""
+        from airflow_streaming.reports.cutover import promotion_report  # not at dag parse
+        from airflow_streaming.reports.markdown import markdown  # not at dag parse
+
         home = self.lanes(context).home
         _, terms = change_of(home, change)
         history = home.steps(change)
@@ -279,6 +291,8 @@ class CutoverTask(ChangeTask):
         context["ti"].xcom_push(key=MARKDOWN_XCOM_KEY, value=page)
 
     def _comparisons(self, context: Context) -> dict[str, CompareReport]:
+        from airflow_streaming.model.jobs.comparison import CompareReport  # not at dag parse
+
         found = pulled(context, self.task_id, COMPARISONS_XCOM_KEY)
         return {stream: CompareReport.from_dict(told) for stream, told in (found or {}).items()}
 
@@ -291,6 +305,13 @@ class CutoverTask(ChangeTask):
         :returns: The findings, a sentence each.
         :raises CheckFailed: a check failed to run, and the next try of the task runs it again.
         """
+        from airflow_streaming.operators.common.cutover_checks import (  # not at dag parse
+            CheckFailed,
+            answer_of,
+            is_last_try,
+            unanswered,
+        )
+
         found = []
         for check in unanswered(self.checks, lanes.home, change):
             answer = answer_of(check, self._side_by_side(lanes, change, context))
@@ -337,6 +358,8 @@ class CutoverTask(ChangeTask):
         context["ti"].xcom_push(key=HISTORY_XCOM_KEY, value=lines)
 
     def _wait(self, home: StreamHome, engine: Cutover, change: int) -> NoReturn:
+        from airflow_streaming.triggers.change import CutoverTrigger  # not at dag parse
+
         _, terms = change_of(home, change)
         self.defer(
             trigger=CutoverTrigger(

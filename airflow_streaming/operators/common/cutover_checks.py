@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from airflow_streaming.changes.judging.green import Judgment, judge_reports
 from airflow_streaming.changes.judging.lane_figures import bound_of
-from airflow_streaming.changes.pointers.port import Pointer
+from airflow_streaming.changes.pointers.pointer import Pointer
 from airflow_streaming.changes.topic_comparison import TopicRange, compare_topics
 from airflow_streaming.changes.topic_connection import (
     SERVERS,
@@ -28,7 +28,7 @@ from airflow_streaming.model.jobs.comparison import (
     ComparisonRequest,
     not_made,
 )
-from airflow_streaming.model.names import base_of, is_path_part
+from airflow_streaming.model.names import base_of
 from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.model.records.cutover import CompareTerms, StartWay
 from airflow_streaming.model.records.cutover_table import CUTOVER, CutoverState
@@ -72,22 +72,6 @@ def answer_of(check: CutoverCheck, pairs: Iterable[SideBySide]) -> Answer:
             wrong = said if isinstance(said, str) else "it returned False."
             return Answer(passed=False, reason=f"Check {name!r} of stream {pair.stream!r}: {wrong}")
     return Answer(passed=True, reason=f"Check {name!r} has passed.")
-
-
-def names_of(checks: Sequence[CutoverCheck]) -> tuple[str, ...]:
-    """
-    Return the names under which the answers of checks are kept.
-
-    :raises SpecError: two have the same name, or one has a name that no file can have.
-    """
-    names = tuple(name_of(check) for check in checks)
-    odd = next((name for name in names if not is_path_part(name) or names.count(name) > 1), None)
-    if odd is not None:
-        raise SpecError(
-            f"Check {odd!r} needs a name of its own that can be a file name: define it with def, "
-            "and let no two have the same name."
-        )
-    return names
 
 
 class CheckFailed(Exception):
@@ -237,7 +221,7 @@ def topic_of(terms: CompareTerms, deployment: Deployment, home: StreamHome) -> S
     if len(topics) != 1:
         raise SpecError(
             f"The plans of {deployment.stream} have {len(topics)} sinks with a topic, and a comparison "
-            "needs one. Give CompareTerms a topic, e.g. topic='orders-{deployment}'."
+            "needs one. Give CompareTerms a topic, e.g. topic='orders-{stream}-{deployment}'."
         )
     return topics[0]
 

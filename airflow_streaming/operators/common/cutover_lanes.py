@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_streaming.changes.pointers.port import Pointer
-from airflow_streaming.changes.pointers.spark import with_runtimes
+from airflow_streaming.changes.pointers.pointer import Pointer
 from airflow_streaming.exceptions import CutoverRefused, SpecError
-from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.names import base_of, other_lane
-from airflow_streaming.settings import read_settings
 from airflow_streaming.spec import StreamSpec
 
 if TYPE_CHECKING:
     from airflow_streaming.changes.cutover.lanes import Candidate, LaneContext
+    from airflow_streaming.home.home import StreamHome
     from airflow_streaming.hooks.stream import SparkStreamHook
     from airflow_streaming.model.records.deployment import Deployment
 
@@ -106,6 +104,9 @@ class DagLanes:
 
 def usable(pointers: Mapping[str, Pointer]) -> dict[str, Pointer]:
     """Return pointers by name; pointers that need a Spark get this deployment's runtimes."""
+    from airflow_streaming.changes.pointers.spark import with_runtimes  # not at dag parse
+    from airflow_streaming.settings import read_settings  # not at dag parse
+
     runtimes = read_settings().runtimes
     return {
         name: with_runtimes([pointer], runtimes)[pointer.name] for name, pointer in pointers.items()

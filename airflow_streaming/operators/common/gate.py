@@ -14,10 +14,7 @@ from airflow_streaming.model.arguments.calls import Way
 from airflow_streaming.model.arguments.fields import checked, is_filled_in
 from airflow_streaming.model.arguments.form_policy import FormPolicy
 from airflow_streaming.operators.common.base import Log, SpecTask
-from airflow_streaming.reports.gate import gate_report
-from airflow_streaming.reports.markdown import markdown
 from airflow_streaming.reports.report import Report
-from airflow_streaming.reports.terminal import plain
 from airflow_streaming.spec import StreamSpec
 
 if TYPE_CHECKING:
@@ -51,6 +48,9 @@ def check_fail_on(fail_on: GateDecision | str | None) -> None:
 
 def publish(report: GateReport, context: Context, log: Log, *, page: str | None = None) -> None:
     """Write a report to the task's log and XComs."""
+    from airflow_streaming.reports.gate import gate_report  # not at dag parse
+    from airflow_streaming.reports.markdown import markdown  # not at dag parse
+
     log_decision(report.decision, report.findings, log)
     context["ti"].xcom_push(key=REPORT_XCOM_KEY, value=report.to_dict())
     context["ti"].xcom_push(key=MARKDOWN_XCOM_KEY, value=page or markdown(gate_report(report)))
@@ -65,6 +65,8 @@ def log_decision(decision: GateDecision, findings: Iterable[GateFinding], log: L
 
 def log_report(report: Report, log: Log) -> None:
     """Write a report to a task's log as plain text, in a group that can be closed."""
+    from airflow_streaming.reports.terminal import plain  # not at dag parse
+
     for line in ("::group::The report", *plain(report).splitlines(), "::endgroup::"):
         log.info("%s", line)
 

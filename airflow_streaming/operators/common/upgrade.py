@@ -13,17 +13,15 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk.exceptions import AirflowFailException, TaskAwaitingInput
 
 from airflow_streaming.changes.answers import Answer, Settled
-from airflow_streaming.checkpoints.restore.sink_rewind import AuthorsRewind
 from airflow_streaming.exceptions import HomeUnavailable
 from airflow_streaming.model.arguments.calls import NamedParameters
 from airflow_streaming.model.arguments.fields import checked
+from airflow_streaming.model.arguments.rewinding import AuthorsRewind
 from airflow_streaming.model.records.upgrade_table import Stage, UpgradeCommand
 from airflow_streaming.operators.common.base import ProgressLogger
 from airflow_streaming.operators.common.change import ChangeTask
 from airflow_streaming.operators.common.form_edits import ADVISED, ENDED_XCOM_KEY, pulled
 from airflow_streaming.operators.common.gate import REPORT_XCOM_KEY
-from airflow_streaming.triggers.change import UpgradeTrigger
-from airflow_streaming.triggers.question import SETTLED, AnswerTrigger, QuestionTrigger
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -34,6 +32,7 @@ if TYPE_CHECKING:
     from airflow_streaming.launch.runtime import Runtime
     from airflow_streaming.model.records.control import Change
     from airflow_streaming.supervision.observer import Observer
+    from airflow_streaming.triggers.question import QuestionTrigger
 
 
 class StreamApprovalOperator(NamedParameters, ApprovalOperator):
@@ -101,6 +100,8 @@ class StreamApprovalOperator(NamedParameters, ApprovalOperator):
 
     def ask(self, context: Context) -> Any:
         """Ask, or read the answer to an earlier try."""
+        from airflow_streaming.triggers.question import AnswerTrigger  # not at dag parse
+
         if is_retry(context["ti"], self.retries):
             now = datetime.now(UTC).isoformat()
             trigger = AnswerTrigger(ti_id=str(context["ti"].id), deferred_at=now)
@@ -116,6 +117,8 @@ class StreamApprovalOperator(NamedParameters, ApprovalOperator):
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
         """Handle the event of the trigger, or of Airflow, about the question."""
+        from airflow_streaming.triggers.question import SETTLED  # not at dag parse
+
         if SETTLED in event:
             told = event[SETTLED]
             return self.settled(context, Settled(Answer(told["answer"]), told["reason"]))
@@ -317,6 +320,8 @@ class UpgradeTask(ChangeTask):
         self, memory: dict[str, Any] | None, *, needs_person: bool = False
     ) -> NoReturn:
         """Leave the worker until something happens to the stream, or some time has passed."""
+        from airflow_streaming.triggers.change import UpgradeTrigger  # not at dag parse
+
         self.defer(
             trigger=UpgradeTrigger(memory=memory, **self.woken_by(needs_person=needs_person)),
             method_name="execute_complete",

@@ -7,6 +7,7 @@ from typing import Any
 
 from airflow_streaming.model.records.cutover import SwitchMethod
 from demo.waiting import PATIENCE
+from tests.conftest import RUNS_NIGHTLY
 from tests.system.cutovers.asked import Asked
 from tests.system.cutovers.runs import Runs
 
@@ -21,7 +22,7 @@ def test_consumers_see_every_row_once_while_the_stream_goes_to_green_and_is_hand
                 number=1,
                 way=SwitchMethod.PARALLEL,
                 sink="ledger",
-                every=30,
+                every=30 if RUNS_NIGHTLY else 120,
                 first=15,
                 deadline_s=PATIENCE,
                 grace_s=PATIENCE,
@@ -32,7 +33,7 @@ def test_consumers_see_every_row_once_while_the_stream_goes_to_green_and_is_hand
                 number=2,
                 way=SwitchMethod.HANDOVER,
                 application="old",
-                every=60,
+                every=60 if RUNS_NIGHTLY else 240,
                 first=30,
                 deadline_s=PATIENCE,
                 grace_s=PATIENCE,

@@ -18,7 +18,7 @@ from airflow_streaming.cli.main import main
 from airflow_streaming.model.jobs.comparison import CompareReport, CompareResult
 from airflow_streaming.model.records.cutover import CompareTerms
 from tests.integration.servers.broker import create_topic, kafka_broker
-from tests.integration.servers.tls_broker import certificate, tls_in_front_of
+from tests.integration.servers.guarded_broker import Login, certificate, guarded
 
 ROWS = 3000
 BLUE, GREEN, LATE = "orders-000001", "orders-000002", "orders-000003"
@@ -147,7 +147,7 @@ def test_topics_are_read_over_tls_with_the_trust_store_of_the_script(
         "kafka.ssl.truststore.certificates": made.read_text(),
     }
 
-    with tls_in_front_of(broker, made, key) as address:
+    with guarded(broker, tls=(made, key)) as address:
         writer = {"kafka.bootstrap.servers": address, "kafka.security.protocol": "SSL"}
 
         def result(more: dict[str, str]) -> CompareReport:
@@ -160,3 +160,36 @@ def test_topics_are_read_over_tls_with_the_trust_store_of_the_script(
 
     assert untrusted.result is CompareResult.INCONCLUSIVE
     assert f"on {address} cannot be read" in untrusted.reason
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
+def test_topics_are_read_with_the_login_of_the_script(
+    broker: str, mechanism: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topic_comparison, "_SILENCE", 5.0)
+    terms = CompareTerms(stream="orders", format="kafka", keys=("value.order.id",))
+    login = Login(mechanism=mechanism)
+    module = "scram.ScramLoginModule" if mechanism != "PLAIN" else "plain.PlainLoginModule"
+
+    with guarded(broker, login=login) as address:
+        writer = {
+            "kafka.bootstrap.servers": address,
+            "kafka.security.protocol": "SASL_PLAINTEXT",
+            "kafka.sasl.mechanism": mechanism,
+            "kafka.sasl.jaas.config": "*********(redacted)",
+        }
+
+        def result(password: str) -> CompareReport:
+            jaas = f'org.apache.kafka.common.security.{module} required username="kim" password="{password}";'
+            launched = Launched(conf={"spark.kafka.sasl.jaas.config": jaas})
+            options = connection_of(writer, {}, launched)
+            ranges = TopicRange(topic=BLUE), TopicRange(topic=GREEN)
+            return compare_topics(terms, *ranges, options=options, sleep=lambda _: None)
+
+        assert result(login.password).result is CompareResult.SAME
+        wrong = result("not-the-password")
+
+    assert wrong.result is CompareResult.INCONCLUSIVE
+    assert f"on {address} cannot be read" in wrong.reason
+    assert "Authentication failed" in wrong.reason
+    assert "not-the-password" not in wrong.reason

@@ -7,7 +7,6 @@ the Python stand-in of the examples.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -21,9 +20,9 @@ from tests.conftest import REPOSITORY
 from tests.integration.driver.running import Driver, World
 from tests.integration.home.servers import free_ports
 from tests.integration.servers.broker import create_topic, kafka_broker
+from tests.integration.servers.connector import OFFICIAL, STAND_IN, official_jars
 from tests.patience import PATIENCE
 
-OFFICIAL, STAND_IN = "kafka", "python_kafka"
 SCRIPT = """
 import os
 connector, servers, topics, trigger, *more = sys.argv[3:]
@@ -53,8 +52,6 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(params=[OFFICIAL, STAND_IN])
 def connector(request: pytest.FixtureRequest) -> str:
-    if request.param == OFFICIAL and not os.environ.get("SPARK_PACKAGES_DIR"):
-        pytest.skip("SPARK_PACKAGES_DIR does not name a folder with the jars of spark-sql-kafka.")
     return str(request.param)
 
 
@@ -63,10 +60,8 @@ class Reader:
 
     def __init__(self, world: World, connector: str, stand_in: Path) -> None:
         self.world, self.connector, self.runs = world, connector, 0
-        folder = os.environ.get("SPARK_PACKAGES_DIR", "")
-        jars = sorted(Path(folder).glob("*.jar")) if connector == OFFICIAL else []
         self._env = {"PYTHONPATH": str(stand_in)}
-        self._options = ["--jars", ",".join(map(str, jars))] if jars else []
+        self._options = ["--jars", official_jars()] if connector == OFFICIAL else []
 
     def start(self, servers: str, topics: str, trigger: str = "once", *more: str) -> Driver:
         self.runs += 1

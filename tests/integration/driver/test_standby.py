@@ -204,10 +204,7 @@ def files_in(checkpoint: Path, log: int) -> set[str]:
     return {json.loads(line)["path"] for path in read for line in lines(path)[1:]}
 
 
-ON_DEMAND = pytest.mark.skipif(
-    "AIRFLOW_STREAMING_TEST_MORE" not in os.environ,
-    reason="It covers what Spark 4.3 does; set AIRFLOW_STREAMING_TEST_MORE to run it.",
-)
+ON_DEMAND = pytest.mark.nightly("It covers what Spark 4.3 does.")
 
 
 @pytest.fixture(

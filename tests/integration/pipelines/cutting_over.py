@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -36,6 +36,10 @@ from tests.system.cutovers.lanes import comparing as by_spark
 from tests.system.cutovers.stage import Stage
 
 SOAK: Final = SoakTerms(batches=2, at_least=timedelta(seconds=1), at_most=timedelta(minutes=5))
+PLAN: Final = CutoverPlan(
+    ready=ReadyTerms(well_for=timedelta(seconds=2), batches=3), soak=SOAK, promotes_by_itself=True
+)
+"""A cutover in which nobody is asked."""
 
 
 class Arriving:
@@ -126,34 +130,48 @@ class CuttingOver:
         :param ahead: Files that are there beyond those that both lanes have read.
         :param comparing: Compares the outputs; default: a Spark of its own.
         """
-        stage, found = self.stage, list[CutoverProgress]()
         is_fresh = pair.start is StartWay.FRESH
+        if comparing is None and compare:
+            comparing = by_spark(self.stage, from_beginning=is_fresh)
+        plan = replace(PLAN, compare=compare)
+        engine = self.begun(pair, key, plan, comparing)
+        ended = self.driven(engine, CutoverState.FINALIZED, arriving, ahead=ahead)
+        assert not ended.needs_person, ended
+        return ended
+
+    def begun(
+        self, pair: Pair, key: str, plan: CutoverPlan = PLAN, comparing: Compare | None = None
+    ) -> Cutover:
+        """Begin a cutover, and return who takes it to its end."""
         engine = Cutover(
             self.stream,
-            StageLanes(stage, "a test"),
+            StageLanes(self.stage, "a test"),
             by="a test",
             checkpoints=StoredCheckpoints(),
-            compare=comparing or (by_spark(stage, from_beginning=is_fresh) if compare else None),
-        )
-        plan = CutoverPlan(
-            ready=ReadyTerms(well_for=timedelta(seconds=2), batches=3),
-            soak=SOAK,
-            compare=compare,
-            promotes_by_itself=True,
+            compare=comparing,
         )
         source = self.green_script.read_bytes()
         engine.begin(plan.terms(SwitchMethod.PARALLEL, (pair,), key), {self.stream: source})
+        return engine
+
+    def driven(
+        self, engine: Cutover, until: CutoverState, arriving: Arriving, *, ahead: int
+    ) -> CutoverProgress:
+        """
+        Advance a cutover to a state, or until it waits for a person, while input arrives.
+
+        :param ahead: Files that are there beyond those that both lanes have read.
+        """
+        found = list[CutoverProgress]()
 
         def is_there() -> bool:
             # No machine is too slow to keep pace with files that come when the last was read by both.
             if min(map(self.files_read, self._newest())) > arriving.files - ahead:
                 arriving.arrive()
-            progress = engine.advance(CutoverState.FINALIZED)
-            assert not progress.needs_person, progress
-            found[:] = [progress]
-            return progress.is_there
+            found[:] = [engine.advance(until)]
+            return found[0].is_there or found[0].needs_person
 
-        self.wait(is_there, f"the end of cutover {key!r}")
+        self.wait(is_there, f"{until} of the cutover")
         return found[0]
 
     def _newest(self) -> Iterable[Deployment]:

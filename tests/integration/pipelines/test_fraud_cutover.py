@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,10 +43,7 @@ MORE_STATE: Final = (
 
 pytestmark = [
     pytest.mark.usefixtures("has_pandas"),
-    pytest.mark.skipif(
-        not os.environ.get("AIRFLOW_STREAMING_TEST_MORE"),
-        reason="Four Sparks one after the other; set AIRFLOW_STREAMING_TEST_MORE.",
-    ),
+    pytest.mark.nightly("Four Sparks one after the other."),
 ]
 
 

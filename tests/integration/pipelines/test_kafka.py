@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ from demo.feeds.__main__ import to_topic
 from demo.feeds.feed import parsed
 from demo.feeds.shapes import FEEDS
 from tests.integration.servers.broker import consume, create_topic, kafka_broker
+from tests.integration.servers.connector import official_jars
 from tests.patience import PATIENCE
 
 # A Python data source hands its rows over as Arrow.
@@ -109,10 +109,7 @@ def test_expired_offsets_fail_the_query_unless_loss_is_accepted(
 def test_the_official_connector_routes_the_same(
     broker: str, stream_python: Path, dags: Path, tmp_path: Path
 ) -> None:
-    folder = os.environ.get("SPARK_PACKAGES_DIR")
-    if not folder:
-        pytest.skip("SPARK_PACKAGES_DIR does not name a folder with the jars of spark-sql-kafka.")
-    jars = ",".join(map(str, sorted(Path(folder).glob("*.jar"))))
+    jars = official_jars()
     for topic in ("accounts", "official"):
         create_topic(broker, topic, 2)
     send(broker, "accounts", range(2))

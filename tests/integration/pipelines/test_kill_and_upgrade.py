@@ -43,10 +43,7 @@ ACCEPTED: Final = (GateDecision.ALLOWED, GateDecision.ALLOWED_WITH_CONSEQUENCE)
 
 pytestmark = [
     pytest.mark.usefixtures("has_pandas"),
-    pytest.mark.skipif(
-        not os.environ.get("AIRFLOW_STREAMING_TEST_MORE"),
-        reason="A Spark is killed and started for each example; set AIRFLOW_STREAMING_TEST_MORE.",
-    ),
+    pytest.mark.nightly("A Spark is killed and started for each example."),
 ]
 
 

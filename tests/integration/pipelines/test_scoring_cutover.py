@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import runpy
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -43,10 +42,7 @@ BEFORE: Final = 24
 
 pytestmark = [
     pytest.mark.usefixtures("has_pandas"),
-    pytest.mark.skipif(
-        not os.environ.get("AIRFLOW_STREAMING_TEST_MORE"),
-        reason="Some six Sparks one after the other; set AIRFLOW_STREAMING_TEST_MORE.",
-    ),
+    pytest.mark.nightly("Some six Sparks one after the other."),
 ]
 
 

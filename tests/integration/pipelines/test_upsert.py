@@ -15,11 +15,12 @@ import pytest
 from airflow_streaming.testing import StreamTester, compare_rows, undo_last_commit
 from demo.feeds.feed import parsed
 from demo.feeds.shapes import FEEDS
+from tests.conftest import RUNS_NIGHTLY
 from tests.integration.home.servers import free_ports
 from tests.integration.pipelines.conftest import Feeding
 
 FILES = 6
-KILLS = 20 if os.environ.get("AIRFLOW_STREAMING_TEST_MORE") else 1
+KILLS = 20 if RUNS_NIGHTLY else 1
 
 
 def newest(numbers: range) -> list[dict[str, Any]]:

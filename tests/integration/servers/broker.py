@@ -52,6 +52,20 @@ def create_topic(address: str, topic: str, partitions: int = 3) -> None:
             raise
 
 
+def count_records(address: str, topic: str) -> int:
+    """Return how many records a topic has, repeats included."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer({"bootstrap.servers": address, "group.id": "test"})
+    try:
+        partitions = consumer.list_topics(topic, timeout=PATIENCE).topics[topic].partitions
+        places = [TopicPartition(topic, number) for number in partitions]
+        bounds = [consumer.get_watermark_offsets(place, timeout=PATIENCE) for place in places]
+    finally:
+        consumer.close()
+    return sum(high - low for low, high in bounds)
+
+
 def consume(address: str, topic: str, count: int, *, within: float = PATIENCE) -> list[Message]:
     """
     Read a topic from its beginning until so many messages came, or the time is over.

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import threading
 import time
@@ -149,10 +148,7 @@ class SizedStream(KeptStream):
         super().keep_until(is_so, what, every)
 
 
-@pytest.mark.skipif(
-    "AIRFLOW_STREAMING_TEST_MORE" not in os.environ,
-    reason="It takes seven minutes; set AIRFLOW_STREAMING_TEST_MORE to run it.",
-)
+@pytest.mark.nightly("It takes seven minutes.")
 def test_the_size_follows_a_load_that_triples_and_falls_again(
     clustered: ClusterStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from datetime import UTC, datetime, timedelta
 
@@ -67,10 +66,7 @@ async def test_a_driver_nobody_can_see_blocks_until_a_person_vouches_and_is_fenc
     assert resumed_commits_nothing(real)
 
 
-@pytest.mark.skipif(
-    "AIRFLOW_STREAMING_TEST_MORE" not in os.environ,
-    reason="It waits for a lease and its margin; set AIRFLOW_STREAMING_TEST_MORE to run it.",
-)
+@pytest.mark.nightly("It waits for a lease and its margin.")
 def test_a_stream_whose_host_is_lost_goes_on_elsewhere_when_its_lease_is_over(
     real: RealStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:

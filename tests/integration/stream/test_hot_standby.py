@@ -83,17 +83,29 @@ def hot(real: RealStream) -> Iterator[HotStream]:
     stream.end()
 
 
-def test_drivers_are_killed_in_every_order_and_no_row_is_lost_or_doubled(hot: HotStream) -> None:
-    real, home = hot.real, hot.home
+def test_a_standby_becomes_the_driver_of_a_killed_one_and_no_row_is_lost_or_doubled(
+    hot: HotStream,
+) -> None:
+    home = hot.home
     hot.settle(epoch=1, standby=1)
 
     hot.kill_live()
     hot.settle(epoch=2, standby=2)
+
     promoted = home.epoch(2)
     assert (promoted.promotes, promoted.token) == (1, home.standbys().epoch(1).token)
     gone = home.standbys().exit(1)
     assert gone is not None
     assert gone.outcome is Outcome.COMPLETED
+    stop_and_count(hot, epoch=2, standby=2)
+
+
+@pytest.mark.nightly("Seven drivers and standbys are killed.")
+def test_drivers_are_killed_in_every_order_and_no_row_is_lost_or_doubled(hot: HotStream) -> None:
+    real, home = hot.real, hot.home
+    hot.settle(epoch=1, standby=1)
+    hot.kill_live()
+    hot.settle(epoch=2, standby=2)
 
     hot.kill_standby()
     hot.settle(epoch=2, standby=3)
@@ -113,10 +125,15 @@ def test_drivers_are_killed_in_every_order_and_no_row_is_lost_or_doubled(hot: Ho
     hot.kill_live()
     hot.settle(epoch=6, standby=6)
     assert (home.epoch(5).promotes, home.epoch(6).promotes) == (5, None)
+    stop_and_count(hot, epoch=6, standby=6)
 
+
+def stop_and_count(hot: HotStream, *, epoch: int, standby: int) -> None:
+    """Stop the stream, see both processes end, and compare the rows of the output with the commits."""
+    real, home = hot.real, hot.home
     streams.stop(home, by="a test", reason="It has seen enough.")
-    real.until(lambda: real.is_gone(6), "the end of the driver")
-    launcher, waiting = LocalLauncher(), home.standbys().epoch(6)
+    real.until(lambda: real.is_gone(epoch), "the end of the driver")
+    launcher, waiting = LocalLauncher(), home.standbys().epoch(standby)
     real.until(
         lambda: launcher.probe(waiting, None).state is ProcessState.GONE, "the end of the standby"
     )

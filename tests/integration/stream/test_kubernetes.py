@@ -29,6 +29,7 @@ from airflow_streaming.launch.registry import open_launcher
 from airflow_streaming.model.observation import ProcessState
 from airflow_streaming.supervision.decide import decide
 from airflow_streaming.supervision.observer import Observer
+from tests.conftest import RUNS_NIGHTLY
 from tests.integration.servers.kubernetes import (
     ApiServer,
     Command,
@@ -46,8 +47,7 @@ from tests.patience import tail, until
 KILLS = 10
 """Losses of the driver, in each way in turn; the executors are lost as well in the first epochs."""
 EXECUTOR_LOSSES = 5
-MORE = "AIRFLOW_STREAMING_TEST_MORE" in os.environ
-AWAY = 300.0 if MORE else 0.0
+AWAY = 300.0 if RUNS_NIGHTLY else 0.0
 """Seconds for which the API server is away at least."""
 GRACE = 3.0
 """Seconds from SIGTERM to SIGKILL for the containers of a pod that is deleted."""
@@ -199,7 +199,7 @@ def stream(
 
 
 @pytest.mark.parametrize("container", [sleeper])
-@pytest.mark.parametrize("kind", [SPARK_SUBMIT, *(OPERATORS if MORE else ())])
+@pytest.mark.parametrize("kind", [SPARK_SUBMIT, *(OPERATORS if RUNS_NIGHTLY else ())])
 async def test_the_stream_outlives_its_worker_and_an_api_server_that_goes_away(
     stream: PodStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -249,7 +249,7 @@ async def lose(stream: PodStream, operator: Any, trigger: Any, epoch: int, way: 
 
 
 @pytest.mark.parametrize("container", [sleeper])
-@pytest.mark.parametrize("kind", OPERATORS if MORE else [APACHE])
+@pytest.mark.parametrize("kind", OPERATORS if RUNS_NIGHTLY else [APACHE])
 async def test_a_resource_lost_in_any_way_is_followed_by_one_driver(stream: PodStream) -> None:
     operator = stream.operator(restart=UNBOUNDED)
     trigger = stream.run(operator)
@@ -264,10 +264,7 @@ async def test_a_resource_lost_in_any_way_is_followed_by_one_driver(stream: PodS
     assert len(set(stream.kubelet.ran)) == len(stream.kubelet.ran) >= len(OF_RESOURCES)
 
 
-@pytest.mark.skipif(
-    not MORE,
-    reason="It takes five minutes or more; set AIRFLOW_STREAMING_TEST_MORE to run it.",
-)
+@pytest.mark.nightly("It takes five minutes or more.")
 @pytest.mark.parametrize(
     ("kind", "ways"),
     [(SPARK_SUBMIT, OF_PODS), *((operator, OF_RESOURCES) for operator in OPERATORS)],

@@ -304,10 +304,7 @@ class CutoverRun:
             return found
 
 
-@pytest.mark.skipif(
-    "AIRFLOW_STREAMING_TEST_MORE" not in os.environ,
-    reason="It takes three minutes; set AIRFLOW_STREAMING_TEST_MORE to run it.",
-)
+@pytest.mark.nightly("It takes three minutes.")
 async def test_a_cutover_without_a_shared_disk_loses_and_doubles_nothing(
     stored: StoredStream,
 ) -> None:

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -15,15 +14,15 @@ import pytest
 from airflow_streaming.launch.cluster_policy import ask_recorded
 from airflow_streaming.launch.registry import open_launcher
 from airflow_streaming.model.records.epoch import Outcome
+from tests.conftest import RUNS_NIGHTLY
 from tests.integration.servers.standalone import processes_with
 from tests.integration.stream.conftest import CANARY, UNBOUNDED, ClusterStream, Most, first_event
 
-MORE = "AIRFLOW_STREAMING_TEST_MORE" in os.environ
-DRIVER_KILLS = 10 if MORE else 2
-EXECUTOR_KILLS = 5 if MORE else 1
+DRIVER_KILLS = 10 if RUNS_NIGHTLY else 2
+EXECUTOR_KILLS = 5 if RUNS_NIGHTLY else 1
 IN_CLIENT_MODE = pytest.param(
     "client",
-    marks=pytest.mark.skipif(not MORE, reason="Set AIRFLOW_STREAMING_TEST_MORE to run it."),
+    marks=pytest.mark.nightly("A cluster mode more."),
 )
 
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-
-import pytest
 
 from airflow_streaming.checkpoints.copies import OfCheckpoints
 from airflow_streaming.gates.findings import GateDecision
@@ -14,6 +11,7 @@ from airflow_streaming.model.jobs.rehearsal import Bounds
 from airflow_streaming.spark_jobs.rehearsal import rehearse
 from airflow_streaming.spark_jobs.runner import Program
 from tests.integration.servers.broker import consume, create_topic, kafka_broker
+from tests.integration.servers.connector import official_jars
 from tests.patience import PATIENCE
 
 SCRIPT = b"""
@@ -40,9 +38,7 @@ for name, column, options in (
 def test_the_sink_of_each_query_is_checked_and_nothing_is_written(
     tmp_path: Path, spark_4_3: Path
 ) -> None:
-    folder = os.environ.get("SPARK_PACKAGES_DIR")
-    if not folder:
-        pytest.skip("SPARK_PACKAGES_DIR does not name a folder with the jars of spark-sql-kafka.")
+    jars = official_jars()
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "1.json").write_text('{"k": "a", "v": 1}\n')
     with kafka_broker(tmp_path / "kafka") as broker:
@@ -51,7 +47,7 @@ def test_the_sink_of_each_query_is_checked_and_nothing_is_written(
             application="/app/job.py",
             source=SCRIPT,
             arguments=(str(tmp_path / "in"), broker),
-            jars=tuple(map(str, sorted(Path(folder).glob("*.jar")))),
+            jars=tuple(jars.split(",")),
         )
 
         found = rehearse(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -42,10 +41,7 @@ ROCKSDB: Final = {
 BATCHES: Final = 3
 PATIENCE: Final = 600.0
 
-pytestmark = pytest.mark.skipif(
-    not os.environ.get("AIRFLOW_STREAMING_TEST_MORE"),
-    reason="Five Sparks one after the other; set AIRFLOW_STREAMING_TEST_MORE.",
-)
+pytestmark = pytest.mark.nightly("Five Sparks one after the other.")
 
 
 @contextmanager

@@ -55,10 +55,12 @@ class Counts:
     acts: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
 
-    def try_act(self, attack: str, name: str, act: Callable[[], Any]) -> Any:
+    def try_act(
+        self, attack: str, name: str, act: Callable[[], Any], *, seconds: int = MOST_SECONDS
+    ) -> Any:
         """Do an act, which answers or refuses in time; return its answer, ``None`` for a refusal."""
         try:
-            with deadline():
+            with deadline(seconds):
                 found = act()
         except StreamingError as err:
             self.acts[f"{name}: refused"] += 1

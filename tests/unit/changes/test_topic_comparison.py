@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -31,27 +32,36 @@ class Broker:
     """Topics of one partition; a row is a key with the time of its production."""
 
     KafkaException = RuntimeError
-    KafkaError = SimpleNamespace(_PARTITION_EOF=-191, _AUTO_OFFSET_RESET=-140)
+    KafkaError = SimpleNamespace(
+        _PARTITION_EOF=-191, _AUTO_OFFSET_RESET=-140, _ALL_BROKERS_DOWN=-187
+    )
     TopicPartition = TopicPartition
 
     def __init__(self, **topics: Sequence[Row]) -> None:
         self.topics = {name: list(rows) for name, rows in topics.items()}
         self.closed = 0
         self.error: int | None = None
+        self.outage: list[tuple[int, str]] = []
 
-    def Consumer(self, _: dict[str, str]) -> Consumer:
-        return Consumer(self)
+    def Consumer(self, settings: dict[str, Any]) -> Consumer:
+        return Consumer(self, settings["error_cb"])
 
 
 class Consumer:
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, broker: Broker, notify: Callable[[Any], None]) -> None:
+        self._broker, self._notify = broker, notify
         self._place = TopicPartition("", 0)
 
     def close(self) -> None:
         self._broker.closed += 1
 
+    def poll(self, timeout: float) -> None:
+        for code, text in self._broker.outage:
+            self._notify(SimpleNamespace(code=partial(int, code), str=partial(str, text)))
+
     def list_topics(self, topic: str, timeout: float) -> Any:
+        if self._broker.outage:
+            raise Broker.KafkaException("No connection")
         known = {topic: SimpleNamespace(error=None, partitions=[0])}
         return SimpleNamespace(topics=known if topic in self._broker.topics else {})
 
@@ -192,6 +202,50 @@ def test_a_record_that_expires_during_the_comparison_is_named(
     assert "Partition 0 of topic 'blue' no longer has the record at offset 0" in report.reason
 
 
+def test_a_topic_that_grows_over_the_limit_while_it_is_searched_is_inconclusive(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(topic_comparison, "MOST_RECORDS", 4)
+    broker = Broker(blue=rows("a", "b", "c"), green=rows("a", "b"))
+
+    report = compared(
+        broker, monkeypatch, sleep=lambda _: broker.topics["green"].extend(rows("d", "e", "f"))
+    )
+
+    assert report.result is INCONCLUSIVE
+    assert "has 5 records in the range, and 4 are compared at most" in report.reason
+
+
+@pytest.mark.parametrize(
+    ("passes", "says"),
+    [(10.0, None), (31.0, "gave no record for 31 s"), (3600.0, "gave no record for 3600 s")],
+)
+def test_a_broker_that_falls_silent_is_waited_for_half_a_minute(
+    passes: float, says: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = Broker(blue=rows("a"), green=rows("a"))
+    clock = [0.0]
+    monkeypatch.setattr(
+        topic_comparison, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=None)
+    )
+    consume = Consumer.consume
+    pauses = [1]
+
+    def hesitate(self: Consumer, count: int, timeout: float) -> list[Any]:
+        if pauses:
+            pauses.pop()
+            clock[0] += passes
+            return []
+        return consume(self, count, timeout)
+
+    monkeypatch.setattr(Consumer, "consume", hesitate)
+
+    report = compared(broker, monkeypatch)
+
+    assert report.result is (SAME if says is None else INCONCLUSIVE)
+    assert says is None or says in report.reason
+
+
 def test_a_missing_topic_is_inconclusive_and_closes_both_consumers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -202,3 +256,25 @@ def test_a_missing_topic_is_inconclusive_and_closes_both_consumers(
     assert report.result is INCONCLUSIVE
     assert "Topic 'green' is not on" in report.reason
     assert broker.closed == 2
+
+
+def test_a_report_names_the_cause_of_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = Broker()
+    broker.outage = [(-169, "Authentication failed"), (-187, "1/1 brokers are down")]
+
+    report = compared(broker, monkeypatch)
+
+    assert report.result is INCONCLUSIVE
+    assert report.reason.endswith("cannot be read: No connection; Authentication failed")
+    assert broker.closed == 1
+
+
+def test_a_topic_compared_with_itself_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = Broker(orders=rows("a"))
+    monkeypatch.setattr(topic_comparison, "_library", lambda: broker)
+    topic = TopicRange(topic="orders")
+
+    report = compare_topics(CompareTerms(stream="orders", format="kafka"), topic, topic)
+
+    assert (report.result, report.refused) == (INCONCLUSIVE, True)
+    assert "output is orders, and a comparison of it with itself proves nothing" in report.reason

@@ -80,7 +80,7 @@ def test_the_login_comes_from_the_environment_by_a_placeholder() -> None:
     found = settings(HIDDEN, terms, env={"KAFKA_PASSWORD": "secret-1"})
 
     assert (found["sasl.username"], found["sasl.password"]) == ("streams", "secret-1")
-    with pytest.raises(NoConnection, match="KAFKA_PASSWORD, which the env"):
+    with pytest.raises(NoConnection, match="KAFKA_PASSWORD, which is not set"):
         settings(HIDDEN, terms)
 
 

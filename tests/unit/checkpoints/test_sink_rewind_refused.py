@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from airflow_streaming.checkpoints.restore.sink_rewind import Rewinding, SinkRewind
+from airflow_streaming.checkpoints.restore.sink_rewind import SinkRewind
 from airflow_streaming.checkpoints.vault.store import BackupStore
 from airflow_streaming.exceptions import CheckpointRefused
+from airflow_streaming.model.arguments.rewinding import Rewinding
 from airflow_streaming.model.records.upgrade import SinkReplaySemantics
 from tests.unit.checkpoints.filesink import NOON_MS, FileSink
 from tests.unit.checkpoints.restoring import Life

@@ -55,6 +55,14 @@ def test_a_secret_in_plain_text_or_without_a_value_is_refused(
     assert "secret-1" not in shown
 
 
+def test_an_address_that_is_blank_is_refused(
+    calls: list[Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*ASKED, "--option", "kafka.bootstrap.servers= "]) == 2
+    assert calls == []
+    assert "Topics need --option kafka.bootstrap.servers" in capsys.readouterr().err
+
+
 def test_the_time_of_windows_is_given(calls: list[Any]) -> None:
     more = ("--time", "value.start", "--complete-from", "2026-03-01T12:00:00Z")
 

@@ -4,12 +4,14 @@ import json
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from airflow_streaming.cli import status as look
 from airflow_streaming.exceptions import AccessDenied
 from airflow_streaming.home.home import Home, StreamHome
+from airflow_streaming.model.codec import encode
 from airflow_streaming.model.observation import Process, ProcessState
 from airflow_streaming.model.records.control import (
     Change,
@@ -20,6 +22,8 @@ from airflow_streaming.model.records.control import (
 )
 from airflow_streaming.model.records.epoch import Outcome
 from airflow_streaming.model.storage import LocalStore
+from airflow_streaming.services.fleet_rows import FleetRow
+from airflow_streaming.supervision.stream_status import Level
 from tests.unit.cli.host import GONE, RUNNING, UNSEEN, FakeHost, Run, begin, end
 from tests.unit.home.make import (
     NOON,
@@ -356,6 +360,14 @@ class TestASecondLook:
         assert seen.verdict.state == "dead"
 
 
+def leave_row(home: Home, lane: str, *, age: int, write: str = "rows.json", **more: Any) -> None:
+    """Leave the row of a stream that gave up, which no look at these streams would say."""
+    told: dict[str, Any] = {"word": "gave_up", "level": Level.DOWN, "reason": "", **more}
+    row = FleetRow(lane=lane, seen_at=datetime.now(UTC) - timedelta(seconds=age), **told)
+    index = {"kind": "fleet_index", "version": 1, "rows": [encode(row)]}
+    home.store.replace(f"_rows/{write}", json.dumps(index).encode())
+
+
 class TestList:
     def test_every_stream_has_a_line(self, run: Run, home: Home, stream: StreamHome) -> None:
         begin(stream)
@@ -443,6 +455,78 @@ class TestList:
         run("list", *form)
 
         assert len(reads) <= young + 1
+
+    def test_a_row_that_a_trigger_has_left_saves_the_look(
+        self, run: Run, home: Home, stream: StreamHome, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        begin(stream)
+        home.stream("sales").create_deployment(make_deployment(stream="sales"), SCRIPT)
+        leave_row(home, "orders", age=20, reason="As its trigger saw it.")
+        reads: list[str] = []
+        read, names = LocalStore.read, LocalStore.names
+        counted = {"read": read, "names": names}
+        for method, act in counted.items():
+
+            def count(store: LocalStore, path: str, act: Any = act) -> Any:
+                reads.append(path)
+                return act(store, path)
+
+            monkeypatch.setattr(LocalStore, method, count)
+
+        code, out, _ = run("list")
+
+        assert code == 0
+        assert [line.split()[:5] for line in out.splitlines()] == [
+            ["stream", "state", "seen", "desired", "circuit"],
+            ["orders", "gave", "up", "20", "s"],
+            ["sales", "never", "run", "-", "running"],
+        ]
+        assert "As its trigger saw it." in out
+        assert not [path for path in reads if path.split("/")[0] == "orders"]
+
+        rows = json.loads(run("list", "--json")[1])["streams"]
+        assert [(row["stream"], row["seen_at"] is None) for row in rows] == [
+            ("orders", False),
+            ("sales", True),
+        ]
+        assert "healthy" in run("list", "--fresh")[1]
+        assert "gave up" in run("top", "--once")[1]
+        assert "(seen 20 s ago)" in run("top", "--once")[1]
+        assert "healthy" in run("top", "--once", "--fresh")[1]
+        assert "HEALTHY" in run("status", "orders")[1]
+
+    def test_a_row_of_a_stream_that_a_user_acted_on_is_not_shown(
+        self, run: Run, home: Home, stream: StreamHome
+    ) -> None:
+        begin(stream)
+        leave_row(home, "orders", age=20)
+
+        run("stop", "orders", "--reason", "For a while.")
+
+        assert "stopping" in run("list")[1]
+
+    def test_an_old_row_and_one_of_a_lane_that_is_not_live_are_looked_at(
+        self, run: Run, home: Home, stream: StreamHome
+    ) -> None:
+        begin(stream)
+        leave_row(home, "orders", age=76)
+        assert "healthy" in run("list")[1]
+
+        leave_row(home, "orders", age=1, is_live=False)
+        assert "gave up" in run("list")[1]
+        assert "healthy" in run("top", "--once")[1]
+
+    def test_rows_have_the_two_lanes_of_a_stream(self, run: Run, home: Home) -> None:
+        for name in ("orders", "orders.green"):
+            home.stream(name).create_deployment(make_deployment(stream=name), SCRIPT)
+        leave_row(home, "orders", age=1, is_live=False)
+        leave_row(home, "orders.green", age=1, write="green.json")
+
+        out = run("list")[1]
+        assert ("blue" in out, "green, live" in out, "blue, live" in out) == (True, True, False)
+        assert (
+            len([line for line in run("top", "--once")[1].splitlines() if "gave up" in line]) == 1
+        )
 
     def test_as_json_it_gives_a_row_for_each_stream_without_details(
         self, run: Run, home: Home, stream: StreamHome

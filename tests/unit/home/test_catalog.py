@@ -96,7 +96,7 @@ def test_a_record_of_another_stream_or_lane_or_of_none_is_refused(
     foreign = _of(record, other).to_bytes(other) if other else _anonymous(record)
     stream.store.create(path, foreign)
 
-    refusal = f"its stream is {other!r}, not 'orders'" if other else "stream"
+    refusal = f"its stream is {other!r}, not 'orders'" if other else "it has no field 'stream'"
     with pytest.raises(RecordError, match=refusal):
         stream._get(type(record), **place)
     with pytest.raises(RecordError, match=refusal):

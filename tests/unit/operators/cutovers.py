@@ -21,8 +21,7 @@ from airflow_streaming.model.codec import encode
 from airflow_streaming.model.names import other_lane
 from airflow_streaming.model.records.cutover import CompareTerms
 from airflow_streaming.model.records.cutover_table import CutoverCommand
-from airflow_streaming.operators.common.cutover import CutoverTask
-from airflow_streaming.operators.common.cutover_checks import names_of
+from airflow_streaming.operators.common.cutover import CutoverTask, names_of
 from airflow_streaming.options import CutoverOptions
 from airflow_streaming.orchestration.blue_green import blue_green
 from airflow_streaming.spec import StreamSpec
@@ -90,7 +89,7 @@ class Run:
         patch.setattr(CutoverTask, "lanes", lambda *_: Lanes(stream))
         patch.setattr(CutoverTask, "engine", self._engine)
         # The same command, on the clock and the drivers of the test.
-        patch.setattr("airflow_streaming.operators.cutover.command_cutover", self._command)
+        patch.setattr("airflow_streaming.services.changes.command_cutover", self._command)
         # Time passes only when a task waits deferred.
         patch.setattr(CutoverTask, "more_patience", lambda *_: timedelta(0))
         patch.setattr("airflow_streaming.operators.common.change.POLL_SECONDS", 0.0)

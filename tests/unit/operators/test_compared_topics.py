@@ -180,9 +180,9 @@ def test_a_secret_of_the_sink_comes_from_the_conf_of_the_stream_and_is_in_no_rep
     topics = Topics(tmp_path, StartWay.CLONED)
     hidden = {**options(BROKER), "kafka.sasl.jaas.config": REDACTED, "kafka.acks": "all"}
     topics.record(
-        topics.homes["orders"], SinkPlan(sink="kafka", target="paid", options=hidden), "q"
+        topics.homes["orders"], SinkPlan(sink="kafka", target="paid-orders", options=hidden), "q"
     )
-    named = replace(TERMS, topic="paid")
+    named = replace(TERMS, topic="paid-{stream}")
 
     without = compared(topics, monkeypatch, named)
     topics.conf["spark.kafka.sasl.jaas.config"] = "x required password='secret-1';"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -34,9 +33,8 @@ def test_a_module_can_be_parsed(module: Path) -> None:
 
 
 @needs_node
+@pytest.mark.nightly("It fetches npm packages.")
 def test_the_libraries_are_those_of_their_packages(tmp_path: Path) -> None:
-    if "AIRFLOW_STREAMING_TEST_MORE" not in os.environ:
-        pytest.skip("AIRFLOW_STREAMING_TEST_MORE is not set; npm packages are not fetched.")
     subprocess.run([str(ROOT / "scripts/page.sh"), "--check", str(tmp_path)], check=True)
     fetched = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     shipped = {path.name: path.read_bytes() for path in (STATIC / "vendor").iterdir()}

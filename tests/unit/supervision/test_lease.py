@@ -9,7 +9,6 @@ watcher decide by is the real thing.
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -24,6 +23,7 @@ from airflow_streaming.model.observation import Process, ProcessState, VerdictSt
 from airflow_streaming.supervision.decide import Action, decide
 from airflow_streaming.supervision.health import judge
 from airflow_streaming.supervision.observer import Memory
+from tests.conftest import RUNS_NIGHTLY
 from tests.unit.supervision.builders import (
     a_situation,
     a_spec,
@@ -36,7 +36,7 @@ from tests.unit.supervision.builders import (
 LEASE: Final = timedelta(seconds=30)
 UNSEEN: Final = Process.unseen("driver runs on host worker-1, this is worker-2")
 HORIZON: Final = 240
-SCHEDULES: Final = 10_000 if os.environ.get("AIRFLOW_STREAMING_TEST_MORE") else 1_000
+SCHEDULES: Final = 10_000 if RUNS_NIGHTLY else 1_000
 BEAT_EVERY: Final = 2
 LOOK_EVERY: Final = 5
 

@@ -15,8 +15,11 @@ from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 from airflow.sdk.module_loading import import_string
 from airflow.sdk.observability import stats
 
+from airflow_streaming.cli.status import view_stream
+from airflow_streaming.model.observation import Process
 from airflow_streaming.model.records.control import DesiredState
 from airflow_streaming.model.records.epoch import Outcome
+from airflow_streaming.services.fleet_index import read_index
 from airflow_streaming.supervision.observer import Observer
 from airflow_streaming.triggers import home as home_trigger
 from airflow_streaming.triggers import polling as _polling
@@ -332,3 +335,44 @@ def test_a_trigger_exports_the_failures_in_a_row(
     watching.look_once()
 
     assert counts == [1, 0]
+
+
+async def test_it_leaves_a_row_for_readers_of_the_fleet(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("airflow_streaming.services.fleet_index.FIRST_AFTER", 0.0)
+    monkeypatch.setattr("airflow_streaming.services.fleet_index.WRITE_EVERY", 0.0)
+    world.run()
+    world.say(progressed_for=timedelta(minutes=1))
+    trigger = make_trigger(world)
+
+    assert await stays_silent(trigger)
+
+    [row] = read_index(world.home.store, ["orders"]).rows
+    looked = view_stream(world.home, lambda *_: Process.unseen("x"), patience=0).status
+    assert (row.word, row.level) == (looked.standing.word, looked.standing.level)
+    assert (row.epoch, row.deployment, row.restarts_24h) == (1, 1, 0)
+    assert row.owner == world.home.owner()
+    assert trigger._index is not None
+
+
+async def test_a_trigger_that_wakes_its_task_takes_its_row_back(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("airflow_streaming.services.fleet_index.FIRST_AFTER", 0.0)
+    world.run()
+    world.crash()
+    trigger = make_trigger(world)
+
+    await first_event(trigger)
+
+    assert trigger._index is not None
+    assert "orders" not in trigger._index._rows
+
+
+async def test_a_trigger_that_waits_for_a_stop_leaves_no_row(world: World) -> None:
+    world.run()
+    world.say(progressed_for=timedelta(minutes=1))
+
+    assert await stays_silent(make_trigger(world, until_parked=True))
+    assert read_index(world.home.store, ["orders"]).rows == ()

@@ -89,6 +89,18 @@ def test_what_spark_reports_is_what_was_compared(runtime: Runtimes, scratch: Pat
     assert list(scratch.iterdir()) == []
 
 
+@pytest.mark.parametrize("green", ["/data/blue", "/data/blue/", "file:///data/blue"])
+def test_an_output_compared_with_itself_starts_no_spark(
+    runtime: Runtimes, scratch: Path, green: str
+) -> None:
+    blue = "file:/data/blue" if green.startswith("file") else "/data/blue"
+
+    found = compare(TERMS, blue, green, runtime("exit 1"), scratch=scratch)
+
+    assert (found.result, found.refused) == (CompareResult.INCONCLUSIVE, True)
+    assert "with itself proves nothing" in found.reason
+
+
 def test_spark_is_told_where_both_outputs_are(
     runtime: Runtimes, scratch: Path, tmp_path: Path
 ) -> None:

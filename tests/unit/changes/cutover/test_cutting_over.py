@@ -308,7 +308,7 @@ def test_a_green_that_drops_every_row_waits_for_a_decision_whatever_else_is_prov
     assert progress.state is S.HELD
     assert progress.needs_person
     assert "of green has read" in progress.reason
-    assert "written none; blue has read" in progress.reason
+    assert "written none; query" in progress.reason
     assert world.live_lane() == "orders"
 
     world.engine().command(CutoverCommand.PROMOTE, "This version only counts.")

@@ -15,6 +15,7 @@ from airflow_streaming.changes.judging.green import (
     judge_catching_up,
     judge_ready,
     judge_reports,
+    trouble,
 )
 from airflow_streaming.changes.judging.lane_figures import (
     LaneFigures,
@@ -26,6 +27,7 @@ from airflow_streaming.changes.judging.soak import Backlog, SoakResult, SoakVerd
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.jobs.comparison import CompareReport, CompareResult, SideFound
 from airflow_streaming.model.observation import ProcessState
+from airflow_streaming.model.progress import SourceProgress
 from airflow_streaming.model.records.cutover import ReadyTerms, Result
 from airflow_streaming.model.records.cutover_table import CutoverEvent
 from tests.unit.changes.cutover.judging_model import disagreement
@@ -86,15 +88,18 @@ def test_a_green_that_is_not_there_yet_is_waited_for(green: LaneFigures | None, 
         pytest.param(files(13), files(2), False, id="more-than-a-batch-more"),
         pytest.param(files(900), files(900), True, id="blue-is-behind-too"),
         pytest.param(files(900), None, True, id="of-blue-nothing-is-told"),
+        pytest.param(None, None, True, id="no-backlog-is-told"),
         pytest.param(files(900), Backlog(unit="records", amount=1), True, id="in-other-units"),
     ],
 )
 def test_green_has_caught_up_with_at_most_a_batch_more_to_read_than_blue(
-    mine: Backlog, blues: Backlog | None, *, has_caught_up: bool
+    mine: Backlog | None, blues: Backlog | None, *, has_caught_up: bool
 ) -> None:
     blue = a_lane(a_figure(backlog=blues))
+    # Its newest batch is as large as the largest of blue's.
+    green = a_lane(a_figure(backlog=mine, newest=30))
 
-    said = judge_catching_up(a_lane(a_figure(backlog=mine)), blue, TERMS, now=NOW)
+    said = judge_catching_up(green, blue, TERMS, now=NOW)
 
     assert (said.event is CutoverEvent.GREEN_CAUGHT_UP) is has_caught_up, said.reason
 
@@ -147,6 +152,67 @@ def test_the_driver_that_had_caught_up_is_kept_with_the_step() -> None:
 def test_a_step_that_does_not_tell_the_driver_counts_for_nobody() -> None:
     assert Since.from_facts({"green_epoch": "9"}) is None
     assert judge_ready(a_lane(), BLUE, TERMS, None, now=NOW).event is CutoverEvent.GREEN_CHANGED
+
+
+RENAMED = a_lane(a_figure(name="revenue"))
+
+
+def test_a_green_whose_version_has_other_queries_than_blues_catches_up_and_is_well() -> None:
+    named = {"queries": ("revenue",), "now": NOW}
+
+    assert judge_catching_up(RENAMED, BLUE, TERMS, **named).event is CutoverEvent.GREEN_CAUGHT_UP
+    assert judge_ready(RENAMED, BLUE, TERMS, SINCE, **named).event is CutoverEvent.GREEN_WELL
+
+
+def test_a_green_waits_for_the_queries_of_its_own_version() -> None:
+    said = judge_catching_up(a_lane(), BLUE, TERMS, queries=("sales", "refunds"), now=NOW)
+
+    assert (said.event, said.reason) == (None, "Not started yet: refunds.")
+
+
+def test_a_rule_that_fires_for_the_query_under_both_of_its_names_is_no_trouble() -> None:
+    green = replace(RENAMED, findings={"late/revenue": "Late."})
+    blue = replace(BLUE, findings={"late/sales": "Late."})
+
+    assert not [*trouble(green, blue)]
+    assert [*trouble(green, replace(blue, findings={"size/sales": "Large."}))] == ["Late."]
+    assert [*trouble(green, None)] == ["Late."]
+
+
+@pytest.mark.parametrize(
+    ("green", "blue", "written"),
+    [
+        pytest.param({"wrote": 0}, [{"wrote": 80}], False, id="nothing"),
+        pytest.param({"wrote": None}, [{"wrote": 80}], True, id="not-counted"),
+        pytest.param({"wrote": 3}, [{"wrote": 80}], True, id="less"),
+        pytest.param({"wrote": 0}, [{"wrote": 0}], True, id="blue-wrote-none"),
+        pytest.param({"wrote": 0}, [{"wrote": None}], True, id="blue-not-counted"),
+        pytest.param({"wrote": 0, "name": "new"}, [{"wrote": 80}], False, id="renamed"),
+        pytest.param(
+            {"wrote": 0},
+            [{"wrote": 0}, {"wrote": 80, "name": "gone"}],
+            True,
+            id="another-query-is-gone",
+        ),
+    ],
+)
+def test_a_green_that_has_written_nothing_where_blue_has_is_held(
+    green: dict[str, Any], blue: list[dict[str, Any]], written: bool
+) -> None:
+    lanes = a_lane(a_figure(**green)), replace(BLUE, queries=tuple(a_figure(**one) for one in blue))
+    name = green.get("name", "sales")
+
+    said = judge_ready(*lanes, TERMS, SINCE, queries=(name,), compared=True, now=NOW)
+    waits = judge_ready(*lanes, TERMS, SINCE, queries=(name,), now=NOW)
+
+    assert said.event is CutoverEvent.GREEN_WELL
+    assert said.unwritten == (
+        ""
+        if written
+        else f"Query {name!r} of green has read 90 rows and written none; query 'sales' of blue has read 90 "
+        "and written 80."
+    )
+    assert (waits.event is CutoverEvent.GREEN_WELL) is written
 
 
 IDLE = a_figure(batches=0, read=0, idle=True, newest=None)
@@ -319,6 +385,41 @@ def test_figures_are_taken_from_the_heartbeat_and_the_last_batches() -> None:
     assert (found.epoch, found.deployment, found.trouble) == (17, 3, "")
     (figure,) = found.queries
     assert (figure.read, figure.largest, figure.newest, figure.idle) == (12, 9, 3, False)
+
+
+@pytest.mark.parametrize(
+    ("changes", "idle"),
+    [
+        ({}, True),
+        ({"processing": True}, False),
+        ({"data_available": True}, False),
+        ({"committed_ago_s": 5.0}, False),
+    ],
+)
+def test_a_query_that_works_or_has_committed_just_now_is_not_idle(
+    changes: dict[str, Any], idle: bool
+) -> None:
+    quiet = {"committed_ago_s": 60.0, "processing": False, "data_available": False}
+    query = replace(a_query(progress=a_batch(batch_id=41)), **quiet | changes)
+    source = SourceProgress(source="files", backlog_files=7)
+
+    found = figures_of(
+        observed(status=a_status(queries=(query,))),
+        HealthRules(),
+        [replace(a_batch(batch_id=41), sources=(source,))],
+    )
+
+    assert found is not None
+    (figure,) = found.queries
+    assert (figure.idle, figure.backlog) == (idle, files(7))
+
+
+def test_a_green_without_input_says_that_it_had_none() -> None:
+    said = judge_ready(a_lane(IDLE), a_lane(IDLE), TERMS, SINCE, now=NOW)
+    waits = judge_ready(a_lane(), BLUE, TERMS, replace(SINCE, at=NOW), now=NOW)
+
+    assert said.reason == "Green has had nothing to read."
+    assert waits.reason.startswith("Green has been well for 0 s of")
 
 
 def test_a_driver_that_cannot_be_seen_has_no_figures() -> None:

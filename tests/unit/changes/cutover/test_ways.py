@@ -267,7 +267,7 @@ def test_a_handover_of_a_topic_names_what_a_user_of_a_topic_can_do() -> None:
     report = switch_ways([old], [new], (), StartWay.CLONED, output=BLUE, shadow_output=GREEN)
 
     (found,) = (one for one in report.handover.findings if one.rule == "cutover.place")
-    assert "parallel outputs with {deployment} in the topic's name" in found.remedy
+    assert "parallel outputs with {stream} and {deployment}" in found.remedy
 
 
 def test_a_target_with_rows_of_an_earlier_green_is_named_either_way() -> None:

@@ -243,6 +243,23 @@ def test_a_soak_that_drops_each_row_says_what_was_written_before() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("wrote", "says"),
+    [
+        ({"sales": 7000}, "written none; the old deployment wrote 7,000."),
+        ({"sales": 7000, "revenue": 0}, ""),
+        ({"sales": 0}, ""),
+    ],
+)
+def test_a_query_under_a_new_name_that_drops_each_row_is_not_proved(
+    wrote: dict[str, int], says: str
+) -> None:
+    verdict = judged(WELL, LONG, {"batches": rows(9, 9, wrote=0), "wrote": wrote})
+
+    assert (verdict.result.value == "unproved") is bool(says), verdict.reason
+    assert says in verdict.reason
+
+
 def test_the_verdict_comes_with_its_figures() -> None:
     verdict = judged(WELL, ENOUGH, {"batches": backlogs(900, 40)})
     assert verdict.figures == {

@@ -8,6 +8,8 @@ import pytest
 
 from airflow_streaming.gates.start_checks.judge import refusals_of, source_refusals
 from airflow_streaming.gates.start_checks.table import all_checks
+from airflow_streaming.gates.start_checks.types import types_in
+from airflow_streaming.model.spark.plan import SourcePlan
 from tests.system.starts.cases import starts
 from tests.system.starts.recorded import Started, started
 
@@ -124,3 +126,40 @@ def test_a_row_says_what_spark_requires_and_where_that_is_known_from(check: obje
     assert str(check.says).endswith(".")  # type: ignore[attr-defined]
     assert check.source  # type: ignore[attr-defined]
     assert all(key == key.lower() for key in check.keys)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("text", "types"),
+    [
+        ("bigint", {"bigint"}),
+        ("decimal(10,2)", {"decimal"}),
+        ("array<map<string,int>>", {"array", "map", "string", "int"}),
+        ("map<decimal(10,2),array<date>>", {"map", "decimal", "array", "date"}),
+        ("struct<a:int,b:struct<c:binary,d:void>>", {"struct", "int", "binary", "void"}),
+        ("struct<>", {"struct", "struct<>"}),
+    ],
+)
+def test_a_type_is_made_of_the_types_inside_it(text: str, types: set[str]) -> None:
+    assert types_in(text) == types
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "refused"),
+    [
+        ("5", "4", True),
+        ("4", "4", False),
+        ("4", "5", False),
+        ("many", "4", False),
+        ("5", "", False),
+    ],
+)
+def test_two_limits_are_refused_where_both_are_numbers_in_the_wrong_order(
+    least: str, most: str, refused: bool
+) -> None:
+    options = {"minoffsetspertrigger": least, "maxoffsetspertrigger": most}
+    named = {"kafka.bootstrap.servers": "a:9092", "subscribe": "t"}
+    source = SourcePlan(source="kafka", options={**named, **options})
+
+    found = [one.found for one in source_refusals(source, NEW) if one.check.kind == "rising"]
+
+    assert found == [f"minoffsetspertrigger = {least}, maxoffsetspertrigger = {most}"] * refused
