@@ -103,7 +103,7 @@ def _enter(project: Project, folder: Path) -> None:
 def _made(project: Project, folder: Path) -> tuple[bytes, str, dict[str, str]]:
     from pyspark import cloudpickle
 
-    from airflow_streaming.driver.plan.functions import closure_of
+    from airflow_streaming.driver.code.functions import closure_of
     from airflow_streaming.driver.script import _execute
 
     _enter(project, folder)
@@ -552,7 +552,7 @@ def _warm() -> None:
     from pyspark import cloudpickle  # noqa: F401
 
     from airflow_streaming.driver import script  # noqa: F401
-    from airflow_streaming.driver.plan import functions  # noqa: F401
+    from airflow_streaming.driver.code import functions  # noqa: F401
 
 
 def tried(seed: int, count: int) -> Iterator[Tried]:

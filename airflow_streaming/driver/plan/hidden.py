@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from airflow_streaming.driver.plan.functions import Closure, closure_of
+from airflow_streaming.driver.code.functions import Closure, closure_of
 from airflow_streaming.driver.plan.nodes import Node, Origin
 from airflow_streaming.model.spark.conf import redact
 from airflow_streaming.model.spark.plan import OPAQUE

@@ -14,9 +14,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from airflow_streaming.driver.plan.code_world import configuration
+from airflow_streaming.driver.code.code_world import configuration
+from airflow_streaming.driver.code.functions import Closure, closure_of
 from airflow_streaming.driver.plan.expressions import Names, Wording, node_fields
-from airflow_streaming.driver.plan.functions import Closure, closure_of
 from airflow_streaming.driver.plan.hidden import Hidden
 from airflow_streaming.driver.plan.nodes import read_tree
 from airflow_streaming.model.spark.plan import OPAQUE
@@ -40,12 +40,13 @@ def note_registrations() -> None:
 
 
 def _registrations() -> Iterator[tuple[str, Any]]:
-    import pyspark.sql.udf
+    from pyspark.sql import udf, udtf
 
-    modules = [pyspark.sql.udf]
-    for name in ("udtf", "datasource"):
-        with contextlib.suppress(ImportError):  # Spark 3.5 has no such data source
-            modules.append(__import__(f"pyspark.sql.{name}", fromlist=["register"]))
+    modules = [udf, udtf]
+    with contextlib.suppress(ImportError):  # Spark 3.5 has no data sources in Python
+        from pyspark.sql import datasource
+
+        modules.append(datasource)
     for module in modules:
         for name, kind in _OF_SESSION.items():
             if hasattr(module, name):
@@ -57,7 +58,7 @@ def _noting(owner: Any, original: Callable[..., Any], kind: str) -> Callable[...
     def register(self: Any, *args: Any, **kwargs: Any) -> Any:
         returned = original(self, *args, **kwargs)
         given = [*args, *kwargs.values()]
-        with contextlib.suppress(Exception):  # the script goes on after any error
+        with contextlib.suppress(Exception):  # the script continues after any error
             name = str(_name_of(given[0]) if kind == "data source" else given[0])
             getattr(owner, _NOTED)[name.lower()] = (kind, given[-1 if kind == "data source" else 1])
         return returned

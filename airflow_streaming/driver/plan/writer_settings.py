@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from airflow_streaming.driver.plan.functions import Closure, closure_of
+from airflow_streaming.driver.code.functions import Closure, closure_of
 
 _OPTION: Final = "checkpointlocation"
 _SESSION_OPTION: Final = "spark.sql.streaming.checkpointLocation"

@@ -18,7 +18,6 @@ from airflow_streaming.gates.change import (
     json_fields,
     operators,
     projection,
-    reads,
     settings,
     sinks,
     source_options,
@@ -33,7 +32,7 @@ from airflow_streaming.gates.change.checkpoint import (
     held_sources,
     held_watermarks,
 )
-from airflow_streaming.gates.change.closed_world import judge_the_rest
+from airflow_streaming.gates.change.closed_world import judge_reads, judge_the_rest
 from airflow_streaming.gates.change.json_fields import without_added_fields
 from airflow_streaming.gates.change.operators import (
     judge_operators,
@@ -43,7 +42,6 @@ from airflow_streaming.gates.change.operators import (
 )
 from airflow_streaming.gates.change.pair import Pair, SameFiles, offsets_file
 from airflow_streaming.gates.change.projection import judge_projection
-from airflow_streaming.gates.change.reads import judge_reads
 from airflow_streaming.gates.change.settings import (
     judge_conf,
     judge_settings,
@@ -541,6 +539,6 @@ CHANGE_RULES: Final[tuple[Rule, ...]] = (
     *sinks.SINK_OPTION_RULES,
     *settings.PROCESSING_TRIGGER_RULES,
     *settings.RULES,
-    *reads.RULES,
+    *closed_world.READ_RULES,
     *UNSEEN_RULES,
 )

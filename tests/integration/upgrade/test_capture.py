@@ -51,7 +51,7 @@ class Kept:
 
 def into(text):
     def write(batch, number):
-        print(text, number)
+        batch.where(f"k = '{text}'").collect()
     return write
 
 def by_name(batch, number):

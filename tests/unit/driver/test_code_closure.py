@@ -15,8 +15,17 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.driver.plan.functions import Closure, closure_of
+from airflow_streaming.driver.code.functions import Closure, closure_of
 from airflow_streaming.model.spark.plan import OPAQUE
+
+REPOSITORY = str(Path(__file__).parents[3])
+
+
+def _is_of_tests(module: object) -> bool:
+    file = str(getattr(module, "__file__", None) or "")
+    known = "site-packages" in file or "airflow_streaming" in file
+    return file.startswith(REPOSITORY) and not known
+
 
 ScriptIn = Callable[..., Closure]
 
@@ -38,9 +47,8 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptIn
         forget()
         path = str(tmp_path / "script.py")
         monkeypatch.setitem(sys.modules, "__main__", SimpleNamespace(__file__=path))
-        for name in [
-            name for name in sys.modules if name.partition(".")[0] in ("tests", "conftest")
-        ]:
+        # Modules of the tests run a lot when they are imported.
+        for name in [name for name, module in sys.modules.items() if _is_of_tests(module)]:
             monkeypatch.delitem(sys.modules, name)
         for name, content in beside.items():
             (tmp_path / name.replace("_py", ".py").replace("_json", ".json")).write_text(content)
@@ -360,7 +368,7 @@ def test_the_zone_counts_where_code_works_with_times(
 def test_an_installed_package_counts_by_its_recorded_files(
     script: ScriptIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from airflow_streaming.driver.plan import code_world
+    from airflow_streaming.driver.code import code_world
 
     site = tmp_path / "site-packages"
     notes = site / "some_lib-1.0.dist-info"

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.driver.plan import functions
-from airflow_streaming.driver.plan.functions import fingerprint
+from airflow_streaming.driver.code import functions
+from airflow_streaming.driver.code.functions import fingerprint
 from airflow_streaming.model.spark.own_places import OwnPlaces
 from airflow_streaming.model.spark.plan import OPAQUE
 

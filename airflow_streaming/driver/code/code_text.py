@@ -19,7 +19,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias, TypeGuard
 
-from airflow_streaming.driver.plan.code_imports import codes_of
+from airflow_streaming.driver.code.code_imports import codes_of
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 Lookup: TypeAlias = Callable[[str], Any]

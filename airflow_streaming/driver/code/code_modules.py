@@ -17,7 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from airflow_streaming.driver.plan.code_imports import (
+from airflow_streaming.driver.code.code_imports import (
     Opaque,
     file_named,
     imports_of_module,
@@ -25,7 +25,7 @@ from airflow_streaming.driver.plan.code_imports import (
     loaded_by_module,
     source_of,
 )
-from airflow_streaming.driver.plan.code_text import (
+from airflow_streaming.driver.code.code_text import (
     as_function,
     cleaned,
     identifiers_of,
@@ -290,7 +290,7 @@ def changes_of_process(tree: ast.Module) -> Iterator[str]:
     """
     Yield the statements of a script that may change a module that it imports.
 
-    They stand anywhere: a call whose result nobody takes, or an attribute or item that is set, at a name that
+    They stand anywhere: a call with an unused result, or an attribute or item that is set, at a name that
     an import bound. Spark's modules, logs and prints do not count.
     """
     imported = {

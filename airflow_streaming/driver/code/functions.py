@@ -31,8 +31,8 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any, Final
 
-from airflow_streaming.driver.plan import code_world
-from airflow_streaming.driver.plan.code_imports import (
+from airflow_streaming.driver.code import code_world
+from airflow_streaming.driver.code.code_imports import (
     EVALUATORS,
     IMPORTERS,
     LOADERS,
@@ -47,14 +47,14 @@ from airflow_streaming.driver.plan.code_imports import (
     names_within,
     refuse_loaders,
 )
-from airflow_streaming.driver.plan.code_modules import (
+from airflow_streaming.driver.code.code_modules import (
     ANY_NAME,
     changes_of_process,
     module_text,
     packages_in,
     slice_of,
 )
-from airflow_streaming.driver.plan.code_text import (
+from airflow_streaming.driver.code.code_text import (
     LINES_MATTER,
     NAMES_MATTER,
     Normal,

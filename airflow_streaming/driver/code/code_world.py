@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from airflow_streaming.driver.plan.code_imports import file_named, is_users
+from airflow_streaming.driver.code.code_imports import file_named, is_users
 from airflow_streaming.model.spark.plan import OPAQUE
 
 MAX_FILE: Final = 64 * 1024 * 1024
