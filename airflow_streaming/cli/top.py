@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 BARS: Final = "▁▂▃▄▅▆▇█"
 WIDTH: Final = 48
 """Characters of a sparkline, each a bucket of the range."""
+_HEAD: Final = 4
+"""Lines of the screen that are no rows: title, heads, caption and a spare one."""
 WIDEST: Final = 10_000
 """Columns without a terminal: lines for programs are not wrapped."""
 FIGURES: Final = (
@@ -98,7 +100,8 @@ def run(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
     def draw() -> RenderableType:
         expand = console.width < WIDEST
         if arguments.stream is None:
-            return fleet(home, probe, expand=expand, fresh=arguments.fresh)
+            most = None if arguments.once else max(1, console.size.height - _HEAD)
+            return fleet(home, probe, expand=expand, fresh=arguments.fresh, most=most)
         return figures(home, arguments.stream, probe, cache, hours=arguments.hours, expand=expand)
 
     if arguments.once:
@@ -113,12 +116,20 @@ def run(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
             live.update(draw(), refresh=True)
 
 
-def fleet(home: Home, probe: Probe, *, expand: bool = True, fresh: bool = True) -> Table:
+def fleet(
+    home: Home,
+    probe: Probe,
+    *,
+    expand: bool = True,
+    fresh: bool = True,
+    most: int | None = None,
+) -> Table:
     """
     Return a row for each stream, the most urgent first.
 
     :param expand: It is as wide as the terminal, and not as its text.
     :param fresh: Each stream is looked at; rows of triggers are not used.
+    :param most: Rows that fit on the screen; default: all.
     """
     from rich.table import Table
     from rich.text import Text
@@ -131,8 +142,11 @@ def fleet(home: Home, probe: Probe, *, expand: bool = True, fresh: bool = True) 
     )
     for name, justify in _COLUMNS:
         table.add_column(name, justify=justify, no_wrap=name != "reason")  # type: ignore[arg-type]
-    for level, cells in sorted(_rows(home, probe, fresh=fresh), key=lambda row: row[0].rank):
+    rows = sorted(_rows(home, probe, fresh=fresh), key=lambda row: row[0].rank)
+    for level, cells in rows[:most]:
         table.add_row(*(Text(masked(cell)) for cell in cells), style=_STYLES[level])
+    if most is not None and len(rows) > most:
+        table.caption = f"{len(rows) - most} more"
     return table
 
 

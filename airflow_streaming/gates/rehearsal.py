@@ -6,8 +6,6 @@ It is a record, so that the rehearsing task can pass it to the approval task.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -117,11 +115,6 @@ class Rehearsed(Record):
     def report(self) -> GateReport:
         return report_of(self.findings)
 
-    @property
-    def digest(self) -> str:
-        """Return the SHA-256 of its JSON form, which is the same after a journey through XCom."""
-        return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()
-
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form, with the decision for readers that know no rules."""
         # The class that slots make is another one than the one a bare super() would look for.
@@ -156,9 +149,9 @@ RULES: Final[Mapping[str, str]] = MappingProxyType(
 """Every rule of a rehearsal, in a sentence. The source of each is the rehearsal itself."""
 _EVIDENCE: Final = "the rehearsal"
 _LONGER: Final = (
-    "Set a longer time limit in the DAG file: UpgradeOptions(rehearsal=RehearsalOptions(batches=1, "
-    "time_limit=timedelta(minutes=30))), or rehearse with 'airflow-streaming rehearse --seconds 1800'. "
-    "The upgrade form has no such field, and a rehearsal of 0 batches ends after 3 minutes."
+    "Give more minutes in the form's field 'Rehearsal, minutes at most' (rehearsal_minutes), or in the DAG file: "
+    "UpgradeOptions(rehearsal=RehearsalOptions(batches=1, time_limit=timedelta(minutes=30))). On the command line: "
+    "'airflow-streaming rehearse --seconds 1800'."
 )
 
 

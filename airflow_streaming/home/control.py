@@ -32,7 +32,7 @@ from airflow_streaming.model.records.control import (
 from airflow_streaming.model.records.deployment import Deviation, Override
 from airflow_streaming.model.records.owner import Actor, Owner, claimed, refusal
 from airflow_streaming.model.records.supervision import DEFAULTS, Supervision
-from airflow_streaming.model.records.upgrade import RehearsedRun
+from airflow_streaming.model.records.upgrade import RunReport
 from airflow_streaming.model.wire import decode, parse_json
 
 log: Final = logging.getLogger(__name__)
@@ -163,15 +163,25 @@ class Control(Shared):
 
         self._append(Deviation, change)
 
-    def rehearsed_run(self, key: str) -> RehearsedRun | None:
-        found = (self._numbered(RehearsedRun, one) for one in self._numbers_of(RehearsedRun)[::-1])
-        return next((one for one in found if one.key == key), None)
+    def run_report(self, key: str, task: str, xcom: str) -> RunReport | None:
+        """Return the newest digest for an XCom of a task of a run."""
+        found = (self._numbered(RunReport, one) for one in self._numbers_of(RunReport)[::-1])
+        wanted = (key, task, xcom)
+        return next((one for one in found if (one.key, one.task, one.xcom) == wanted), None)
 
-    def record_rehearsed_run(self, key: str, digest: str, *, by: str, now: datetime) -> None:
-        """Record which rehearsal the preflight of a run has made."""
+    def has_run_reports(self) -> bool:
+        """Tell whether any run has recorded a report."""
+        return bool(self._numbers_of(RunReport))
+
+    def record_run_report(
+        self, key: str, task: str, xcom: str, digest: str, *, by: str, now: datetime
+    ) -> None:
+        """Record the digest of a report that a task of a run pushes to XCom."""
         self._append(
-            RehearsedRun,
-            lambda _, number: RehearsedRun(number=number, key=key, digest=digest, by=by, at=now),
+            RunReport,
+            lambda _, number: RunReport(
+                number=number, key=key, task=task, xcom=xcom, digest=digest, by=by, at=now
+            ),
         )
 
     def size_numbers(self) -> list[int]:

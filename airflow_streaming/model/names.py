@@ -179,7 +179,7 @@ PLACES: Final[Mapping[str, str]] = {
     "owner": "owners/{number}.json",
     "query_claim": "queries/{deployment}/{query}.json",
     "query_plan": "epochs/{epoch}/plans/{query}.json",
-    "rehearsed_run": "rehearsals/{number}.json",
+    "run_report": "run_reports/{number}.json",
     "removal": "removals/{number}.json",
     "removal_end": "removals/{number}.end.json",
     "restart_decision": "epochs/{epoch}/restart.json",

@@ -26,7 +26,7 @@ from airflow_streaming.model.wire import decode
 from airflow_streaming.operators.common.base import actor_of, who
 from airflow_streaming.operators.common.cutover import CutoverTask, found_cutover, led_by, words
 from airflow_streaming.operators.common.form_edits import WRONG_XCOM_KEY, first_told, pulled
-from airflow_streaming.operators.common.gate import REPORT_XCOM_KEY
+from airflow_streaming.operators.common.run_report import report_of_run
 from airflow_streaming.operators.common.upgrade import StreamApprovalOperator, answered_by
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class CutoverApprovalOperator(StreamApprovalOperator):
         self.preflight_task_id = preflight_task_id
 
     def execute(self, context: Context) -> Any:
-        home = self._records()
+        home = self.records()
         change = self._change(home, context)
         state = CUTOVER.state_of(home.steps(change.number))
         if state not in _IN[self.word]:
@@ -93,7 +93,7 @@ class CutoverApprovalOperator(StreamApprovalOperator):
     def question(self, context: Context, **waiting: Any) -> CommandQuestionTrigger:
         from airflow_streaming.triggers.question import CommandQuestionTrigger  # not at dag parse
 
-        change = self._change(self._records(), context).number
+        change = self._change(self.records(), context).number
         return CommandQuestionTrigger(change=change, command=self.word.value, **waiting)
 
     def settled(self, context: Context, settled: Settled) -> dict[str, str]:
@@ -115,7 +115,7 @@ class CutoverApprovalOperator(StreamApprovalOperator):
         from airflow_streaming.hooks.launchers import task_launcher  # not at dag parse
         from airflow_streaming.services.changes import command_cutover  # not at dag parse
 
-        home = self._records()
+        home = self.records()
         change = self._change(home, context)
         try:
             command_cutover(
@@ -139,18 +139,12 @@ class CutoverApprovalOperator(StreamApprovalOperator):
         return True
 
     def _change(self, home: StreamHome, context: Context) -> Change:
-        report = pulled(context, self.preflight_task_id, REPORT_XCOM_KEY)
-        found = found_cutover(home, report)
+        found = found_cutover(home, report_of_run(context, home, self.preflight_task_id))
         if found is None:
             raise AirflowFailException(
                 f"This run has started no cutover of stream {self.stream!r}. Run the whole DAG again."
             )
         return found
-
-    def _records(self) -> StreamHome:
-        from airflow_streaming.hooks.home import StreamHomeHook  # not at dag parse
-
-        return StreamHomeHook(self.home, self.home_conn_id).get_conn().stream(self.stream)
 
 
 def begin(engine: Cutover, lanes: DagLanes, report: Mapping[str, Any]) -> Change:

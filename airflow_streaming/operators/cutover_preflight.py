@@ -46,6 +46,7 @@ from airflow_streaming.operators.common.gate import (
     log_decision,
     log_report,
 )
+from airflow_streaming.operators.common.run_report import push_recorded
 from airflow_streaming.operators.upgrade_preflight import habit_of
 from airflow_streaming.options import Approval, CutoverApproval, GreenStart
 
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from airflow_streaming.changes.cutover.lanes import Candidate
     from airflow_streaming.home.home import StreamHome
     from airflow_streaming.model.records.control import Change
+    from airflow_streaming.model.spark.plan import QueryPlan
     from airflow_streaming.operators.common.cutover_lanes import DagLanes
 
 DECIDED: Final = frozenset(
@@ -123,6 +125,23 @@ def what_is_given_up(home: StreamHome) -> str:
         f"**The blue of cutover {change.number} is still kept: {kept}.** This cutover needs its lane, so "
         "it takes blue's final backup first; rolling back to that blue is not possible afterwards."
     )
+
+
+def check_format(terms: CompareTerms, plans: Sequence[QueryPlan]) -> None:
+    """
+    Refuse a comparison that cannot read the files of a stream, before green runs for it.
+
+    :param plans: Newest plans of blue.
+    :raises AirflowFailException: every query writes files, and none of this format.
+    """
+    written = {plan.sink.format.lower() for plan in plans if plan.sink.sink == "file"}
+    is_files_only = bool(plans) and all(plan.sink.sink == "file" for plan in plans)
+    if is_files_only and terms.format.lower() not in written:
+        formats = ", ".join(sorted(written))
+        raise AirflowFailException(
+            f"CompareTerms of stream {terms.stream!r} has format {terms.format!r}, and its queries write {formats}. "
+            f"Set format={min(written)!r} in the DAG."
+        )
 
 
 def _check_nothing_else(candidate: Candidate, lanes: DagLanes) -> None:
@@ -245,7 +264,10 @@ class CutoverPreflightOperator(CutoverTask):
             candidates = lanes.candidates()
             change = open_cutover(lanes, candidates, choice_of(self.way, "way", SwitchMethod))
             if change is not None:
-                return self._go_on_with(change, context)
+                return self._go_on_with(change, lanes.home, context)
+            for terms in self.course.compare:
+                blues = (one.blue for one in candidates if one.stream == terms.stream)
+                check_format(terms, [plan for blue in blues for plan in blue.newest_plans()])
             found = self._look(candidates)
             self._tell_found(found, lanes.home, context)
         fail_if_refused(found.deciding, "not_allowed", what=f"The cutover of {self.stream.name!r}")
@@ -266,7 +288,7 @@ class CutoverPreflightOperator(CutoverTask):
                 f"Change {change.number} of stream {self.stream.name!r} must finish first. {waiting}".rstrip()
             )
 
-    def _go_on_with(self, change: Change, context: Context) -> str:
+    def _go_on_with(self, change: Change, home: StreamHome, context: Context) -> str:
         """Let this run finish a cutover that an earlier one has begun; a dry run leaves it alone."""
         note = f"Change {change.number} is this cutover, started by {change.by}."
         if truth(self.is_dry_run, "dry_run"):
@@ -275,7 +297,8 @@ class CutoverPreflightOperator(CutoverTask):
             raise AirflowSkipException(ended)
         note = f"{note} This run continues it."
         self.log.info("%s", note)
-        context["ti"].xcom_push(key=REPORT_XCOM_KEY, value={"resumes": change.number})
+        report = {"resumes": change.number}
+        push_recorded(context, home, REPORT_XCOM_KEY, report)
         context["ti"].xcom_push(key=MARKDOWN_XCOM_KEY, value=note)
         return "allowed"
 
@@ -334,7 +357,7 @@ class CutoverPreflightOperator(CutoverTask):
         course = self.asked_course()
         report = {**found.to_dict(), "course": encode(course), "key": key_of(context)}
         page = cutover_report(found, course, what_is_given_up(home))
-        context["ti"].xcom_push(key=REPORT_XCOM_KEY, value=report)
+        push_recorded(context, home, REPORT_XCOM_KEY, report)
         context["ti"].xcom_push(key=MARKDOWN_XCOM_KEY, value=markdown(page))
         # A dry run asks for no approval, so no other page shows it.
         log_report(page, self.log)

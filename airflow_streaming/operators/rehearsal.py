@@ -16,7 +16,11 @@ from airflow_streaming.model.arguments.literals import mapping_of, texts_of, tex
 from airflow_streaming.model.jobs.rehearsal import QUICK, Bounds
 from airflow_streaming.operators.common.base import Log, ProgressLogger
 from airflow_streaming.operators.common.checkpoint import Terminated
-from airflow_streaming.operators.common.form_edits import choice_of, key_of, pulled
+from airflow_streaming.operators.common.form_edits import (
+    choice_of,
+    positive_minutes,
+    pulled,
+)
 from airflow_streaming.operators.common.gate import (
     MARKDOWN_XCOM_KEY,
     REPORT_XCOM_KEY,
@@ -25,6 +29,7 @@ from airflow_streaming.operators.common.gate import (
     fail_if_refused,
     log_decision,
 )
+from airflow_streaming.operators.common.run_report import is_recorded, records_of, report_of_run
 from airflow_streaming.options import GateDecision, RehearsalAnswer, RehearseWhen, plain
 
 if TYPE_CHECKING:
@@ -88,20 +93,26 @@ def proposed_of(hook: SparkStreamHook) -> Proposed:
     return Proposed(hook, program, hook.runtime(hook.asked.runtime))
 
 
-def bounds_of(batches: int | str, time_limit: timedelta) -> Bounds:
+def bounds_of(
+    batches: int | str, time_limit: timedelta, minutes: float | str | None = None
+) -> Bounds:
     """
     Return the bounds of a rehearsal.
 
     :param batches: Batches after which each query is ended; 0 replays one batch only.
-    :raises SpecError: ``batches`` has another value than a number.
+    :param minutes: Of a form; replaces ``time_limit`` unless it is empty.
+    :raises SpecError: ``batches`` or ``minutes`` has another value than a number.
     """
     text = str(batches).strip()
     if not text.isdecimal():
         raise SpecError(f"batches is {batches!r}; give a number, 0 for one replayed batch.")
-    seconds = time_limit.total_seconds()
-    if int(text) == 0:
-        return replace(QUICK, seconds=min(seconds, QUICK.seconds))
-    return Bounds(batches=int(text), seconds=seconds)
+    typed, is_quick = positive_minutes(minutes, "rehearsal_minutes"), int(text) == 0
+    seconds = (typed or time_limit).total_seconds()
+    if is_quick and typed is None:
+        seconds = min(seconds, QUICK.seconds)
+    return (
+        replace(QUICK, seconds=seconds) if is_quick else Bounds(batches=int(text), seconds=seconds)
+    )
 
 
 def place_of(
@@ -341,13 +352,18 @@ class UpgradeRehearsalOperator(RehearsalOperator):
 
     :param preflight_task_id: The task with the report of the gates.
     :param when: When it is rehearsed. (templated)
+    :param rehearsal_minutes: The bound of a form: replaces ``time_limit`` unless it is empty. (templated)
     :param compare: Also run the old version over the same batches, and the new one from scratch where
         the checkpoint reaches back that far. Then an *unknown* of a gate passes only with an answer in
         ``passing``.
     :param passing: Answers with which it passes: any of ``same``, ``not_revised`` and ``settles``.
     """
 
-    template_fields: Sequence[str] = (*RehearsalOperator.template_fields, "when")
+    template_fields: Sequence[str] = (
+        *RehearsalOperator.template_fields,
+        "when",
+        "rehearsal_minutes",
+    )
 
     @checked
     def __init__(
@@ -355,6 +371,7 @@ class UpgradeRehearsalOperator(RehearsalOperator):
         *,
         preflight_task_id: str,
         when: RehearseWhen | str = RehearseWhen.WHEN_UNKNOWN,
+        rehearsal_minutes: float | str | None = None,
         fail_on: GateDecision | str | None = GateDecision.UNKNOWN.value,
         compare: bool = False,
         passing: Sequence[RehearsalAnswer | str] = ("same", "not_revised"),
@@ -363,6 +380,7 @@ class UpgradeRehearsalOperator(RehearsalOperator):
         super().__init__(fail_on=fail_on, **kwargs)
         self.preflight_task_id = preflight_task_id
         self.when = plain(when)
+        self.rehearsal_minutes = rehearsal_minutes
         self.compare = compare
         self.passing = [plain(answer) for answer in passing]
 
@@ -379,10 +397,10 @@ class UpgradeRehearsalOperator(RehearsalOperator):
         if context["ti"].try_number == 1 and (found := self._of_preflight(context, proposed.home)):
             self.log.info("The preflight has rehearsed the upgrade in its Spark.")
             return found
-        report = pulled(context, self.preflight_task_id, REPORT_XCOM_KEY) or {}
+        report = report_of_run(context, proposed.home, self.preflight_task_id) or {}
         rehearsal = UpgradeRehearsal(
             place=self._place(proposed.home),
-            bounds=bounds_of(self.batches, self.time_limit),
+            bounds=bounds_of(self.batches, self.time_limit, self.rehearsal_minutes),
             compare=self.compare,
             passing=self.passing,
             gates=report_from(report.get("gates") or {}),
@@ -398,11 +416,12 @@ class UpgradeRehearsalOperator(RehearsalOperator):
         if not seen:
             return None
         try:
-            found, recorded = Rehearsed.from_dict(seen), home.rehearsed_run(key_of(context))
+            found = Rehearsed.from_dict(seen)
+            known = is_recorded(context, home, self.preflight_task_id, REHEARSED_XCOM_KEY, seen)
         except RecordError as err:
             self.log.warning("The rehearsal of the preflight cannot be read: %s", err)
             return None
-        if recorded is None or recorded.digest != found.digest:
+        if not known:
             self.log.warning(
                 "XCom %r of task %r is not the rehearsal that stream %r has recorded for this run. The upgrade is "
                 "rehearsed again.",
@@ -412,7 +431,8 @@ class UpgradeRehearsalOperator(RehearsalOperator):
         return found
 
     def execute(self, context: Context) -> str:
-        report = pulled(context, self.preflight_task_id, REPORT_XCOM_KEY) or {}
+        home = records_of(self.stream.home, self.home_conn_id, self.stream.name)
+        report = report_of_run(context, home, self.preflight_task_id) or {}
         if report.get("resumes"):
             raise AirflowSkipException("The upgrade has already started.")
         due = rehearsal_due(choice_of(self.when, "when", RehearseWhen), gates_of(report))

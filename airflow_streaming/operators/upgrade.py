@@ -28,7 +28,7 @@ from airflow_streaming.operators.common.form_edits import (
     is_asked,
     pulled,
 )
-from airflow_streaming.operators.common.gate import REPORT_XCOM_KEY
+from airflow_streaming.operators.common.run_report import report_of_run
 from airflow_streaming.operators.common.upgrade import StreamApprovalOperator, UpgradeTask
 from airflow_streaming.options import Approval, ChangeApproval, Check, Soaked
 
@@ -79,12 +79,12 @@ class UpgradeApprovalOperator(StreamApprovalOperator):
     def execute(self, context: Context) -> Any:
         ti = context["ti"]
         ended = ti.xcom_pull(task_ids=self.preflight_task_id, key=ENDED_XCOM_KEY)
-        report = ti.xcom_pull(task_ids=self.preflight_task_id, key=REPORT_XCOM_KEY) or {}
         if not ended and truth(self.is_dry_run, "dry_run"):
             ended = "This was a dry run: nothing was changed."
         if ended:
             self.end(context, ended)
             raise AirflowSkipException(ended)
+        report = self._report(context)
         if report.get("resumes"):
             self.log.info("Change %s was approved when it was started.", report["resumes"])
             return None
@@ -96,8 +96,10 @@ class UpgradeApprovalOperator(StreamApprovalOperator):
     def question(self, context: Context, **waiting: Any) -> StartQuestionTrigger:
         from airflow_streaming.triggers.question import StartQuestionTrigger  # not at dag parse
 
-        report = pulled(context, self.preflight_task_id, REPORT_XCOM_KEY) or {}
-        return StartQuestionTrigger(asked=asked_about(report), **waiting)
+        return StartQuestionTrigger(asked=asked_about(self._report(context)), **waiting)
+
+    def _report(self, context: Context) -> Mapping[str, Any]:
+        return report_of_run(context, self.records(), self.preflight_task_id) or {}
 
     def answered(self, context: Context, event: dict[str, Any]) -> Any:
         no = self.said_no(event)
@@ -184,13 +186,13 @@ class UpgradeStepOperator(UpgradeTask):
             )
 
     def _open(self, context: Context) -> int:
-        report = pulled(context, self.preflight_task_id, REPORT_XCOM_KEY)
+        hook = self.hook(context)
+        report = report_of_run(context, hook.home, self.preflight_task_id)
         if report is None:
             raise AirflowFailException(
                 f"Task {self.preflight_task_id!r} left no report in this run, and an upgrade needs one. "
                 "Run the whole DAG again."
             )
-        hook = self.hook(context)
         found = found_change(hook.home, report)
         if found is None:
             hook.home.check_owner(actor_of(self, context))
@@ -293,7 +295,7 @@ class UpgradeCheckOperator(UpgradeTask):
 
     def _soaked(self, context: Context) -> Soaked:
         home = self.hook(context).home
-        report = pulled(context, self.preflight_task_id, REPORT_XCOM_KEY)
+        report = report_of_run(context, home, self.preflight_task_id)
         change, deployment = found_change(home, report), home.newest_deployment()
         if change is None or deployment is None or change.deployment != deployment.number:
             raise AirflowFailException(
@@ -436,7 +438,8 @@ class UpgradeFinishOperator(UpgradeTask):
         return f"The upgrade of stream {stream!r} {became}: {progress.reason}"
 
     def _found(self, context: Context, hook: SparkStreamHook) -> Change:
-        found = found_change(hook.home, pulled(context, self.preflight_task_id, REPORT_XCOM_KEY))
+        report = report_of_run(context, hook.home, self.preflight_task_id)
+        found = found_change(hook.home, report)
         if found is not None:
             return found
         if any(pulled(context, step, "return_value") for step in self.step_task_ids):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
@@ -38,6 +37,7 @@ from airflow_streaming.operators.common.gate import (
     log_decision,
     log_report,
 )
+from airflow_streaming.operators.common.run_report import push_recorded
 from airflow_streaming.operators.common.upgrade import UpgradeTask
 from airflow_streaming.options import (
     Approval,
@@ -129,6 +129,8 @@ class UpgradePreflightOperator(UpgradeTask):
     :param rehearsal: How the upgrade is rehearsed. A rehearsal that is due runs here, in the Spark
         of plan mode, and XCom ``rehearsed`` has it for the task that judges it. ``None`` leaves it
         to that task, which starts a Spark of its own.
+    :param rehearsal_minutes: The bound of a form: replaces ``rehearsal.time_limit`` unless it is empty.
+        (templated)
     :param when: When it is rehearsed. (templated)
     :param backup_id: Rehearse on this backup; the live checkpoints when empty. (templated)
     """
@@ -140,7 +142,7 @@ class UpgradePreflightOperator(UpgradeTask):
         "prewarm",
         "is_dry_run",
         "approval",
-        *("when", "backup_id"),
+        *("when", "backup_id", "rehearsal_minutes"),
     )
 
     @checked
@@ -158,6 +160,7 @@ class UpgradePreflightOperator(UpgradeTask):
         dry_run: bool | str = False,
         approval: ChangeApproval | str | None = None,
         rehearsal: RehearsalOptions | None = None,
+        rehearsal_minutes: float | str | None = None,
         when: RehearseWhen | str = RehearseWhen.WHEN_UNKNOWN,
         backup_id: str | None = None,
         **kwargs: Any,
@@ -176,6 +179,7 @@ class UpgradePreflightOperator(UpgradeTask):
         self.is_dry_run = dry_run
         self.approval = approval
         self.rehearsal = rehearsal
+        self.rehearsal_minutes = rehearsal_minutes
         self.when = plain(when)
         self.backup_id = backup_id
 
@@ -211,7 +215,7 @@ class UpgradePreflightOperator(UpgradeTask):
             # Not while Spark writes all state anew: the driver would wait at the barrier all the while.
             warms = not found.partitions and self._prewarms(hook.launcher.kind)
             found = replace(found, prewarm=warms)
-            self._tell(found, context)
+            self._tell(found, hook, context)
             fail_if_refused(found.gates, "not_allowed", what=f"The upgrade of {self.stream.name!r}")
             self._check_is_known(found)
             self._rehearse(hook, found, spark, context)
@@ -229,7 +233,7 @@ class UpgradePreflightOperator(UpgradeTask):
         due = rehearsal_due(choice_of(self.when, "when", RehearseWhen), found.decision)
         if options is None or due is not Due.YES:
             return
-        bounds = tasks.bounds_of(options.batches, options.time_limit)
+        bounds = tasks.bounds_of(options.batches, options.time_limit, self.rehearsal_minutes)
         try:
             place = tasks.place_of(
                 *(hook.home, access_options(self.stream.home, self.home_conn_id)),
@@ -240,13 +244,10 @@ class UpgradePreflightOperator(UpgradeTask):
             rehearsed = tasks.UpgradeRehearsal(
                 place, bounds, options.compare, options.passing, found.gates
             ).run(tasks.proposed_of(hook), spark, self.log)
-            hook.home.record_rehearsed_run(
-                key_of(context), rehearsed.digest, by=hook.by, now=datetime.now(UTC)
-            )
         except StreamingError as err:
             self.log.warning("The task of the rehearsal runs it, because it failed here: %s", err)
             return
-        context["ti"].xcom_push(key=tasks.REHEARSED_XCOM_KEY, value=rehearsed.to_dict())
+        push_recorded(context, hook.home, tasks.REHEARSED_XCOM_KEY, rehearsed.to_dict())
 
     def _prewarms(self, launcher: str) -> bool:
         from airflow_streaming.supervision.standby import WITH_STANDBY  # not at dag parse
@@ -346,11 +347,11 @@ class UpgradePreflightOperator(UpgradeTask):
         note = f"{note} This run continues it."
         self.log.info("%s", note)
         report = {"fingerprint": proposed.fingerprint, "resumes": change.number}
-        context["ti"].xcom_push(key=REPORT_XCOM_KEY, value=report)
+        push_recorded(context, hook.home, REPORT_XCOM_KEY, report)
         context["ti"].xcom_push(key=MARKDOWN_XCOM_KEY, value=note)
         return True
 
-    def _tell(self, found: Preflight, context: Context) -> None:
+    def _tell(self, found: Preflight, hook: SparkStreamHook, context: Context) -> None:
         from airflow_streaming.reports.markdown import markdown  # not at dag parse
         from airflow_streaming.reports.upgrade import upgrade_report  # not at dag parse
 
@@ -359,7 +360,7 @@ class UpgradePreflightOperator(UpgradeTask):
         # A script that starts one of its queries, and not the other, must not soak well.
         soak = replace(soak, queries=soak.queries or found.queries)
         report = {**found.to_dict(), "soak": encode(soak), "key": key_of(context)}
-        context["ti"].xcom_push(key=REPORT_XCOM_KEY, value=report)
+        push_recorded(context, hook.home, REPORT_XCOM_KEY, report)
         page = upgrade_report(found, soak)
         context["ti"].xcom_push(key=MARKDOWN_XCOM_KEY, value=markdown(page))
         # A dry run asks for no approval, so no other page shows it.

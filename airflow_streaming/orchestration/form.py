@@ -47,6 +47,8 @@ __all__ = [
 
 _LEFT: Final = "Leave empty to keep the current value."
 _WHO: Final = {Approval.ASK: "ask a user", Approval.AUTO: "no approval"}
+LONGEST_REHEARSAL: Final = 24 * 60
+"""Minutes. A rehearsal occupies a worker's slot and the memory of a Spark for that long."""
 AS_IT_IS: Final = "as it is live"
 """Choice of the live runtime; a form cannot show an empty choice."""
 FROM_FORM: Final[Mapping[str, str]] = {
@@ -77,6 +79,7 @@ REHEARSE_FROM_FORM: Final = (
     "{{ params.get('rehearse') or '" + RehearseWhen.WHEN_UNKNOWN.value + "' }}"
 )
 PREWARM_FROM_FORM: Final = "{{ params.get('prewarm', '') }}"
+REHEARSAL_MINUTES_FROM_FORM: Final = "{{ params.get('rehearsal_minutes') or '' }}"
 SOAK_FROM_FORM: Final = "{{ params.get('soak_minutes') or '' }}"
 BACKUP_FROM_FORM: Final = "{{ params.get('backup_id') or '' }}"
 LEVEL_FROM_FORM: Final = "{{ params.get('level') or '" + BackupLevel.FULL.value + "' }}"
@@ -117,6 +120,15 @@ def upgrade_params(
             },
             title="Rehearse",
             description="Run it on a copy of the checkpoints before the approval is requested.",
+        ),
+        "rehearsal_minutes": Param(
+            None,
+            type=["number", "null"],
+            exclusiveMinimum=0,
+            maximum=LONGEST_REHEARSAL,
+            title="Rehearsal, minutes at most",
+            description="Time for all queries of the rehearsal together, for scripts whose batches take long. "
+            "Empty: the bound of the DAG.",
         ),
     }
 

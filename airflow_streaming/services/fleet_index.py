@@ -104,14 +104,15 @@ def row_of_look(
     progress: Sequence[Progress],
 ) -> FleetRow | None:
     """
-    Return the row of a stream; ``None`` while a change is open, which readers look at themselves.
+    Return the row of a stream; ``None`` before its first epoch and while a change is open.
 
     :param decisions: The newest decision about a failed epoch, as ``read_failures`` returns it.
     :raises RecordError: a record of the stream is damaged.
     """
-    if seen.change is not None or home.unfinished_change() is not None:
+    # Without an epoch the home may be an empty folder in place of one that is not mounted.
+    if seen.seen is None or seen.change is not None or home.unfinished_change() is not None:
         return None
-    recorded = seen.seen.status if seen.seen is not None else None
+    recorded = seen.seen.status
     now = () if recorded is None or seen.decision is not None else (recorded,)
     status = StreamStatus(
         stream=home.name,

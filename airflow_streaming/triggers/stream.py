@@ -206,7 +206,10 @@ class StreamTrigger(HomeTrigger):
             # Readers look at the stream themselves, and name the record.
             self.log.debug("No row is left for readers of the fleet: %s", err)
             row = None
-        self._index.drop(lane) if row is None else self._index.note(row)
+        if row is None:
+            self._index.drop(lane)
+            return
+        self._index.note(row)
         self._index.write_if_due()
 
     def damaged(self, reason: str) -> dict[str, Any] | None:

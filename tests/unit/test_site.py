@@ -49,14 +49,16 @@ def anchors(page: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def menu() -> set[str]:
-    def leaves(node: object) -> set[str]:
-        if isinstance(node, str):
-            return {node}
-        several = node.values() if isinstance(node, dict) else node
-        assert not isinstance(several, (bytes, int))
-        return {leaf for one in several for leaf in leaves(one)}  # type: ignore[attr-defined]
+def leaves(node: object) -> set[str]:
+    """Return the pages of a part of the menu."""
+    if isinstance(node, str):
+        return {node}
+    several = node.values() if isinstance(node, dict) else node
+    assert not isinstance(several, (bytes, int))
+    return {leaf for one in several for leaf in leaves(one)}  # type: ignore[attr-defined]
 
+
+def menu() -> set[str]:
     return leaves(yaml.safe_load((REPOSITORY / "mkdocs.yml").read_text())["nav"])
 
 
@@ -169,3 +171,25 @@ def test_a_badly_placed_block_is_found() -> None:
     text = "- a\n\n  ```\n  b\n  ```\ntext\n- c\n- d\ntext\n| e |\n"
 
     assert badly_placed(text) == ["  ```", "  ```", "- c", "| e |"]
+
+
+LONG: Final = {
+    "blue-green.md",
+    "checkpoints.md",
+    "launcher-example.md",
+    "on-call.md",
+    "operations.md",
+    "pipelines-security.md",
+    "pipelines.md",
+    "upgrades.md",
+}
+"""Guides of more than one task."""
+
+
+def test_a_page_for_one_task_is_short() -> None:
+    doors = yaml.safe_load((REPOSITORY / "mkdocs.yml").read_text())["nav"]
+    [tasks] = [one["How-to"] for one in doors if "How-to" in one]
+    found = leaves(tasks) - MADE_BY_THE_BUILD
+    words = {page: len(text_of(f"docs/{page}").split()) for page in found}
+
+    assert {page for page, count in words.items() if count > 600} == LONG

@@ -59,7 +59,14 @@ RULES: Final[Mapping[str, FieldRule]] = {
         (
             # Names and numbers that are checked when they are read.
             *("name", "stream", "stream_name", "stream_home", "size", "batches", "backup_id"),
-            *("soak_minutes", "retain_hours", "replay_from", "from_version", "to_version"),
+            *(
+                "soak_minutes",
+                "rehearsal_minutes",
+                "retain_hours",
+                "replay_from",
+                "from_version",
+                "to_version",
+            ),
             # Words of a list, switches, and text for the records.
             *(
                 "fail_on",

@@ -341,21 +341,25 @@ class OpenUpgrade:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RehearsedRun(Record):
+class RunReport(Record):
     """
-    The digest of a rehearsal that the preflight of a DAG run has made.
+    The digest of a report that a task of a DAG run has pushed to XCom.
 
-    The rehearsal itself travels by XCom, which other users may edit. The task that judges it believes only
-    a rehearsal with this digest.
+    The report itself travels by XCom, which other users may edit. The tasks that read it believe only
+    a report with this digest.
 
     :param key: The run of the DAG.
-    :param digest: SHA-256 of the rehearsal as a record.
+    :param task: The task that has pushed it.
+    :param xcom: Key of the XCom.
+    :param digest: SHA-256 of the report as JSON.
     """
 
-    KIND: ClassVar[str] = "rehearsed_run"
+    KIND: ClassVar[str] = "run_report"
 
     number: int
     key: str
+    task: str
+    xcom: str
     digest: str
     by: str
     at: datetime

@@ -23,7 +23,8 @@ from airflow_streaming.operators.common.cutover_lanes import (
     usable,
 )
 from airflow_streaming.operators.common.form_edits import pulled
-from airflow_streaming.operators.common.gate import MARKDOWN_XCOM_KEY, REPORT_XCOM_KEY
+from airflow_streaming.operators.common.gate import MARKDOWN_XCOM_KEY
+from airflow_streaming.operators.common.run_report import records_of, report_of_run
 from airflow_streaming.options import CutoverCheck, SideBySide
 from airflow_streaming.spec import StreamSpec
 
@@ -227,12 +228,12 @@ class CutoverTask(ChangeTask):
         }
         return open_engine(self, lanes, context, memory, complete)
 
-    def report(self, context: Context) -> dict[str, Any] | None:
+    def report(self, context: Context) -> Mapping[str, Any] | None:
         """Return the preflight report of this run; ``None`` before the preflight."""
         if not self.preflight_task_id:
             return None
-        found: dict[str, Any] | None = pulled(context, self.preflight_task_id, REPORT_XCOM_KEY)
-        return found
+        home = records_of(self.stream.home, self.home_conn_id, self.stream.name)
+        return report_of_run(context, home, self.preflight_task_id)
 
     def go_on(
         self,

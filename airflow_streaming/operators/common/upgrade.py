@@ -22,12 +22,14 @@ from airflow_streaming.operators.common.base import ProgressLogger
 from airflow_streaming.operators.common.change import ChangeTask
 from airflow_streaming.operators.common.form_edits import ADVISED, ENDED_XCOM_KEY, pulled
 from airflow_streaming.operators.common.gate import REPORT_XCOM_KEY
+from airflow_streaming.operators.common.run_report import records_of
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_streaming.changes.upgrade.engine import UpgradeInPlace
     from airflow_streaming.changes.upgrade.engine import UpgradeProgress as Progress
+    from airflow_streaming.home.home import StreamHome
     from airflow_streaming.hooks.stream import SparkStreamHook
     from airflow_streaming.launch.runtime import Runtime
     from airflow_streaming.model.records.control import Change
@@ -81,6 +83,10 @@ class StreamApprovalOperator(NamedParameters, ApprovalOperator):
         self.home, self.stream, self.home_conn_id = home, stream, home_conn_id
         self.approvers = approvers
         self.allowed_approvers = tuple(allowed_approvers)
+
+    def records(self) -> StreamHome:
+        """Return the home of the stream."""
+        return records_of(self.home, self.home_conn_id, self.stream)
 
     @abstractmethod
     def question(self, context: Context, **waiting: Any) -> QuestionTrigger:

@@ -139,3 +139,16 @@ def test_a_line_that_a_program_reads_is_not_broken(
     assert len(lines) == 5
     assert max(map(len, lines)) < 500
     assert all("…" not in line for line in lines)
+
+
+def test_a_screen_shows_the_worst_rows_and_counts_the_others(home: str) -> None:
+    from airflow_streaming.cli.top import fleet
+    from airflow_streaming.home.home import open_home
+    from airflow_streaming.launch.registry import open_launcher
+
+    whole = fleet(open_home(home), open_launcher().probe)
+    table = fleet(open_home(home), open_launcher().probe, most=1)
+
+    assert (table.row_count, table.caption) == (1, f"{whole.row_count - 1} more")
+    assert table.rows[0].style == whole.rows[0].style
+    assert (whole.caption, whole.row_count > 1) == (None, True)

@@ -98,9 +98,9 @@ from airflow_streaming.model.records.repair import (
 )
 from airflow_streaming.model.records.supervision import Supervision
 from airflow_streaming.model.records.upgrade import (
-    RehearsedRun,
     RollbackMethod,
     RollbackPlan,
+    RunReport,
     SinkFacts,
     SinkReplaySemantics,
     SoakTerms,
@@ -571,8 +571,14 @@ EXAMPLES: Final[tuple[Record, ...]] = (
         at=NOW,
         shared_with=("orders_upgrade",),
     ),
-    RehearsedRun(
-        number=1, key="orders_upgrade manual__1", digest="0f3a" * 16, by="dag run 1", at=NOW
+    RunReport(
+        number=1,
+        key="orders_upgrade manual__1",
+        task="upgrade.preflight",
+        xcom="report",
+        digest="0f3a" * 16,
+        by="dag run 1",
+        at=NOW,
     ),
     Deviation(
         number=2,

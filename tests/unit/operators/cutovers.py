@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any, Final
@@ -22,6 +22,7 @@ from airflow_streaming.model.names import other_lane
 from airflow_streaming.model.records.cutover import CompareTerms
 from airflow_streaming.model.records.cutover_table import CutoverCommand
 from airflow_streaming.operators.common.cutover import CutoverTask, names_of
+from airflow_streaming.operators.common.run_report import push_recorded
 from airflow_streaming.options import CutoverOptions
 from airflow_streaming.orchestration.blue_green import blue_green
 from airflow_streaming.spec import StreamSpec
@@ -131,11 +132,17 @@ class Run:
             )
             for name in self.stream.streams
         )
-        self.xcoms[REPORT, "report"] = {
-            **CutoverPreflight(way=self.stream.way, pairs=pairs).to_dict(),
-            "course": encode(CutoverPlan(checks=names_of(self.checks), **told)),
-            "key": self.key,
-        }
+        self.leave(
+            {
+                **CutoverPreflight(way=self.stream.way, pairs=pairs).to_dict(),
+                "course": encode(CutoverPlan(checks=names_of(self.checks), **told)),
+                "key": self.key,
+            }
+        )
+
+    def leave(self, report: Mapping[str, Any]) -> None:
+        """Push a report as the preflight does."""
+        push_recorded(self.context("preflight"), self.stream.home("orders"), "report", report)
 
     def go(self, name: str, *, is_new_try: bool = False, ticks: int = 80, **told: Any) -> Any:
         """

@@ -14,7 +14,7 @@ from airflow_streaming.model.records.cutover_table import CutoverCommand
 from airflow_streaming.operators.common.cutover_checks import CheckFailed
 from airflow_streaming.options import SideBySide
 from tests.unit.changes.cutover.cutting import Cutting
-from tests.unit.operators.cutovers import ALL, BEFORE, REPORT, SETTLE, Run, another_script
+from tests.unit.operators.cutovers import ALL, BEFORE, SETTLE, Run, another_script
 
 WAYS = pytest.mark.parametrize("way", list(SwitchMethod), ids=str)
 
@@ -402,7 +402,7 @@ def test_another_run_goes_on_where_one_was_left(
     left.report()
     left.go_all("start_green", "catch_up")
     run = Run(stream, monkeypatch, run_id="run-2")
-    run.xcoms[REPORT, "report"] = {"resumes": 1}
+    run.leave({"resumes": 1})
 
     became = run.go_all()
 

@@ -21,10 +21,11 @@ from airflow_streaming.gates.findings import (
     Pattern,
     report_of,
 )
+from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.records.cutover import CompareTerms
 from airflow_streaming.model.records.cutover_table import CutoverCommand
 from airflow_streaming.model.spark.plan import QueryPlan, ScriptPlan, SinkPlan
-from airflow_streaming.operators.cutover_preflight import CutoverPreflightOperator
+from airflow_streaming.operators.cutover_preflight import CutoverPreflightOperator, check_format
 from airflow_streaming.spec import StreamSpec
 from tests.unit.changes.cutover.cutting import Cutting
 from tests.unit.operators.cutovers import REPORT, Run, another_script
@@ -82,6 +83,47 @@ def look(run: Run, **form: str) -> tuple[dict[str, Any], str]:
         setattr(task, name, value)
     task.execute(run.context("preflight"))
     return run.xcoms[REPORT, "report"], run.xcoms[REPORT, "markdown"]
+
+
+def writes(sink: str, format_: str = "") -> QueryPlan:
+    return replace(PLAN, sink=SinkPlan(sink=sink, format=format_))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "sinks", "passes"),
+    [
+        ("json", [writes("file", "json")], True),
+        ("JSON", [writes("file", "json")], True),
+        ("parquet", [writes("file", "json")], False),
+        ("parquet", [writes("file", "json"), writes("file", "parquet")], True),
+        ("parquet", [writes("file", "json"), writes("foreachbatch")], True),
+        ("parquet", [], True),
+        ("kafka", [writes("kafka")], True),
+        ("kafka", [writes("file", "json")], False),
+    ],
+)
+def test_a_comparison_reads_the_format_that_is_written(
+    wanted: str, sinks: list[QueryPlan], passes: bool
+) -> None:
+    terms = CompareTerms(stream="orders", format=wanted, keys=("key",) if wanted == "kafka" else ())
+
+    if passes:
+        check_format(terms, sinks)
+        return
+    with pytest.raises(AirflowFailException, match=r"queries write json\. Set format='json'"):
+        check_format(terms, sinks)
+
+
+def test_a_comparison_that_cannot_read_the_output_is_refused_before_green_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gates: SimpleNamespace
+) -> None:
+    monkeypatch.setattr(StreamHome, "newest_plans", lambda *_, **__: [writes("file", "json")])
+    run = Run(Cutting(tmp_path), monkeypatch, compare=[CompareTerms(stream="orders")])
+
+    with pytest.raises(AirflowFailException, match="has format 'parquet'"):
+        look(run)
+
+    assert (REPORT, "report") not in run.xcoms
 
 
 @pytest.mark.parametrize(

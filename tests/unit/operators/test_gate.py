@@ -203,6 +203,32 @@ def test_a_rehearsal_is_bounded_by_batches(batches: Any, replays: bool, expected
     assert (bounds.batches, bounds.replay_only) == (expected, replays)
 
 
+@pytest.mark.parametrize(
+    ("batches", "typed", "seconds"),
+    [
+        (5, "", 600),
+        (5, None, 600),
+        (5, "30", 1800),
+        (5, 0.5, 30),
+        (0, "", 180),
+        (0, "30", 1800),
+    ],
+    ids=["empty", "none", "longer", "shorter", "one batch", "one batch, longer"],
+)
+def test_minutes_of_a_form_replace_the_time_of_a_rehearsal(
+    batches: int, typed: Any, seconds: float
+) -> None:
+    bounds = bounds_of(batches, timedelta(minutes=10), typed)
+
+    assert (bounds.seconds, bounds.replay_only) == (seconds, batches == 0)
+
+
+@pytest.mark.parametrize("typed", ["soon", "0", "-1"])
+def test_minutes_of_a_rehearsal_are_a_number_above_zero(typed: str) -> None:
+    with pytest.raises(SpecError, match="rehearsal_minutes"):
+        bounds_of(5, timedelta(minutes=10), typed)
+
+
 def test_a_rehearsal_runs_what_is_asked_for_on_a_copy_and_knows_no_real_output(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

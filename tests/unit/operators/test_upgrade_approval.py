@@ -16,12 +16,23 @@ from airflow.sdk.exceptions import (
     TaskDeferred,
 )
 
+from airflow_streaming.operators.common.form_edits import pulled
 from airflow_streaming.operators.upgrade import UpgradeApprovalOperator
 from airflow_streaming.triggers.question import AnswerTrigger, StartQuestionTrigger
 from tests.unit.operators.upgrades import TaskInstance
 
 REPORT = {("preflight", "report"): {"key": "k", "stream": "orders", "replaced": 1}}
 PLACE = {"home": "/srv/home", "stream": "orders"}
+
+
+@pytest.fixture(autouse=True)
+def recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take each report as recorded; ``test_run_report`` has forged ones."""
+    tasks = "airflow_streaming.operators.upgrade"
+    monkeypatch.setattr(f"{tasks}.UpgradeApprovalOperator.records", lambda _: None)
+    monkeypatch.setattr(
+        f"{tasks}.report_of_run", lambda context, _, task: pulled(context, task, "report")
+    )
 
 
 def execute(

@@ -51,7 +51,7 @@ def test_another_run_goes_on_where_one_was_left(
     left.report()
     left.go_all("back_up", "switch")
     run = Run(stream, monkeypatch, run_id="run-2")
-    run.xcoms["upgrade.preflight", "report"] = {"resumes": 1, "fingerprint": "x"}
+    run.leave({"resumes": 1, "fingerprint": "x"})
 
     assert run.task("approve").execute(run.context("approve")) is None
     became = run.go_all()
@@ -69,7 +69,7 @@ def test_a_run_that_only_looks_touches_no_upgrade_that_it_finds_open(
     left.report()
     left.go_all("back_up", "switch")
     run = Run(stream, monkeypatch, run_id="run-2")
-    run.xcoms["upgrade.preflight", "report"] = {"resumes": 1, "fingerprint": "x"}
+    run.leave({"resumes": 1, "fingerprint": "x"})
     if ended_by == "preflight":
         run.xcoms["upgrade.preflight", "ended"] = "This was a dry run."
     approve = run.task("approve")

@@ -15,13 +15,15 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, T
 
 from airflow_streaming.exceptions import LaunchError, SpecError
 from airflow_streaming.gates.findings import GateDecision, GateFinding, GateReport, report_of
-from airflow_streaming.gates.rehearsal import Rehearsed
+from airflow_streaming.gates.rehearsal import Pace, Rehearsed, RehearsedQuery
 from airflow_streaming.gates.rehearsal_compare import Answer, Compared, ComparedQuery
 from airflow_streaming.model.jobs.drill import SCRATCH_OUTPUT
+from airflow_streaming.model.jobs.rehearsal import Ending
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.control import ChangeEnd, ChangeOutcome
 from airflow_streaming.model.records.upgrade_table import UpgradeCommand
 from airflow_streaming.model.spark.plan import QueryPlan, ScriptPlan, SinkPlan
+from airflow_streaming.operators.common.run_report import push_recorded
 from airflow_streaming.operators.rehearsal import UpgradeRehearsalOperator
 from airflow_streaming.operators.upgrade import UpgradeStepOperator
 from airflow_streaming.operators.upgrade_preflight import UpgradePreflightOperator
@@ -242,7 +244,12 @@ def rehearsals(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     def rehearse(_: Any, program: Any, *__: Any, spark: Any, **___: Any) -> Rehearsed:
         ran.append((spark, program))
-        return Rehearsed(application="job.py", spark="4.3.0", subject="a copy", seconds=1.0)
+        # Figures of progress are whole numbers, also in fields of floats.
+        live = Pace(batches=1, input_rows=40, rows_per_second=0.8, duration_ms=47813)
+        query = RehearsedQuery(query="revenue", ending=Ending.CAUGHT_UP, live=live)
+        return Rehearsed(
+            application="job.py", spark="4.3.0", subject="a copy", seconds=1.0, queries=(query,)
+        )
 
     monkeypatch.setattr("airflow_streaming.spark_jobs.rehearsal.rehearse", rehearse)
     tasks = "airflow_streaming.operators.rehearsal"
@@ -389,9 +396,8 @@ def test_it_is_rehearsed_when_it_has_to_be_or_is_wanted(
     monkeypatch.setattr(
         "airflow_streaming.operators.rehearsal.RehearsalOperator.execute", lambda *_: "x"
     )
-    xcoms: dict[tuple[str, str], Any] = {
-        ("preflight", "report"): {"has_to_be_rehearsed": is_needed}
-    }
+    xcoms: dict[tuple[str, str], Any] = {}
+    push_recorded(context(xcoms), world.home, "report", {"has_to_be_rehearsed": is_needed})
     task = rehearsal(world, when=when)
 
     if expected is None:
@@ -438,7 +444,8 @@ def test_what_a_gate_does_not_know_passes_with_an_accepted_answer_of_the_compari
     monkeypatch.setattr(f"{jobs}.rehearsal_compare.compare_versions", compare)
     monkeypatch.setattr(UpgradeRehearsalOperator, "_place", lambda *_: "a copy")
     report = {"has_to_be_rehearsed": True, "gates": report_of([unknown]).to_dict()}
-    xcoms: dict[tuple[str, str], Any] = {("preflight", "report"): report}
+    xcoms: dict[tuple[str, str], Any] = {}
+    push_recorded(context(xcoms), stream.home, "report", report)
     running = stream.script.read_bytes()
     stream.script.write_text("other = True\n")
     task = rehearsal(stream, compare=True, passing=passing)

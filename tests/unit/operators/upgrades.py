@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -15,6 +16,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, T
 from airflow_streaming.changes.upgrade.engine import UpgradeInPlace
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.records.upgrade import SoakTerms
+from airflow_streaming.operators.common.run_report import push_recorded
 from airflow_streaming.operators.common.upgrade import UpgradeTask
 from airflow_streaming.options import UpgradeOptions
 from airflow_streaming.orchestration.upgrade import upgrade_in_place
@@ -99,16 +101,22 @@ class Run:
     def report(self, **changes: Any) -> None:
         """Leave what a preflight leaves that has found nothing against it."""
         proposed = self.stream.proposed()
-        self.xcoms[REPORT, "report"] = {
-            "replaced": self.stream.deployment.number,
-            "fingerprint": proposed.fingerprint,
-            "rollback": encode(REWIND),
-            "sinks": encode(SINKS),
-            "soak": encode(self.task("preflight").soak),
-            "key": self.key,
-            "decision": "allowed",
-            **changes,
-        }
+        self.leave(
+            {
+                "replaced": self.stream.deployment.number,
+                "fingerprint": proposed.fingerprint,
+                "rollback": encode(REWIND),
+                "sinks": encode(SINKS),
+                "soak": encode(self.task("preflight").soak),
+                "key": self.key,
+                "decision": "allowed",
+                **changes,
+            }
+        )
+
+    def leave(self, report: Mapping[str, Any]) -> None:
+        """Push a report as the preflight does."""
+        push_recorded(self.context("preflight"), self.stream.home, "report", report)
 
     def go(self, name: str, *, is_new_try: bool = False, ticks: int = 60) -> Any:
         """

@@ -145,6 +145,27 @@ def test_minutes_of_a_form_replace_the_bound_of_the_dags_soak(
     )
 
 
+def test_the_form_of_an_upgrade_leaves_the_time_of_the_rehearsal_to_the_dag_or_gives_minutes() -> (
+    None
+):
+    field = upgrade_params(SPEC)["rehearsal_minutes"]
+
+    assert (field.resolve(), field.resolve(45)) == (None, 45)
+    for wrong in (0, 24 * 60 + 1):
+        with pytest.raises(ParamValidationError):
+            field.resolve(wrong)
+
+
+@pytest.mark.parametrize("task_id", ["upgrade.preflight", "upgrade.rehearse"])
+@pytest.mark.parametrize(("typed", "given"), [(None, ""), (45, "45")])
+def test_minutes_of_a_form_reach_both_tasks_that_may_rehearse(
+    task_id: str, typed: int | None, given: str
+) -> None:
+    task = render(upgrade_in_place, task_id, sent(rehearsal_minutes=typed))
+
+    assert task.rehearsal_minutes == given
+
+
 def render(
     group: Any, task_id: str, params: dict[str, Any], spec: StreamSpec = SPEC, **more: Any
 ) -> Any:

@@ -58,6 +58,7 @@ NEW: list[tuple[str, set[str]]] = [
     ("rewind_with", {"upgrade options", "restart options", "upgrade", "step"}),
     ("soak", {*CHANGES, "dags", "upgrade", "cutover"}),
     ("soak_minutes", {"upgrade", "cutover"}),
+    ("rehearsal_minutes", {"upgrade"}),
     ("passing", {"rehearsal options"}),
 ]
 OLD = (

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,6 +29,7 @@ from airflow_streaming.triggers.gate import GateTrigger
 from airflow_streaming.triggers.polling import HOLD
 from airflow_streaming.triggers.stream import StreamTrigger
 from tests.patience import PATIENCE
+from tests.unit.home.make import make_decision
 from tests.unit.triggers.firing import LONG_AGO, POLL, first_event, make_trigger, stays_silent
 from tests.unit.world import World
 
@@ -353,7 +356,37 @@ async def test_it_leaves_a_row_for_readers_of_the_fleet(
     assert (row.word, row.level) == (looked.standing.word, looked.standing.level)
     assert (row.epoch, row.deployment, row.restarts_24h) == (1, 1, 0)
     assert row.owner == world.home.owner()
+    assert (row.is_live, row.queries, row.failures_in_a_row) == (True, 1, 0)
+    assert row.spark == (looked.seen.status.spark_version if looked.seen.status else "")
     assert trigger._index is not None
+
+
+def test_a_row_of_a_starting_driver_names_the_version_of_its_deployment(world: World) -> None:
+    world.run()
+    trigger = make_trigger(world)
+
+    trigger.look_once()
+
+    assert trigger._index is not None
+    row = json.loads(trigger._index._rows["orders"][1])
+    deployment = world.home.newest_deployment()
+    assert deployment is not None
+    assert (row["spark"], row["heartbeat_at"], row["queries"]) == (
+        deployment.spark_version,
+        None,
+        0,
+    )
+
+
+def test_a_row_counts_failures_until_the_driver_has_recovered(world: World) -> None:
+    world.run()
+    epoch = replace(world.home.epoch(1), number=2)
+    world.home.record_restart_decision(make_decision(1, consecutive_failures=3))
+    world.home.create_epoch(epoch)
+    trigger = make_trigger(world)
+    trigger.look_once()
+    assert trigger._index is not None
+    assert json.loads(trigger._index._rows["orders"][1])["failures_in_a_row"] == 3
 
 
 async def test_a_trigger_that_wakes_its_task_takes_its_row_back(
@@ -376,3 +409,18 @@ async def test_a_trigger_that_waits_for_a_stop_leaves_no_row(world: World) -> No
 
     assert await stays_silent(make_trigger(world, until_parked=True))
     assert read_index(world.home.store, ["orders"]).rows == ()
+
+
+def test_nothing_is_written_in_place_of_a_home_that_is_not_mounted(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("airflow_streaming.services.fleet_index.FIRST_AFTER", 0.0)
+    empty = tmp_path / "unmounted"
+    empty.mkdir()
+    trigger = make_trigger(world, home=str(empty), watched=None)
+
+    trigger.look_once()
+    trigger._row_due = 0.0
+    trigger.look_once()
+
+    assert list(empty.iterdir()) == []
