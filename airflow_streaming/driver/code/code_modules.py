@@ -276,6 +276,16 @@ def slice_of(
     return Slice(texts, trees, frozenset(packages_in(trees)), files)
 
 
+def import_text(module: ModuleText, mark: Callable[[str], str], *, exact: bool) -> str:
+    """Return the statements of one module that run at its import, and the definitions that they name."""
+    part: dict[str, ast.stmt] = {}
+    size = -1
+    while size != (size := len(part)):
+        names = {word for one in part.values() for word in identifiers_of(one)}
+        part |= _counting(module, names)
+    return "\n".join(f"{key} {_text(one, mark, exact=exact)}" for key, one in sorted(part.items()))
+
+
 def _counting(module: ModuleText, wanted: set[str]) -> Iterator[tuple[str, ast.stmt]]:
     """Yield the statements that count for code with some names, each with its place."""
     for number, effect in enumerate(module.effects):

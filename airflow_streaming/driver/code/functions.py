@@ -50,6 +50,7 @@ from airflow_streaming.driver.code.code_imports import (
 from airflow_streaming.driver.code.code_modules import (
     ANY_NAME,
     changes_of_process,
+    import_text,
     module_text,
     packages_in,
     slice_of,
@@ -175,7 +176,6 @@ class _Reader:
         self._used: set[str] = set()
         self._live: dict[str, types.ModuleType] = {}
         self._roots: set[str] = set()
-        self._loaded: set[str] = set()
         self._in_driver = False
         self._packages: set[str] = set()
         self._trees: list[ast.AST] = []
@@ -207,12 +207,13 @@ class _Reader:
             if own or not file.endswith(".py") or not is_users(name, file):
                 continue
             try:
-                module_text(name, exact=self._exact)
+                text = module_text(name, exact=self._exact)
+                if text is not None and (
+                    runs := import_text(text, self._marked, exact=self._exact)
+                ):
+                    self._say("module", name, runs)
             except Exception:  # noqa: BLE001 - it has its own loader, so the file counts
                 self._say("module", name, code_world.digest_of(Path(file).read_bytes()))
-            else:
-                self._roots.add(name)
-                self._loaded.add(name)
 
     def digest(self, thing: Any) -> str:
         self._take(thing)
@@ -467,8 +468,7 @@ class _Reader:
                 self._take(vars(self._live[name])[key])
 
     def _take_modules(self) -> None:
-        live = {*self._live, *self._loaded}
-        found = slice_of(self._roots, self.words, self._marked, live, exact=self._exact)
+        found = slice_of(self._roots, self.words, self._marked, self._live, exact=self._exact)
         for name, text in sorted(found.texts.items()):
             self._say("module", name, text)
         self._trees += found.trees
