@@ -494,7 +494,7 @@ def of_packs(folder: Path) -> Iterator[Try]:
 
 def of_forms() -> Iterator[Try]:
     """Give every parameter of every DAG of a stream a value that is code, a path or a template."""
-    from airflow.sdk.exceptions import AirflowFailException
+    from airflow.sdk.exceptions import AirflowFailException, ParamValidationError
 
     from airflow_streaming.orchestration.stream_dags import stream_dags
     from airflow_streaming.spec import StreamSpec
@@ -520,13 +520,22 @@ def of_forms() -> Iterator[Try]:
     )
     for dag in stream_dags(spec).values():
         for task in dag.tasks:
-            names = [*dag.params]
+            names, params = [*dag.params], dag.params
             for name in names:
                 for value in evil[:: 1 if name in ("conf", "application", "accept") else 4]:
 
                     def act(
-                        task: Any = task, name: str = name, value: Any = value, names: Any = names
+                        task: Any = task,
+                        name: str = name,
+                        value: Any = value,
+                        names: Any = names,
+                        params: Any = params,
                     ) -> str | None:
+                        try:
+                            # As Airflow does before it makes a run.
+                            params.get_param(name).resolve(value)
+                        except ParamValidationError:
+                            return None
                         context: Any = {
                             "params": {**dict.fromkeys(names), name: value},
                             "ti": SimpleNamespace(xcom_pull=lambda *_, **__: None),
@@ -862,12 +871,14 @@ OF_SERVERS: Final = {
 def run(name: str, tries: Iterator[Try], counts: Counts, most: int, chance: random.Random) -> None:
     """Make the tries of a class, at most so many of them."""
     every = list(tries)
-    begun = time.monotonic()
+    begun, before = time.monotonic(), len(counts.wrong)
     for what, act in chance.sample(every, most) if len(every) > most else every:
         counts.attacks[name] += 1
         found = counts.try_act(f"{name}: {what}", name, act, seconds=PATIENCE)
         if found:
             counts.wrong.append(f"{name}: {what}: {found}")
+    for line in counts.wrong[before:]:
+        sys.stdout.write(f"WRONG {line}\n")
     sys.stdout.write(
         f"{name}: {counts.attacks[name]} of {len(every)}, {time.monotonic() - begun:.0f} s\n"
     )
@@ -895,6 +906,8 @@ def main(words: list[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="outsider-") as text, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         folder = Path(text)
+        # Before Airflow is imported, which would take the user's own database.
+        os.environ["AIRFLOW_HOME"] = str(folder / "server" / "airflow")
         attack("forms of DAGs", of_forms)
         (folder / "packs").mkdir()
         attack("packs", lambda: of_packs(folder / "packs"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -28,6 +29,7 @@ from airflow_streaming.services.fleet_index import (
     writer_of,
 )
 from airflow_streaming.services.fleet_rows import FRESH, believed
+from tests.patience import PATIENCE
 from tests.unit.home.make import NOON
 from tests.unit.home.test_fleet_rows import SECOND, a_row
 
@@ -91,6 +93,19 @@ def test_rows_are_written_after_the_first_looks_and_then_every_thirty_seconds(
     clock.passed += 1
     writer.write_if_due()
     assert lanes_in(store, "orders", "refunds") == ["orders", "refunds"]
+
+
+def test_a_thread_does_not_wait_for_another_one_that_writes(
+    store: LocalStore, writer: IndexWriter, clock: Clock
+) -> None:
+    writer.note(a_row())
+    clock.passed = FIRST_AFTER
+    with writer._write_lock:
+        thread = threading.Thread(target=writer.write_if_due, daemon=True)
+        thread.start()
+        thread.join(PATIENCE)
+        assert not thread.is_alive()
+    assert store.names(FOLDER) == []
 
 
 def written(writer: IndexWriter, clock: Clock) -> None:
