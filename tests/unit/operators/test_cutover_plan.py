@@ -81,7 +81,8 @@ def look(run: Run, **form: str) -> tuple[dict[str, Any], str]:
     task = run.task("preflight")
     for name, value in {**FORM, **form}.items():
         setattr(task, name, value)
-    task.execute(run.context("preflight"))
+    decision = task.execute(run.context("preflight"))
+    assert decision in set(GateDecision), "the next tasks read the decision"
     return run.xcoms[REPORT, "report"], run.xcoms[REPORT, "markdown"]
 
 
@@ -301,6 +302,7 @@ def test_a_later_run_goes_on_with_the_same_and_with_nothing_else(
     assert "This run continues it." in page
     with pytest.raises(AirflowSkipException, match="this was a dry run and left it alone"):
         look(later, is_dry_run="True")
+    assert "left it alone" in later.xcoms[REPORT, "ended"]
     another_script(run.stream)
     with pytest.raises(AirflowFailException, match="is another cutover, and it is open"):
         look(later)
