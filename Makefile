@@ -166,8 +166,9 @@ $(SITE): scripts/install.sh scripts/docs-requirements.txt
 	@scripts/install.sh .runtimes/docs --requirement scripts/docs-requirements.txt
 	@touch $@
 
+# Not --quiet: it hides the warnings that --strict counts.
 docs: $(SITE) ## Build the site of docs into site/, without network; a dead link, anchor or menu entry fails it.
-	@NO_MKDOCS_2_WARNING=1 .runtimes/docs/bin/mkdocs build --quiet $(ARGS)
+	@NO_MKDOCS_2_WARNING=1 .runtimes/docs/bin/mkdocs build --strict $(ARGS)
 
 dist: $(INSTALLED) ## Build wheel, sdist and bill of materials into dist/.
 	@scripts/dist.sh

@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from typing import Final, NoReturn
 
 from airflow_streaming.driver.checkpoint_claims import Claims
+from airflow_streaming.driver.code.functions import set_own_places
 from airflow_streaming.driver.errors import log_to_stderr, logger
 from airflow_streaming.driver.exit_status import (
     FAILED_CODE,
@@ -61,7 +62,6 @@ from airflow_streaming.driver.monitoring.output_files import OutputFiles
 from airflow_streaming.driver.monitoring.queries import Queries
 from airflow_streaming.driver.output_places.batch_writes import BatchWrites
 from airflow_streaming.driver.output_places.live_outputs import LiveOutputs
-from airflow_streaming.driver.plan.functions import set_own_places
 from airflow_streaming.driver.plan.keeping import PlanKeeper
 from airflow_streaming.driver.script import has_script_threads, run_script
 from airflow_streaming.driver.shutdown import (

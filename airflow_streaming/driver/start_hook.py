@@ -33,6 +33,7 @@ from airflow_streaming.driver.output_places.batch_writes import BatchWrites
 from airflow_streaming.driver.patching import call_original, patch_method
 from airflow_streaming.driver.plan.keeping import PlanKeeper
 from airflow_streaming.driver.plan.reading import sink_of_writer
+from airflow_streaming.driver.plan.session_world import note_registrations
 from airflow_streaming.driver.plan.writer_settings import (
     listen,
     location_of,
@@ -192,6 +193,7 @@ class StartHook:
         patch_method(writer, "start", self._start)
         patch_method(writer, "toTable", self._start)
         listen(writer)
+        note_registrations()
 
     def _patch_builder(self, builder: type, name: str) -> None:
         original = builder.__dict__.get(name)

@@ -193,3 +193,12 @@ def test_a_page_for_one_task_is_short() -> None:
     words = {page: len(text_of(f"docs/{page}").split()) for page in found}
 
     assert {page for page, count in words.items() if count > 600} == LONG
+
+
+def test_the_build_counts_warnings_as_errors() -> None:
+    [line] = [
+        one for one in (REPOSITORY / "Makefile").read_text().splitlines() if "mkdocs build" in one
+    ]
+
+    assert "--strict" in line
+    assert "--quiet" not in line, "mkdocs --quiet hides the warnings that --strict counts"

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from airflow_streaming.driver.plan.functions import fingerprint
+from airflow_streaming.driver.code.functions import Closure, closure_of
 from airflow_streaming.driver.plan.nodes import Node, Origin
 from airflow_streaming.model.spark.conf import redact
 from airflow_streaming.model.spark.plan import OPAQUE
@@ -62,6 +62,8 @@ class Hidden:
     :param plan: The plan in the JVM.
     :param gateway: py4j's.
     :param ansi: Whether the session is in ANSI mode; ``None`` if not known.
+
+    ``reads`` has the inputs of the plan's functions beside their code.
     """
 
     def __init__(self, plan: Any, gateway: Any = None, ansi: bool | None = None) -> None:
@@ -69,6 +71,7 @@ class Hidden:
         self._paths: dict[int, tuple[int, ...]] = {}
         self._found: dict[tuple[Any, ...], Any] = {(): plan}
         self._functions: dict[bytes, str] = {}
+        self.reads: dict[str, str] = {}
 
     def placed(self, tree: Node) -> Hidden:
         """Return it, knowing the places of a plan's nodes."""
@@ -117,7 +120,9 @@ class Hidden:
         tags = self.gateway.jvm.scala.reflect.ClassTag
         data = bytes(function.command().toArray(tags.Byte()))
         if data not in self._functions:
-            self._functions[data] = _of_pickled(data)
+            closure = _of_pickled(data)
+            self._functions[data] = closure.code
+            self.reads |= closure.pieces
         return self._functions[data]
 
     def _by_path(self, path: tuple[int, ...]) -> Any:
@@ -249,12 +254,12 @@ def _stable(text: str, kind: str) -> str:
     return f"{text[:200]}... digest {hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
-def _of_pickled(data: bytes) -> str:
+def _of_pickled(data: bytes) -> Closure:
     from pyspark.serializers import CPickleSerializer
 
     try:
         command = CPickleSerializer().loads(data)
     except Exception as err:  # noqa: BLE001 - the user's objects, where they were not meant to be made
-        return f"{OPAQUE} {type(err).__name__}"
+        return Closure(code=f"{OPAQUE} {type(err).__name__}")
     function = command[0] if isinstance(command, tuple) and command else command
-    return fingerprint(function)
+    return closure_of(function)

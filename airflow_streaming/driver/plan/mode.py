@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from airflow_streaming.driver.code.functions import set_own_places
 from airflow_streaming.driver.errors import log_to_stderr
 from airflow_streaming.driver.exit_status import ScriptState
 from airflow_streaming.driver.jobs.caller import exit_process, leave_with_caller
@@ -25,8 +26,8 @@ from airflow_streaming.driver.jobs.scratch_patch import (
     sentence_of,
 )
 from airflow_streaming.driver.patching import patch_method
-from airflow_streaming.driver.plan.functions import set_own_places
 from airflow_streaming.driver.plan.reading import read_plan, take
+from airflow_streaming.driver.plan.session_world import note_registrations
 from airflow_streaming.driver.plan.state_variables import Variables
 from airflow_streaming.driver.plan.writer_settings import listen, location_of, name_of
 from airflow_streaming.driver.script import check_classic, error_of, is_connect, run_program
@@ -99,6 +100,7 @@ class Planning:
         for name in ("start", "toTable"):
             patch_method(writer, name, self._start)
         listen(writer)
+        note_registrations()
 
     def _start(self, _: Any, writer: Any, given: Mapping[str, Any]) -> Any:
         name = name_of(writer, given)

@@ -28,6 +28,7 @@ from airflow_streaming.driver.plan.optimized import (
     with_kept_columns,
     with_pushed_filters,
 )
+from airflow_streaming.driver.plan.session_world import merged, reads_in_session, reads_of_source
 from airflow_streaming.driver.plan.sources import sources_of
 from airflow_streaming.driver.plan.steps import Visit, node_of, step_of, window_times
 from airflow_streaming.driver.plan.writer_settings import WriterSettings, said_on
@@ -35,6 +36,7 @@ from airflow_streaming.model.jobs.drill import is_kept_back
 from airflow_streaming.model.spark.conf import parse_spark_version, redact
 from airflow_streaming.model.spark.plan import (
     CAPTURE,
+    OPAQUE,
     Column,
     NodePlan,
     OperatorPlan,
@@ -120,6 +122,7 @@ class Taken(NamedTuple):
     settings: Mapping[str, str] = MappingProxyType({})
     notes: tuple[str, ...] = ()
     default_fs: str = "file:///"
+    reads: Mapping[str, str] = MappingProxyType({})
 
 
 def default_format(session: Any) -> str:
@@ -141,10 +144,11 @@ def take(writer: Any, given: Mapping[str, Any], *, query: str, checkpoint: str) 
         settings = read_settings(session)
     except Exception as err:  # noqa: BLE001 - a Spark that keeps them elsewhere
         notes = (f"The session's settings could not be read: {type(err).__name__}.",)
+    said = said_on(writer).begun(given)
     return Taken(
         query=query,
         checkpoint=checkpoint,
-        said=said_on(writer).begun(given),
+        said=said,
         frame=writer._df._jdf,
         gateway=session.sparkContext._gateway,
         spark=str(session.version),
@@ -153,7 +157,17 @@ def take(writer: Any, given: Mapping[str, Any], *, query: str, checkpoint: str) 
         settings=settings,
         notes=notes,
         default_fs=default_fs(session.sparkContext),
+        reads=_reads_of_sink(session, said),
     )
+
+
+def _reads_of_sink(session: Any, said: WriterSettings) -> dict[str, str]:
+    if not said.closure.code:
+        return merged(dict(reads_of_source(said.format)))
+    try:
+        return merged(said.closure.pieces, dict(reads_in_session(session, said.closure)))
+    except Exception as err:  # noqa: BLE001 - a Spark that keeps its catalog elsewhere
+        return merged(said.closure.pieces, {"session": f"{OPAQUE} {type(err).__name__}"})
 
 
 def read_plan(taken: Taken, variables: Mapping[str, str] | None = None) -> QueryPlan:
@@ -189,6 +203,7 @@ def read_plan(taken: Taken, variables: Mapping[str, str] | None = None) -> Query
         nodes=parts.nodes,
         settings=taken.settings,
         refusal=refusal,
+        reads=parts.reads,
     )
 
 
@@ -216,6 +231,7 @@ class _Parts(NamedTuple):
     watermarks: tuple[WatermarkPlan, ...] = ()
     steps: tuple[StepPlan, ...] = ()
     nodes: tuple[NodePlan, ...] = ()
+    reads: Mapping[str, str] = MappingProxyType({})
 
 
 def _read_parts(taken: Taken, mode: str, variables: Mapping[str, str], notes: list[str]) -> _Parts:
@@ -237,11 +253,13 @@ def _read_parts(taken: Taken, mode: str, variables: Mapping[str, str], notes: li
             nodes.append(node)
     optimized = _optimized(taken, plan, wording, notes) if operators else None
     kept = with_kept_columns(operators, optimized, notes)
+    sources = sources_of(tree, plan, notes)
     return _Parts(
-        sources=sources_of(tree, plan, notes),
+        sources=sources,
         operators=with_pushed_filters(kept, optimized, mode, notes),
         watermarks=tuple(_watermarks(tree, hidden, names, taken.gateway)),
         steps=tuple(steps),
+        reads=merged(hidden.reads, *(dict(reads_of_source(one.source)) for one in sources)),
         nodes=tuple(nodes),
     )
 
@@ -326,7 +344,7 @@ def sink_of(said: WriterSettings, usual_format: str) -> SinkPlan:
         format=form if sink in ("file", "table") else "",
         target=mask_password(target),
         partitioned_by=said.partitioned_by,
-        code=said.code,
+        code=said.closure.code,
         options={key: value for key, value in options.items() if key not in elsewhere},
     )
 
@@ -352,7 +370,7 @@ def _sink(taken: Taken, notes: list[str]) -> SinkPlan:
         notes.append(
             f"The columns that arrive at the sink could not be read: {type(err).__name__}."
         )
-    sink = replace(sink_of(taken.said, taken.default_format), schema=schema)
+    sink = replace(sink_of(taken.said, taken.default_format), schema=schema, reads=taken.reads)
     try:
         return resolved(sink, taken.frame, taken.default_fs)
     except Exception as err:  # noqa: BLE001 - as above

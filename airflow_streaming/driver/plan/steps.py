@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from airflow_streaming.driver.code.functions import own_places
 from airflow_streaming.driver.plan.expressions import (
     NAMING,
     Names,
@@ -15,7 +16,6 @@ from airflow_streaming.driver.plan.expressions import (
     short_text,
     time_column,
 )
-from airflow_streaming.driver.plan.functions import own_places
 from airflow_streaming.driver.plan.nodes import Node, Origin, expressions_in
 from airflow_streaming.driver.plan.sources import SOURCES
 from airflow_streaming.model.spark.plan import STEP_KINDS, NodePlan, StepPlan

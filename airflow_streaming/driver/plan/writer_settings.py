@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from airflow_streaming.driver.plan.functions import fingerprint
+from airflow_streaming.driver.code.functions import Closure, closure_of
 
 _OPTION: Final = "checkpointlocation"
 _SESSION_OPTION: Final = "spark.sql.streaming.checkpointLocation"
@@ -50,7 +50,7 @@ class WriterSettings:
     The settings of one writer so far.
 
     :param function: Name of the function of ``foreach`` or ``foreachBatch``.
-    :param code: Fingerprint of that function.
+    :param closure: Everything that this function reaches.
     :param path: Given to ``start``; ``table`` to ``toTable``.
     :param name: Name of the query.
     """
@@ -60,7 +60,7 @@ class WriterSettings:
     partitioned_by: tuple[str, ...] = ()
     processing_trigger: str = ""
     function: str = ""
-    code: str = ""
+    closure: Closure = field(default_factory=Closure)
     path: str = ""
     table: str = ""
     name: str = ""
@@ -138,8 +138,8 @@ def _of_function(name: str) -> Note:
     ) -> WriterSettings:
         function = _first(args, kwargs)
         called = getattr(function, "__qualname__", None) or type(function).__qualname__
-        code = fingerprint(function)
-        return replace(said, format=_FUNCTIONS[name], function=str(called), code=code)
+        closure = closure_of(function, in_driver=name == "foreachBatch")
+        return replace(said, format=_FUNCTIONS[name], function=str(called), closure=closure)
 
     return note
 

@@ -7,11 +7,15 @@ place makes the answer unknown, with this difference in the report. An opaque te
 itself, unless the script is known to be the same.
 
 Left out are the name and place of the query, and its Spark; other rules decide these.
+
+``judge_reads`` compares the inputs of Python code beside its text: files, packages, environment, time zone,
+session. An equal digest is equal content. A piece that could not be read is never equal, unless the script is
+known to be the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from typing import Any, Final
 
@@ -19,7 +23,7 @@ from airflow_streaming.gates.change.pair import Pair, plain_type
 from airflow_streaming.gates.change.sources import place, reads
 from airflow_streaming.gates.change.user_state import same_body
 from airflow_streaming.gates.findings import GateDecision, GateFinding
-from airflow_streaming.gates.rules import rule_named
+from airflow_streaming.gates.rules import Rule, rule_named
 from airflow_streaming.model.spark.plan import (
     OPAQUE,
     STEP_KINDS,
@@ -62,6 +66,7 @@ def leaves(plan: QueryPlan) -> dict[str, Any]:
         "watermarks": sorted((w.column, w.delay_ms, w.time) for w in plan.watermarks),
         **{f"conf.{key}": value for key, value in plan.conf.items()},
         **{f"settings.{key}": value for key, value in plan.settings.items()},
+        **{f"reads.{name}": value for name, value in plan.reads.items()},
     }
     for number, source in enumerate(plan.sources):
         found |= _of_source(source, f"sources[{source.name or number}]")
@@ -108,6 +113,7 @@ def _of_sink(plan: QueryPlan) -> Iterator[tuple[str, Any]]:
     yield "sink.schema", _columns(sink.schema)
     yield "sink.nullable", _nulls(sink.schema)
     yield from ((f"sink.options.{key}", value) for key, value in sink.options.items())
+    yield from ((f"sink.reads.{name}", value) for name, value in sink.reads.items())
 
 
 def _columns(columns: Iterable[Column]) -> list[tuple[str, str]]:
@@ -140,7 +146,8 @@ def _is_of_spark(pair: Pair, at: str, was: Any, now: Any) -> bool:
     # another Spark makes other nodes, which it then tests as well.
     if at.startswith("conf."):
         return was is None or now is None
-    return pair.same_code and at.startswith(("nodes[", "settings."))
+    # Its runtime may have another Python, whose fingerprints differ.
+    return pair.same_code and (at.startswith(("nodes[", "settings.")) or at.endswith(".code"))
 
 
 def judge_the_rest(pair: Pair, found: Iterable[GateFinding]) -> Iterator[GateFinding]:
@@ -180,3 +187,44 @@ def _judge_opaque(pair: Pair) -> Iterator[GateFinding]:
             yield rule.found(
                 f"{at}: {rule.sentence}", old=text, new=text, evidence=f"{at} in the new plan"
             )
+
+
+READS: Final = rule_named("code.reads")
+BEFORE_STATE: Final = rule_named("code.reads_before_state")
+UNREAD: Final = rule_named("code.reads_unread")
+UNREAD_BEFORE_STATE: Final = rule_named("code.reads_unread_before_state")
+READ_RULES: Final = (READS, BEFORE_STATE, UNREAD, UNREAD_BEFORE_STATE)
+
+
+def judge_reads(pair: Pair) -> Iterator[GateFinding]:
+    """Compare the inputs of the code of both plans; the inputs of a sink cannot change state."""
+    yield from _judge_read(
+        pair, pair.old.reads, pair.new.reads, "reads", has_state=pair.is_stateful
+    )
+    yield from _judge_read(
+        pair, pair.old.sink.reads, pair.new.sink.reads, "sink.reads", has_state=False
+    )
+
+
+def _judge_read(
+    pair: Pair, old: Mapping[str, str], new: Mapping[str, str], at: str, *, has_state: bool
+) -> Iterator[GateFinding]:
+    for name in sorted({*old, *new}):
+        was, now = old.get(name, ""), new.get(name, "")
+        is_unread = OPAQUE in was or OPAQUE in now
+        if was == now and (pair.same_code or not is_unread):
+            continue
+        rule = _rule_of_read(is_unread=is_unread, has_state=has_state)
+        yield rule.found(
+            f"{name}: {rule.sentence}",
+            old=was or "not read",
+            new=now or "not read",
+            evidence=f"{at}.{name} in {pair.shown_by_plan}",
+            about=(f"{at}.{name}",),
+        )
+
+
+def _rule_of_read(*, is_unread: bool, has_state: bool) -> Rule:
+    if is_unread:
+        return UNREAD_BEFORE_STATE if has_state else UNREAD
+    return BEFORE_STATE if has_state else READS

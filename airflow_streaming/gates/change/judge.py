@@ -32,7 +32,7 @@ from airflow_streaming.gates.change.checkpoint import (
     held_sources,
     held_watermarks,
 )
-from airflow_streaming.gates.change.closed_world import judge_the_rest
+from airflow_streaming.gates.change.closed_world import judge_reads, judge_the_rest
 from airflow_streaming.gates.change.json_fields import without_added_fields
 from airflow_streaming.gates.change.operators import (
     judge_operators,
@@ -341,6 +341,7 @@ def _by_rules(pair: Pair) -> Iterator[GateFinding]:
     yield from judge_trigger(pair)
     yield from judge_conf(pair)
     yield from judge_settings(pair)
+    yield from judge_reads(pair)
 
 
 def _against_record(pair: Pair) -> Iterator[GateFinding]:
@@ -538,5 +539,6 @@ CHANGE_RULES: Final[tuple[Rule, ...]] = (
     *sinks.SINK_OPTION_RULES,
     *settings.PROCESSING_TRIGGER_RULES,
     *settings.RULES,
+    *closed_world.READ_RULES,
     *UNSEEN_RULES,
 )

@@ -14,7 +14,7 @@ from typing import Final
 
 from airflow_streaming.checkpoints.read.report import Checkpoint
 from airflow_streaming.gates.stored import StoreSchema
-from airflow_streaming.model.spark.plan import Column, OperatorPlan, QueryPlan, type_name
+from airflow_streaming.model.spark.plan import OPAQUE, Column, OperatorPlan, QueryPlan, type_name
 
 QUOTED: Final = re.compile(r"`(?:[^`]|``)*`|'(?:[^']|'')*'")
 """A quoted name or a literal."""
@@ -222,6 +222,18 @@ class Pair:
     def other_spark(self) -> bool:
         """Tell whether two Sparks analyzed the plans; they may word the same code differently."""
         return minor(self.old.spark) != minor(self.new.spark)
+
+    def same_body(self, old: str, new: str) -> bool:
+        """
+        Tell whether two fingerprints are known to be of one code.
+
+        The modules beside a script may change while the script is the same. Two Sparks may have another
+        Python, whose fingerprints differ.
+        """
+        is_unread = not old or not new or OPAQUE in old or OPAQUE in new
+        if is_unread or self.other_spark:
+            return self.same_code or (not is_unread and old == new)
+        return old == new
 
     def pinned(self, key: str) -> str | None:
         """Return a configuration that the checkpoint pins; without one, the old plan's."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -95,6 +95,13 @@ _NOT_PINNED: Final = {
     f"{_STREAMING}stateStore.stateSchemaCheck": GUARD,
 }
 _TIME_ZONE: Final = "spark.sql.session.timeZone"
+_SEES_BATCHES: Final = re.compile(
+    r"func=|\b(?:spark_partition_id|monotonically_increasing_id|input_file_\w+|first|first_value|last"
+    r"|last_value|any_value|collect_list|collect_set|array_agg|listagg|string_agg|approx_\w+"
+    r"|percentile_approx|mode|rand|randn|uuid|shuffle|sample)\(",
+    re.IGNORECASE,
+)
+"""Functions whose values follow the order of rows, and Python functions, which get rows in batches."""
 _MEANING: Final = frozenset({_TIME_ZONE, "spark.sql.ansi.enabled"})
 _OFFLINE: Final = (
     "Take the setting back; or rescale the stream with shuffle_partitions, which changes state too; or "
@@ -192,7 +199,7 @@ def judge_settings(pair: Pair) -> Iterator[GateFinding]:
         if was == now:
             continue
         known = meaning_of(key)
-        rule = OTHER if known is None else _rule_of_effect(pair, key, known.effect)
+        rule = _rule_of_effect(pair, key, known.effect if known is not None else Effect.UNKNOWN)
         yield rule.found(
             f"{key}: {rule.sentence}",
             old="Spark's default" if was is None else was,
@@ -205,7 +212,40 @@ def judge_settings(pair: Pair) -> Iterator[GateFinding]:
 def _rule_of_effect(pair: Pair, key: str, effect: Effect) -> Rule:
     if effect is Effect.VALUES:
         return _rule_of_meaning(pair, key)
-    return COMPARED if effect is Effect.COMPARED else NO_MEANING
+    if effect is Effect.BATCHES:
+        return _rule_of_batches(pair, key)
+    return {Effect.COMPARED: COMPARED, Effect.NOTHING: NO_MEANING}.get(effect, OTHER)
+
+
+def _rule_of_batches(pair: Pair, key: str) -> Rule:
+    """Return the rule for other partitions, batches or another order of rows."""
+    plans = (pair.old, pair.new)
+    if any(_state_sees_batches(plan) for plan in plans):
+        return _rule_of_meaning(pair, key)
+    return MEANING if any(_output_sees_batches(plan) for plan in plans) else NO_MEANING
+
+
+def _state_sees_batches(plan: QueryPlan) -> bool:
+    operators = plan.operators
+    if any(operator.function or operator.code for operator in operators):
+        return True
+    values = (text for operator in operators for text in operator.values)
+    return _any_sees_batches(values) or _steps_see_batches(plan, before_state=True)
+
+
+def _output_sees_batches(plan: QueryPlan) -> bool:
+    results = (text for operator in plan.operators for text in operator.results)
+    behind = _any_sees_batches(results) or _steps_see_batches(plan, before_state=False)
+    return bool(plan.sink.code) or behind
+
+
+def _steps_see_batches(plan: QueryPlan, *, before_state: bool) -> bool:
+    steps = [step for step in plan.steps if bool(step.below) is before_state]
+    return any(step.step == "map" for step in steps) or _any_sees_batches(s.text for s in steps)
+
+
+def _any_sees_batches(texts: Iterable[str]) -> bool:
+    return any(_SEES_BATCHES.search(text) for text in texts)
 
 
 INTERVAL: Final = rule_named("trigger.interval")
@@ -261,6 +301,12 @@ class Effect(StrEnum):
     """Rows and checkpoint are the same."""
     COMPARED = "compared"
     """It shows in another part of the plan, which is compared."""
+    BATCHES = "batches"
+    """Partitions, batches or the order of rows differ; the rows are the same unless something sees that."""
+    RECORDED = "recorded"
+    """Spark takes it from the checkpoint, or a rule of its own judges it."""
+    UNKNOWN = "unknown"
+    """The effect was not examined."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from airflow_streaming.gates.findings import GateFinding
 from airflow_streaming.gates.rules import Rule, rule_named
 from airflow_streaming.gates.start_checks.defaults import is_default_of_sink
 from airflow_streaming.model.records.upgrade import HABITS, SinkReplaySemantics
-from airflow_streaming.model.spark.plan import OPAQUE, QueryPlan, SinkPlan
+from airflow_streaming.model.spark.plan import QueryPlan, SinkPlan
 
 CONNECTION: Final = rule_named("sink.connection")
 CLUSTER: Final = rule_named("sink.cluster")
@@ -181,15 +181,10 @@ def _judge_function(pair: Pair, old: str, new: str) -> Iterator[GateFinding]:
         yield FUNCTION.found(
             old=old or "not told", new=new or "not told", evidence=evidence, about=_FUNCTION
         )
-    elif not (pair.same_code or _same_body(pair)):
+    elif not pair.same_body(pair.old.sink.code, pair.new.sink.code):
         yield BODY.found(
             old=pair.old.sink.code, new=pair.new.sink.code, evidence=evidence, about=_FUNCTION
         )
-
-
-def _same_body(pair: Pair) -> bool:
-    old, new = pair.old.sink.code, pair.new.sink.code
-    return bool(old) and old == new and not old.startswith(OPAQUE)
 
 
 def _target_rule(sink: str) -> Rule:

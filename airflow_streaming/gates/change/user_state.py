@@ -20,7 +20,7 @@ from airflow_streaming.gates.change.pair import Pair, plain_type, shown, signatu
 from airflow_streaming.gates.findings import GateFinding
 from airflow_streaming.gates.rules import Rule, rule_named
 from airflow_streaming.gates.stored import StoreSchema
-from airflow_streaming.model.spark.plan import OPAQUE, OperatorKind, OperatorPlan, is_of_spark
+from airflow_streaming.model.spark.plan import OperatorKind, OperatorPlan, is_of_spark
 
 ADDED: Final = rule_named("variable.added")
 REMOVED: Final = rule_named("variable.removed")
@@ -329,10 +329,8 @@ def _judge_function(pair: Pair, number: int) -> Iterator[GateFinding]:
     old, new = pair.old.operators[number], pair.new.operators[number]
     at = f"operators[{number}]"
     evidence = f"operator {number} in {pair.shown_by_plan}"
-    if pair.same_code:
-        return
     if same_body(pair, number):
-        if old.function != new.function:
+        if not pair.same_code and old.function != new.function:
             yield NAME.found(
                 old=old.function, new=new.function, evidence=evidence, about=(f"{at}.function",)
             )
@@ -354,8 +352,7 @@ def _untold(old: OperatorPlan, at: str) -> tuple[str, ...]:
 
 def same_body(pair: Pair, number: int) -> bool:
     """Return whether an operator's function, and all code it reaches, is known to be the same."""
-    old, new = pair.old.operators[number].code, pair.new.operators[number].code
-    return bool(old) and old == new and not old.startswith(OPAQUE)
+    return pair.same_body(pair.old.operators[number].code, pair.new.operators[number].code)
 
 
 def plain(text: str) -> str:

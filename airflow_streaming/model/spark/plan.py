@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final
 
 from airflow_streaming.model.wire import Record
 
-CAPTURE: Final = 2
+CAPTURE: Final = 3
 """How plans are taken down now; plans taken down in two ways cannot be compared whole."""
 KAFKA: Final = "kafka"
 """The format of Spark's Kafka connector, as source and sink."""
@@ -217,6 +217,7 @@ class SinkPlan:
     :param options: Options with keys in small letters, secrets marked.
     :param schema: Schema of the rows at the sink.
     :param code: Fingerprint of the function of ``foreach`` or ``foreachBatch``.
+    :param reads: What this function reads beside its code, as in ``QueryPlan``.
     :param real_path: Its path resolved through symbolic links or the default file system; empty
         where it equals ``target``.
     :param topics: Of Kafka without the option ``topic``: every topic that the column ``topic`` can
@@ -232,6 +233,7 @@ class SinkPlan:
     code: str = ""
     real_path: str = ""
     topics: tuple[str, ...] = ()
+    reads: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def possible_topics(self) -> tuple[str, ...]:
@@ -277,6 +279,8 @@ class QueryPlan(Record):
     :param settings: The session's other settings, besides ``conf``, that differ from Spark's
         default.
     :param refusal: Why Spark would refuse to start the query; empty where it would not.
+    :param reads: What the Python code in the plan reads beside its text, with a digest each, by a name such
+        as ``file rates.json``, ``package numpy`` or ``environment REGION``.
     :param writes: Sinks that its ``foreachBatch`` function has written with Spark's own writers in
         this epoch.
     """
@@ -300,6 +304,7 @@ class QueryPlan(Record):
     settings: Mapping[str, str] = field(default_factory=dict)
     refusal: str = ""
     writes: tuple[SinkPlan, ...] = ()
+    reads: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_stateful(self) -> bool:

@@ -8,13 +8,12 @@ import sys
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from airflow_streaming.driver.plan import functions
-from airflow_streaming.driver.plan.functions import fingerprint
+from airflow_streaming.driver.code import functions
+from airflow_streaming.driver.code.functions import fingerprint
 from airflow_streaming.model.spark.own_places import OwnPlaces
 from airflow_streaming.model.spark.plan import OPAQUE
 
@@ -122,11 +121,14 @@ def test_modules_count_through_the_modules_that_they_import(package: Callable[..
 
 
 def test_what_cannot_be_looked_into_is_opaque() -> None:
-    inside = SimpleNamespace(lock=open)
-    generator = (n for n in range(3))
+    texts = (
+        "held = (n for n in range(3))",
+        "import types\nheld = types.SimpleNamespace(lock=open)",
+    )
+    first, second = (fingerprint(scope_of(f"{text}\ndef f(): return held")["f"]) for text in texts)
 
-    assert fingerprint(lambda: generator).startswith(OPAQUE)
-    assert not fingerprint(lambda: inside.lock).startswith(OPAQUE)
+    assert first.startswith(OPAQUE)
+    assert not second.startswith(OPAQUE)
 
 
 REACHES = {
@@ -184,7 +186,7 @@ def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], 
             "unloaded.py": f"def g(x): return {figure}",
             "through.py": "import importlib\ndef g(x): return importlib.import_module('unloaded').g(x)",
             "their_package/__init__.py": "",
-            "their_package/inner.py": f"from . import deeper\nWEIGHT = {figure}\ndef g(x): return 1",
+            "their_package/inner.py": f"from . import deeper\nWEIGHT = {figure}\ndef g(x): return WEIGHT",
             "their_package/deeper.py": "",
             "plugins.py": "def g(x): return __import__('un' + x).g(x)",
         }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tests.system.edits.bases import LEDGER, MINUTES
-from tests.system.edits.catalogue.said import NO, YES, edit
+from tests.system.edits.catalogue.said import NO, YES_BUT, edit
 
 _FORMAT: Final = '"timestampFormat", "yyyy-MM-dd HH:mm:ss"'
 _HEADER: Final = '.option("header", "true")'
@@ -137,8 +137,8 @@ EDITS: Final = (
         LEDGER,
         "adaptive",
         "conf",
-        YES,
-        "how a batch is run is no value",
+        YES_BUT,
+        "the function of the sink gets rows in another order",
         _conf("ledger", "spark.sql.adaptive.enabled", "false"),
     ),
     edit(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from airflow_streaming.model.spark.plan import NodePlan, WatermarkPlan
+from airflow_streaming.model.spark.plan import OPAQUE, NodePlan, WatermarkPlan
 from tests.unit.gates.change import builders as b
 from tests.unit.gates.change.edit import (
     AGG,
@@ -338,6 +338,41 @@ REST: Final = (
         AGG,
         replace(AGG, notes=("Source 0 could not be read.",)),
         "plan.note",
+        UNKNOWN,
+    ),
+    edit_of(
+        "another data file of a function",
+        replace(STATELESS, reads={"file rates.json": "1"}),
+        replace(STATELESS, reads={"file rates.json": "2"}),
+        "code.reads",
+        TOLD,
+    ),
+    edit_of(
+        "another data file of a function before state",
+        replace(AGG, reads={"file rates.json": "1"}),
+        replace(AGG, reads={"file rates.json": "2"}),
+        "code.reads_before_state",
+        UNKNOWN,
+    ),
+    edit_of(
+        "another view of a function behind state",
+        b.with_sink(AGG, reads={"view rates": "1"}),
+        b.with_sink(AGG, reads={}),
+        "code.reads",
+        TOLD,
+    ),
+    edit_of(
+        "a file by a computed name",
+        replace(STATELESS, reads={"files": f"{OPAQUE} read by a computed name"}),
+        replace(STATELESS, reads={"files": f"{OPAQUE} read by a computed name"}),
+        "code.reads_unread",
+        TOLD,
+    ),
+    edit_of(
+        "a file by a computed name before state",
+        replace(AGG, reads={"files": f"{OPAQUE} read by a computed name"}),
+        replace(AGG, reads={"files": f"{OPAQUE} read by a computed name"}),
+        "code.reads_unread_before_state",
         UNKNOWN,
     ),
 )

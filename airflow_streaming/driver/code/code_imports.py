@@ -34,6 +34,9 @@ _INSTALLED: Final = tuple(
 )
 
 
+_PARTS: Final = ("site-packages", "dist-packages", "/pyspark/")
+
+
 class Opaque(Exception):
     """Code or an object that cannot be analyzed."""
 
@@ -93,12 +96,16 @@ def loaded_by_code(code: types.CodeType) -> Iterator[str]:
         yield said.argval
 
 
-def loaded_by_module(tree: ast.AST) -> Iterator[str]:
-    """Yield the same of a whole module."""
+def loaded_by_module(tree: ast.AST, defined: Iterable[str] = ()) -> Iterator[str]:
+    """
+    Yield the same of a statement of a module.
+
+    :param defined: Names that the module defines.
+    """
     nodes = list(ast.walk(tree))
     calls = [node for node in nodes if isinstance(node, ast.Call)]
     called = {id(call.func): call for call in calls}
-    bound = {*_bound_in(nodes)}
+    bound = {*defined, *_bound_in(nodes)}
     for node in nodes:
         if isinstance(node, ast.alias) and node.name in IMPORTERS | LOADERS:
             if node.asname not in (None, node.name):
@@ -144,9 +151,9 @@ def names_within(package: str, name: str) -> Iterator[str]:
         package = package.rpartition(".")[0]
 
 
-def imports_of_module(tree: ast.AST, package: str) -> Iterator[str]:
-    """Yield the imports anywhere in a package's module, functions included."""
-    for node in ast.walk(tree):
+def imports_of_module(nodes: Iterable[ast.AST], package: str) -> Iterator[str]:
+    """Yield the imports anywhere in the nodes of a package's module, functions included."""
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -205,7 +212,7 @@ def is_users(module: str | None, file: str) -> bool:
     if file.startswith("<"):
         return not file.startswith("<frozen")
     found = str(Path(file).resolve())
-    return not (found.startswith(_INSTALLED) or "site-packages" in found or "/pyspark/" in found)
+    return not (found.startswith(_INSTALLED) or any(part in found for part in _PARTS))
 
 
 def file_of(module: str | None) -> str:

@@ -1,0 +1,399 @@
+"""
+The user's modules as a worker imports them: statements that run at import, and named definitions.
+
+Plain definitions have no effect before some code names them. All other statements run at each import and
+count always. A definition counts if counted code contains its name, as a variable, an attribute or a text.
+No code is run.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from airflow_streaming.driver.code.code_imports import (
+    Opaque,
+    file_named,
+    imports_of_module,
+    is_users,
+    loaded_by_module,
+    source_of,
+)
+from airflow_streaming.driver.code.code_text import (
+    as_function,
+    cleaned,
+    identifiers_of,
+    told,
+    without_docstring,
+)
+
+_PLAIN_BASES: Final = frozenset({"object", "Exception", "ValueError", "RuntimeError", "Protocol"})
+_OF_CLASSES: Final = frozenset({"staticmethod", "classmethod", "property"})
+ANY_NAME: Final = frozenset(
+    {"getattr", "vars", "globals", "__dict__", "attrgetter", "methodcaller"}
+)
+"""Code with one of these names may name any definition."""
+_ALWAYS: Final = frozenset({"__getattr__", "__path__"})
+
+
+class Effect(NamedTuple):
+    """
+    A statement that does something at each import.
+
+    :param too_early: Definitions that it names and that stand behind it.
+    """
+
+    statement: ast.stmt
+    too_early: frozenset[str]
+
+
+class ModuleText(NamedTuple):
+    """
+    A module of the user's.
+
+    :param effects: Statements that do something at each import.
+    :param definitions: Plain definitions by name.
+    :param imports: Modules that it names in an import or a loader.
+    """
+
+    name: str
+    file: str
+    effects: tuple[Effect, ...]
+    definitions: Mapping[str, ast.stmt]
+    imports: tuple[str, ...]
+
+
+def module_text(name: str, *, exact: bool = False) -> ModuleText | None:
+    """
+    Return a module's text; ``None`` for a module of Python or of an installed package.
+
+    :raises Opaque: it is the user's and has no text, or loads code by a computed name.
+    """
+    file = file_named(name)
+    if not file or not is_users(name, file):
+        return None
+    if not file.endswith(".py"):
+        raise Opaque(f"module {name}")
+    return _parsed(name, file, source_of(name, file), exact)
+
+
+@lru_cache(maxsize=4096)
+def _parsed(name: str, file: str, text: str | bytes, exact: bool) -> ModuleText:
+    tree = ast.parse(text)
+    nodes = [*ast.walk(tree)]
+    stored = [name for node in nodes if isinstance(node, ast.Global) for name in node.names]
+    package = name if Path(file).stem == "__init__" else name.rpartition(".")[0]
+    above = [name.rsplit(".", count)[0] for count in range(1, name.count(".") + 1)]
+    imports = {*imports_of_module(nodes, package), *above} - {""}
+    if not exact:
+        _clean(tree, _lookup(tree, stored))
+    effects: list[Effect] = []
+    definitions: dict[str, ast.stmt] = {}
+    bound_once = _bound_once(tree, stored)
+    later = {bound for one in tree.body for bound in _defined_by(one) or ()}
+    for one in tree.body:
+        names = _defined_by(one)
+        if names is None or not bound_once.issuperset(names):
+            effects.append(Effect(one, frozenset(later.intersection(identifiers_of(one)))))
+        else:
+            later -= {*names}
+            definitions.update(dict.fromkeys(names, one))
+    return ModuleText(name, file, tuple(effects), definitions, tuple(sorted(imports)))
+
+
+def _clean(tree: ast.Module, lookup: Callable[[str], Any]) -> None:
+    """Take out docstrings, annotations and log lines of the functions, as of a function that is loaded."""
+    for one in tree.body:
+        if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef):
+            cleaned(one, lookup)
+        for inner in ast.walk(one) if isinstance(one, ast.ClassDef) else ():
+            if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
+                cleaned(inner, lookup)
+            elif isinstance(inner, ast.ClassDef):
+                inner.body = without_docstring(inner.body) or [ast.Pass()]
+
+
+def _bound_once(tree: ast.Module, stored: Iterable[str]) -> set[str]:
+    """
+    Return the names that one statement of a module alone may bind.
+
+    :param stored: Names that functions of the module bind in it.
+    """
+    counts: Counter[str] = Counter(stored)
+    for one in tree.body:
+        bound = {*(_defined_by(one) or ())}
+        if not isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            bound |= {
+                node.id
+                for node in ast.walk(one)
+                if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
+            }
+        elif one.decorator_list:
+            bound.add(one.name)
+        counts.update(bound)
+    return {name for name, count in counts.items() if count == 1}
+
+
+def _defined_by(one: ast.stmt) -> list[str] | None:
+    """Return the names that a statement defines and does nothing else; ``None`` if it does more."""
+    match one:
+        case ast.Import(names=names) | ast.ImportFrom(names=names):
+            # The modules themselves count by the imports.
+            return (
+                None
+                if names[0].name == "*"
+                else [(n.asname or n.name).split(".")[0] for n in names]
+            )
+        case ast.Expr(value=ast.Constant()) | ast.Pass():
+            return []
+        case ast.FunctionDef() | ast.AsyncFunctionDef():
+            return [one.name] if _is_plain_function(one) else None
+        case ast.ClassDef():
+            return [one.name] if _is_plain_class(one) else None
+        case ast.Assign(targets=[ast.Name(id=name)], value=value):
+            return [name] if _is_plain_value(value) else None
+        case ast.AnnAssign(target=ast.Name(id=name), value=value):
+            return [name] if value is None or _is_plain_value(value) else None
+        case ast.If(
+            test=ast.Name(id="TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING"), orelse=[]
+        ):
+            return []
+        case ast.If(
+            test=ast.Compare(
+                left=ast.Name(id="__name__"), ops=[ast.Eq()], comparators=[ast.Constant("__main__")]
+            ),
+            orelse=[],
+        ):
+            return []
+    return None
+
+
+def _is_plain_function(
+    node: ast.FunctionDef | ast.AsyncFunctionDef, decorators: frozenset[str] = frozenset()
+) -> bool:
+    defaults = [*node.args.defaults, *filter(None, node.args.kw_defaults)]
+    named = {getattr(one, "id", "") for one in node.decorator_list}
+    return named <= decorators and all(map(_is_plain_value, defaults))
+
+
+def _is_plain_class(node: ast.ClassDef) -> bool:
+    if node.decorator_list or node.keywords:
+        return False
+    if not all(isinstance(one, ast.Name) and one.id in _PLAIN_BASES for one in node.bases):
+        return False
+    return all(
+        _is_plain_function(one, _OF_CLASSES)
+        if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
+        else _defined_by(one) is not None and not isinstance(one, ast.If)
+        for one in node.body
+    )
+
+
+def _is_plain_value(node: ast.expr) -> bool:
+    match node:
+        case ast.Constant() | ast.Name():
+            return True
+        case ast.UnaryOp(operand=ast.Constant()):
+            return True
+        case ast.Tuple(elts=parts) | ast.List(elts=parts):
+            return all(map(_is_plain_value, parts))
+        case ast.Dict(keys=keys, values=values):
+            return all(isinstance(k, ast.Constant) for k in keys) and all(
+                map(_is_plain_value, values)
+            )
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="logging"), attr="getLogger")):
+            return not node.keywords and all(map(_is_plain_value, node.args))
+    return False
+
+
+class Slice(NamedTuple):
+    """
+    The part of the user's modules that counts.
+
+    :param texts: By module, its part as text.
+    :param trees: The same as syntax trees.
+    :param packages: First names of other modules that these parts import.
+    :param files: The file of each module that is imported.
+    """
+
+    texts: Mapping[str, str]
+    trees: tuple[ast.AST, ...]
+    packages: frozenset[str]
+    files: Mapping[str, str]
+
+
+def slice_of(
+    roots: Iterable[str],
+    names: Iterable[str],
+    mark: Callable[[str], str],
+    live: Iterable[str] = (),
+    *,
+    exact: bool = False,
+) -> Slice:
+    """
+    Return the counted part of modules and of their imports, for code with some names.
+
+    :param names: Names in the code that imports them.
+    :param live: Modules whose named definitions count as objects. Here only the statements of their import
+        counts, and the definitions that this names.
+    :param exact: Keep docstrings, annotations, log lines and names of locals.
+    :raises Opaque: see ``module_text``.
+    """
+    modules = _modules_from(roots, exact=exact)
+    outer: set[str] = {*names}
+    inner: set[str] = set()
+    parts: dict[str, dict[str, ast.stmt]] = {}
+    kept = {*live}
+    grown = True
+    while grown:
+        grown = False
+        for name, module in [*modules.items()]:
+            wanted = inner if name in kept else inner | outer
+            part = parts.setdefault(name, {})
+            for key, one in _counting(module, wanted):
+                if key in part:
+                    continue
+                grown = True
+                part[key] = one
+                inner |= {*identifiers_of(one)}
+                modules |= _modules_from(loaded_by_module(one, module.definitions), exact=exact)
+    trees = tuple(one for found in parts.values() for one in found.values())
+    texts = {
+        name: "\n".join(
+            f"{key} {_text(one, mark, exact=exact)}" for key, one in sorted(found.items())
+        )
+        for name, found in parts.items()
+        if found
+    }
+    files = {name: module.file for name, module in modules.items()}
+    texts = dict(sorted(texts.items()))
+    return Slice(texts, trees, frozenset(packages_in(trees)), files)
+
+
+def import_text(module: ModuleText, mark: Callable[[str], str], *, exact: bool) -> str:
+    """Return the statements of one module that run at its import, and the definitions that they name."""
+    part: dict[str, ast.stmt] = {}
+    size = -1
+    while size != (size := len(part)):
+        names = {word for one in part.values() for word in identifiers_of(one)}
+        part |= _counting(module, names)
+    return "\n".join(f"{key} {_text(one, mark, exact=exact)}" for key, one in sorted(part.items()))
+
+
+def _counting(module: ModuleText, wanted: set[str]) -> Iterator[tuple[str, ast.stmt]]:
+    """Yield the statements that count for code with some names, each with its place."""
+    for number, effect in enumerate(module.effects):
+        yield f"{number:06} {','.join(sorted(effect.too_early))}", effect.statement
+    every = bool(wanted & ANY_NAME)
+    for bound, one in module.definitions.items():
+        if every or bound in wanted or bound in _ALWAYS:
+            yield bound, one
+
+
+def changes_of_process(tree: ast.Module) -> Iterator[str]:
+    """
+    Yield the statements of a script that may change a module that it imports.
+
+    They stand anywhere: a call with an unused result, or an attribute or item that is set, at a name that
+    an import bound. Spark's modules, logs and prints do not count.
+    """
+    imported = {
+        (one.asname or one.name).partition(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        and (getattr(node, "module", "") or "").partition(".")[0] not in _NOT_CHANGED
+        for one in node.names
+        if one.name.partition(".")[0] not in _NOT_CHANGED
+    }
+    for node in ast.walk(tree):
+        match node:
+            case ast.Expr(value=ast.Call(func=owner)):
+                pass
+            case ast.Assign(targets=[ast.Attribute() | ast.Subscript() as owner, *_]):
+                pass
+            case ast.AugAssign(target=ast.Attribute() | ast.Subscript() as owner):
+                pass
+            case ast.Delete(targets=[ast.Attribute() | ast.Subscript() as owner, *_]):
+                pass
+            case _:
+                continue
+        root = _root_of(owner)
+        if root in imported or (root == "setattr" and isinstance(node, ast.Expr)):
+            yield ast.dump(node)
+
+
+def _root_of(node: ast.AST) -> str:
+    while not isinstance(node, ast.Name):
+        inner = getattr(node, "value", None) or getattr(node, "func", None)
+        if not isinstance(inner, ast.AST):
+            return ""
+        node = inner
+    return node.id
+
+
+_NOT_CHANGED: Final = frozenset(
+    {"pyspark", "py4j", "logging", "argparse", "typing", "airflow_streaming"}
+)
+
+
+def packages_in(trees: Iterable[ast.AST]) -> Iterator[str]:
+    """Yield the first names of modules that trees import."""
+    for tree in trees:
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                yield from (one.name.partition(".")[0] for one in node.names)
+            elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+                yield node.module.partition(".")[0]
+
+
+def _modules_from(roots: Iterable[str], *, exact: bool) -> dict[str, ModuleText]:
+    found: dict[str, ModuleText | None] = {}
+    waiting = sorted(roots)
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found[name] = module = module_text(name, exact=exact)
+            waiting += module.imports if module is not None else ()
+    return {name: module for name, module in sorted(found.items()) if module is not None}
+
+
+def _text(one: ast.stmt, mark: Callable[[str], str], *, exact: bool) -> str:
+    if (
+        isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
+        and not one.decorator_list
+        and not exact
+    ):
+        return f"{one.name} {told(as_function(one), mark).text}"
+    node = copy.deepcopy(one)
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Constant) and isinstance(inner.value, str):
+            inner.value = mark(inner.value)
+    return ast.dump(node)
+
+
+def _lookup(tree: ast.Module, stored: Iterable[str]) -> Callable[[str], Any]:
+    """Return a lookup of a module's names; only loggers have their value."""
+    known: dict[str, list[Any]] = {}
+    for one in tree.body:
+        value: Any = one
+        match one:
+            case ast.Assign(
+                value=ast.Call(func=ast.Attribute(value=ast.Name(id="logging"), attr="getLogger"))
+            ):
+                value = logging.getLogger()
+            case ast.Import(names=[ast.alias(name="logging", asname=None)]):
+                value = logging
+        for name in _defined_by(one) or ():
+            known.setdefault(name, []).append(value)
+
+    def lookup(name: str) -> Any:
+        values = known.get(name, ())
+        return values[0] if len(values) == 1 and name not in stored else None
+
+    return lookup

@@ -1,0 +1,289 @@
+"""
+Inputs of code beside its own text: files, packages, environment, time zone, configuration of Spark.
+
+Each such piece of the closure has a name and a digest. The names are over-approximated: every text of
+the code that names an existing file counts as read.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import importlib.metadata
+import os
+import re
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from airflow_streaming.driver.code.code_imports import file_named, is_users
+from airflow_streaming.model.spark.plan import OPAQUE
+
+MAX_FILE: Final = 64 * 1024 * 1024
+"""Bytes of a data file that are read; of a larger one size and time of change count."""
+_MAX_TEXT: Final = 260
+_MAX_FOLDERS: Final = 200
+_OF_SPARK: Final = frozenset({"pyspark", "py4j", "airflow_streaming"})
+"""Packages whose version a plan holds elsewhere."""
+_ENVIRONMENT: Final = frozenset({"environ", "environb", "getenv", "getenvb"})
+_ENVIRONMENT_COMPUTED: Final = frozenset({"expandvars", "load_dotenv", "dotenv_values"})
+_ENVIRONMENT_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_TIMES: Final = frozenset(
+    {"localtime", "now", "today", "fromtimestamp", "timestamp", "mktime", "astimezone", "tzlocal"}
+    | {"strftime", "ctime", "tzname", "get_localzone", "to_pydatetime", "isoformat"}
+    | {"hour", "minute", "weekday", "isoweekday", "day", "month", "year", "utcoffset", "asctime"}
+)
+_READERS: Final = frozenset(
+    {
+        "open",
+        "read_text",
+        "read_bytes",
+        "read_csv",
+        "read_json",
+        "read_parquet",
+        "read_excel",
+        "loadtxt",
+    }
+    | {
+        "read_pickle",
+        "read_table",
+        "read_toml",
+        "fromfile",
+        "get_data",
+        "files",
+        "read_sql",
+        "mmap",
+    }
+    | {"genfromtxt", "load_model", "read_feather", "read_orc", "read_xml", "from_pretrained"}
+)
+_OF_CODE: Final = frozenset({".py", ".pyc", ".zip", ".egg", ".whl"})
+_WRITING: Final = re.compile(r"[wax]")
+
+
+def digest_of(data: bytes) -> str:
+    """Return a short digest."""
+    return hashlib.sha256(data).hexdigest()[:20]
+
+
+# -- Files --------------------------------------------------------------------------------------------------------
+
+
+def files_named(texts: Iterable[str], folders: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """
+    Yield the name and digest of each existing file that a text names.
+
+    :param folders: Where relative names are looked for; folders that texts name are added.
+    """
+    names = sorted(text for text in {*texts} if _may_be_path(text))
+    places = dict.fromkeys(Path(folder).resolve() for folder in folders if Path(folder).is_dir())
+    for name in names:
+        for folder in [*places]:
+            if (folder / name).is_dir() and len(places) < _MAX_FOLDERS:
+                places[(folder / name).resolve()] = None
+    for name in names:
+        paths = {(folder / name).resolve() for folder in places if (folder / name).is_file()}
+        digests = [_digest_of_file(path) for path in sorted(paths) if path.suffix not in _OF_CODE]
+        if digests:
+            yield f"file {name}", "+".join(digests)
+
+
+def _may_be_path(text: str) -> bool:
+    return (
+        0 < len(text) <= _MAX_TEXT
+        and "\0" not in text
+        and "\n" not in text
+        and text not in (".", "..", "/")
+    )
+
+
+def _digest_of_file(path: Path) -> str:
+    try:
+        told = path.stat()
+        if told.st_size > MAX_FILE:
+            return f"{told.st_size} bytes of {told.st_mtime_ns}"
+        return _read(path, told.st_size, told.st_mtime_ns)
+    except OSError as err:
+        return f"{OPAQUE} {type(err).__name__}"
+
+
+@functools.lru_cache(maxsize=1024)
+def _read(path: Path, size: int, changed: int) -> str:
+    return digest_of(path.read_bytes())
+
+
+def reads_files(trees: Iterable[ast.AST]) -> bool:
+    """Tell whether code calls a function that reads files."""
+    return any(
+        isinstance(node, ast.Call) and _called(node) in _READERS and not _writes(node)
+        for tree in trees
+        for node in ast.walk(tree)
+    )
+
+
+def _called(node: ast.Call) -> str:
+    return str(getattr(node.func, "attr", None) or getattr(node.func, "id", ""))
+
+
+def _writes(node: ast.Call) -> bool:
+    mode = [one.value for one in node.keywords if one.arg == "mode"]
+    given = [*mode, *node.args[0 if isinstance(node.func, ast.Attribute) else 1 :]]
+    return any(
+        isinstance(one, ast.Constant)
+        and isinstance(one.value, str)
+        and bool(_WRITING.match(one.value))
+        for one in given[:2]
+    )
+
+
+# -- Packages -----------------------------------------------------------------------------------------------------
+
+
+def packages(tops: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield the name and digest of each installed distribution behind first names of modules."""
+    waiting = [name for top in sorted({*tops}) for name in _distributions_of(top)]
+    seen: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        if name in seen or name in _OF_SPARK:
+            continue
+        seen.add(name)
+        told, requires = _distribution(name)
+        if told:
+            yield f"package {name.lstrip(chr(61))}", told
+        waiting += requires
+
+
+@functools.cache
+def _distributions_of(top: str) -> tuple[str, ...]:
+    if top in sys.stdlib_module_names or top in _OF_SPARK or not top:
+        return ()
+    file = file_named(top)
+    if not file or is_users(top, file):
+        return ()
+    site = Path(file).parent.parent if Path(file).stem == "__init__" else Path(file).parent
+    names = tuple(sorted(_plain_name(name) for name in _with_files_of(top, site)))
+    return names or (f"={top}",)
+
+
+def _with_files_of(top: str, site: Path) -> Iterator[str]:
+    """Yield the distributions in a folder that installed files of a first name."""
+    begin = re.compile(rf"^{re.escape(top)}(/|\.(?!dist-info))", re.MULTILINE)
+    for found in importlib.metadata.distributions(path=[str(site)]):
+        if begin.search(found.read_text("RECORD") or ""):
+            yield found.metadata["Name"]
+
+
+@functools.cache
+def _distribution(name: str) -> tuple[str, tuple[str, ...]]:
+    if name.startswith("="):
+        return _digest_of_folder(file_named(name[1:])), ()
+    try:
+        found = importlib.metadata.distribution(name)
+    except importlib.metadata.PackageNotFoundError:
+        return "", ()
+    record = found.read_text("RECORD") or ""
+    lines = sorted(line for line in record.splitlines() if _is_code(line))
+    requires = {
+        _plain_name(re.split(r"[^\w.-]", one, maxsplit=1)[0])
+        for one in found.requires or ()
+        if "extra" not in one
+    }
+    digest = digest_of("\n".join(lines).encode()) if lines else ""
+    return f"{found.version} {digest}".strip(), tuple(sorted(requires))
+
+
+def _is_code(line: str) -> bool:
+    # Compiled modules, scripts and notes of the installer differ from host to host.
+    path, _, digest = line.partition(",")
+    return bool(digest.strip(",")) and ".dist-info/" not in path and not path.startswith("..")
+
+
+def _plain_name(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _digest_of_folder(file: str) -> str:
+    """Return the digest of a package that no installer recorded."""
+    path = Path(file)
+    files = sorted(path.parent.rglob("*.py")) if path.name == "__init__.py" else [path]
+    return digest_of(b"\0".join(one.read_bytes() for one in files))
+
+
+# -- Environment and time zone ------------------------------------------------------------------------------------
+
+
+def environment(
+    trees: Iterable[ast.AST], words: Iterable[str], conf: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
+    """
+    Yield the variables of the environment that code reads.
+
+    :param conf: Configuration of Spark, for the environment of executors.
+    """
+    named = {*words}
+    if not named & (_ENVIRONMENT | _ENVIRONMENT_COMPUTED):
+        return
+    found = [key for tree in trees for node in ast.walk(tree) if (key := _key_in(node)) is not None]
+    keys = {str(key.value) for key in found if isinstance(key, ast.Constant) and _is_text(key)}
+    uses = sum(_is_environment(node) for tree in trees for node in ast.walk(tree))
+    is_literal = bool(found) and len(found) == uses and all(map(_is_text, found))
+    if named & _ENVIRONMENT_COMPUTED or not is_literal:
+        yield "environment", f"{OPAQUE} read by a computed name"
+    for name in sorted(keys):
+        yield f"environment {name}", _digest_of_variable(name, conf)
+
+
+def _key_in(node: ast.AST) -> ast.expr | None:
+    """Return the name of the variable that a part of code reads from the environment."""
+    match node:
+        case ast.Subscript(value=owner, slice=key) if _is_environment(owner):
+            return key
+        case ast.Call(func=ast.Attribute(value=owner, attr="get"), args=[key, *_]) if (
+            _is_environment(owner)
+        ):
+            return key
+        case ast.Call(func=function, args=[key, *_]) if _is_environment(function):
+            return key
+        case ast.Compare(left=key, comparators=[owner]) if _is_environment(owner):
+            return key
+    return None
+
+
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def _is_environment(node: ast.AST) -> bool:
+    return (getattr(node, "attr", None) or getattr(node, "id", "")) in _ENVIRONMENT
+
+
+def _digest_of_variable(key: str, conf: Mapping[str, str]) -> str:
+    values = (os.environ.get(key), conf.get(f"spark.executorEnv.{key}"))
+    if values == (None, None):
+        return "not set"
+    return digest_of(repr(values).encode("utf-8", "surrogatepass"))
+
+
+def zone(words: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield the time zone of the process, where code works with times."""
+    if _TIMES.intersection(words):
+        yield "time zone", "/".join((*time.tzname, str(time.timezone)))
+
+
+# -- Configuration ------------------------------------------------------------------------------------------------
+
+_CONF_KEY: Final = re.compile(r"spark\.[A-Za-z0-9_.-]+")
+
+
+def configuration(texts: Iterable[str], read: Any) -> Iterator[tuple[str, str]]:
+    """
+    Yield the keys of Spark's configuration that code names.
+
+    :param read: Returns the value of a key, ``None`` without one.
+    """
+    for key in sorted({text for text in texts if _CONF_KEY.fullmatch(text)}):
+        value = read(key)
+        yield f"configuration {key}", "not set" if value is None else digest_of(str(value).encode())

@@ -1,0 +1,437 @@
+"""What counts in the closure of a function: everything that a result can depend on, and no wording."""
+
+from __future__ import annotations
+
+import decimal
+import json
+import linecache
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from airflow_streaming.driver.code.functions import Closure, closure_of
+from airflow_streaming.model.spark.plan import OPAQUE
+
+REPOSITORY = str(Path(__file__).parents[3])
+
+
+def _is_of_tests(module: object) -> bool:
+    file = str(getattr(module, "__file__", None) or "")
+    known = "site-packages" in file or "airflow_streaming" in file
+    return file.startswith(REPOSITORY) and not known
+
+
+ScriptIn = Callable[..., Closure]
+
+
+@pytest.fixture
+def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptIn]:
+    """Return the closure of ``f`` in a script with modules and data beside it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    known = {*sys.modules}
+
+    def forget() -> None:
+        for name in {*sys.modules} - known:
+            if str(getattr(sys.modules[name], "__file__", "")).startswith(str(tmp_path)):
+                del sys.modules[name]
+
+    def made(text: str, *, in_driver: bool = False, **beside: str) -> Closure:
+        forget()
+        path = str(tmp_path / "script.py")
+        monkeypatch.setitem(sys.modules, "__main__", SimpleNamespace(__file__=path))
+        # Modules of the tests run a lot when they are imported.
+        for name in [name for name, module in sys.modules.items() if _is_of_tests(module)]:
+            monkeypatch.delitem(sys.modules, name)
+        for name, content in beside.items():
+            (tmp_path / name.replace("_py", ".py").replace("_json", ".json")).write_text(content)
+        linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
+        scope: dict[str, Any] = {"__name__": "__main__"}
+        exec(compile(text, path, "exec", dont_inherit=True), scope)  # noqa: S102 - scripts of this test
+        return closure_of(scope["f"], in_driver=in_driver)
+
+    yield made
+    forget()
+    linecache.checkcache()
+
+
+OTHER = {
+    "items of a dict of its own": (
+        "class R(dict):\n    pass\nr = R(a=1)\ndef f(x): return r[x]",
+        "R(a=1)",
+        "R(a=2)",
+    ),
+    "method of such a dict": (
+        "class R(dict):\n    def __missing__(self, k): return 1\nr = R()\ndef f(x): return r[x]",
+        "return 1",
+        "return 2",
+    ),
+    "factory": (
+        "import collections\nd = collections.defaultdict(lambda: 3)\ndef f(x): return d[x]",
+        "lambda: 3",
+        "lambda: 4",
+    ),
+    "length of a deque": (
+        "import collections\nd = collections.deque([1], maxlen=3)\ndef f(x): return list(d)",
+        "maxlen=3",
+        "maxlen=4",
+    ),
+    "metaclass": (
+        "class M(type):\n    def __getitem__(cls, k): return k\nclass C(metaclass=M): pass\ndef f(x): return C[x]",
+        "return k",
+        "return -k",
+    ),
+    "descriptor": (
+        "class D:\n    def __get__(self, o, k): return 1\nclass C:\n    d = D()\ndef f(x): return C().d",
+        "return 1",
+        "return 2",
+    ),
+    "made dataclass": (
+        "import dataclasses\nP = dataclasses.make_dataclass('P', [('x', int, dataclasses.field(default=5))])\ndef f(x): return P().x",
+        "default=5",
+        "default=6",
+    ),
+    "default of a field": (
+        "import dataclasses\n@dataclasses.dataclass\nclass P:\n    x: int = 3\ndef f(x): return P().x",
+        "int = 3",
+        "int = 4",
+    ),
+    "named tuple": (
+        "from collections import namedtuple\nP = namedtuple('P', 'x y', defaults=[6])\ndef f(x): return P(x).y",
+        "[6]",
+        "[7]",
+    ),
+    "class made by type": (
+        "C = type('C', (), {'rate': 7})\ndef f(x): return C().rate",
+        "7",
+        "8",
+    ),
+    "wrapper": (
+        (
+            "import functools\ndef t(n):\n    def d(g):\n        @functools.wraps(g)\n"
+            "        def w(x): return g(x) * n\n        return w\n    return d\n@t(3)\ndef f(x): return x"
+        ),
+        "@t(3)",
+        "@t(4)",
+    ),
+    "subclass that is registered": (
+        "import abc\nclass S(abc.ABC): pass\nclass C: pass\nS.register(C)\ndef f(x): return isinstance(C(), S)",
+        "S.register(C)",
+        "",
+    ),
+    "attribute of a function": ("def f(x): return f.n\nf.n = 1", "f.n = 1", "f.n = 2"),
+    "a text that a name is made of": (
+        "import lib\nK = 'one'\ndef f(x): return getattr(lib, 'rule_' + K)(x)",
+        "K = 'one'",
+        "K = 'two'",
+    ),
+    "log line that changes something": (
+        "import logging\nlog = logging.getLogger('x')\ndef f(x):\n    log.info('%s', 1)\n    return x",
+        "1",
+        "x.pop()",
+    ),
+    "log line that may fail": (
+        "import logging\nlog = logging.getLogger('x')\ndef f(x):\n    log.info('%s', 1)\n    return x",
+        "1",
+        "never_bound",
+    ),
+    "a logger that is none": (
+        "class L:\n    def info(self, x): x.append(1)\nlog = L()\ndef f(x):\n    log.info(x)\n    return x",
+        "    log.info(x)\n",
+        "",
+    ),
+    "annotation that makes a name local": (
+        "N = 1\ndef f(x):\n    y = x\n    return y + N",
+        "    y = x",
+        "    y = x\n    N: int",
+    ),
+    "docstring that is read": ("def f(x):\n    'a'\n    return f.__doc__", "'a'", "'b'"),
+    "name of a local that is read": (
+        "def f(x):\n    y = x\n    return sorted(locals())",
+        "y = x",
+        "z = x",
+    ),
+    "line number that is read": (
+        "import traceback\ndef f(x): return traceback.format_exc()",
+        "import traceback",
+        "import traceback\n\n",
+    ),
+    "helper that falls off its end": (
+        "def g(x):\n    if x:\n        return 1\ndef f(x):\n    if x > 3:\n        return g(x)\n    return 2",
+        "        return g(x)",
+        "        if x:\n            return 1",
+    ),
+    "global that a helper changes": (
+        "N = [1]\ndef h(n):\n    N.append(2)\n    return len(N) + n\ndef f(x): return h(len(N))",
+        "    N.append(2)\n    return len(N) + n",
+        "    m = len(N)\n    N.append(2)\n    return len(N) + m",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OTHER)
+def test_whatever_a_result_depends_on_counts(script: ScriptIn, name: str) -> None:
+    text, old, new = OTHER[name]
+    assert text.count(old) == 1
+    lib = "def rule_one(x): return 1\ndef rule_two(x): return 2\n"
+    before = script(text, lib_py=lib)
+
+    assert before.code != script(text.replace(old, new), lib_py=lib).code
+    assert before.code == script(text, lib_py=lib).code
+    assert not before.code.startswith(OPAQUE)
+
+
+BASE = """import logging
+log = logging.getLogger("job")
+RATE = 3
+
+def inner(x):
+    # a comment
+    y = x + RATE
+    return y * 2
+
+def f(x):
+    total = 0
+    for step in [x, 2]:
+        total += inner(step)
+    result = total + len(str(total))
+    return result
+"""
+SAME = {
+    "comment": ("    # a comment\n", "    # another\n\n"),
+    "docstring": ("def f(x):\n", 'def f(x):\n    """What it does."""\n'),
+    "log line": (
+        "    total = 0\n",
+        '    total = 0\n    log.info("at %s", x)\n    print("here", x)\n',
+    ),
+    "hints": ("def inner(x):", "def inner(x: int) -> 'list[str]':"),
+    "hint of a local": ("total = 0", "total: int = 0"),
+    "local": ("total", "whole"),
+    "format": ("[x, 2]", "[\n        x,\n        2,\n    ]"),
+    "unused": ("RATE = 3\n", "RATE = 3\nOTHER = 4\ndef unused(x): return x\nimport textwrap\n"),
+    "value in a name": ("    return y * 2", "    z = y * 2\n    return z"),
+    "a helper of statements": (
+        "    result = total + len(str(total))\n    return result\n",
+        "    return rest(total)\n\ndef rest(t):\n    found = t + len(str(t))\n    return found\n",
+    ),
+    "a helper of an expression": (
+        "        total += inner(step)",
+        "        total += again(step)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_another_wording_is_the_same_code(script: ScriptIn, name: str) -> None:
+    old, new = SAME[name]
+    text = BASE.replace(old, new)
+    assert text != BASE
+    if "again" in new:
+        text += "\ndef again(y): return inner(y)\n"
+
+    assert script(text).code == script(BASE).code
+
+
+LIB = """import logging
+import json
+from pathlib import Path
+log = logging.getLogger(__name__)
+LIMIT = 3
+SEEN = []
+TABLE = json.loads((Path(__file__).parent / "table.json").read_text())
+
+def register(g):
+    SEEN.append(g.__name__)
+    return g
+
+@register
+def one(x):
+    return x
+
+def scaled(x):
+    return x * LIMIT + len(SEEN) + TABLE["a"]
+
+def unused(x):
+    return x
+"""
+USES = {
+    "loaded": "import lib\ndef f(x): return lib.scaled(x)",
+    "taken out": "from lib import scaled\ndef f(x): return scaled(x)",
+    "not loaded": "def f(x):\n    import lib\n    return lib.scaled(x)",
+}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_of_a_module_counts_what_its_import_runs_and_what_is_named(
+    script: ScriptIn, use: str
+) -> None:
+    table = '{"a": 1}'
+    before = script(USES[use], lib_py=LIB, table_json=table)
+
+    for old, new, is_same in (
+        ("return x\n\ndef scaled", "return -x\n\ndef scaled", False),
+        ("@register\n", "", False),
+        ("LIMIT = 3", "LIMIT = 4", False),
+        ("x * LIMIT", "x + LIMIT", False),
+        ("def unused(x):\n    return x", "def unused(x):\n    return 9", True),
+        ("    return x * LIMIT", "    log.info('here')\n    return x * LIMIT", True),
+        ("def scaled(x):", "def scaled(x: int) -> int:\n    '''Scale.'''", True),
+    ):
+        assert old in LIB
+        after = script(USES[use], lib_py=LIB.replace(old, new), table_json=table)
+        assert (after.code == before.code) is is_same, old
+        assert after.pieces == before.pieces
+    other = script(USES[use], lib_py=LIB, table_json='{"a": 2}')
+    assert before.pieces.keys() == {"file table.json"}
+    assert other.pieces != before.pieces
+
+
+def test_a_module_of_the_same_script_counts_when_it_shadows_nothing(script: ScriptIn) -> None:
+    before = script("import lib\ndef f(x): return lib.g(x)", lib_py="def g(x): return 1")
+
+    assert (
+        before.code
+        != script("import lib\ndef f(x): return lib.g(x)", lib_py="def g(x): return 2").code
+    )
+
+
+def test_variables_of_the_environment_count_by_their_names(
+    script: ScriptIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "import os\ndef f(x): return os.environ['RATE'], os.getenv('LEVEL', 1), 'DEBUG' in os.environ"
+    monkeypatch.setenv("RATE", "1")
+    before = script(text)
+    monkeypatch.setenv("OTHER", "1")
+    assert script(text) == before
+    monkeypatch.setenv("RATE", "2")
+    after = script(text)
+
+    assert before.pieces.keys() == {"environment RATE", "environment LEVEL", "environment DEBUG"}
+    assert before.pieces["environment LEVEL"] == "not set"
+    assert {name for name in before.pieces if before.pieces[name] != after.pieces[name]} == {
+        "environment RATE"
+    }
+    assert "1" not in before.pieces.values()
+
+
+@pytest.mark.parametrize(
+    ("text", "piece"),
+    [
+        ("import os\ndef f(x): return os.environ[x]", "environment"),
+        ("import os\ndef f(x): return dict(os.environ)", "environment"),
+        ("import os\ndef f(x): return os.environ.get('A'), os.environ.items()", "environment"),
+        ("import os\ndef f(x): return os.path.expandvars(x)", "environment"),
+        ("def f(x): return open(x).read()", "files"),
+        ("from pathlib import Path\ndef f(x): return Path(x).read_text()", "files"),
+    ],
+)
+def test_a_read_by_a_computed_name_is_no_known_piece(
+    script: ScriptIn, text: str, piece: str
+) -> None:
+    assert script(text).pieces[piece].startswith(OPAQUE)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f(x): open(x, 'w').write('a')",
+        "def f(x): open(x, mode='ab').write('a')",
+        "from pathlib import Path\ndef f(x): Path(x).open('a').write('a')",
+    ],
+)
+def test_a_file_that_is_written_is_no_piece(script: ScriptIn, text: str) -> None:
+    assert not script(text).pieces
+
+
+def test_the_zone_counts_where_code_works_with_times(
+    script: ScriptIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+    for zone in ("UTC", "America/New_York"):
+        monkeypatch.setenv("TZ", zone)
+        time.tzset()
+        found.append(script("import datetime\ndef f(x): return datetime.datetime.fromtimestamp(x)"))
+    monkeypatch.undo()
+    time.tzset()
+
+    assert found[0].code == found[1].code
+    assert found[0].pieces["time zone"] != found[1].pieces["time zone"]
+
+
+def test_an_installed_package_counts_by_its_recorded_files(
+    script: ScriptIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from airflow_streaming.driver.code import code_world
+
+    site = tmp_path / "site-packages"
+    notes = site / "some_lib-1.0.dist-info"
+    notes.mkdir(parents=True)
+    (site / "somelib.py").write_text("def g(x): return x\n")
+    (notes / "METADATA").write_text("Metadata-Version: 2.1\nName: some_lib\nVersion: 1.0\n")
+    monkeypatch.syspath_prepend(str(site))
+    found = []
+    for digest in ("sha256=a", "sha256=b"):
+        (notes / "RECORD").write_text(
+            f"somelib.py,{digest},9\nsome_lib-1.0.dist-info/INSTALLER,sha256={os.urandom(2).hex()},4\n"
+        )
+        code_world._distribution.cache_clear()
+        code_world._distributions_of.cache_clear()
+        found.append(script("import somelib\ndef f(x): return somelib.g(x)"))
+        sys.modules.pop("somelib", None)
+
+    assert found[0].pieces.keys() == {"package some-lib"}
+    assert found[0].pieces != found[1].pieces
+    assert found[0].code == found[1].code
+
+
+@pytest.mark.parametrize(
+    ("line", "counts"),
+    [
+        ("decimal.getcontext().prec = 5", True),
+        ("json.dumps = str", True),
+        ("setattr(json, 'dumps', str)", True),
+        ("def main():\n    lib.configure(5)", True),
+        ("import patches", True),
+        ("import quiet", False),
+        ("print(json.dumps(1))", False),
+        ("import logging\nlogging.basicConfig()", False),
+    ],
+)
+def test_what_a_script_changes_in_the_driver_counts_for_a_function_that_runs_there(
+    script: ScriptIn, line: str, counts: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decimal.getcontext(), "prec", 28)
+    monkeypatch.setattr(json, "dumps", json.dumps)
+    modules = {
+        "lib_py": "def configure(x): pass\n",
+        "patches_py": "import json\njson.extra = 1\n",
+        "quiet_py": "VALUE = 1\n",
+    }
+    found = []
+    for more in ("pass", line):
+        text = f"import decimal, json, lib\n{more}\ndef f(x, n): return json.dumps(x)\n"
+        found.append(script(text, in_driver=True, **modules))
+
+    assert (found[0].code != found[1].code) is counts
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces"),
+    [
+        ("def f(x, n): open('rows.json', 'a').write('a')", set()),
+        ("import sqlite3\ndef f(x, n): sqlite3.connect('rows.json')", set()),
+        ("def f(x, n): return open('rows.json').read()", {"file rows.json"}),
+        ("def f(x, n): return open('other.json').read()", {"files"}),
+    ],
+)
+def test_a_file_that_the_function_of_a_sink_writes_is_no_input(
+    script: ScriptIn, text: str, pieces: set[str]
+) -> None:
+    assert script(text, in_driver=True, rows_json="1").pieces.keys() == pieces
