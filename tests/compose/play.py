@@ -267,10 +267,10 @@ class Play:
         return (self.folder / f"{name}.log").read_text(errors="replace")[-3000:]
 
     def unpauses(self, dag: str) -> bool:
-        told = self.ask(
-            "scheduler", ["airflow", "dags", "unpause", dag, "--yes", "--output", "json"]
-        )
-        return "False" in told
+        environment = {"AIRFLOW_HOME": "/opt/airflow", **environment_of(self.services["scheduler"])}
+        command, quiet = ["airflow", "dags", "unpause", dag, "--yes"], subprocess.DEVNULL
+        asked = self.run("scheduler", command, environment, stdout=quiet, stderr=quiet)
+        return bool(asked.wait() == 0)
 
     def ask(self, name: str, command: Sequence[str]) -> str:
         """Return the output of a command that runs beside a service, in its container."""
@@ -317,23 +317,12 @@ def lay_runtime(folder: Path) -> None:
 
 
 def has_committed(play: Play, stream: str, home: str) -> bool:
-    told = play.ask("scheduler", ["airflow-streaming", "status", stream, "--home", home, "--json"])
+    told = play.ask("homes", ["airflow-streaming", "status", stream, "--home", home, "--json"])
     try:
-        status = json.loads(told)
-    except ValueError:
+        status = json.loads(told)["status"]
+    except (ValueError, KeyError):
         return False
-    return any((query.get("batch") or -1) >= 0 for query in _queries(status))
-
-
-def _queries(status: Any) -> list[Mapping[str, Any]]:
-    found: list[Mapping[str, Any]] = []
-    if isinstance(status, Mapping):
-        for key, value in status.items():
-            if key == "queries" and isinstance(value, list):
-                found += [one for one in value if isinstance(one, Mapping)]
-            else:
-                found += _queries(value)
-    return found
+    return any(query["batches"] > 0 for query in (status or {}).get("queries", ()))
 
 
 def services_of(file: Path, only: Sequence[str] | None) -> dict[str, Mapping[str, Any]]:
@@ -354,7 +343,7 @@ def run_examples(play: Play) -> None:
         await_that(lambda dag=dag: play.unpauses(dag), f"{dag} is unpaused")
     for dag, home in EXAMPLES.items():
         await_that(lambda dag=dag, home=home: has_committed(play, dag, home), f"a batch of {dag}")
-        say(play.ask("scheduler", ["airflow-streaming", "status", dag, "--home", home]))
+        say(play.ask("homes", ["airflow-streaming", "status", dag, "--home", home]))
 
 
 def await_that(is_so: Callable[[], bool], what: str) -> None:
