@@ -56,9 +56,9 @@ check: $(INSTALLED) ## The same, and the unit tests but for the slow files.
 	-o tmp_path_retention_policy=failed $(ARGS); \
 	unit=$$?; wait $$lint; lint=$$?; cat .test-lint.log; exit $$((unit | lint))
 
-# Four legs, which keep two cores busy to the end: whole Airflows, one after the other, which wait most and go before
-# the others; unit tests; and all the rest, file by file from a queue of which every leg takes when it has done its
-# own. One JVM or a stream's few at a time in each.
+# Three legs, which keep two cores busy to the end: whole Airflows, one after the other, which wait most and go before
+# the others; unit tests in three processes, because many wait; and all the rest, file by file from a queue of which every
+# leg takes when it has done its own. One JVM or a stream's few at a time in each.
 AIRFLOWS := $(wildcard tests/system/test_*.py)
 QUEUE := .test-queue
 REST := env TEST_QUEUE=$(QUEUE) nice -n 5 $(BIN)/python -m pytest -p tests.costs -p tests.shared_queue \
@@ -68,9 +68,10 @@ test: setup $(S3A) $(ICEBERG) lint ## Everything, with real Spark, real stores a
 	@rm -rf $(QUEUE) .test-costs.txt; mkdir $(QUEUE); \
 	(scripts/leg.sh airflow $(BIN)/python -m pytest -p tests.costs $(AIRFLOWS) -q --durations=20; own=$$?; \
 	scripts/leg.sh rest-1 $(REST); exit $$((own | $$?))) & legs=$$!; \
-	(scripts/leg.sh unit env $(IN_MEMORY) nice -n 5 $(BIN)/python -m pytest -p tests.costs tests/unit -q -o tmp_path_retention_policy=failed; own=$$?; \
+	(scripts/leg.sh unit env FORKS=3 $(IN_MEMORY) nice -n 5 $(BIN)/python -m pytest -p tests.costs -p tests.forks tests/unit \
+	-q -o tmp_path_retention_policy=failed; own=$$?; \
 	scripts/leg.sh rest-2 $(REST); exit $$((own | $$?))) & legs="$$legs $$!"; \
-	for leg in rest-3 rest-4; do scripts/leg.sh $$leg $(REST) & legs="$$legs $$!"; done; \
+	scripts/leg.sh rest-3 $(REST) & legs="$$legs $$!"; \
 	failed=0; for leg in $$legs; do wait $$leg; failed=$$((failed | $$?)); done; rm -r $(QUEUE); exit $$failed
 
 costs: ## Renew tests/costs.txt from the last `make test`.

@@ -1,9 +1,10 @@
 """
 Checks docker-compose.yaml as far as that goes without Docker.
 
-What a mistake there costs is an evening: a service that waits for one that is not there, a host that is
-no service, a mount of a file that was renamed, a port that others can reach, a service that no example
-uses. Images are not pulled, and commands not run.
+It finds a service that waits for a missing one, a host without a service, a mount of a renamed file, a port that
+others can reach, an image that left its registry, an install without a version, a Spark script that would find another
+pyspark, an input that nothing writes, and a build context of gigabytes. Images are not pulled. `tests.compose.play` runs
+the commands.
 
     python scripts/check_compose.py [FILE]
 """
@@ -27,9 +28,19 @@ CONDITIONS: Final = frozenset(
 KNOWN: Final = frozenset(
     {
         *("image", "build", "labels", "environment", "command", "entrypoint", "volumes", "ports"),
-        *("healthcheck", "depends_on", "init", "restart", "hostname"),
+        *("healthcheck", "depends_on", "init", "restart", "hostname", "pull_policy", "user"),
+        "working_dir",
     }
 )
+WITHDRAWN: Final = {
+    "minio/minio": "2026-09-11",
+    "minio/mc": "2026-09-11",
+}
+"""Images that cannot be pulled from Docker Hub any more, with the date."""
+MOST_CONTEXT: Final = 50_000_000
+"""Bytes of a build context."""
+_SPARK_SCRIPT: Final = re.compile(r"(?:^|\s)(?:\S*/)?spark-(?:submit|class|shell|sql)\b")
+_INSTALL: Final = re.compile(r"\bpip install\b([^&|;\n]*)")
 _URL: Final = re.compile(
     r"(?:[a-z][a-z0-9+]*://|\b)(?:[\w-]+:[\w-]+@)?([a-z][a-z0-9-]*)(?::\d{4,5})\b"
 )
@@ -51,7 +62,12 @@ def problems(text: str, repository: Path = REPOSITORY) -> list[str]:
     services = told.get("services") if isinstance(told, Mapping) else None
     if not isinstance(services, Mapping) or not services:
         return ["It has no services."]
-    found = [*_volumes(told, services, repository), *_ports(services)]
+    found = [
+        *_volumes(told, services, repository),
+        *_ports(services),
+        *_builds(services, repository),
+    ]
+    found += _inputs(services)
     for name, service in services.items():
         found += [f"{name}: {what}" for what in _service(service, services, repository)]
     return found
@@ -60,16 +76,23 @@ def problems(text: str, repository: Path = REPOSITORY) -> list[str]:
 def _service(service: Mapping[str, Any], services: Any, repository: Path) -> Iterator[str]:
     for key in sorted(set(service) - KNOWN):
         yield f"{key!r} is not checked by this script; correct it, or teach the script."
-    image = str(service.get("image", ""))
-    if not image and "build" not in service:
+    image, is_built = str(service.get("image", "")), "build" in service
+    if not image and not is_built:
         yield "it has neither image nor build."
-    if image and (why := _unpinned(image)):
+    if (
+        image
+        and not is_built
+        and image not in _built_images(services)
+        and (why := _unpinned(image))
+    ):
         yield f"image {image!r} {why}"
-    built = service.get("build")
-    recipe = built.get("dockerfile_inline", "") if isinstance(built, Mapping) else ""
-    for base in re.findall(r"^FROM\s+(\S+)", str(recipe), re.MULTILINE):
+    recipe = _recipe(service)
+    for base in re.findall(r"^FROM\s+(\S+)", recipe, re.MULTILINE):
         if why := _unpinned(base):
             yield f"it is built from {base!r}, which {why}"
+    yield from _steps(recipe)
+    yield from _spark(service)
+    yield from _health(service, services)
     yield from _depends(service, services)
     yield from _used(service, repository)
     yield from _hosts(service, services)
@@ -79,12 +102,97 @@ def _service(service: Mapping[str, Any], services: Any, repository: Path) -> Ite
 def _unpinned(image: str) -> str:
     """Return why an image may be another one tomorrow; empty when it names its tag and its digest."""
     name, _, digest = image.partition("@")
+    if gone := WITHDRAWN.get(name.partition(":")[0]):
+        return f"cannot be pulled: it left its registry on {gone}."
     tag = name.rpartition("/")[2].partition(":")[2]
     if not tag or tag == "latest":
         return "names no version."
     return (
         "" if _DIGEST.fullmatch(digest) else "has no digest; a tag can be moved to another image."
     )
+
+
+def _recipe(service: Mapping[str, Any]) -> str:
+    built = service.get("build")
+    text = str(built.get("dockerfile_inline", "")) if isinstance(built, Mapping) else ""
+    return text.replace("\\\n", " ")
+
+
+def _built_images(services: Mapping[str, Any]) -> set[str]:
+    return {str(one.get("image")) for one in services.values() if "build" in one}
+
+
+def _steps(recipe: str) -> Iterator[str]:
+    """Yield the problems of the steps that build an image."""
+    for step in re.findall(r"^RUN\s+(.*)$", recipe, re.MULTILINE):
+        for arguments in _INSTALL.findall(step):
+            if "--constraint" not in arguments and "==" not in arguments:
+                yield f"'pip install{arguments.rstrip()}' names no versions. Add --constraint."
+        if _SPARK_SCRIPT.search(step) and "SPARK_HOME=" not in step:
+            yield (
+                "a step runs a script of Spark without SPARK_HOME; the script asks the first python3 of the path for "
+                "pyspark, and that is Airflow's."
+            )
+
+
+def _spark(service: Mapping[str, Any]) -> Iterator[str]:
+    command = " ".join(json.dumps(service.get(key) or "") for key in ("entrypoint", "command"))
+    if _SPARK_SCRIPT.search(command.replace('"', " ")) and "SPARK_HOME" not in (
+        service.get("environment") or {}
+    ):
+        yield "it runs a script of Spark without SPARK_HOME, which would find Airflow's pyspark."
+
+
+def _health(service: Mapping[str, Any], services: Mapping[str, Any]) -> Iterator[str]:
+    """Require a healthcheck of each service that others need and that does not end."""
+    for other in service.get("depends_on") or {}:
+        told = services.get(other, {})
+        if told.get("restart") not in ("no", None) and "healthcheck" not in told:
+            yield f"it needs {other!r}, which has no healthcheck that says when it is ready."
+
+
+def _builds(services: Mapping[str, Any], repository: Path) -> Iterator[str]:
+    building = [name for name, one in services.items() if "build" in one]
+    if len(building) > 1:
+        yield f"{len(building)} services build an image ({', '.join(building)}). Let one build it and the others name it."
+    if building and (size := context_size(repository)) > MOST_CONTEXT:
+        yield (
+            f"The build context has {size / 1e6:,.0f} MB, and {MOST_CONTEXT / 1e6:.0f} MB are allowed. Add what the "
+            "image does not need to .dockerignore."
+        )
+
+
+def context_size(repository: Path) -> int:
+    """Return the bytes that a build sends, by the lines of ``.dockerignore`` that are names, ``*`` or ``!NAME``."""
+    ignore = repository / ".dockerignore"
+    lines = ignore.read_text().splitlines() if ignore.is_file() else []
+    patterns = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+    kept = {line[1:] for line in patterns if line.startswith("!")}
+    dropped = {line.strip("/") for line in patterns if not line.startswith("!")}
+    tops = [
+        one for one in repository.iterdir() if one.name in kept or not {"*", one.name} & dropped
+    ]
+    files = [file for top in tops for file in ([top] if top.is_file() else top.rglob("*"))]
+    return sum(file.lstat().st_size for file in files if file.is_file())
+
+
+def _inputs(services: Mapping[str, Any]) -> Iterator[str]:
+    """Require a service that writes each folder or topic that an example reads."""
+    told = {
+        name: str(value)
+        for one in services.values()
+        for name, value in (one.get("environment") or {}).items()
+        if re.fullmatch(r"AIRFLOW_VAR_\w*(INPUT|TOPICS)", name)
+    }
+    commands = [
+        json.dumps([one.get(key) for key in ("entrypoint", "command")])
+        for one in services.values()
+        if "demo." in json.dumps([one.get("entrypoint"), one.get("command")])
+    ]
+    for name, value in told.items():
+        for part in value.split(","):
+            if not any(part in command for command in commands):
+                yield f"{name} names {part!r}, and no service writes there."
 
 
 def _depends(service: Mapping[str, Any], services: Any) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import runpy
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -40,12 +41,10 @@ def test_streams_run_in_cluster_mode_with_one_set_of_credentials(told: dict[str,
     environment = told["services"]["scheduler"]["environment"]
     spark = json.loads(environment["AIRFLOW_CONN_SPARK_CLUSTER"])
     home = json.loads(environment["AIRFLOW_CONN_STREAMS_HOME"])
-    store = told["services"]["object-store"]["environment"]
+    file = REPOSITORY / "monitoring/compose/object-store.json"
+    keys = json.loads(file.read_text())["identities"][0]["credentials"][0]
     assert spark["extra"]["deploy-mode"] == "cluster"
-    assert (home["login"], home["password"]) == (
-        store["MINIO_ROOT_USER"],
-        store["MINIO_ROOT_PASSWORD"],
-    )
+    assert (home["login"], home["password"]) == (keys["accessKey"], keys["secretKey"])
 
 
 @pytest.mark.parametrize(
@@ -78,12 +77,58 @@ def test_streams_run_in_cluster_mode_with_one_set_of_credentials(told: dict[str,
         ),
         pytest.param("broker", {"environment": {"AIRFLOW_CONN_A": "{"}}, id="no JSON"),
         pytest.param("broker", {"privileged": True}, id="a key that is not checked"),
+        pytest.param(
+            "broker",
+            {"image": "minio/minio:1@sha256:" + "a" * 64},
+            id="an image that left its registry",
+        ),
+        pytest.param(
+            "scheduler", {"build": {"context": "."}}, id="an image that two services build"
+        ),
+        pytest.param(
+            "orders", {"command": ["--folder", "/elsewhere"]}, id="an input that nobody writes"
+        ),
+        pytest.param("topics", {"command": ["true"]}, id="topics that nobody fills"),
+        pytest.param("spark-master", {"environment": {}}, id="a Spark that finds another pyspark"),
+        pytest.param(
+            "spark-master", {"healthcheck": None}, id="a service that never says it is ready"
+        ),
+        pytest.param(
+            "image",
+            {
+                "build": {
+                    "dockerfile_inline": "FROM a:1@sha256:" + "a" * 64 + "\nRUN pip install b\n"
+                }
+            },
+            id="an install without a version",
+        ),
+        pytest.param(
+            "image",
+            {
+                "build": {
+                    "dockerfile_inline": "FROM a:1@sha256:"
+                    + "a" * 64
+                    + "\nRUN /x/bin/spark-submit y\n"
+                }
+            },
+            id="a step with a Spark that finds another pyspark",
+        ),
     ],
 )
 def test_a_mistake_is_found(told: dict[str, Any], service: str, edit: dict[str, Any]) -> None:
     edited = told["services"][service] | edit
     told["services"][service] = {key: value for key, value in edited.items() if value is not None}
     assert len(found(told)) >= 1
+
+
+def test_a_build_sends_the_files_that_dockerignore_leaves(tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "file").write_bytes(b"123")
+    (tmp_path / "large").write_bytes(b"12345")
+    assert CHECK["context_size"](tmp_path) == 8
+
+    (tmp_path / ".dockerignore").write_text("# a comment\n*\n!kept\n")
+    assert CHECK["context_size"](tmp_path) == 3
 
 
 @pytest.mark.parametrize("text", ["", "services: {}", "a: [", "[1]"])

@@ -32,6 +32,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from airflow_streaming.exceptions import LaunchError, SpecError
 from airflow_streaming.launch.clusters.rest import Answer, Unreachable, ask
@@ -46,6 +47,31 @@ REST_PORT: Final = 6066
 log: Final = logging.getLogger(__name__)
 KILL_PATIENCE: Final = 10.0
 _POLL: Final = 0.5
+_JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
+_OPENED: Final = (
+    *("lang", "lang.invoke", "lang.reflect", "io", "net", "nio"),
+    *("util", "util.concurrent", "util.concurrent.atomic"),
+)
+_OPENED_INSIDE: Final = (
+    *("jdk.internal.ref", "sun.nio.ch", "sun.nio.cs", "sun.security.action", "sun.util.calendar"),
+)
+_MODULES: Final = " ".join(
+    [
+        "-XX:+IgnoreUnrecognizedVMOptions",
+        *(f"--add-opens=java.base/java.{package}=ALL-UNNAMED" for package in _OPENED),
+        *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED_INSIDE),
+        "--add-opens=java.security.jgss/sun.security.krb5=ALL-UNNAMED",
+        "-Djdk.reflect.useDirectMethodHandle=false",
+    ]
+)
+"""``JavaModuleOptions`` of Spark 3.5; a Java that does not know an option ignores it."""
+_S3A: Final = "spark.hadoop.fs.s3a."
+_CREDENTIALS: Final = {
+    "access.key": "AWS_ACCESS_KEY_ID",
+    "secret.key": "AWS_SECRET_ACCESS_KEY",
+    "session.token": "AWS_SESSION_TOKEN",
+}
+"""Environment variables by the option of S3A that they replace."""
 _ID: Final = re.compile(r"[A-Za-z0-9._-]{1,200}")
 _MASTERS: Final = re.compile(
     r"spark://([A-Za-z0-9._-]+:[0-9]{1,5}(?:,[A-Za-z0-9._-]+:[0-9]{1,5})*)(?:\?ui=([0-9]{1,5}))?"
@@ -177,7 +203,11 @@ def submission(application: ClusterApplication, epoch: Epoch) -> dict[str, Any]:
         *_listed("--packages", application.packages),
         *_listed("--files", application.files),
     ]
-    environment = {**application.environment, DIES_WITH_JVM: "1"}
+    environment = {
+        **download_credentials(application),
+        **application.environment,
+        DIES_WITH_JVM: "1",
+    }
     if application.secret_conf:
         environment[PRIVATE_CONF] = json.dumps(dict(application.secret_conf))
     return {
@@ -189,6 +219,7 @@ def submission(application: ClusterApplication, epoch: Epoch) -> dict[str, Any]:
         "environmentVariables": environment,
         "sparkProperties": {
             **application.conf,
+            **module_options(application),
             "spark.app.name": epoch.stream,
             "spark.master": application.master,
             "spark.submit.deployMode": "cluster",
@@ -196,6 +227,38 @@ def submission(application: ClusterApplication, epoch: Epoch) -> dict[str, Any]:
             "spark.driver.supervise": "false",
         },
     }
+
+
+def module_options(application: ClusterApplication) -> dict[str, str]:
+    """
+    Return the driver's Java options with the packages that Spark 3 needs from Java 17.
+
+    The REST server of Spark 3.5 adds none, and a driver without them fails with ``IllegalAccessError`` (measured with
+    3.5.9). Spark 4 adds them itself.
+    """
+    if not application.spark_version.startswith("3."):
+        return {}
+    given = application.conf.get(_JAVA_OPTIONS, "")
+    return {_JAVA_OPTIONS: f"{_MODULES} {given}".rstrip()}
+
+
+def download_credentials(application: ClusterApplication) -> dict[str, str]:
+    """
+    Return the variables by which S3A opens the driver's package.
+
+    ``SparkSubmit`` downloads ``main.py`` and the archive before any Python runs, so before the secret configuration is
+    read. S3A's default chain of credentials reads these variables (Hadoop's documentation of ``hadoop-aws``). They are
+    empty for a package on another store, and where no key is configured for its bucket.
+    """
+    place = urlsplit(application.main)
+    if place.scheme != "s3a":
+        return {}
+    conf = {**application.conf, **application.secret_conf}
+    found = {
+        variable: conf.get(f"{_S3A}bucket.{place.netloc}.{key}") or conf.get(f"{_S3A}{key}")
+        for key, variable in _CREDENTIALS.items()
+    }
+    return {variable: value for variable, value in found.items() if value}
 
 
 def _listed(option: str, entries: tuple[str, ...]) -> tuple[str, ...]:

@@ -212,6 +212,72 @@ def test_secrets_are_in_the_environment_only(tmp_path: Path) -> None:
     assert "planted" not in repr(request)
 
 
+KEYS = {
+    "spark.hadoop.fs.s3a.bucket.streams.access.key": "id",
+    "spark.hadoop.fs.s3a.bucket.streams.secret.key": "planted",
+}
+
+
+@pytest.mark.parametrize(
+    ("main", "keys", "expected"),
+    [
+        ("s3a://streams/home/main.py", KEYS, ("id", "planted")),
+        ("s3a://other/home/main.py", KEYS, (None, None)),
+        ("/shared/main.py", KEYS, (None, None)),
+        ("s3a://streams/main.py", {"spark.hadoop.fs.s3a.access.key": "all"}, ("all", None)),
+        ("s3a://streams/main.py", {}, (None, None)),
+    ],
+)
+def test_spark_submit_can_read_the_package_before_python_reads_the_secret_configuration(
+    tmp_path: Path, main: str, keys: dict[str, str], expected: tuple[str | None, str | None]
+) -> None:
+    epoch = make_contract_epoch(StandaloneLauncher("spark://m1:6066"))
+    request = cluster_request_for(epoch, tmp_path, secret_conf=keys)
+    assert request.application is not None
+
+    body = submission(replace(request.application, main=main), epoch)
+
+    environment = body.pop("environmentVariables")
+    names = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+    assert tuple(environment.get(name) for name in names) == expected
+    assert "planted" not in json.dumps(body)
+
+
+def test_keys_of_the_streams_environment_stay(tmp_path: Path) -> None:
+    epoch = make_contract_epoch(StandaloneLauncher("spark://m1:6066"))
+    own = {"AWS_ACCESS_KEY_ID": "own"}
+    request = cluster_request_for(epoch, tmp_path, secret_conf=KEYS, environment=own)
+    assert request.application is not None
+
+    body = submission(replace(request.application, main="s3a://streams/main.py"), epoch)
+
+    assert body["environmentVariables"]["AWS_ACCESS_KEY_ID"] == "own"
+
+
+@pytest.mark.parametrize(
+    ("version", "given", "is_opened"),
+    [
+        ("3.5.9", "-Xss4m", True),
+        ("3.5.9", "", True),
+        ("4.3.0", "-Xss4m", False),
+        ("4.3.0", "", False),
+    ],
+)
+def test_a_driver_of_spark_3_gets_the_packages_that_it_needs_of_java_17(
+    tmp_path: Path, version: str, given: str, is_opened: bool
+) -> None:
+    key = "spark.driver.extraJavaOptions"
+    epoch = make_contract_epoch(StandaloneLauncher("spark://m1:6066"))
+    request = cluster_request_for(epoch, tmp_path, conf={key: given} if given else {})
+    assert request.application is not None
+
+    body = submission(replace(request.application, spark_version=version), epoch)
+
+    options = body["sparkProperties"].get(key, "").split()
+    assert ("--add-opens=java.base/sun.nio.ch=ALL-UNNAMED" in options) is is_opened
+    assert ("-Xss4m" in options) is bool(given)
+
+
 def test_the_cluster_never_restarts_a_driver_itself(tmp_path: Path) -> None:
     epoch = make_contract_epoch(StandaloneLauncher("spark://m1:6066"))
     request = cluster_request_for(epoch, tmp_path, conf={"spark.driver.supervise": "true"})

@@ -424,3 +424,21 @@ def test_nothing_is_written_in_place_of_a_home_that_is_not_mounted(
     trigger.look_once()
 
     assert list(empty.iterdir()) == []
+
+
+def test_a_stream_with_a_change_that_only_its_record_shows_gets_no_row(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.run()
+    trigger = make_trigger(world)
+    trigger.look_once()
+    assert trigger._index is not None
+    assert "orders" in trigger._index._rows
+
+    # A restore: the situation has no change in progress, and the record is open.
+    monkeypatch.setattr(type(trigger._live.base), "unfinished_change", lambda _: object())  # type: ignore[union-attr]
+    monkeypatch.setattr("airflow_streaming.supervision.observer.change_in_progress", lambda _: None)
+    trigger._row_due = 0.0
+    trigger.look_once()
+
+    assert "orders" not in trigger._index._rows
