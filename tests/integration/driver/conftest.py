@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -20,7 +21,10 @@ def world(tmp_path: Path, spark_4_3: Path, package: Path) -> Iterator[World]:
         yield made
 
 
-@pytest.fixture(params=["spark-4.3", "spark-3.5"])
+OLDER: Final = pytest.param("spark-3.5", marks=pytest.mark.nightly("The same on an older Spark."))
+
+
+@pytest.fixture(params=["spark-4.3", OLDER])
 def world_on_each_spark(
     request: pytest.FixtureRequest, tmp_path: Path, package: Path
 ) -> Iterator[World]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from airflow_streaming.model.status import QueryStatus
 from tests.integration.driver.running import LAYOUT, Driver, World, lines
 
@@ -133,6 +135,7 @@ def is_at_work(query: QueryStatus) -> bool:
     return query.batch_for_s >= 18 and query.quiet_for_s <= 5
 
 
+@pytest.mark.nightly("Batches wait for a minute.")
 def test_a_batch_that_waits_is_quiet_and_one_that_computes_is_not(world: World) -> None:
     driver = world.run(LONG_BATCHES)
     waiting = seen_in_batch(driver, 1, is_quiet)

@@ -44,6 +44,9 @@ writer.start().awaitTermination()
 """
 
 
+LONG = pytest.mark.nightly("A driver is started again and again.")
+
+
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with kafka_broker(tmp_path_factory.mktemp("kafka")) as address:
@@ -141,6 +144,7 @@ def test_brokers_that_do_not_answer_are_named_while_the_driver_waits_and_when_it
     assert refusal in ended.reason
 
 
+@LONG
 def test_a_topic_that_was_created_anew_is_named_and_none_of_its_records_given_away(
     reader: Reader, broker: str
 ) -> None:
@@ -161,6 +165,7 @@ def test_a_topic_that_was_created_anew_is_named_and_none_of_its_records_given_aw
     assert reader.rows() == 30
 
 
+@LONG
 def test_records_that_expired_are_named(reader: Reader, broker: str) -> None:
     from confluent_kafka import TopicPartition
 
@@ -180,6 +185,7 @@ def test_records_that_expired_are_named(reader: Reader, broker: str) -> None:
     assert reader.rows() == 30
 
 
+@LONG
 def test_a_topic_that_the_query_left_is_no_lost_data(reader: Reader, broker: str) -> None:
     stays, leaves = f"stays_{reader.connector}", f"leaves_{reader.connector}"
     for topic in (stays, leaves):
@@ -199,6 +205,7 @@ def test_a_topic_that_the_query_left_is_no_lost_data(reader: Reader, broker: str
     assert reader.rows() == 16
 
 
+@LONG
 def test_a_partition_that_was_added_is_read_from_its_beginning(reader: Reader, broker: str) -> None:
     from confluent_kafka.admin import NewPartitions
 

@@ -250,6 +250,7 @@ def shortest(world: World) -> float:
     return min(taken) / 1000
 
 
+@pytest.mark.nightly("It waits for clients that give up.")
 def test_a_dead_broker_and_a_hanging_server_cost_reports_and_no_batch(
     world_with_clients: World,
 ) -> None:

@@ -227,6 +227,7 @@ def lanes(request: pytest.FixtureRequest, tmp_path: Path, package: Path) -> Iter
         yield Lanes(tmp_path, blue, green, STORES[store])
 
 
+@pytest.mark.nightly("Three drivers one after the other.")
 def test_green_absorbs_blues_rows_and_goes_on_in_its_output(lanes: Lanes) -> None:
     for start in (0, 7, 14, 21):
         lanes.give(start, start + 3, start + 12)

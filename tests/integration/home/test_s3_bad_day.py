@@ -35,6 +35,15 @@ DAYS = {
     "late": BadDay(late=2.0),
     "all at once": BadDay(slow=0.05, throttled=5, lost=3, late=1.0),
 }
+WORST = "all at once"
+LONG = pytest.mark.parametrize(
+    "bad_s3",
+    [
+        pytest.param(day, marks=[] if day == WORST else pytest.mark.nightly("Half a minute a day."))
+        for day in DAYS
+    ],
+    indirect=True,
+)
 ROUNDS = 5
 
 
@@ -73,6 +82,7 @@ def test_of_two_workers_that_launch_at_once_one_takes_the_epoch(bad_s3: S3Server
     assert sorted(taken) == [1, 2, 3]
 
 
+@LONG
 def test_of_two_tasks_that_launch_in_one_instant_one_starts_a_driver(
     bad_s3: S3Server, tmp_path: Path
 ) -> None:
@@ -141,6 +151,7 @@ def test_a_wish_is_recorded_once(bad_s3: S3Server, uri: str) -> None:
     assert open_store(uri, bad_s3.options).read("orders/desired/000002.json") is None
 
 
+@LONG
 def test_a_backup_is_taken_verified_restored_and_kept(
     bad_s3: S3Server, uri: str, tmp_path: Path
 ) -> None:

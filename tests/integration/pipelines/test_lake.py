@@ -97,6 +97,7 @@ class Lake:
         return gate_change(places, old.queries, new)
 
 
+@pytest.mark.nightly("Kills of a Spark 3.5 with Iceberg.")
 def test_a_lake_of_iceberg_tables_is_whole_after_kills_and_what_is_unknown_is_not_allowed(
     tester: StreamTester, planning: Spark, feed: Feeding, dags: Path, tmp_path: Path
 ) -> None:

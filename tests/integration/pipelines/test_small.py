@@ -149,6 +149,7 @@ def test_spark_refuses_a_window_under_a_trigger_without_batches(
     assert not list((tmp_path / "out").rglob("*.parquet"))
 
 
+@pytest.mark.nightly("A plan and a start of each version of five scripts.")
 def test_the_gate_knows_which_version_goes_on(
     stream_tester: StreamTester, feed: Feeding, dags: Path, tmp_path: Path, spark_4_3: Path
 ) -> None:

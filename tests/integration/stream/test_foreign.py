@@ -181,6 +181,7 @@ def finding(sight: StreamSnapshot) -> Finding:
     return found
 
 
+@pytest.mark.nightly("A Spark of its own is watched for a minute.")
 def test_a_stream_that_knows_nothing_of_us_is_seen_as_it_is(foreign: Foreign) -> None:
     alone, asking = foreign.observer(asking=False), foreign.observer(asking=True)
     assert alone.snapshot().verdict.rule == "no_checkpoint"

@@ -42,6 +42,7 @@ async def test_a_suspended_driver_is_found_killed_proved_dead_and_restarted(
     assert numbers == list(range(len(numbers))), "no row lost or doubled"
 
 
+@pytest.mark.nightly("Drivers are frozen for a minute.")
 async def test_a_driver_nobody_can_see_blocks_until_a_person_vouches_and_is_fenced_when_it_thaws(
     real: RealStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -193,6 +193,7 @@ def stored(
     stream.end()
 
 
+@pytest.mark.nightly("It kills and restores a stream on S3 for two minutes.")
 async def test_a_stream_without_a_shared_disk_survives_kills_and_goes_back(
     stored: StoredStream,
 ) -> None:

@@ -107,6 +107,7 @@ async def live_on(real: RealStream, operator: Any) -> None:
         trigger = real.wake(trigger, operator, **(await first_event(trigger)))
 
 
+@pytest.mark.nightly("Four drivers one after the other.")
 async def test_a_poison_row_stops_the_stream_after_k_tries_and_a_mended_script_loses_nothing(
     real: RealStream, source: Path
 ) -> None:

@@ -26,6 +26,7 @@ IN_CLIENT_MODE = pytest.param(
 )
 
 
+@pytest.mark.nightly("It kills drivers and executors of a cluster for a minute and a half.")
 @pytest.mark.parametrize("mode", ["cluster", IN_CLIENT_MODE])
 async def test_kills_of_driver_and_executors_lose_and_double_nothing(
     clustered: ClusterStream, monkeypatch: pytest.MonkeyPatch, mode: str

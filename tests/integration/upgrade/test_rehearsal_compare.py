@@ -104,6 +104,7 @@ def test_the_same_version_is_the_same_and_nothing_of_the_stream_is_touched(
     assert [*tmp_path.iterdir()] == []
 
 
+@pytest.mark.nightly("Several rehearsals one after the other.")
 def test_another_version_is_judged_by_what_it_makes_of_the_state(
     world: World, tmp_path: Path
 ) -> None:
@@ -119,6 +120,7 @@ def test_another_version_is_judged_by_what_it_makes_of_the_state(
     }, found
 
 
+@pytest.mark.nightly("Several rehearsals one after the other.")
 def test_without_a_run_from_scratch_state_that_differs_is_undecided(
     world: World, tmp_path: Path
 ) -> None:
