@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 
 import pytest
@@ -161,10 +160,7 @@ def test_a_link_to_the_folder_of_the_live_lane_is_refused(world: World) -> None:
     assert f"would write {world.folder}/out" in found.reason
 
 
-@pytest.mark.skipif(
-    not os.environ.get("AIRFLOW_STREAMING_TEST_MORE"),
-    reason="Eight Sparks one after the other; set AIRFLOW_STREAMING_TEST_MORE.",
-)
+@pytest.mark.nightly("Eight Sparks one after the other.")
 def test_a_renamed_query_is_refused_the_live_place_of_each_kind_of_sink(world: World) -> None:
     jars = official_jars()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -47,10 +46,7 @@ DROPPING: Final = SCRIPT.replace('KEPT = "value IS NOT NULL"', 'KEPT = "value IS
 
 pytestmark = [
     pytest.mark.usefixtures("has_pandas"),
-    pytest.mark.skipif(
-        not os.environ.get("AIRFLOW_STREAMING_TEST_MORE"),
-        reason="Some six Sparks one after the other; set AIRFLOW_STREAMING_TEST_MORE.",
-    ),
+    pytest.mark.nightly("Some six Sparks one after the other."),
 ]
 
 

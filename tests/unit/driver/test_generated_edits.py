@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -13,10 +12,7 @@ EDITS = "150"
 COUNT = re.compile(r"'([a-z ]+)': (\d+)")
 
 
-@pytest.mark.skipif(
-    "AIRFLOW_STREAMING_TEST_MORE" not in os.environ,
-    reason="It runs some hundred processes; set AIRFLOW_STREAMING_TEST_MORE to run it.",
-)
+@pytest.mark.nightly("It runs some hundred processes.")
 def test_no_edit_that_changes_an_output_is_allowed() -> None:
     command = [sys.executable, "-m", "tests.corpus.generate", "--seed", "5", "--edits", EDITS]
     told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
