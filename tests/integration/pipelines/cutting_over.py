@@ -66,12 +66,14 @@ class CuttingOver:
 
     :param query: Its query, by whose checkpoint it is seen what was read.
     :param green_script: Path of the new script.
+    :param green_query: Name of the new script's query; the same as before when empty.
     """
 
     stage: Stage
     stream: str
     query: str
     green_script: Path
+    green_query: str = ""
 
     @property
     def lanes(self) -> tuple[str, str]:
@@ -85,7 +87,7 @@ class CuttingOver:
 
     def pair(self, start: StartWay) -> Pair:
         """Return the pair of a cutover without a preflight, which costs a Spark."""
-        facts = Facts(start=start, queries=(self.query,))
+        facts = Facts(start=start, queries=(self.green_query or self.query,))
         pair, _ = pair_of(self.candidate(), SwitchMethod.PARALLEL, facts)
         return pair
 

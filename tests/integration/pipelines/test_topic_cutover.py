@@ -139,7 +139,14 @@ def stage(
 def moving_to(stage: TopicStage, name: str, script: str) -> MovingTopics:
     path = stage.folder / f"{name}.py"
     path.write_text(script)
-    return MovingTopics(stage=stage, stream=STREAM, query="routed", green_script=path)
+    name_of_query = "routed" if script in (SCRIPT, DROPPING) else "forwarded"
+    return MovingTopics(
+        stage=stage,
+        stream=STREAM,
+        query="routed",
+        green_script=path,
+        green_query=name_of_query,
+    )
 
 
 def comparing(stage: TopicStage, reports: list[CompareReport]) -> Comparing:
