@@ -63,7 +63,7 @@ def add_list_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_fresh(parser: argparse.ArgumentParser) -> None:
-    """Add the option that passes over the rows of triggers."""
+    """Add the option that ignores the rows of triggers."""
     parser.add_argument(
         "--fresh",
         action="store_true",

@@ -38,7 +38,7 @@ BARS: Final = "▁▂▃▄▅▆▇█"
 WIDTH: Final = 48
 """Characters of a sparkline, each a bucket of the range."""
 _HEAD: Final = 4
-"""Lines of the screen that are no rows: title, heads, caption and a spare one."""
+"""Lines of the screen beside the rows: title, heads, caption and a spare line."""
 WIDEST: Final = 10_000
 """Columns without a terminal: lines for programs are not wrapped."""
 FIGURES: Final = (
@@ -128,7 +128,7 @@ def fleet(
     Return a row for each stream, the most urgent first.
 
     :param expand: It is as wide as the terminal, and not as its text.
-    :param fresh: Each stream is looked at; rows of triggers are not used.
+    :param fresh: Look at each stream and use no row of a trigger.
     :param most: Rows that fit on the screen; default: all.
     """
     from rich.table import Table

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from airflow_streaming.changes.cutover.plan import CutoverPlan, CutoverPreflight
+from airflow_streaming.changes.cutover.plan import CutoverPlan, CutoverPreflight, check_format
 from airflow_streaming.exceptions import StreamingError
 from airflow_streaming.model.arguments.accepted import (
     STEPS_BACK,
@@ -57,7 +57,6 @@ if TYPE_CHECKING:
     from airflow_streaming.changes.cutover.lanes import Candidate
     from airflow_streaming.home.home import StreamHome
     from airflow_streaming.model.records.control import Change
-    from airflow_streaming.model.spark.plan import QueryPlan
     from airflow_streaming.operators.common.cutover_lanes import DagLanes
 
 DECIDED: Final = frozenset(
@@ -125,23 +124,6 @@ def what_is_given_up(home: StreamHome) -> str:
         f"**The blue of cutover {change.number} is still kept: {kept}.** This cutover needs its lane, so "
         "it takes blue's final backup first; rolling back to that blue is not possible afterwards."
     )
-
-
-def check_format(terms: CompareTerms, plans: Sequence[QueryPlan]) -> None:
-    """
-    Refuse a comparison that cannot read the files of a stream, before green runs for it.
-
-    :param plans: Newest plans of blue.
-    :raises AirflowFailException: every query writes files, and none of this format.
-    """
-    written = {plan.sink.format.lower() for plan in plans if plan.sink.sink == "file"}
-    is_files_only = bool(plans) and all(plan.sink.sink == "file" for plan in plans)
-    if is_files_only and terms.format.lower() not in written:
-        formats = ", ".join(sorted(written))
-        raise AirflowFailException(
-            f"CompareTerms of stream {terms.stream!r} has format {terms.format!r}, and its queries write {formats}. "
-            f"Set format={min(written)!r} in the DAG."
-        )
 
 
 def _check_nothing_else(candidate: Candidate, lanes: DagLanes) -> None:

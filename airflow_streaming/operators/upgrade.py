@@ -28,7 +28,11 @@ from airflow_streaming.operators.common.form_edits import (
     is_asked,
     pulled,
 )
-from airflow_streaming.operators.common.run_report import report_of_run
+from airflow_streaming.operators.common.run_report import (
+    is_recorded,
+    push_recorded,
+    report_of_run,
+)
 from airflow_streaming.operators.common.upgrade import StreamApprovalOperator, UpgradeTask
 from airflow_streaming.options import Approval, ChangeApproval, Check, Soaked
 
@@ -280,7 +284,8 @@ class UpgradeCheckOperator(UpgradeTask):
                 context["ti"].xcom_push(key=WRONG_XCOM_KEY, value=wrong)
                 raise AirflowFailException(wrong)
             self.log.info("Check %r has passed.", name_of(check))
-        context["ti"].xcom_push(key=PASSED_XCOM_KEY, value=True)
+        with self.patient(None):
+            push_recorded(context, self.hook(context).home, PASSED_XCOM_KEY, True)
         return len(self.checks)
 
     @staticmethod
@@ -374,10 +379,10 @@ class UpgradeFinishOperator(UpgradeTask):
             change = self._found(context, hook)
             if hook.home.change_end(change.number) is None:
                 self._say_how_it_ends(context, hook, change)
-        return self._end(context, change, memory)
+        return self._end(context, hook.home, change, memory)
 
     def _say_how_it_ends(self, context: Context, hook: SparkStreamHook, change: Change) -> None:
-        wrong = _judgment(hook.home, change) or self._what_is_wrong(context)
+        wrong = _judgment(hook.home, change) or self._what_is_wrong(context, hook.home)
         if not wrong and not _is_decided(hook.home, change):
             # Checks take their time: a deployment that fell meanwhile is rolled back and not kept.
             self.engine(hook, hook.observer()).advance(Stage.KEPT, change.number)
@@ -403,20 +408,30 @@ class UpgradeFinishOperator(UpgradeTask):
             # A user was faster, and is followed.
             self.log.info("%s", err)
 
-    def _what_is_wrong(self, context: Context) -> str:
+    def _what_is_wrong(self, context: Context, home: StreamHome) -> str:
         soaked = pulled(context, self.soak_task_id, "return_value")
         if not soaked:
             steps = (self.soak_task_id, *reversed(self.step_task_ids))
             return first_told(context, steps, WRONG_XCOM_KEY) or _NOT_SOAKED
-        if self.check_task_id and not pulled(context, self.check_task_id, PASSED_XCOM_KEY):
+        if self.check_task_id and not self._has_passed(context, home, self.check_task_id):
             return str(pulled(context, self.check_task_id, WRONG_XCOM_KEY) or _NOT_PASSED)
         return ""
 
+    @staticmethod
+    def _has_passed(context: Context, home: StreamHome, task_id: str) -> bool:
+        # Airflow forgets the XCom of a task that runs again, and a user can write one by hand.
+        passed = pulled(context, task_id, PASSED_XCOM_KEY)
+        return bool(passed) and is_recorded(context, home, task_id, PASSED_XCOM_KEY, passed)
+
     def _end(
-        self, context: Context, change: Change, memory: dict[str, Any] | None
+        self,
+        context: Context,
+        home: StreamHome,
+        change: Change,
+        memory: dict[str, Any] | None,
     ) -> dict[str, Any]:
         progress = self.go_on(context, Stage.KEPT, memory, change.number)
-        if progress.state is not Stage.KEPT or self._what_is_wrong(context):
+        if progress.state is not Stage.KEPT or self._what_is_wrong(context, home):
             raise AirflowFailException(self._sentence(progress))
         self.log.info(
             "Deployment %d is kept. Write the same into the DAG, or the DAG keeps proposing the old one.",

@@ -311,9 +311,8 @@ def _rows_in(store: Store, objects: Sequence[str], wanted: frozenset[str]) -> It
 
 
 def _rows(told: Mapping[str, Any], wanted: frozenset[str]) -> Iterator[FleetRow]:
-    rows = told.get("rows")
-    for row in rows if isinstance(rows, list) else ():
-        lane = row.get("lane") if isinstance(row, dict) else None
+    for row in _listed(told):
+        lane = row.get("lane")
         if isinstance(lane, str) and lane in wanted:
             try:
                 yield decode(FleetRow, row, "row")
@@ -321,11 +320,17 @@ def _rows(told: Mapping[str, Any], wanted: frozenset[str]) -> Iterator[FleetRow]
                 log.info("A row of an index is malformed: %s", err)
 
 
+def _listed(told: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the rows of an object. A writer of the home can forge the object."""
+    rows = told.get("rows")
+    yield from (row for row in (rows if isinstance(rows, list) else ()) if isinstance(row, dict))
+
+
 def _times_in(store: Store, path: str) -> Iterator[datetime]:
     told = _read(store, path)
-    acts, rows = told.get("acts"), told.get("rows")
+    acts = told.get("acts")
     texts = [*acts.values()] if isinstance(acts, dict) else []
-    texts += [row.get("seen_at") for row in rows if isinstance(row, dict)] if rows else []
+    texts += [row.get("seen_at") for row in _listed(told)]
     for text in texts:
         try:
             yield parse_time(str(text), "time")

@@ -8,7 +8,7 @@ the cutover and do not refuse it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -36,11 +36,12 @@ from airflow_streaming.model.records.cutover import (
 )
 from airflow_streaming.model.records.cutover_table import CutoverState
 from airflow_streaming.model.records.deployment import Override
-from airflow_streaming.model.records.upgrade import SoakTerms
+from airflow_streaming.model.records.upgrade import FILE, SoakTerms
 
 if TYPE_CHECKING:
     from airflow_streaming.changes.judging.methods import ReplayStart, WaysReport
     from airflow_streaming.changes.upgrade.preflight_report import Difference
+    from airflow_streaming.model.spark.plan import QueryPlan
 
 S = CutoverState
 _BEFORE: Final = "The cutover is aborted before the switch: blue stays, or is started again."
@@ -148,6 +149,22 @@ class CutoverPlan:
             checks=self.checks,
             stop_grace=self.stop_grace,
             key=key,
+        )
+
+
+def check_format(terms: CompareTerms, plans: Sequence[QueryPlan]) -> None:
+    """
+    Do nothing for a comparison that can read the files of a stream.
+
+    :param plans: Newest plans of blue.
+    :raises SpecError: every query writes files, and none of this format.
+    """
+    written = {plan.sink.format.lower() for plan in plans if plan.sink.sink == FILE}
+    is_files_only = bool(plans) and all(plan.sink.sink == FILE for plan in plans)
+    if is_files_only and terms.format.lower() not in written:
+        raise SpecError(
+            f"CompareTerms of stream {terms.stream!r} has format {terms.format!r}, and its queries write "
+            f"{', '.join(sorted(written))}. Set format={min(written)!r} in the DAG."
         )
 
 

@@ -65,6 +65,7 @@ class Normal(NamedTuple):
     :param identifiers: Every name in it: variables, attributes, imports, texts that are a name.
     :param texts: Every text in it.
     :param more: Globals of its inlined helpers, by name.
+    :param helpers: These helpers as they are written.
     """
 
     text: str
@@ -72,6 +73,7 @@ class Normal(NamedTuple):
     identifiers: frozenset[str]
     texts: frozenset[str]
     more: Mapping[str, Any] = MappingProxyType({})
+    helpers: tuple[Function, ...] = ()
 
 
 @lru_cache(maxsize=4096)
@@ -137,7 +139,7 @@ def normal_form(function: types.FunctionType, mark: Callable[[str], str] = str) 
     found.args.kw_defaults = [one and ast.Constant(value=None) for one in found.args.kw_defaults]
     inlining = _Inlining(function, lookup)
     found.body = inlining.body(cleaned(found, lookup).body)
-    return told(found, mark)._replace(more=inlining.values)
+    return told(found, mark)._replace(more=inlining.values, helpers=tuple(inlining.helpers))
 
 
 def as_function(node: Function | ast.Lambda) -> Function:
@@ -416,6 +418,7 @@ class _Inlining:
         self._within: list[types.CodeType] = [code]
         self._count = 0
         self.values: dict[str, Any] = {}
+        self.helpers: list[Function] = []
 
     def body(self, body: list[ast.stmt]) -> list[ast.stmt]:
         return _without_last_name(self._block(body))
@@ -508,6 +511,7 @@ class _Inlining:
         ):
             return None
         self.values |= known
+        self.helpers.append(node)
         return self._placed(found, given, stored, helper, is_one=is_one)
 
     def _placed(

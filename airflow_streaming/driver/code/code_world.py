@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from airflow_streaming.driver.code.code_imports import file_named, is_users
+from airflow_streaming.driver.code.code_reads import called
 from airflow_streaming.model.spark.plan import OPAQUE
 
 MAX_FILE: Final = 64 * 1024 * 1024
@@ -30,37 +31,17 @@ _OF_SPARK: Final = frozenset({"pyspark", "py4j", "airflow_streaming"})
 """Packages whose version a plan holds elsewhere."""
 _ENVIRONMENT: Final = frozenset({"environ", "environb", "getenv", "getenvb"})
 _ENVIRONMENT_COMPUTED: Final = frozenset({"expandvars", "load_dotenv", "dotenv_values"})
-_ENVIRONMENT_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PROGRAMS: Final = frozenset(
+    {"popen", "Popen", "system", "check_output", "check_call", "getoutput", "getstatusoutput"}
+    | {"posix_spawn", "posix_spawnp", "spawnl", "spawnv", "spawnve", "execv", "execve", "execvp"}
+    | {"create_subprocess_exec", "create_subprocess_shell"}
+)
 _TIMES: Final = frozenset(
     {"localtime", "now", "today", "fromtimestamp", "timestamp", "mktime", "astimezone", "tzlocal"}
     | {"strftime", "ctime", "tzname", "get_localzone", "to_pydatetime", "isoformat"}
     | {"hour", "minute", "weekday", "isoweekday", "day", "month", "year", "utcoffset", "asctime"}
 )
-_READERS: Final = frozenset(
-    {
-        "open",
-        "read_text",
-        "read_bytes",
-        "read_csv",
-        "read_json",
-        "read_parquet",
-        "read_excel",
-        "loadtxt",
-    }
-    | {
-        "read_pickle",
-        "read_table",
-        "read_toml",
-        "fromfile",
-        "get_data",
-        "files",
-        "read_sql",
-        "mmap",
-    }
-    | {"genfromtxt", "load_model", "read_feather", "read_orc", "read_xml", "from_pretrained"}
-)
 _OF_CODE: Final = frozenset({".py", ".pyc", ".zip", ".egg", ".whl"})
-_WRITING: Final = re.compile(r"[wax]")
 
 
 def digest_of(data: bytes) -> str:
@@ -112,30 +93,6 @@ def _digest_of_file(path: Path) -> str:
 @functools.lru_cache(maxsize=1024)
 def _read(path: Path, size: int, changed: int) -> str:
     return digest_of(path.read_bytes())
-
-
-def reads_files(trees: Iterable[ast.AST]) -> bool:
-    """Tell whether code calls a function that reads files."""
-    return any(
-        isinstance(node, ast.Call) and _called(node) in _READERS and not _writes(node)
-        for tree in trees
-        for node in ast.walk(tree)
-    )
-
-
-def _called(node: ast.Call) -> str:
-    return str(getattr(node.func, "attr", None) or getattr(node.func, "id", ""))
-
-
-def _writes(node: ast.Call) -> bool:
-    mode = [one.value for one in node.keywords if one.arg == "mode"]
-    given = [*mode, *node.args[0 if isinstance(node.func, ast.Attribute) else 1 :]]
-    return any(
-        isinstance(one, ast.Constant)
-        and isinstance(one.value, str)
-        and bool(_WRITING.match(one.value))
-        for one in given[:2]
-    )
 
 
 # -- Packages -----------------------------------------------------------------------------------------------------
@@ -224,13 +181,16 @@ def environment(
     :param conf: Configuration of Spark, for the environment of executors.
     """
     named = {*words}
+    by_computed_name = "os" in named and any(map(_gets_computed, _calls(trees)))
+    if by_computed_name:
+        yield "environment", f"{OPAQUE} read by a computed name"
     if not named & (_ENVIRONMENT | _ENVIRONMENT_COMPUTED):
         return
     found = [key for tree in trees for node in ast.walk(tree) if (key := _key_in(node)) is not None]
     keys = {str(key.value) for key in found if isinstance(key, ast.Constant) and _is_text(key)}
     uses = sum(_is_environment(node) for tree in trees for node in ast.walk(tree))
     is_literal = bool(found) and len(found) == uses and all(map(_is_text, found))
-    if named & _ENVIRONMENT_COMPUTED or not is_literal:
+    if not by_computed_name and (named & _ENVIRONMENT_COMPUTED or not is_literal):
         yield "environment", f"{OPAQUE} read by a computed name"
     for name in sorted(keys):
         yield f"environment {name}", _digest_of_variable(name, conf)
@@ -265,6 +225,25 @@ def _digest_of_variable(key: str, conf: Mapping[str, str]) -> str:
     if values == (None, None):
         return "not set"
     return digest_of(repr(values).encode("utf-8", "surrogatepass"))
+
+
+def _calls(trees: Iterable[ast.AST]) -> Iterator[ast.Call]:
+    for tree in trees:
+        yield from (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+
+
+def _gets_computed(node: ast.Call) -> bool:
+    """Tell whether a call reads an attribute by a name that the code computes."""
+    return called(node) in ("getattr", "__getattribute__") and not any(map(_is_text, node.args))
+
+
+def programs(trees: Iterable[ast.AST]) -> Iterator[tuple[str, str]]:
+    """Yield a piece where code starts other programs, whose input the closure cannot hold."""
+    for node in _calls(trees):
+        owner = getattr(getattr(node.func, "value", None), "id", "")
+        if called(node) in _PROGRAMS or owner == "subprocess":
+            yield "other programs", f"{OPAQUE} their input"
+            return
 
 
 def zone(words: Iterable[str]) -> Iterator[tuple[str, str]]:

@@ -5,8 +5,8 @@ Spark's plans never show the body of a function. Two functions have equal finger
 reached parts are equal: code in its normal form, defaults, closure cells, the globals named in the code,
 classes with their metaclasses, bases and attributes, objects with their content. An object counts by its
 name alone only if its module has it under this name and the module is Python's or an installed package's.
-Of a user's module counts what an import of it runs, and what the code names in it, loaded or not. A
-function's own name does not count, so a rename alone is no change.
+The statements that an import of a user's module runs count, and the definitions that the code names, loaded or
+not. A function's own name does not count, so a rename alone is the same code.
 
 Code or objects that cannot be analyzed make the fingerprint opaque, and gates treat it as
 different. The same holds for code that loads other code by a computed name or text
@@ -55,6 +55,7 @@ from airflow_streaming.driver.code.code_modules import (
     packages_in,
     slice_of,
 )
+from airflow_streaming.driver.code.code_reads import reads_files, reads_unnamed
 from airflow_streaming.driver.code.code_text import (
     LINES_MATTER,
     NAMES_MATTER,
@@ -89,6 +90,9 @@ _CACHES: Final = frozenset({"dispatch_cache", "cache_token", "_clear_cache"})
 """Variables of ``functools.singledispatch`` that its registry decides."""
 _WITHOUT_VALUE: Final = frozenset({"lock", "RLock", "Lock", "_RLock"})
 """Types whose objects hold no value."""
+_SLOTS: Final = (types.MemberDescriptorType, types.GetSetDescriptorType)
+_HEAP: Final = 1 << 9
+"""Set for classes that a class statement made."""
 
 
 _own = OwnPlaces()
@@ -180,6 +184,8 @@ class _Reader:
         self._packages: set[str] = set()
         self._trees: list[ast.AST] = []
         self._folders: set[str] = set()
+        self._values: dict[str, set[str]] = {}
+        """Texts and paths that names of the code hold."""
         self.words: set[str] = set()
         self.seeing: set[str] = set()
         self.texts: set[str] = set()
@@ -222,14 +228,16 @@ class _Reader:
     def pieces(self, conf: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         """Yield the inputs of the code beside its text."""
         files: list[tuple[str, str]] = []
-        if not self._in_driver or code_world.reads_files(self._trees):
+        if not self._in_driver or reads_files(self._trees):
             # The function of a sink often has the name of a file that it writes.
             files = [*code_world.files_named(self.texts, sorted(self._folders))]
         yield from files
-        if not files and code_world.reads_files(self._trees):
+        names = {name.removeprefix("file ") for name, _ in files}
+        if reads_unnamed(self._trees, names, self._values):
             yield "files", f"{OPAQUE} read by a computed name"
         yield from code_world.packages(self._packages)
         yield from code_world.environment(self._trees, self.words, conf)
+        yield from code_world.programs(self._trees)
         yield from code_world.zone(self.words)
 
     def _say(self, *parts: object) -> None:
@@ -312,6 +320,8 @@ class _Reader:
         self._packages |= reader._packages
         self._trees += reader._trees
         self._folders |= reader._folders
+        for name, texts in reader._values.items():
+            self._values.setdefault(name, set()).update(texts)
         self.words |= reader.words
         self.seeing |= reader.seeing
         self.texts |= reader.texts
@@ -350,29 +360,37 @@ class _Reader:
             self.seeing |= normal.identifiers
             self.texts |= normal.texts
             names = (names & normal.names) | normal.more.keys()
-        if node is not None:
-            self._trees.append(node)
-            self._packages.update(packages_in([node]))
+        trees = [*([] if node is None else [node]), *(normal.helpers if normal is not None else ())]
+        self._trees += trees
+        self._packages.update(packages_in(trees))
         self._take(function.__defaults__)
         self._take(function.__kwdefaults__)
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
             if normal is None or name in normal.names:
                 if code.co_filename == functools.__file__ and name in _CACHES:
                     continue
-                self._cell(cell)
+                self._cell(name, cell)
         if function.__dict__:
             left_out = {"__wrapped__", *(_CACHES if code.co_filename == functools.__file__ else ())}
             self._take({k: v for k, v in function.__dict__.items() if k not in left_out})
             self._take(function.__dict__.get("__wrapped__"))
         self._globals(function, names, normal)
 
-    def _cell(self, cell: Any) -> None:
+    def _cell(self, name: str, cell: Any) -> None:
         try:
             inner = cell.cell_contents
         except ValueError:
             self._say("empty cell")
         else:
+            self._hold(name, inner)
             self._take(inner)
+
+    def _hold(self, name: str, value: Any) -> None:
+        """Keep the text of a path for the reads of files by this name."""
+        several = value if isinstance(value, tuple | list | set | frozenset) else (value,)
+        for one in several:
+            if isinstance(one, str | PurePath):
+                self._values.setdefault(name, set()).add(str(one))
 
     def _globals(
         self, function: types.FunctionType, names: set[str], normal: Normal | None
@@ -385,6 +403,7 @@ class _Reader:
                 continue  # every call of it is checked
             if name in known:
                 self._say("global", name)
+                self._hold(name, known[name])
                 self._take(known[name])
             elif name in EVALUATORS:
                 raise Opaque(f"code that {name} makes")
@@ -411,6 +430,7 @@ class _Reader:
         for name, value in kind.__dict__.items():
             if name not in _NOT_OF_CLASSES and not isinstance(value, _SLOTS):
                 self._say(name)
+                self._hold(name, value)
                 self._take(value)
         if isinstance(kind, abc.ABCMeta):
             self._sequence(sorted(_registered(kind), key=lambda one: one.__qualname__))
@@ -465,6 +485,7 @@ class _Reader:
             for name, key in new:
                 taken.add((name, key))
                 self._say("held by", name, key)
+                self._hold(key, vars(self._live[name])[key])
                 self._take(vars(self._live[name])[key])
 
     def _take_modules(self) -> None:
@@ -558,9 +579,13 @@ class _Reader:
         self._reduced(thing)
 
     def _held(self, thing: Any, kind: type) -> None:
-        self._mapping(dict(getattr(thing, "__dict__", {})))
+        held = dict(getattr(thing, "__dict__", {}))
+        for name, value in held.items():
+            self._hold(name, value)
+        self._mapping(held)
         for name in _slots(kind):
             self._say(name)
+            self._hold(name, getattr(thing, name, None))
             self._take(getattr(thing, name, None))
 
     def _reduced(self, thing: Any) -> None:
@@ -587,7 +612,6 @@ class _Reader:
             raise Opaque(type(thing).__name__)
 
 
-_SLOTS: Final = (types.MemberDescriptorType, types.GetSetDescriptorType)
 _KINDS: Final[Mapping[type, Any]] = {
     tuple: _Reader._sequence,
     list: _Reader._sequence,
@@ -611,10 +635,6 @@ _KINDS: Final[Mapping[type, Any]] = {
 def _holds_content(base: type) -> bool:
     """Tell whether objects of a class hold more than attributes, e.g. items."""
     return base is not object and not base.__flags__ & _HEAP
-
-
-_HEAP: Final = 1 << 9
-"""Set for classes that a class statement made."""
 
 
 def _registered(kind: abc.ABCMeta) -> Iterator[type]:

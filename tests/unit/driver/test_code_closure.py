@@ -329,10 +329,71 @@ def test_variables_of_the_environment_count_by_their_names(
         ("import os\ndef f(x): return os.environ.get('A'), os.environ.items()", "environment"),
         ("import os\ndef f(x): return os.path.expandvars(x)", "environment"),
         ("def f(x): return open(x).read()", "files"),
+        ("def g(p): return open(p).read()\ndef f(x): return g(x)", "files"),
+        ("import os\ndef g(k): return os.environ[k]\ndef f(x): return g(x)", "environment"),
         ("from pathlib import Path\ndef f(x): return Path(x).read_text()", "files"),
     ],
 )
 def test_a_read_by_a_computed_name_is_no_known_piece(
+    script: ScriptIn, text: str, piece: str
+) -> None:
+    assert script(text).pieces[piece].startswith(OPAQUE)
+
+
+READ = "import json\nfrom pathlib import Path\nHERE = Path('.').resolve()\nNAME = 'a.json'\nALL = ('a.json', 'b.json')\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f(x): return open('a.json').read(), open('b' + '.json').read()",
+        "def f(x): return open('a.json').read(), open(f'{x}.json').read()",
+        "def f(x): return [(HERE / one).read_text() for one in ('a.json', x)]",
+        "def f(x): return open('a.json').read(), [p.name for p in HERE.iterdir()]",
+        "def g(p): return open(p).read()\ndef f(x): return g('a.json'), g(x)",
+        "def f(x):\n    p = 'a.json'\n    if x: p = x\n    return open(p).read()",
+    ],
+)
+def test_a_read_by_a_computed_name_beside_a_literal_is_no_known_piece(
+    script: ScriptIn, text: str
+) -> None:
+    found = script(READ + text, a_json="1", b_json="2").pieces
+
+    assert "file a.json" in found
+    assert found["files"].startswith(OPAQUE)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f(x): return open('a.json').read()",
+        "def f(x): return (HERE / NAME).read_text()",
+        "def f(x): return [open(HERE / one).read() for one in ALL]",
+        "def g(p): return open(p).read()\ndef f(x): return g('a.json'), g(p='b.json')",
+        "def g(p='a.json'): return open(p).read()\ndef f(x): return g()",
+        "class R:\n    def __init__(self, p): self.p = p\nr = R('a.json')\ndef f(x): return open(r.p).read()",
+        "import os\ndef f(x):\n    p = os.path.join(str(HERE), NAME)\n    with open(p) as file: return json.load(file)",
+    ],
+)
+def test_a_read_through_variables_and_parameters_is_known_by_its_literal(
+    script: ScriptIn, text: str
+) -> None:
+    found = script(READ + text, a_json="1", b_json="2").pieces
+
+    assert "file a.json" in found
+    assert "files" not in found
+
+
+@pytest.mark.parametrize(
+    ("text", "piece"),
+    [
+        ("import os\ndef f(x): return getattr(os, 'envi' + 'ron')['A']", "environment"),
+        ("import os\ndef f(x): return os.popen('echo $A').read()", "other programs"),
+        ("import subprocess\ndef f(x): return subprocess.run(x)", "other programs"),
+        ("import os\ndef f(x): return os.listdir('.')", "files"),
+    ],
+)
+def test_what_code_reads_around_its_names_is_no_known_piece(
     script: ScriptIn, text: str, piece: str
 ) -> None:
     assert script(text).pieces[piece].startswith(OPAQUE)

@@ -228,6 +228,8 @@ HOSTILE: dict[str, Callable[[], Any]] = {
     "another kind": lambda: {**an_object(a_row()), "kind": "status"},
     "another version": lambda: {**an_object(a_row()), "version": 2},
     "rows that are no list": lambda: {**an_object(), "rows": {"orders": {}}},
+    "rows that are a number": lambda: {**an_object(), "rows": 5},
+    "rows that are true": lambda: {**an_object(), "rows": True},
     "rows that are no objects": lambda: {**an_object(), "rows": [1, None, "x", [], True]},
     "a row without a lane": lambda: {**an_object(), "rows": [{"word": "healthy"}]},
     "a row that is malformed": lambda: {**an_object(), "rows": [{"lane": "orders"}]},
@@ -246,6 +248,22 @@ def test_a_hostile_object_takes_nothing_from_the_others(store: LocalStore, case:
     put(store, "ours.json", an_object(a_row("refunds")))
 
     assert lanes_in(store, "orders", "refunds") == ["refunds"]
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_a_hostile_object_stops_no_writer(
+    store: LocalStore, writer: IndexWriter, clock: Clock, case: str
+) -> None:
+    data = HOSTILE[case]()
+    (Path(store.uri) / FOLDER).mkdir(parents=True)
+    raw = data if isinstance(data, bytes) else json.dumps(data).encode()
+    (Path(store.uri) / FOLDER / "hostile.json").write_bytes(raw)
+
+    writer.note(a_row("refunds"))
+    clock.passed += SWEEP_EVERY
+    writer.write_if_due()
+
+    assert lanes_in(store, "refunds") == ["refunds"]
 
 
 def test_a_row_that_is_malformed_takes_nothing_from_its_object(store: LocalStore) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
+from airflow_streaming.changes.cutover.plan import check_format
 from airflow_streaming.changes.judging.methods import ReplayStart, WaysReport
 from airflow_streaming.exceptions import SpecError, StreamingError
 from airflow_streaming.gates.findings import (
@@ -25,7 +26,7 @@ from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.records.cutover import CompareTerms
 from airflow_streaming.model.records.cutover_table import CutoverCommand
 from airflow_streaming.model.spark.plan import QueryPlan, ScriptPlan, SinkPlan
-from airflow_streaming.operators.cutover_preflight import CutoverPreflightOperator, check_format
+from airflow_streaming.operators.cutover_preflight import CutoverPreflightOperator
 from airflow_streaming.spec import StreamSpec
 from tests.unit.changes.cutover.cutting import Cutting
 from tests.unit.operators.cutovers import REPORT, Run, another_script
@@ -111,7 +112,7 @@ def test_a_comparison_reads_the_format_that_is_written(
     if passes:
         check_format(terms, sinks)
         return
-    with pytest.raises(AirflowFailException, match=r"queries write json\. Set format='json'"):
+    with pytest.raises(SpecError, match=r"queries write json\. Set format='json'"):
         check_format(terms, sinks)
 
 

@@ -102,6 +102,20 @@ def test_a_driver_that_ends_while_the_checks_run_is_not_kept(
     assert stream.running() == 3
 
 
+def test_checks_that_only_an_edited_xcom_calls_passed_do_not_keep_a_deployment(
+    stream: Upgraded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Run(stream, monkeypatch, checks=[lambda _: "Totals differ."])
+    run.report()
+    run.go_all("back_up", "switch", "soak", "checks")
+    run.xcoms["upgrade.checks", "passed"] = True
+
+    became = run.go_all("settle")
+
+    assert "was rolled back" in became[SETTLE]
+    assert "Totals differ." in became[SETTLE]
+
+
 def test_a_word_that_comes_in_the_last_moment_is_followed(
     stream: Upgraded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
