@@ -62,11 +62,14 @@ class TopicRange:
     :param topic: Name of the topic.
     :param since: Records that were produced from this time on must be in the other lane too; ``None`` for all.
     :param read_since: The other lane may have records from this time on, e.g. after a replay. Default: ``since``.
+    :param lacks_history: The topic can begin later than the other lane's results, because its lane continued the
+        position of an earlier deployment.
     """
 
     topic: str
     since: datetime | None = None
     read_since: datetime | None = None
+    lacks_history: bool = False
 
 
 def compare_topics(
@@ -138,6 +141,7 @@ def _compared(
             looks=looks,
             offsets=(one.offsets("Blue"), other.offsets("Green")),
             complete_from=task.complete_from,
+            blue_lacks_history=blue.lacks_history,
         )
 
 

@@ -30,6 +30,7 @@ from airflow_streaming.model.jobs.comparison import (
 )
 from airflow_streaming.model.names import base_of
 from airflow_streaming.model.progress import BatchProgress
+from airflow_streaming.model.records.control import ChangeKind
 from airflow_streaming.model.records.cutover import CompareTerms, StartWay
 from airflow_streaming.model.records.cutover_table import CUTOVER, CutoverState
 from airflow_streaming.model.records.deployment import Deployment
@@ -152,15 +153,27 @@ class Comparing:
         # Green's checkpoint was copied before its first launch. Blue may have written since the proposal.
         first = self._home(green).first_epoch(green.number)
         since = green.created_at if first is None else first.created_at
+        is_fresh = is_whole or replayed is not None
         return compare_topics(
             terms,
             TopicRange(
-                topic=sinks[0].target, since=None if is_whole else since, read_since=replayed
+                topic=sinks[0].target,
+                since=None if is_whole else since,
+                read_since=replayed,
+                lacks_history=is_fresh and not self._reaches_back(blue, replayed),
             ),
             TopicRange(topic=sinks[1].target, since=since),
             options=options,
             complete_from=self._windows_from(green, replayed),
         )
+
+    def _reaches_back(self, blue: Deployment, replayed: datetime | None) -> bool:
+        """Tell whether blue's own topic has the results of a replay, or of the beginning of the sources."""
+        first = self._home(blue).first_epoch(blue.number)
+        if replayed is not None and first is not None and first.created_at <= replayed:
+            return True
+        base = base_of(blue.stream)
+        return has_whole_history(blue, self._lanes.hook(base).lane(base).home)
 
     def _windows_from(self, green: Deployment, replayed: datetime | None) -> datetime | None:
         """
@@ -201,6 +214,24 @@ class Comparing:
 
     def _home(self, deployment: Deployment) -> StreamHome:
         return self._lanes.hook(deployment.stream).lane(deployment.stream).home
+
+
+def has_whole_history(deployment: Deployment, base: StreamHome) -> bool:
+    """
+    Tell whether a deployment has read its sources from their beginning, as far as the records show it.
+
+    :param base: Records of the stream, which has the cutovers of both lanes.
+    """
+    if deployment.replay_from:
+        return False
+    for change in reversed(base.changes()):
+        if change.what is ChangeKind.CUTOVER:
+            leader, number = base.leader_of(change)
+            for pair in leader.cutover_terms(leader.change(number)).pairs:
+                numbers = (pair.shadow.number, pair.live.number)
+                if pair.green == deployment.stream and deployment.number in numbers:
+                    return pair.start is StartWay.FRESH
+    return deployment.number == 1
 
 
 def topic_of(terms: CompareTerms, deployment: Deployment, home: StreamHome) -> SinkPlan:

@@ -180,6 +180,20 @@ def test_records_before_the_range_are_not_required(monkeypatch: pytest.MonkeyPat
     assert compared(broker, monkeypatch).result is DIFFERS
 
 
+def test_records_from_before_the_topic_of_a_blue_that_continued_another_prove_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    green_has_more = Broker(blue=rows("b"), green=rows("a", "b"))
+    blue_has_more = Broker(blue=rows("a", "b"), green=rows("b"))
+
+    report = compared(green_has_more, monkeypatch, lacks_history=True)
+
+    assert report.result is INCONCLUSIVE
+    assert "Start green from a clone of blue's checkpoint" in report.reason
+    assert compared(green_has_more, monkeypatch).result is DIFFERS
+    assert compared(blue_has_more, monkeypatch, lacks_history=True).result is DIFFERS
+
+
 def test_a_replayed_record_is_found_where_blue_wrote_it_long_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -16,12 +16,19 @@ from airflow_streaming.exceptions import SpecError
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.jobs.comparison import CompareReport, ComparisonRequest, not_made
 from airflow_streaming.model.names import Layout
-from airflow_streaming.model.records.cutover import CompareTerms, StartWay
+from airflow_streaming.model.records.control import Change, ChangeKind
+from airflow_streaming.model.records.cutover import (
+    CompareTerms,
+    CutoverTerms,
+    Pair,
+    StartWay,
+    SwitchMethod,
+)
 from airflow_streaming.model.spark.plan import OperatorKind, OperatorPlan, QueryPlan, SinkPlan
 from airflow_streaming.model.spark.secrets import REDACTED
 from airflow_streaming.model.storage import LocalStore
 from airflow_streaming.operators.common import cutover_checks
-from airflow_streaming.operators.common.cutover_checks import Comparing, topic_of
+from airflow_streaming.operators.common.cutover_checks import Comparing, has_whole_history, topic_of
 from tests.unit.home.make import NOON, SCRIPT, make_deployment, make_epoch
 
 LAUNCHED = NOON + timedelta(minutes=5)
@@ -101,6 +108,75 @@ def compared(
     )
     comparing(terms, topics.blue, topics.green)
     return Compared(report=reports[0], **(calls[0] if calls else {}))
+
+
+@pytest.mark.parametrize(
+    ("blue", "lacks"),
+    [
+        pytest.param({}, False, id="the first deployment"),
+        pytest.param({"number": 2}, True, id="an upgrade in place"),
+        pytest.param({"replay_from": NOON.isoformat()}, True, id="began with a replay"),
+    ],
+)
+def test_a_green_from_the_beginning_has_more_than_a_blue_that_continued_another(
+    blue: dict[str, Any], lacks: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topics = Topics(tmp_path, StartWay.FRESH)
+    topics.blue = replace(topics.blue, **blue)
+
+    found = compared(topics, monkeypatch, replace(TERMS, topic="{stream}-1"))
+
+    assert found.blue == TopicRange(topic="orders-1", lacks_history=lacks)
+
+
+@pytest.mark.parametrize(
+    ("start", "lacks"),
+    [(StartWay.FRESH, False), (StartWay.CLONED, True), (StartWay.CARRIED, True)],
+)
+def test_the_history_of_a_blue_that_an_earlier_cutover_made_live_depends_on_its_start(
+    start: StartWay, lacks: bool, tmp_path: Path
+) -> None:
+    topics = Topics(tmp_path, StartWay.FRESH)
+    base, lane = topics.homes["orders"], replace(topics.green, number=3)
+    led_elsewhere = base.beside("payments")
+    for home, number, green in ((led_elsewhere, 4, lane), (base, 1, replace(lane, number=2))):
+        pair = Pair(
+            stream="orders", blue="orders", green="orders.green", blue_deployment=1,
+            shadow=green, live=green, start=start if green is lane else StartWay.FRESH,
+        )  # fmt: skip
+        terms = CutoverTerms(change=number, way=SwitchMethod.PARALLEL, pairs=(pair,))
+        begin(home, number, terms=home.keep_cutover_terms(terms))
+    begin(base, 2, leader="payments/4")
+
+    assert has_whole_history(lane, base) is not lacks
+
+
+def begin(home: StreamHome, number: int, **more: str) -> None:
+    home.begin_change(
+        Change(
+            number=number, stream=home.name, what=ChangeKind.CUTOVER, replaced=1, deployment=1,
+            checkpoint="", by="test", reason="A test.", at=NOON, **more,
+        )
+    )  # fmt: skip
+
+
+def test_a_replay_that_blue_has_seen_itself_is_whole_in_its_topic(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for replayed, lacks in ((LAUNCHED, False), (LAUNCHED - timedelta(seconds=1), True)):
+        topics = Topics(tmp_path / str(lacks), StartWay.FRESH, replay_from=replayed.isoformat())
+        upgraded = replace(topics.blue, number=2)
+        topics.homes["orders"].create_epoch(
+            make_epoch(3, stream="orders", deployment=2, created_at=LAUNCHED)
+        )
+        topics.homes["orders"].create_deployment(upgraded, SCRIPT)
+        topics.blue = upgraded
+        named = replace(TERMS, topic="{stream}")
+
+        blue = compared(topics, monkeypatch, named).blue
+
+        assert blue is not None
+        assert blue.lacks_history is lacks
 
 
 @pytest.mark.parametrize("start", [StartWay.CLONED, StartWay.CARRIED])
