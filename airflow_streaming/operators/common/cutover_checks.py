@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from airflow_streaming.changes.judging.green import Judgment, judge_reports
-from airflow_streaming.changes.judging.lane_figures import bound_of
+from airflow_streaming.changes.judging.lane_figures import bound_of, longest_wait
 from airflow_streaming.changes.pointers.pointer import Pointer
 from airflow_streaming.changes.topic_comparison import TopicRange, compare_topics
 from airflow_streaming.changes.topic_connection import (
@@ -165,7 +165,13 @@ class Comparing:
             TopicRange(topic=sinks[1].target, since=since),
             options=options,
             complete_from=self._windows_from(green, replayed),
+            in_flight=max(self._longest_wait(blue), self._longest_wait(green)),
         )
+
+    def _longest_wait(self, lane: Deployment) -> timedelta:
+        home = self._home(lane)
+        epoch = home.newest_epoch()
+        return longest_wait(None if epoch is None else home.status(epoch.number))
 
     def _reaches_back(self, blue: Deployment, replayed: datetime | None) -> bool:
         """Tell whether blue's own topic has the results of a replay, or of the beginning of the sources."""

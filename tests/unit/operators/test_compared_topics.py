@@ -26,10 +26,12 @@ from airflow_streaming.model.records.cutover import (
 )
 from airflow_streaming.model.spark.plan import OperatorKind, OperatorPlan, QueryPlan, SinkPlan
 from airflow_streaming.model.spark.secrets import REDACTED
+from airflow_streaming.model.status import Status
 from airflow_streaming.model.storage import LocalStore
 from airflow_streaming.operators.common import cutover_checks
 from airflow_streaming.operators.common.cutover_checks import Comparing, has_whole_history, topic_of
 from tests.unit.home.make import NOON, SCRIPT, make_deployment, make_epoch
+from tests.unit.supervision.builders import a_query, a_status
 
 LAUNCHED = NOON + timedelta(minutes=5)
 TERMS = CompareTerms(stream="orders", format="kafka")
@@ -84,6 +86,7 @@ class Compared:
     green: TopicRange | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     complete_from: datetime | None = None
+    in_flight: timedelta = timedelta(0)
     report: CompareReport
 
 
@@ -188,6 +191,21 @@ def test_blue_records_before_the_copy_of_its_checkpoint_are_not_required_of_gree
     # The copy is made between the proposal (``created_at``) and the first launch, and blue runs on.
     assert found.blue == TopicRange(topic="orders-1", since=LAUNCHED)
     assert found.green == TopicRange(topic="orders-2", since=LAUNCHED)
+
+
+@pytest.mark.parametrize("slow", ["orders", "orders.green"])
+def test_a_record_may_be_in_flight_for_an_interval_and_two_batches_of_the_slower_lane(
+    slow: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topics = Topics(tmp_path, StartWay.CLONED)
+    # The first batch took ten minutes, because it read all old records.
+    durations = (600_000, 2_000, 20_000, 1_000)
+    query = a_query(processing_interval_s=300, recent_durations_ms=durations)
+    home, layout = topics.homes[slow], Layout(slow)
+    status = a_status(stream=slow, epoch=2, queries=(a_query(), query))
+    home.store.create(layout.place(Status, epoch=2), layout.bytes_of(status))
+
+    assert compared(topics, monkeypatch).in_flight == timedelta(seconds=340)
 
 
 def test_a_green_from_the_beginning_has_every_record_of_blue(
