@@ -329,7 +329,7 @@ class _Reader:
         }
 
     def _keep_cause(self, error: Any) -> None:
-        """Keep why a connection fails, e.g. a wrong password: a later error says only that there is none."""
+        """Keep why a connection fails, e.g. a wrong password: a later error does not name it."""
         if error.code() != self._library.KafkaError._ALL_BROKERS_DOWN:
             self._cause = error.str()
 

@@ -28,8 +28,9 @@ from airflow_streaming.model.spark.plan import OperatorKind, OperatorPlan, Query
 from airflow_streaming.model.spark.secrets import REDACTED
 from airflow_streaming.model.status import Status
 from airflow_streaming.model.storage import LocalStore
-from airflow_streaming.operators.common import cutover_checks
-from airflow_streaming.operators.common.cutover_checks import Comparing, has_whole_history, topic_of
+from airflow_streaming.operators.common import compared_topics
+from airflow_streaming.operators.common.compared_topics import Lane, has_whole_history, topic_of
+from airflow_streaming.operators.common.cutover_checks import Comparing
 from tests.unit.home.make import NOON, SCRIPT, make_deployment, make_epoch
 from tests.unit.supervision.builders import a_query, a_status
 
@@ -104,7 +105,7 @@ def compared(
         request = ComparisonRequest(terms=terms, blue=blue.topic, green=green.topic)
         return not_made(request, "A test.", at=NOON)
 
-    monkeypatch.setattr(cutover_checks, "compare_topics", compare)
+    monkeypatch.setattr(compared_topics, "compare_topics", compare)
     lanes: Any = topics
     comparing = Comparing(
         lanes, complete_from=complete_from, progress=lambda *_: None, heard=reports.append
@@ -307,7 +308,7 @@ def test_the_topic_that_a_function_of_foreach_batch_writes_is_compared(tmp_path:
     written = SinkPlan(sink="kafka", target="orders-2", options=options(BROKER))
     topics.record(home, SinkPlan(sink="foreachbatch", target="write"), "by_code", writes=(written,))
 
-    assert topic_of(TERMS, topics.green, home).target == "orders-2"
+    assert topic_of(TERMS, Lane(deployment=topics.green, home=home)).target == "orders-2"
 
 
 def test_a_lane_with_several_topics_needs_a_name(tmp_path: Path) -> None:
@@ -316,4 +317,4 @@ def test_a_lane_with_several_topics_needs_a_name(tmp_path: Path) -> None:
     topics.record(home, SinkPlan(sink="kafka", target="late", options=options(BROKER)), "late")
 
     with pytest.raises(SpecError, match="2 sinks with a topic"):
-        topic_of(TERMS, topics.blue, home)
+        topic_of(TERMS, Lane(deployment=topics.blue, home=home))
