@@ -293,5 +293,5 @@ def lies_in_output(found: LiveOutput, place: str) -> bool:
 def to_dict(found: LiveOutput) -> dict[str, Any]:
     """Return the live lane for ``--json``, with earlier live periods, the oldest first."""
     told: dict[str, Any] = encode(found)
-    history = [{**encode(reign), "color": reign.color.value} for reign in found.history]
+    history = [{**encode(period), "color": period.color.value} for period in found.history]
     return {**told, "color": found.color.value, "history": history}

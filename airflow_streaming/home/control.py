@@ -76,7 +76,7 @@ class Control(Shared):
             raise HomeUnavailable(f"The wish for stream {self.name!r} was not recorded. Try again.")
         return newest
 
-    def want_next(self, wish: Desired) -> bool:
+    def want_next(self, desired: Desired) -> bool:
         """
         Record a wish under the very number that it has; tell whether it was recorded.
 
@@ -84,7 +84,7 @@ class Control(Shared):
         since,
         the number is taken, and nothing is done.
         """
-        return self._create(wish)
+        return self._create(desired)
 
     def circuit(self) -> Circuit | None:
         """Return the newest change of the circuit, ``None`` when it was never opened."""

@@ -100,7 +100,7 @@ class HomeLanes:
         home = self._home.stream(lane)
         return LaneContext(
             home=home,
-            keeper=None,
+            controller=None,
             acts=StreamActions(home, self._launcher, by=self._by),
             observer=Observer(home, self._launcher),
         )

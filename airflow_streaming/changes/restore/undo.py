@@ -132,10 +132,10 @@ def undo(
     change = home.unfinished_change()
     if change is None or change.what is not ChangeKind.UNDO:
         switching.check_stopped(change)
-        wish = _undoing(home, switching, reason)
-        checkpoints_at(wish.checkpoint, storage_options)
-        _check_sinks(home, switching.current(), wish.checkpoint, accept, storage_options)
-        change = switching.begin(wish)
+        request = _undoing(home, switching, reason)
+        checkpoints_at(request.checkpoint, storage_options)
+        _check_sinks(home, switching.current(), request.checkpoint, accept, storage_options)
+        change = switching.begin(request)
     removal = home.removal_of(change.checkpoint)
     if removal is not None:
         # Looked for after the change was begun: see ``Removal``.

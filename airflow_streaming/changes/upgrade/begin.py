@@ -136,9 +136,14 @@ class Beginning:
     """
 
     def __init__(
-        self, home: StreamHome, keeper: StreamController, *, by: str, now: Callable[[], datetime]
+        self,
+        home: StreamHome,
+        controller: StreamController,
+        *,
+        by: str,
+        now: Callable[[], datetime],
     ) -> None:
-        self._home, self._keeper = home, keeper
+        self._home, self._controller = home, controller
         self._by, self._now = by, now
 
     def begin(self, proposed: Deployment, source: bytes, asked: UpgradeTermsRequest) -> Change:
@@ -172,7 +177,7 @@ class Beginning:
             return None
         if newest.what is not ChangeKind.UPGRADE:
             raise self._refused(f"it has an unfinished change: {words(newest)} Finish it first.")
-        if asked.key and self._home.wish(newest) == asked.key:
+        if asked.key and self._home.request_key(newest) == asked.key:
             return newest
         if not is_open:
             return None
@@ -224,7 +229,7 @@ class Beginning:
         if asked.soak.at_most < asked.soak.at_least:
             raise self._refused("its soak would end before it may: at_most is below at_least.")
         for deployment in (current, replace(proposed, number=current.number + 1)):
-            self._keeper.check_can_launch(deployment)
+            self._controller.check_can_launch(deployment)
         return current
 
     def _keep(

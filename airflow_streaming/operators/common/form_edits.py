@@ -79,7 +79,7 @@ def found_change(home: StreamHome, report: Mapping[str, Any] | None) -> Change |
     upgrades = [one for one in reversed(home.changes()) if one.what is ChangeKind.UPGRADE]
     if report.get("resumes"):
         return next((one for one in upgrades if one.number == report["resumes"]), None)
-    return next((one for one in upgrades if home.wish(one) == report["key"]), None)
+    return next((one for one in upgrades if home.request_key(one) == report["key"]), None)
 
 
 def first_told(context: Context, task_ids: Iterable[str | None], key: str) -> str:
