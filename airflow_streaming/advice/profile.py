@@ -163,7 +163,7 @@ def _store_named(name: str) -> StateStore:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
     """
-    One setting of a profile.
+    A setting of a profile.
 
     :param value: As Spark reads it; ``None`` when it is left out.
     :param why: Its purpose, with the document or measurement behind it; or the reason to leave it
@@ -420,7 +420,7 @@ class ConfSource(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfValue:
     """
-    One value of the configuration.
+    A value of the configuration.
 
     :param value: As Spark reads it, possibly a secret; ``None`` when it is left out.
     :param why: The profile's reason for its value, or for leaving it out.

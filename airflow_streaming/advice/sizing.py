@@ -45,7 +45,7 @@ class SizedSetting(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizeAdvice:
     """
-    One piece of advice.
+    A piece of advice.
 
     :param present: The value now, where it is known.
     :param suggested: The value to try.

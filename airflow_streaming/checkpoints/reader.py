@@ -131,7 +131,7 @@ def query_folders(folders: Folders) -> list[str]:
     """
     Return ``[""]`` if the folder is a checkpoint, else the names of the checkpoints in it.
 
-    :raises CheckpointRefused: One entry is a link, which may hide a checkpoint.
+    :raises CheckpointRefused: An entry is a link, which may hide a checkpoint.
     :raises CheckpointError: There is no checkpoint, or too many.
     :raises HomeUnavailable: The store cannot be reached.
     """

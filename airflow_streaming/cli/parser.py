@@ -129,7 +129,7 @@ def _add_status(parser: argparse.ArgumentParser) -> None:
 @dataclass(frozen=True, slots=True)
 class Command:
     """
-    One command.
+    A command.
 
     :param summary: Its action in the imperative, without a period.
     :param more: Sentences about it, such as its exit codes.

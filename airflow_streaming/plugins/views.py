@@ -1,5 +1,5 @@
 """
-One stream for the page, read from its records: the row of the fleet and the full view.
+A stream for the page, read from its records: the row of the fleet and the full view.
 
 Every text is sent as it is in the home, cut to a length; the page inserts it as text and never as
 HTML.

@@ -159,7 +159,7 @@ class Table:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """
-    One finding.
+    A finding.
 
     :param label: Its gravity, in a word or two.
     :param message: The finding in a sentence.

@@ -198,7 +198,7 @@ PASSIVE: Final = frozenset({Action.WATCH, Action.WAIT, Action.PARK})
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """
-    One step, with the reason in words.
+    A step, with the reason in words.
 
     :param cause: For a launch: why.
     :param verdict: For a stop: the severity of the health verdict behind it; ``None`` for a stop by

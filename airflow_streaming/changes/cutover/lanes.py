@@ -236,7 +236,7 @@ def guest_of(leader: str, change: int) -> str:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
     """
-    One stream of a planned cutover.
+    A stream of a planned cutover.
 
     :param stream: Its name.
     :param home: URI of the home.

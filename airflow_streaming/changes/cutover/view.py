@@ -38,7 +38,7 @@ _LONG: Final = (CutoverState.CATCHING_UP, CutoverState.SHADOWING)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneView:
     """
-    One lane as observed.
+    A lane as observed.
 
     :param situation: Of its newest epoch.
     :param change: Number of the cutover's change in this lane, if any.
@@ -138,7 +138,7 @@ class LaneView:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairView:
     """
-    One stream of a cutover as observed.
+    A stream of a cutover as observed.
 
     :param catching_up: The judgment in ``catching_up``; else ``None``.
     :param ready: The judgment from ``shadowing`` to ``ready``.

@@ -203,7 +203,7 @@ def _noted_batch(path: str) -> int:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pin:
     """
-    One batch and its files.
+    A batch and its files.
 
     :param batch: The committed batch.
     :param planned: ``batch + 1`` if its plan is among the files, else ``batch``.

@@ -152,7 +152,7 @@ def stream_sources(home: StreamHome, deployment: Deployment, asked: BackupReques
 
     Checkpoints without a committed batch are left out, unless all are.
 
-    :raises CheckpointRefused: One entry is a link, which may hide a checkpoint.
+    :raises CheckpointRefused: An entry is a link, which may hide a checkpoint.
     :raises CheckpointError: There is no checkpoint.
     :raises SpecError: A sink has no query name, and there are several queries.
     """

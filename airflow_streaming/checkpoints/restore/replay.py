@@ -166,7 +166,7 @@ ACCEPTABLE: Final = OF_SINKS | {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
     """
-    One reason not to restore, with the next step.
+    A reason not to restore, with the next step.
 
     :param query: The affected query; empty for the whole backup.
     """

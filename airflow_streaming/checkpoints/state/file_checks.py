@@ -170,7 +170,7 @@ def check_files(
 @dataclass(frozen=True, slots=True)
 class _Check:
     """
-    One check of a chain.
+    A check of a chain.
 
     :param codecs: Whether the codec of each compressed file is one of Spark's.
     """

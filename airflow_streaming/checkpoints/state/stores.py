@@ -115,7 +115,7 @@ class StateForm(StrEnum):
 
 class StateFile(NamedTuple):
     """
-    One state file by its name.
+    A state file by its name.
 
     :param version: The version it leads to; batch N writes version N + 1.
     :param unique_id: The attempt that wrote it, in state checkpoint format 2; else ``None``.
@@ -146,7 +146,7 @@ _HDFS_FORMS: Final = frozenset({StateForm.DELTA, StateForm.SNAPSHOT})
 
 class StoreRef(NamedTuple):
     """
-    One state store of one partition.
+    A state store of one partition.
 
     :param name: ``default`` unless the operator has several stores.
     :param folder: Its folder in the checkpoint, e.g. ``state/0/3`` or

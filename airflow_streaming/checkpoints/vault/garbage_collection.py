@@ -70,7 +70,7 @@ class Collected(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GarbageCollector:
     """
-    One collection run for one stream.
+    A collection run for one stream.
 
     :param now: The time of day, for the records.
     :param stored: The time by the store's clock, or ``None`` if unknown. Then the run deletes no

@@ -74,7 +74,7 @@ def run(arguments: Sequence[str]) -> int:
 
 class Comparison:
     """
-    One comparison.
+    A comparison.
 
     :param session: Spark's session; see ``fitted`` for the settings that it needs.
     :param sleep: Sleeps for a number of seconds.

@@ -93,7 +93,7 @@ def later(seconds: float, work: Callable[[], None]) -> threading.Timer:
 
 class Look(NamedTuple):
     """
-    One read with the state reader.
+    A read with the state reader.
 
     :param subject: The store, in words.
     :param options: The reader's options for it.

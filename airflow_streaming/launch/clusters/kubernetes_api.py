@@ -227,7 +227,7 @@ def _text(path: Path) -> str:
 
 class Namespace:
     """
-    One namespace of an API server.
+    A namespace of an API server.
 
     :param place: Where it is.
     :param login: Returns the credentials; called for every request, since tokens are renewed.

@@ -125,7 +125,7 @@ class Entry(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogOrder(AnsweredOrder):
     """
-    One move of a view or a table.
+    A move of a view or a table.
 
     :param name: In SQL syntax, quoted.
     :param wanted: Its new content.
