@@ -111,9 +111,9 @@ class Gate:
             # driver can have begun it.
             tracked.unbegun = batch_id if before == batch_id - 1 else None
         shift = self._queries.batch_shift(query or "")
-        told = f"Batch {batch_id}{f' ({batch_id + shift} to its function)' if shift else ''}"
+        message = f"Batch {batch_id}{f' ({batch_id + shift} to its function)' if shift else ''}"
         raise StopRequested(
-            f"{told} of query {query!r} was not begun because the stream is ending. It runs when "
+            f"{message} of query {query!r} was not begun because the stream is ending. It runs when "
             "the stream is started again."
         )
 

@@ -141,20 +141,20 @@ class Control(Shared):
                 log.warning("Passed over: %s", err)
         return DEFAULTS
 
-    def supervise(self, asked: Supervision) -> tuple[str, ...] | None:
+    def supervise(self, supervision: Supervision) -> tuple[str, ...] | None:
         """
         Record the stream's supervision settings, unless the newest record has the same.
 
-        :param asked: Its number is set here.
+        :param supervision: Its number is set here.
         :returns: The changed settings; ``None`` without a new record.
         """
         shared, newest = self._base(), self.supervision()
         number = max(shared._numbers_of(Supervision), default=0)
-        changes = newest.differences(asked)
+        changes = newest.differences(supervision)
         if newest.number == number != 0 and not changes:
             return None
         # Or another task says what its DAG asks.
-        return changes if shared._create(replace(asked, number=number + 1)) else None
+        return changes if shared._create(replace(supervision, number=number + 1)) else None
 
     def deviation(self) -> Deviation | None:
         """Return the newest record of the DAG's difference from the live deployment, if any."""

@@ -246,9 +246,9 @@ class SparkStreamHook(BaseHook):
         asked = with_live(self.dag, () if live is None else live.overrides)
         return self._copy(asked, self._given_lane)
 
-    def _copy(self, asked: StreamSpec, lane: str | None) -> SparkStreamHook:
+    def _copy(self, spec: StreamSpec, lane: str | None) -> SparkStreamHook:
         return SparkStreamHook(
-            asked,
+            spec,
             conn_id=self.conn_id,
             home_conn_id=self.home_conn_id,
             by=self.by,

@@ -322,8 +322,8 @@ def _query(query: QueryStatus) -> tuple[Words, ...]:
 
 
 def _sink(sink: SinkStatus) -> str:
-    told = f"{sink.sink}: {sink.sent} sent, {sink.dropped} dropped"
-    return ", ".join(part for part in (told, sink.url, sink.trouble) if part)
+    message = f"{sink.sink}: {sink.sent} sent, {sink.dropped} dropped"
+    return ", ".join(part for part in (message, sink.url, sink.trouble) if part)
 
 
 def _backlog(progress: BatchProgress) -> str:

@@ -307,7 +307,7 @@ def _tell(home: Home, done: Pruned, by: str, reason: str, now: datetime) -> None
     counts: dict[str, int] = {}
     for one in done.removed:
         counts[one.what.value] = counts.get(one.what.value, 0) + 1
-    told = ", ".join(f"{count} {what}" for what, count in sorted(counts.items()))
+    text = ", ".join(f"{count} {what}" for what, count in sorted(counts.items()))
     lane = home.stream(live_lane(home, done.stream))
     why = f" {reason}" if reason else ""
     lane.add_event(
@@ -317,7 +317,7 @@ def _tell(home: Home, done: Pruned, by: str, reason: str, now: datetime) -> None
             by=by,
             message=(
                 f"Removed old things ({duration_text(done.plan.period)} or older) that are not "
-                f"needed: {told}; {done.files} files, {done.size} bytes.{why}"
+                f"needed: {text}; {done.files} files, {done.size} bytes.{why}"
             ),
             facts={**{what: str(count) for what, count in counts.items()}, "bytes": str(done.size)},
         )

@@ -222,8 +222,8 @@ def stop(home: StreamHome, *, by: str, reason: str, grace: timedelta | None = No
         request = home.request_stop(asked)
     if request == asked:
         with recorded(f"{_recorded_state(home, desired)} Its driver was requested to stop."):
-            told = f"Epoch {epoch.number}: {reason}"
-            _tell(home, EventKind.STOP_REQUESTED, by, told, epoch.number)
+            message = f"Epoch {epoch.number}: {reason}"
+            _tell(home, EventKind.STOP_REQUESTED, by, message, epoch.number)
     return Stopped(
         desired=desired,
         is_new=is_new,

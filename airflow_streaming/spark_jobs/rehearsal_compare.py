@@ -167,8 +167,8 @@ def side_of(
     )
 
 
-def _no_batch(told: Sequence[RehearsalEvent], run_note: str) -> str:
-    if not any(event.seen is Seen.STARTED for event in told):
+def _no_batch(events: Sequence[RehearsalEvent], run_note: str) -> str:
+    if not any(event.seen is Seen.STARTED for event in events):
         return "It did not start the query."
     return f"It ran no batch: {run_note or 'there is no new input.'}"
 

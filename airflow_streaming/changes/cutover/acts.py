@@ -308,11 +308,11 @@ def _live_facts(view: CutoverView) -> dict[str, str]:
     for one in view.pairs:
         seen = one.green.situation.seen
         status = None if seen is None or view.is_handover else seen.status
-        told = {
+        values = {
             "live_epoch": str(one.green_epoch),
             "live_batches": str(0 if status is None else status.batches),
         }
-        facts |= of_stream(one.pair.stream, told)
+        facts |= of_stream(one.pair.stream, values)
     return facts
 
 

@@ -168,8 +168,8 @@ class Deploying:
                 home.name,
             )
             return
-        told = f"Deployment {deployment.number} is now the current one of lane {home.name}."
-        self._recorder.tell(home, EventKind.DEPLOYED, f"{told} {reason}")
+        message = f"Deployment {deployment.number} is now the current one of lane {home.name}."
+        self._recorder.tell(home, EventKind.DEPLOYED, f"{message} {reason}")
 
     def _claim(self, home: StreamHome, pair: Pair, ids: Mapping[str, str]) -> None:
         # A checkpoint that vanished before its first start is refused then, not started empty.

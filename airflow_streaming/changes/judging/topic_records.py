@@ -278,17 +278,17 @@ def _result(
         )
     if full.blue or full.green:
         sample = f": {full.sample[0]}" if full.sample else ""
-        said = (
+        message = (
             f"{full.blue:,} records are only in blue's topic and {full.green:,} only in green's, of "
             f"{report.differing:,} keys{sample}."
         )
         if found.untimed:
             return CompareResult.INCONCLUSIVE, (
-                f"{said} Green's replay lacks rows of earlier windows, and {found.untimed:,} records have no time at "
+                f"{message} Green's replay lacks rows of earlier windows, and {found.untimed:,} records have no time at "
                 f"{terms.time or WINDOW_START}, so these can be the difference. Give CompareTerms time='value.FIELD' "
                 "with the start of the window."
             )
-        return CompareResult.DIFFERS, said
+        return CompareResult.DIFFERS, message
     if min(blue.compared, green.compared) < max(1, terms.least_rows):
         return CompareResult.INCONCLUSIVE, (
             f"Too few records to compare: {blue.compared:,} in blue's topic, {green.compared:,} in "

@@ -116,8 +116,8 @@ class StreamRestore:
         plan = self._judge(pending).ready.plan
         if pending is None or not self._switching.is_made(pending):
             return plan
-        told = f"Change {pending.number} was made already; only its end is to be recorded."
-        return replace(plan, refusals=(), warnings=(told, *plan.warnings))
+        message = f"Change {pending.number} was made already; only its end is to be recorded."
+        return replace(plan, refusals=(), warnings=(message, *plan.warnings))
 
     def run(self, reason: str, backup_before: BackupBefore | None) -> Switched:
         """

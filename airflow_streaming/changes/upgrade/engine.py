@@ -397,7 +397,7 @@ class UpgradeInPlace:
         )
         self._repartitioner = repartitioner
 
-    def begin(self, proposed: Deployment, source: bytes, asked: UpgradeTermsRequest) -> Change:
+    def begin(self, proposed: Deployment, source: bytes, request: UpgradeTermsRequest) -> Change:
         """
         Open the change, or find the open one for the same upgrade.
 
@@ -408,8 +408,8 @@ class UpgradeInPlace:
         :raises SpecError: The old or the new deployment could not be launched with the DAG's
             present values.
         """
-        self._carry_out(asked.key)
-        return self._beginning.begin(proposed, source, asked)
+        self._carry_out(request.key)
+        return self._beginning.begin(proposed, source, request)
 
     def current(self) -> tuple[Change, UpgradeTerms] | None:
         """Return the open upgrade of the stream, if there is one."""

@@ -244,5 +244,5 @@ class Checkpoint:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form that ``inspect --json`` prints."""
-        shown: dict[str, Any] = encode(self)
-        return {**shown, "is_sound": self.is_sound}
+        values: dict[str, Any] = encode(self)
+        return {**values, "is_sound": self.is_sound}

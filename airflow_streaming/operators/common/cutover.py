@@ -273,8 +273,8 @@ class CutoverTask(ChangeTask):
         """Keep a comparison; a task that waits deferred is another process later."""
         self.log.info("Compared stream %s: %s", report.stream, report.reason)
         kept = {**self._comparisons(context), report.stream: report}
-        told = {stream: one.to_dict() for stream, one in kept.items()}
-        context["ti"].xcom_push(key=COMPARISONS_XCOM_KEY, value=told)
+        values = {stream: one.to_dict() for stream, one in kept.items()}
+        context["ti"].xcom_push(key=COMPARISONS_XCOM_KEY, value=values)
 
     def publish(self, change: int, context: Context) -> None:
         """Leave the page on which a user sees how green stands."""

@@ -66,8 +66,8 @@ def answer_of(check: CutoverCheck, pairs: Iterable[SideBySide]) -> Answer:
         try:
             said = run(check, pair)
         except Exception as err:  # noqa: BLE001 - an exception of an author's code proves nothing
-            told = presentable(f"{type(err).__name__}: {err}")
-            return Answer(passed=None, reason=f"Check {name!r} raised {told}")
+            text = presentable(f"{type(err).__name__}: {err}")
+            return Answer(passed=None, reason=f"Check {name!r} raised {text}")
         if said is not None and said is not True and said != "":
             wrong = said if isinstance(said, str) else "it returned False."
             return Answer(passed=False, reason=f"Check {name!r} of stream {pair.stream!r}: {wrong}")
@@ -145,8 +145,8 @@ class Comparing:
                 sinks[0].options, terms.options, Launched(conf=program.conf, env=program.env)
             )
         except NoConnection as err:
-            asked = ComparisonRequest(terms=terms, blue=sinks[0].target, green=sinks[1].target)
-            return not_made(asked, presentable(str(err)), at=datetime.now(UTC), refused=True)
+            request = ComparisonRequest(terms=terms, blue=sinks[0].target, green=sinks[1].target)
+            return not_made(request, presentable(str(err)), at=datetime.now(UTC), refused=True)
         replayed = datetime.fromisoformat(green.replay_from) if green.replay_from else None
         is_whole = replayed is None and self._is_fresh(green)
         # Green's checkpoint was copied before its first launch. Blue may have written since the proposal.

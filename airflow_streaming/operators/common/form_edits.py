@@ -149,13 +149,13 @@ def size_changes(spec: StreamSpec, size: Mapping[str, Any]) -> dict[str, Any]:
 
     :raises SpecError: a size that is not known, or not a number above zero.
     """
-    told = {name: _text(None if value is None else str(value)) for name, value in size.items()}
-    unknown = sorted(told.keys() - SIZES.keys())
+    values = {name: _text(None if value is None else str(value)) for name, value in size.items()}
+    unknown = sorted(values.keys() - SIZES.keys())
     if unknown:
         raise SpecError(f"{unknown[0]!r} is not a size; give {', '.join(SIZES)}.")
     is_dynamic = str(spec.conf.get("spark.dynamicAllocation.enabled", "")).lower() == "true"
     keys = {**SIZES, **({"executors": _MOST_EXECUTORS} if is_dynamic else {})}
-    return {keys[name]: _size(name, value) for name, value in told.items() if value}
+    return {keys[name]: _size(name, value) for name, value in values.items() if value}
 
 
 def check_sizes(spec: StreamSpec, size: object) -> None:

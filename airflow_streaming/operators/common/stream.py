@@ -60,7 +60,7 @@ def back_up_before_upgrade(
     :raises AirflowFailException: it cannot be backed up as it is, so the deployment stays.
     :raises CheckpointBusy: trying again may help.
     """
-    asked = BackupRequest(
+    request = BackupRequest(
         origin=Origin.BEFORE_UPGRADE,
         by=by,
         open_folders=lambda uri: CheckpointHook(uri, home_conn_id).get_conn(),
@@ -69,7 +69,7 @@ def back_up_before_upgrade(
     hook = BackupStoreHook(store or default_store(home), home_conn_id)
     opened = hook.get_conn(create=True, home=records.store)
     try:
-        backup_before(records, opened, asked)
+        backup_before(records, opened, request)
     except CheckpointBusy:
         raise
     except CheckpointError as err:
