@@ -44,7 +44,7 @@ class SqlPointer:
 
     :param conn_id: An Airflow connection whose hook has ``get_conn``, as the hooks of all SQL
         databases do.
-    :param sql: One statement or several, e.g. ``CREATE OR REPLACE VIEW orders AS SELECT * FROM
+    :param sql: A statement or several, e.g. ``CREATE OR REPLACE VIEW orders AS SELECT * FROM
         read_parquet('{output}/*.parquet')`` or ``UPDATE feeds SET folder = '{output}' WHERE feed =
         '{stream}'``. ``{stream}``, ``{lane}``, ``{color}``, ``{deployment}``, ``{number}`` and
         ``{output}`` are filled with the new live output.

@@ -347,7 +347,7 @@ class CutoverCheckOperator(CutoverTask):
 
 class CutoverFinishOperator(CutoverTask):
     """
-    Bring a cutover to its end, whatever the outcome of the tasks before it.
+    End a cutover, also after a task before it has failed.
 
     It succeeds when green stays, is skipped when the run started no cutover on purpose, and fails,
     with the reason, when blue is live. A cutover with a failed task is abandoned: before the switch

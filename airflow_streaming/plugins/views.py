@@ -199,7 +199,7 @@ class StreamWatch:
 
 
 def head_of(row: FleetRow, change: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Return the row of the fleet; a row that a trigger has left is shown as one of a look."""
+    """Return the row of the fleet; a row that a trigger has left looks like the row of a look."""
     return {
         "lane": row.lane,
         "color": color_of(row.lane).value,

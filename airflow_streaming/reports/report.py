@@ -107,7 +107,7 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """One or more sentences."""
+    """A paragraph."""
 
     words: Words
 

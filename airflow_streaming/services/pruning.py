@@ -84,7 +84,7 @@ def prune(
     :param driver_folder: This host's folder of driver logs; ``None`` leaves them.
     :param backed_up: Returns the deployments named in backups; it matters for outputs.
     :param clock: The time of day; the store's own counts when it is behind that.
-    :raises SpecError: There is no such stream.
+    :raises SpecError: The home has no such stream.
     :raises RecordError: A record of needed things cannot be read; no file was removed.
     :raises HomeUnavailable: The home cannot be read; the next run finishes this one.
     """
@@ -112,7 +112,7 @@ def prune(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Run:
     """
-    One run.
+    A run.
 
     :param seen: The newest deployment of each lane in the plan.
     """

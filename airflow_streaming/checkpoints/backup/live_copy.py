@@ -102,7 +102,7 @@ def sources_of(folders: Folders) -> list[Source]:
     Return the checkpoint at a URI, or the checkpoints directly under it, by name.
 
     :raises CheckpointRefused: An entry is a link, which may hide a checkpoint.
-    :raises CheckpointError: There is no checkpoint.
+    :raises CheckpointError: The folder has no checkpoint.
     :raises HomeUnavailable: The store cannot be reached.
     """
     return [

@@ -391,7 +391,7 @@ def _assembled(
 
 
 def _skipped(pin: Pin, before: Listing, commits: Sequence[int]) -> Incomplete | None:
-    """Return a batch that was planned after one that is still not committed."""
+    """Return a batch that was planned after a batch that is still not committed."""
     planned = [batch for batch in batches(before, "offsets") if batch > pin.planned]
     lost = next((batch - 1 for batch in planned if _is_lost(batch - 1, commits)), None)
     if lost is None:

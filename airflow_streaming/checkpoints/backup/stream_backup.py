@@ -136,7 +136,7 @@ def backup_before(home: StreamHome, store: BackupStore, request: BackupRequest) 
     """
     Back up a stream before an upgrade or restore.
 
-    :returns: The backup's id; empty if there is no checkpoint to lose.
+    :returns: The backup's id; empty without a checkpoint to lose.
     :raises CheckpointError: There is a checkpoint, and it could not be backed up.
     """
     deployment = home.newest_deployment()
@@ -157,7 +157,7 @@ def stream_sources(
     Checkpoints without a committed batch are left out, unless all are.
 
     :raises CheckpointRefused: An entry is a link, which may hide a checkpoint.
-    :raises CheckpointError: There is no checkpoint.
+    :raises CheckpointError: The place has no checkpoint.
     :raises SpecError: A sink has no query name, and there are several queries.
     """
     elsewhere = dict(_elsewhere(home))

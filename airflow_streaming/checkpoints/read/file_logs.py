@@ -180,7 +180,7 @@ def _sink_entry(line: str) -> SinkLogEntry:
 
 
 def _action(value: Any) -> str:
-    # One shared text for all entries: a log may have a million of them.
+    # A text that all entries share: a log may have a million of them.
     for action in ACTIONS:
         if value == action:
             return action

@@ -107,7 +107,7 @@ class GarbageCollector:
         """
         List unreferenced objects for a later run.
 
-        :returns: The number of objects, and the reason if there are none.
+        :returns: The number of objects, and the reason for zero.
         """
         # In this order: an object seen here was either written by a process whose hold is still
         # there, or the manifest that refers to it is.
