@@ -31,7 +31,7 @@ from airflow_streaming.services.fleet_index import (
 from airflow_streaming.services.fleet_rows import FRESH, believed
 from tests.patience import PATIENCE
 from tests.unit.home.make import NOON
-from tests.unit.home.test_fleet_rows import SECOND, a_row
+from tests.unit.services.test_fleet_rows import SECOND, a_row
 
 
 class Clock:
