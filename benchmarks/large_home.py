@@ -33,7 +33,7 @@ from airflow_streaming.model.records.alert import AlertKind
 from airflow_streaming.model.records.control import DesiredState, Event, EventKind
 from airflow_streaming.model.records.owner import Actor
 from airflow_streaming.model.records.supervision import Supervision
-from airflow_streaming.services.fleet_index import IndexWriter, row_of
+from airflow_streaming.services.fleet_writer import IndexWriter, row_of
 from airflow_streaming.supervision.alerts.alerting import RESTART_KEY, Alert
 from tests.integration.home.servers import seaweedfs
 from tests.unit.home.make import (
