@@ -1,5 +1,5 @@
 """
-Lists a home with thousands of streams: `list`, `top`, the names, and `doctor` of one stream.
+Reads a home with thousands of streams: `list`, `top`, the names, `doctor` and `status` of one stream, the fleet page.
 
     python -m benchmarks.large_home --streams 10000 [--rows] [--s3]
 
@@ -10,11 +10,14 @@ statuses, forty events, six alerts, an owner, a desired state and a supervision 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import contextlib
 import io
+import json
 import os
 import resource
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -33,6 +36,10 @@ from airflow_streaming.model.records.alert import AlertKind
 from airflow_streaming.model.records.control import DesiredState, Event, EventKind
 from airflow_streaming.model.records.owner import Actor
 from airflow_streaming.model.records.supervision import Supervision
+from airflow_streaming.plugins.access.kept import Kept
+from airflow_streaming.plugins.access.looks import Looks
+from airflow_streaming.plugins.board import Boards
+from airflow_streaming.plugins.fleet_page import FleetView, page_of
 from airflow_streaming.services.fleet_writer import IndexWriter, row_of
 from airflow_streaming.supervision.alerts.alerting import RESTART_KEY, Alert
 from tests.integration.home.servers import seaweedfs
@@ -145,6 +152,31 @@ def leave_rows(home: str, streams: int) -> None:
     )
 
 
+def fleet(home: str, streams: int) -> None:
+    """Print the answer that the fleet page gets, again and again until it shows each stream."""
+    kept = [
+        Kept(home=home, home_conn_id=None, stream=f"{TEMPLATE}_{n:05d}", written=home, dag=OWNER)
+        for n in range(streams)
+    ]
+
+    async def ask() -> None:
+        boards = Boards(Looks(), open_home=lambda one: open_home(one.home))
+        for _ in range(100):
+            begun, used = time.perf_counter(), _cpu()
+            page = page_of(await boards.rows(kept), FleetView())
+            seconds, cpu = time.perf_counter() - begun, _cpu() - used
+            body = json.dumps(page.to_dict())
+            print(
+                f"  answer in {seconds:.2f} s, {cpu:.2f} s CPU: {len(body) / 1e3:.0f} kB, {page.reading} not seen",
+                file=sys.__stdout__,
+            )
+            if not page.reading:
+                return
+            await asyncio.sleep(5)
+
+    asyncio.run(ask())
+
+
 def timed(act: Callable[[], Any]) -> tuple[float, float, int]:
     """Return the seconds, the CPU seconds and the bytes printed of an act."""
     began, used, out = time.perf_counter(), _cpu(), io.StringIO()
@@ -193,16 +225,18 @@ def measure(uri: str, arguments: argparse.Namespace) -> None:
         "names": lambda: open_home(uri).streams(),
         "doctor": lambda: command(["doctor", one]),
         "status": lambda: command(["status", "nosuch"]),
+        "page": lambda: fleet(uri, arguments.streams),
     }
     for name, act in acts.items():
         if arguments.only in ("", name):
             if arguments.rows:
                 leave_rows(uri, arguments.streams)
             seconds, cpu, size = timed(act)
+            load = os.getloadavg()[0]
             memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
             print(
                 f"{name:12} {seconds:6.1f} s  {cpu:6.1f} s CPU  {size / 1e6:6.2f} MB printed"
-                f"  {memory:5.0f} MB peak"
+                f"  {memory:5.0f} MB peak  load {load:.1f}"
             )
 
 
