@@ -26,7 +26,7 @@ from airflow_streaming.services.fleet_index import (
     read_index,
     state_of,
 )
-from airflow_streaming.services.fleet_rows import FRESH, believed
+from airflow_streaming.services.fleet_rows import CLOCKS_APART, FRESH, believed
 from airflow_streaming.services.fleet_writer import (
     DROP_WITHIN,
     FIRST_AFTER,
@@ -507,7 +507,10 @@ STATES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"objects": 2, "malformed": 1, "rows": 1},
     ),
     "ahead": ({"1.json": an_object(a_row(age=-timedelta(hours=1)))}, {"ahead": 1}),
-    "a little ahead": ({"1.json": an_object(a_row(age=-SECOND))}, {"ahead": 0}),
+    "as far ahead as clocks may be": (
+        {"1.json": an_object(a_row(age=-CLOCKS_APART))},
+        {"ahead": 0},
+    ),
     "an act is no row": (
         {"act-orders.json": {**an_object(), "acts": {"orders": format_time(NOON)}}},
         {"objects": 0, "rows": 0},
