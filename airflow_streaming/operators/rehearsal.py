@@ -17,6 +17,7 @@ from airflow_streaming.model.jobs.rehearsal import QUICK, Bounds
 from airflow_streaming.operators.common.base import Log, ProgressLogger
 from airflow_streaming.operators.common.checkpoint import Terminated
 from airflow_streaming.operators.common.form_edits import (
+    LONGEST_REHEARSAL,
     choice_of,
     positive_minutes,
     pulled,
@@ -106,7 +107,10 @@ def bounds_of(
     text = str(batches).strip()
     if not text.isdecimal():
         raise SpecError(f"batches is {batches!r}; give a number, 0 for one replayed batch.")
-    typed, is_quick = positive_minutes(minutes, "rehearsal_minutes"), int(text) == 0
+    typed, is_quick = (
+        positive_minutes(minutes, "rehearsal_minutes", LONGEST_REHEARSAL),
+        int(text) == 0,
+    )
     seconds = (typed or time_limit).total_seconds()
     if is_quick and typed is None:
         seconds = min(seconds, QUICK.seconds)

@@ -273,6 +273,8 @@ _LOGINS: Final = (_ORACLE, _LOGIN)
 _SHAPES: Final = (KNOWN_TOKEN, _HEADER, _HOOK, _ARGUMENT, *_LOGINS, _USER_INFO, _WEB_USER)
 _QUERY: Final = re.compile(r"(://[^\s?]*)\?(\S+)")
 _JOINT: Final = "[ ._-]?"
+_SHORT: Final = 400
+"""Characters of a text whose mask is kept: thousands of streams have the same reason."""
 SECRET_NAME: Final = (
     rf"(?i:(?<!unexpected )(?<!unrecognized )(?:{'|'.join(sorted(_ANYWHERE - {'cred', 'psk', 'pwd', 'sas'}))})"
     rf"|(?:{'|'.join(sorted(_KEYS))}){_JOINT}keys?(?!size|store|length)|encryption\.[\w.]{{0,40}}keys?$"
@@ -436,6 +438,15 @@ def _is_plain(name: str, value: re.Match[str], *, loose: bool) -> bool:
 
 def mask_text(text: str) -> str:
     """Return a text with every secret in it that its name or its shape gives away as a mark."""
+    return _masked_again(text) if len(text) <= _SHORT else _masked(text)
+
+
+@lru_cache(maxsize=2048)
+def _masked_again(text: str) -> str:
+    return _masked(text)
+
+
+def _masked(text: str) -> str:
     text = mask_layouts(mask_shapes(plain_layout(text)), is_secret_name, REDACTED)
     text = _VALUE_FOR.sub(_masked_value, text)
     text = _BLOCK.sub(_masked_block, _ELEMENT.sub(_masked_element, text))
