@@ -97,9 +97,9 @@ def test_minutes_of_a_form(value: Any, minutes: float | None) -> None:
     "value", ["-1", "0", "soon", "nan", "inf", "1e308", 1e308, 1e12, "1e-300", 527_041]
 )
 def test_a_time_of_a_form_outside_its_bounds_is_refused(value: Any) -> None:
-    with pytest.raises(SpecError, match="soak_minutes is .* above 0, at most 527040"):
+    with pytest.raises(SpecError, match=r"soak_minutes is .* above 0, at most 527040"):
         positive_minutes(value, "soak_minutes")
-    with pytest.raises(SpecError, match="retain_hours is .* above 0, at most 8784"):
+    with pytest.raises(SpecError, match=r"retain_hours is .* above 0, at most 8784"):
         hours(value, "retain_hours", timedelta(hours=1))
 
 
