@@ -17,7 +17,7 @@ from airflow_streaming.home.home import open_home
 from airflow_streaming.model.codec import encode, format_time
 from airflow_streaming.model.storage import LocalStore
 from airflow_streaming.model.wire import decode
-from airflow_streaming.services import fleet_index
+from airflow_streaming.services import fleet_index, fleet_writer
 from airflow_streaming.services.fleet_index import (
     FOLDER,
     KEEP,
@@ -497,6 +497,16 @@ def test_the_writer_of_a_home_uses_the_newest_store(store: LocalStore, tmp_path:
 
     assert store.names(FOLDER) == []
     assert len(renewed.names(FOLDER)) == 1
+
+
+def test_a_process_has_a_bounded_number_of_writers(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fleet_writer, "_writers", {})
+    monkeypatch.setattr(fleet_writer, "_MOST_WRITERS", 2)
+    made = [writer_of(number, store) for number in range(3)]
+
+    assert [*fleet_writer._writers.values()] == made[1:]
 
 
 STATES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
