@@ -163,7 +163,7 @@ def _to_spark_ui(home: StreamHome, workers: Collection[str], viewer: str) -> Res
 
 def _local_names(viewer: str) -> set[str]:
     """
-    Return the names of this host; those of its loopback only for a browser on this host.
+    Return the names of this host. Names of its loopback need a browser on this host.
 
     :param viewer: Address of the browser.
     """

@@ -77,7 +77,7 @@ def ui_address(
     """
     Return the address of a Spark UI that a browser may be led to; ``None`` when it may not.
 
-    On a host that is not listed, port and path must be those of a Spark UI.
+    On an unlisted host the address must have a port and a path of a Spark UI.
 
     :param url: As the driver's status has it.
     :param hosts: Names in small letters of the hosts that run tasks of the stream's dag, as Airflow
