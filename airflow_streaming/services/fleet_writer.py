@@ -110,7 +110,7 @@ def row_of_look(
     :param decisions: The newest decision about a failed epoch, as ``read_failures`` returns it.
     :raises RecordError: a record of the stream is damaged.
     """
-    # Without an epoch the home may be an empty folder in place of one that is not mounted.
+    # Without an epoch the home may be an empty folder in place of a home that is not mounted.
     if seen.seen is None or seen.change is not None or home.unfinished_change() is not None:
         return None
     recorded = seen.seen.status
