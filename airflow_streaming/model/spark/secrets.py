@@ -16,8 +16,6 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
-from airflow_streaming.model.spark.secret_layouts import mask_layouts, plain_layout
-
 REDACTED: Final = "(redacted)"
 
 # Of names. All words are in small letters.
@@ -447,6 +445,11 @@ def _masked_again(text: str) -> str:
 
 
 def _masked(text: str) -> str:
+    from airflow_streaming.model.spark.secret_layouts import (
+        mask_layouts,
+        plain_layout,
+    )  # not at dag parse
+
     text = mask_layouts(mask_shapes(plain_layout(text)), is_secret_name, REDACTED)
     text = _VALUE_FOR.sub(_masked_value, text)
     text = _BLOCK.sub(_masked_block, _ELEMENT.sub(_masked_element, text))
@@ -491,6 +494,8 @@ def _without(text: str, secrets_in: Callable[[str], Iterator[Given]]) -> str:
 
 def is_secret(text: str) -> bool:
     """Tell whether a value holds a secret, independent of its name."""
+    from airflow_streaming.model.spark.secret_layouts import plain_layout  # not at dag parse
+
     return mask_text(text) != plain_layout(text)
 
 
