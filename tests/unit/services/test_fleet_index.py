@@ -227,6 +227,27 @@ def test_objects_of_writers_that_are_gone_are_swept(
     assert "gone.json" not in store.names(FOLDER)
 
 
+def test_objects_are_kept_and_swept_to_the_second(
+    store: LocalStore, writer: IndexWriter, clock: Clock
+) -> None:
+    first = timedelta(seconds=FIRST_AFTER)
+    put(store, "edge.json", an_object(a_row(age=KEEP - first)))
+    writer.note(a_row())
+    clock.passed = FIRST_AFTER
+    writer.write_if_due()
+    assert "edge.json" in store.names(FOLDER)
+
+    writer.note(a_row(age=-timedelta(minutes=5)))
+    clock.passed = FIRST_AFTER + SWEEP_EVERY - 1
+    writer.write_if_due()
+    assert "edge.json" in store.names(FOLDER)
+
+    clock.passed += WRITE_EVERY
+    writer._sweep_due = clock.passed
+    writer.write_if_due()
+    assert "edge.json" not in store.names(FOLDER)
+
+
 HOSTILE: dict[str, Callable[[], Any]] = {
     "no JSON": lambda: b"{",
     "nested deep": lambda: b"[" * 100_000,
