@@ -13,6 +13,7 @@ from airflow_streaming.gates.rules import Rule
 from airflow_streaming.gates.start_checks.table import all_checks
 from airflow_streaming.gates.state_partitions import RULES as REPARTITION_RULES
 from airflow_streaming.gates.version.judge import RULES as VERSION_RULES
+from airflow_streaming.model.plan.text import texts_of
 from airflow_streaming.model.spark.plan import Column, OperatorPlan, QueryPlan, ScriptPlan
 from airflow_streaming.reports.escape import shortened
 from airflow_streaming.reports.report import (
@@ -188,8 +189,8 @@ def _operator(operator: OperatorPlan) -> str:
     told = [
         operator.sort.value,
         operator.join_type,
-        ", ".join(operator.key_expressions),
-        ", ".join(operator.values),
+        texts_of(operator.key_expressions),
+        texts_of(operator.values),
         operator.state_schema,
     ]
     return "; ".join(filter(None, told))

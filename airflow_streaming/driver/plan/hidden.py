@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from airflow_streaming.driver.code.functions import Closure, closure_of
 from airflow_streaming.driver.plan.nodes import Node, Origin
+from airflow_streaming.model.plan.tree import COLUMN_MARK
 from airflow_streaming.model.spark.conf import redact
 from airflow_streaming.model.spark.plan import OPAQUE
 from airflow_streaming.model.spark.secrets import mask_password
@@ -97,15 +98,15 @@ class Hidden:
             self._found[key] = found
         return self._found[key]
 
-    def said(self, node: Node) -> list[str]:
+    def said(self, node: Node) -> dict[str, str]:
         """Return a node's fields missing in its JSON; ``opaque:`` texts for unreadable fields."""
         keys = [key for key in _unsaid_in(node) if (node.name, key) not in _SAID_ELSEWHERE]
         if not keys:
-            return []
+            return {}
         try:
-            return list(self._values(node, keys))
+            return dict(self._values(node, keys))
         except Exception as err:  # noqa: BLE001 - a Spark that keeps it otherwise
-            return [f"{key}={OPAQUE} {type(err).__name__}" for key in keys]
+            return {key: f"{OPAQUE} {type(err).__name__}" for key in keys}
 
     def literal(self, node: Node) -> str:
         """Return a literal whose text in the JSON is of one run, as SQL."""
@@ -139,24 +140,29 @@ class Hidden:
             found = found.apply(place)
         return found
 
-    def _values(self, node: Node, keys: list[str]) -> Iterator[str]:
+    def _values(self, node: Node, keys: list[str]) -> Iterator[tuple[str, str]]:
         owner = self.at(node)
         for key in keys:
-            text = self._text(key, _element(owner, node, key))
-            if text and not (key == _METADATA and text == _inherited(owner, node)):
-                yield f"{key}={text}"
+            for name, text in self._told(key, _element(owner, node, key)):
+                if text and not (key == _METADATA and text == _inherited(owner, node)):
+                    yield name, text
 
-    def _text(self, key: str, value: Any) -> str:
-        if value is None or isinstance(value, bool | int | float | str):
-            return "" if value is None else _stable(str(value), key)
-        if isinstance(value, bytes | bytearray):
-            return bytes(value).hex()
+    def _told(self, key: str, value: Any) -> Iterator[tuple[str, str]]:
+        """Yield a field by its name, or each entry of a map or relation by a longer name."""
         if isinstance(value, Mapping):
-            return _pairs({str(k): str(v) for k, v in value.items()})
-        kind = str(value.getClass().getName())
-        if kind == "scala.Some":
-            return self._text(key, value.get())
-        return self._of_kind(kind, value)
+            yield from _entries(key, {str(k): str(v) for k, v in value.items()})
+        elif value is None or isinstance(value, bool | int | float | str):
+            yield key, "" if value is None else _stable(str(value), key)
+        elif isinstance(value, bytes | bytearray):
+            yield key, bytes(value).hex()
+        elif (kind := str(value.getClass().getName())) == "scala.Some":
+            yield from self._told(key, value.get())
+        elif kind.startswith("scala.collection.") and "Map" in kind:
+            yield from _entries(key, _told_pairs(value))
+        elif kind.endswith("HadoopFsRelation"):
+            yield from _files(key, value)
+        else:
+            yield key, self._of_kind(kind, value)
 
     def _of_kind(self, kind: str, value: Any) -> str:
         if kind == "scala.None$":
@@ -165,12 +171,8 @@ class Hidden:
             return _metadata(str(value.json()))
         if "RDD" in kind:
             return f"{OPAQUE} rows"  # they are in no plan
-        if kind.startswith("scala.collection.") and "Map" in kind:
-            return _pairs(_told_pairs(value))
         if kind.endswith("PythonFunction"):
             return self.function(value)
-        if kind.endswith("HadoopFsRelation"):
-            return _files(value)
         text = str(value.toString())
         mode = _MODES.fullmatch(text)
         return self._mode(mode) if mode else _stable(text, kind)
@@ -228,9 +230,9 @@ def _element(owner: Any, node: Node, key: str) -> Any:
     return elements[names.index(key)]
 
 
-def _pairs(told: Mapping[str, str]) -> str:
-    shown = redact({key.strip(): value for key, value in told.items() if key})
-    return ", ".join(f"{key}={shown[key]}" for key in sorted(shown))
+def _entries(key: str, told: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    shown = redact({name.strip(): value for name, value in told.items() if name})
+    yield from ((f"{key}.{name}", shown[name]) for name in sorted(shown))
 
 
 def _told_pairs(java: Any) -> dict[str, str]:
@@ -238,17 +240,17 @@ def _told_pairs(java: Any) -> dict[str, str]:
     return dict(pair.partition(" -> ")[::2] for pair in told)
 
 
-def _files(relation: Any) -> str:
+def _files(key: str, relation: Any) -> Iterator[tuple[str, str]]:
     paths = sorted(str(relation.location().rootPaths().mkString(_BETWEEN)).split(_BETWEEN))
-    form = str(relation.fileFormat().getClass().getSimpleName())
-    options = _pairs(_told_pairs(relation.options()))
-    return f"{form} {', '.join(map(mask_password, paths))} {options}"
+    yield f"{key}.format", str(relation.fileFormat().getClass().getSimpleName())
+    yield f"{key}.paths", ", ".join(map(mask_password, paths))
+    yield from _entries(key, _told_pairs(relation.options()))
 
 
 def _stable(text: str, kind: str) -> str:
     if _UNSTABLE.search(text):
         return f"{OPAQUE} {kind.rpartition('.')[2]}"
-    text = _IDS.sub("", text)
+    text = _IDS.sub(COLUMN_MARK, text)
     if len(text) <= _MAX:
         return text
     return f"{text[:200]}... digest {hashlib.sha256(text.encode()).hexdigest()[:16]}"

@@ -24,6 +24,8 @@ from airflow_streaming.gates.change.sources import place, reads
 from airflow_streaming.gates.change.user_state import same_body
 from airflow_streaming.gates.findings import GateDecision, GateFinding
 from airflow_streaming.gates.rules import Rule, rule_named
+from airflow_streaming.model.plan.text import step_text, text_of
+from airflow_streaming.model.plan.tree import Tree
 from airflow_streaming.model.spark.plan import (
     OPAQUE,
     STEP_KINDS,
@@ -31,6 +33,7 @@ from airflow_streaming.model.spark.plan import (
     OperatorPlan,
     QueryPlan,
     SourcePlan,
+    WatermarkPlan,
 )
 
 UNEXPLAINED: Final = rule_named("plan.unexplained")
@@ -63,7 +66,7 @@ def leaves(plan: QueryPlan) -> dict[str, Any]:
         "capture": plan.capture,
         "sources": tuple(source.name for source in plan.sources),
         "operators": tuple(operator.sort for operator in plan.operators),
-        "watermarks": sorted((w.column, w.delay_ms, w.time) for w in plan.watermarks),
+        "watermarks": sorted(map(_watermark, plan.watermarks)),
         **{f"conf.{key}": value for key, value in plan.conf.items()},
         **{f"settings.{key}": value for key, value in plan.settings.items()},
         **{f"reads.{name}": value for name, value in plan.reads.items()},
@@ -97,7 +100,7 @@ def _of_operator(operator: OperatorPlan, at: str) -> Iterator[tuple[str, Any]]:
 def _of_steps(plan: QueryPlan) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for step in plan.steps:
-        found.setdefault(f"steps[{step.below}].{step.step}", []).append(step.text)
+        found.setdefault(f"steps[{step.below}].{step.step}", []).append(step.tree)
         found.setdefault(f"steps[{step.below}].order", []).append(step.step)
     for node in plan.nodes:
         at = f"nodes[{node.below}].{_STEP_OF.get(node.node, node.node)}"
@@ -114,6 +117,19 @@ def _of_sink(plan: QueryPlan) -> Iterator[tuple[str, Any]]:
     yield "sink.nullable", _nulls(sink.schema)
     yield from ((f"sink.options.{key}", value) for key, value in sink.options.items())
     yield from ((f"sink.reads.{name}", value) for name, value in sink.reads.items())
+
+
+def _watermark(mark: WatermarkPlan) -> tuple[str, int, str]:
+    return mark.column, mark.delay_ms, "" if mark.time is None else text_of(mark.time)
+
+
+def _shown(value: Any) -> str:
+    """Return a leaf for readers."""
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_shown, value))
+    if isinstance(value, Tree):
+        return step_text(value)
+    return "none" if value is None else str(value)
 
 
 def _columns(columns: Iterable[Column]) -> list[tuple[str, str]]:
@@ -166,8 +182,8 @@ def judge_the_rest(pair: Pair, found: Iterable[GateFinding]) -> Iterator[GateFin
         if not is_explained(at, explained):
             yield UNEXPLAINED.found(
                 f"{at}: {UNEXPLAINED.sentence}",
-                old="none" if was is None else str(was),
-                new="none" if now is None else str(now),
+                old=_shown(was),
+                new=_shown(now),
                 evidence=f"{at} in {pair.shown_by_plan}",
                 about=(at,),
             )
@@ -181,9 +197,9 @@ def is_explained(at: str, explained: Iterable[str]) -> bool:
 def _judge_opaque(pair: Pair) -> Iterator[GateFinding]:
     old = leaves(pair.old)
     for at, now in sorted(leaves(pair.new).items()):
-        if at.startswith(_MARKED) and old.get(at) == now and OPAQUE in str(now):
+        text = _shown(now)
+        if at.startswith(_MARKED) and old.get(at) == now and OPAQUE in text:
             rule = OPAQUE_BEHIND if at.startswith("steps[0]") else OPAQUE_BEFORE
-            text = str(now)
             yield rule.found(
                 f"{at}: {rule.sentence}", old=text, new=text, evidence=f"{at} in the new plan"
             )

@@ -14,12 +14,15 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar, Final
 
+from airflow_streaming.model.plan.tree import Expr, Tree
 from airflow_streaming.model.wire import Record
 
-CAPTURE: Final = 3
-"""How plans are taken down now; plans taken down in two ways cannot be compared whole."""
+CAPTURE: Final = 4
+"""How plans are recorded now: with trees. Plans recorded in two ways cannot be compared."""
 KAFKA: Final = "kafka"
 """The format of Spark's Kafka connector, as source and sink."""
+UNREAD_STEP: Final = Expr("?")
+"""Of a step in a plan that was recorded as text."""
 OPAQUE: Final = "opaque:"
 """Marks a detail that could not be read; it never counts as equal."""
 _OWN_VARIABLES: Final = ("$procTimers", "$eventTimers", "$rowCounter_", "$ttl_", "$min_", "$count_")
@@ -111,15 +114,15 @@ class OperatorPlan:
     One stateful operator; fields of other kinds are empty.
 
     :param keys: Grouping keys, deduplicated columns, or the left keys of a join.
-    :param key_expressions: How each key is computed, as text, e.g. ``window(ts, 20 seconds)``.
-    :param values: Aggregates as text, e.g. ``sum(v)``, in their order.
+    :param key_expressions: How each key is computed, e.g. ``window(ts)`` with its length.
+    :param values: Aggregates in their order, e.g. ``sum(v)``.
     :param value_types: Type of each aggregate's result.
-    :param outputs: Name under which each aggregate continues; a later projection that drops one
-        makes Spark drop it from the state, too.
+    :param output_names: Names under which each aggregate continues; a later projection that drops
+        them makes Spark drop it from the state, too.
     :param window_us: Length, slide and start of the time window, in microseconds.
-    :param gap: Gap of a session window, as text.
+    :param gap: Gap of a session window.
     :param join_type: ``inner``, ``left_outer`` and so on.
-    :param condition: The join's condition, as text.
+    :param condition: The join's condition.
     :param left: Columns of the left side; ``right`` of the right one.
     :param state_schema: The user's state: DDL of ``applyInPandasWithState``, or the variables of
         ``transformWithState`` where they are known.
@@ -127,7 +130,7 @@ class OperatorPlan:
     :param timeout: Timeout of groups with state; ``time_mode`` of ``transformWithState``.
     :param function: Name of the user's function.
     :param code: Fingerprint of the user's function and all that it reaches.
-    :param results: The output of an aggregation, as text, e.g. ``(sum(v) + 1) AS total``.
+    :param results: The output of an aggregation, e.g. ``(sum(v) + 1) AS total``.
     :param ends: Whether the watermark ends every part of the state, as Spark plans it.
     :param pushed: Filters that the optimized plan applies in front of the state, from any place in
         the script.
@@ -136,14 +139,14 @@ class OperatorPlan:
 
     sort: OperatorKind
     keys: tuple[Column, ...] = ()
-    key_expressions: tuple[str, ...] = ()
-    values: tuple[str, ...] = ()
+    key_expressions: tuple[Tree, ...] = ()
+    values: tuple[Tree, ...] = ()
     value_types: tuple[str, ...] = ()
-    outputs: tuple[str, ...] = ()
+    output_names: tuple[tuple[str, ...], ...] = ()
     window_us: tuple[int, ...] = ()
-    gap: str = ""
+    gap: Tree | None = None
     join_type: str = ""
-    condition: str = ""
+    condition: Tree | None = None
     left: tuple[Column, ...] = ()
     right: tuple[Column, ...] = ()
     state_schema: str = ""
@@ -152,9 +155,9 @@ class OperatorPlan:
     time_mode: str = ""
     function: str = ""
     code: str = ""
-    results: tuple[str, ...] = ()
+    results: tuple[Tree, ...] = ()
     ends: bool = False
-    pushed: tuple[str, ...] = ()
+    pushed: tuple[Tree, ...] = ()
     run_as: str = ""
 
 
@@ -170,7 +173,7 @@ class WatermarkPlan:
 
     column: str
     delay_ms: int
-    time: str = ""
+    time: Tree | None = None
 
 
 STEP_KINDS: Final = {
@@ -195,13 +198,13 @@ class StepPlan:
 
     :param step: ``project``, ``filter``, ``generate``, ``map`` (a user's function), ``join``,
         ``table`` (the table in a join with a stream), ``union`` or ``other``.
-    :param text: Its expression, without Spark's numbers.
+    :param tree: Its node in Spark's plan with the expressions in it.
     :param below: How many stateful operators are between it and the sink: 0 for a step after all of
         them. The state of an operator depends on the steps below it.
     """
 
     step: str
-    text: str
+    tree: Tree = UNREAD_STEP
     below: int = 0
 
 

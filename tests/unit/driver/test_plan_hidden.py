@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.driver.plan.expressions import Wording, text_of
+from airflow_streaming.driver.plan.expressions import Wording, tree_of
 from airflow_streaming.driver.plan.hidden import Hidden
 from airflow_streaming.driver.plan.nodes import Node, read_tree
+from airflow_streaming.model.plan.text import text_of
+from airflow_streaming.model.plan.tree import Tree
 
 EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions."
 ON_TIME: dict[str, Any] = {"spark.watermarkDelayMs": 10_000}
@@ -34,7 +36,7 @@ def alias(own: dict[str, Any] | None, of_column: dict[str, Any]) -> str:
     some = SimpleNamespace(getClass=lambda: kind, get=lambda: metadata(own))
     top = SimpleNamespace(child=lambda: column, explicitMetadata=lambda: some)
     tree = read_tree(json.dumps(told))
-    return text_of(tree, Wording(hidden=Hidden(top).placed(tree)))
+    return text_of(tree_of(tree, Wording(hidden=Hidden(top).placed(tree))))
 
 
 @pytest.mark.parametrize(
@@ -46,12 +48,12 @@ def alias(own: dict[str, Any] | None, of_column: dict[str, Any]) -> str:
         pytest.param(
             {"unit": "s"},
             ON_TIME,
-            """ts['explicitMetadata={"unit": "s"}'] AS at""",
+            """ts[explicitMetadata={"unit": "s"}] AS at""",
             id="its own, without the event time",
         ),
-        pytest.param({}, ON_TIME, "ts['explicitMetadata={}'] AS at", id="empty"),
+        pytest.param({}, ON_TIME, "ts[explicitMetadata={}] AS at", id="empty"),
         pytest.param(
-            {"unit": "s"}, {}, """ts['explicitMetadata={"unit": "s"}'] AS at""", id="one more"
+            {"unit": "s"}, {}, """ts[explicitMetadata={"unit": "s"}] AS at""", id="one more"
         ),
     ],
 )
@@ -81,12 +83,12 @@ def literal(value: object) -> Node:
 def test_a_seed_that_each_planning_draws_does_not_count_and_other_arguments_do(
     name: str, before: tuple[int, ...], fields: dict[str, object]
 ) -> None:
-    def text(seed: int, more: int = 0) -> str:
+    def tree(seed: int, more: int = 0) -> Tree:
         arguments = (*(literal(value + more) for value in before), literal(seed))
-        return text_of(node(name, fields, *arguments))
+        return tree_of(node(name, fields, *arguments))
 
-    assert text(7) == text(-8)
-    assert not before or text(7) != text(7, more=1)
+    assert tree(7) == tree(-8)
+    assert not before or tree(7) != tree(7, more=1)
 
 
 @pytest.mark.parametrize(
@@ -94,6 +96,6 @@ def test_a_seed_that_each_planning_draws_does_not_count_and_other_arguments_do(
     [("Uuid", "randomSeed", False), ("Shuffle", "randomSeed", False), ("XxHash64", "seed", True)],
 )
 def test_a_seed_that_is_a_field_counts_of_a_hash_alone(name: str, field: str, counts: bool) -> None:
-    one, other = (text_of(node(name, {field: seed})) for seed in (7, 8))
+    one, other = (tree_of(node(name, {field: seed})) for seed in (7, 8))
 
     assert (one != other) is counts

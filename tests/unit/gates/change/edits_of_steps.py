@@ -125,8 +125,8 @@ PROJECTIONS: Final = (
     ),
     edit_of(
         "a join with a table",
-        b.with_steps(STATELESS, ("join", "k = k", 0)),
-        b.with_steps(STATELESS, ("join", "k = j", 0)),
+        b.with_steps(STATELESS, ("join", "Inner, (k = k)", 0)),
+        b.with_steps(STATELESS, ("join", "Inner, (k = j)", 0)),
         "step.table_join",
         TOLD,
     ),
