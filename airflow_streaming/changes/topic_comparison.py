@@ -157,6 +157,8 @@ class _Reader:
         self.side = TopicSide(topic=asked.topic)
         self._task = task
         self._library = _library()
+        codes = self._library.KafkaError
+        self._partition_events = {codes._PARTITION_EOF, codes._AUTO_OFFSET_RESET}
         self._cause = ""
         self._consumer = self._connected()
         try:
@@ -243,20 +245,17 @@ class _Reader:
 
     def _take(self, consumed: Any, required: bool, open_ones: set[int]) -> None:
         number, error = consumed.partition(), consumed.error()
-        if error is not None:
-            if error.code() == self._library.KafkaError._AUTO_OFFSET_RESET:
-                raise Unreadable(
-                    f"Partition {number} of topic {self.side.topic!r} no longer has the record at offset "
-                    f"{self._partitions[number].next}: it has expired since the comparison began. Compare again."
-                )
-            if error.code() != self._library.KafkaError._PARTITION_EOF:
-                raise self._library.KafkaException(error)
-            # Markers of transactions and a compacted tail have offsets and no record.
-            self._partitions[number].next = max(self._partitions[number].next, consumed.offset())
-            open_ones.discard(number)
+        if error is not None and error.code() not in self._partition_events:
+            raise self._library.KafkaException(error)
+        if number not in open_ones:
+            # This event belongs to the next look, which reads on from the partition's ``next``.
             return
         one = self._partitions[number]
-        if number not in open_ones or consumed.offset() >= one.end:
+        if error is not None:
+            self._end(number, error.code(), consumed.offset())
+            open_ones.discard(number)
+            return
+        if consumed.offset() >= one.end:
             open_ones.discard(number)
             return
         record = TopicRecord(
@@ -272,6 +271,21 @@ class _Reader:
         one.next = consumed.offset() + 1
         if one.next >= one.end:
             open_ones.discard(number)
+
+    def _end(self, number: int, code: int, offset: int) -> None:
+        """
+        Read on behind the last record of a partition.
+
+        :raises Unreadable: the next record has expired.
+        """
+        one = self._partitions[number]
+        if code == self._library.KafkaError._AUTO_OFFSET_RESET:
+            raise Unreadable(
+                f"Partition {number} of topic {self.side.topic!r} no longer has the record at offset "
+                f"{one.next}: it has expired since the comparison began. Compare again."
+            )
+        # Markers of transactions and a compacted tail have offsets and no record.
+        one.next = max(one.next, offset)
 
     def _positions(self, asked: TopicRange) -> dict[int, _Partition]:
         known = self._consumer.list_topics(asked.topic, timeout=_SILENCE).topics.get(asked.topic)

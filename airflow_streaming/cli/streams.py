@@ -41,6 +41,9 @@ from airflow_streaming.services.streams import Probe
 from airflow_streaming.storage.probe import damage, ensure_exclusive
 from airflow_streaming.supervision.health import judge
 
+READING: Final = frozenset({"list", "status", "conf", "doctor", "events", "log", "top"})
+_CHANGES: Final = frozenset({"upgrade", "cutover"})
+
 
 def add_start_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``start``."""
@@ -190,10 +193,6 @@ def _is_down(seen: Observation) -> bool:
     # From another host the driver's own exit record is all the proof there is.
     last_word = seen.exit is not None and seen.process.state is ProcessState.UNSEEN
     return judge(seen, HealthRules()).has_ended or last_word
-
-
-READING: Final = frozenset({"list", "status", "conf", "doctor", "events", "log", "top"})
-_CHANGES: Final = frozenset({"upgrade", "cutover"})
 
 
 def run(arguments: argparse.Namespace, probe: Probe | None) -> int:

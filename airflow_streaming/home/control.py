@@ -37,6 +37,17 @@ from airflow_streaming.model.wire import decode, parse_json
 
 log: Final = logging.getLogger(__name__)
 
+MAX_LINE_BYTES: Final = 16 * 1024
+"""A line of progress has nine figures and is about 300 bytes long."""
+_EVENT_TIME: Final = "%Y%m%dT%H%M%S.%f"
+_EVENT_FILE: Final = re.compile(r"\d{8}T\d{6}\.\d{6}Z-[0-9a-f]{8}\.json")
+
+LOG_LENGTH: Final = 200
+"""Alerts that count. An incident that is older than the last 200 and still open would be sent
+again."""
+MAX_TRIES: Final = 3
+"""Tries to deliver one alert, over all tasks."""
+
 
 class Shared(StreamFolder):
     """The records that both lanes of a stream share."""
@@ -205,12 +216,6 @@ class Control(Shared):
         return self._create(change)
 
 
-MAX_LINE_BYTES: Final = 16 * 1024
-"""A line of progress has nine figures and is about 300 bytes long."""
-_EVENT_TIME: Final = "%Y%m%dT%H%M%S.%f"
-_EVENT_FILE: Final = re.compile(r"\d{8}T\d{6}\.\d{6}Z-[0-9a-f]{8}\.json")
-
-
 class Timeline(StreamFolder):
     """
     Read and add to the history of one stream.
@@ -290,13 +295,6 @@ class Timeline(StreamFolder):
                 yield decode(BatchProgress, parse_json(line, limit=MAX_LINE_BYTES), where)
             except RecordError as err:
                 log.debug("Left out of the progress history: %s: %s", where, err)
-
-
-LOG_LENGTH: Final = 200
-"""Alerts that count. An incident that is older than the last 200 and still open would be sent
-again."""
-MAX_TRIES: Final = 3
-"""Tries to deliver one alert, over all tasks."""
 
 
 class AlertLog(StreamFolder):

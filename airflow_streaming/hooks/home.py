@@ -33,6 +33,11 @@ _stores: Final[WeakValueDictionary[tuple[str, str], Store]] = WeakValueDictionar
 """Stores of those who only look, by home and digest of the credentials. A client of an object store
 takes megabytes and connections of its own, and a triggerer watches a thousand streams."""
 
+_LOGS_IN: Final = re.compile(
+    r"^spark\.hadoop\.fs\.(s3a\..*(access\.key|credentials\.provider)"
+    r"|gs\.auth\.|azure\..*(account\.key|account\.auth|account\.oauth))"
+)
+
 
 class StreamHomeHook(BaseHook):
     """
@@ -253,12 +258,6 @@ def hadoop_options(home: str, connection: Connection, conf: Mapping[str, str]) -
     if any(_LOGS_IN.search(key) for key in conf):
         return {}
     return {f"spark.hadoop.{key}": value for key, value in found.items() if value}
-
-
-_LOGS_IN: Final = re.compile(
-    r"^spark\.hadoop\.fs\.(s3a\..*(access\.key|credentials\.provider)"
-    r"|gs\.auth\.|azure\..*(account\.key|account\.auth|account\.oauth))"
-)
 
 
 class Access(TypedDict):

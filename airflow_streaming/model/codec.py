@@ -17,6 +17,12 @@ from typing import Any, Final, NamedTuple, Union, get_args, get_origin, get_type
 
 from airflow_streaming.exceptions import RecordError
 
+_AS_THEY_ARE: Final = frozenset({str, int, float, bool, types.NoneType})
+Reader = Callable[[Any, str], Any]
+"""Takes a JSON value and where it stands, for messages; returns it typed or raises RecordError."""
+
+_BEYOND: Final = 2**63
+
 
 def format_time(moment: datetime) -> str:
     """
@@ -63,11 +69,6 @@ class OwnForm:
         :raises RecordError: another form.
         """
         raise NotImplementedError
-
-
-_AS_THEY_ARE: Final = frozenset({str, int, float, bool, types.NoneType})
-Reader = Callable[[Any, str], Any]
-"""Takes a JSON value and where it stands, for messages; returns it typed or raises RecordError."""
 
 
 def encode(value: Any) -> Any:
@@ -243,6 +244,5 @@ def _int(value: Any, where: str) -> int:
     return number
 
 
-_BEYOND: Final = 2**63
 _whole = _scalar(int)
 _SCALARS: dict[type, Reader] = {int: _int, float: _float, datetime: _time, timedelta: _duration}

@@ -540,3 +540,64 @@ def test_the_guard_sees_a_name_that_a_benchmark_lacks() -> None:
     assert missing_names("from benchmarks.figures import nothing_such, table") == [
         "benchmarks.figures.nothing_such"
     ]
+
+
+DEFINITIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+NOT_SORTED_YET: Final = ("gates", "driver/plan", "driver/code", "model/plan")
+"""Rooms whose constants still stand between their functions."""
+
+
+def low_constants(source: str) -> list[str]:
+    """Return the constants below the first definition that could stand above it."""
+    body = parsed(source).body
+    first = next((i for i, node in enumerate(body) if isinstance(node, DEFINITIONS)), len(body))
+    defined = {node.name for node in body if isinstance(node, DEFINITIONS)}
+    low = []
+    for node in body[first:]:
+        if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
+            defined |= _bound_in(node)
+            continue
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        names = [one.id for t in targets for one in ast.walk(t) if isinstance(one, ast.Name)]
+        if any(isinstance(target, ast.Attribute | ast.Subscript) for target in targets):
+            continue
+        needed = {one.id for one in ast.walk(node.value) if isinstance(one, ast.Name)}
+        if needed & defined:
+            defined |= {*names}
+        else:
+            low += names
+    return low
+
+
+def _bound_in(node: ast.stmt) -> set[str]:
+    """Return the names that a loop, a condition or a late import binds."""
+    if isinstance(node, DEFINITIONS):
+        return set()
+    stored = (n for n in ast.walk(node) if isinstance(n, ast.Name))
+    late = (n for n in ast.walk(node) if isinstance(n, ast.Import | ast.ImportFrom))
+    return {n.id for n in stored if isinstance(n.ctx, ast.Store)} | {
+        (alias.asname or alias.name).split(".")[0] for n in late for alias in n.names
+    }
+
+
+@pytest.mark.parametrize(
+    ("source", "low"),
+    [
+        ("def f(): pass\nX = 1", ["X"]),
+        ("class C: pass\n__all__ = ['C']", ["__all__"]),
+        ("X = 1\ndef f(): pass", []),
+        ("def f(): pass\nTABLE = {'f': f}\nKEYS = tuple(TABLE)", []),
+        ("def f(): pass\nAlias = int | str", ["Alias"]),
+        ("def f(): pass\nfrom a import b\nX = b()", []),
+        ("def f(): pass\nf.x = 1", []),
+        ("class C: pass\nA, B = C, 1\nX = A", []),
+    ],
+)
+def test_the_guard_sees_a_constant_below_a_definition(source: str, low: list[str]) -> None:
+    assert low_constants(source) == low
+
+
+def test_constants_stand_above_the_first_definition() -> None:
+    found = offenders(PACKAGE, low_constants)
+
+    assert [module for module in found if not module.startswith(NOT_SORTED_YET)] == []

@@ -8,18 +8,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from airflow_streaming.driver.plan.expressions import node_options, unnamed
-from airflow_streaming.driver.plan.hidden import Hidden
-from airflow_streaming.driver.plan.naming import Names, definitions
-from airflow_streaming.driver.plan.nodes import Node
-from airflow_streaming.driver.plan.sources import SOURCES, column_of
-from airflow_streaming.driver.plan.windows import (
+from airflow_streaming.driver.plan.columns import (
+    Names,
+    definitions,
     duration,
     gap_of,
     is_window,
     time_column,
     window_of,
 )
+from airflow_streaming.driver.plan.expressions import node_options, unnamed
+from airflow_streaming.driver.plan.hidden import Hidden
+from airflow_streaming.driver.plan.nodes import Node
+from airflow_streaming.driver.plan.sources import SOURCES, column_of
 from airflow_streaming.model.plan.text import text_of
 from airflow_streaming.model.plan.tree import ColumnRef, Expr, Tree
 from airflow_streaming.model.spark.plan import (

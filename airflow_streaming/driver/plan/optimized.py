@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
+from airflow_streaming.driver.plan.columns import Names
 from airflow_streaming.driver.plan.expressions import Wording
 from airflow_streaming.driver.plan.hidden import Hidden
-from airflow_streaming.driver.plan.naming import Names
 from airflow_streaming.driver.plan.nodes import Node, read_tree
 from airflow_streaming.driver.plan.operators import (
     STATEFUL,

@@ -18,9 +18,9 @@ from typing import Any, Final, NamedTuple
 from airflow_streaming.driver.errors import logger
 from airflow_streaming.driver.output_places.sink_target import default_fs, resolved
 from airflow_streaming.driver.plan.checks import FILES, refusal_of
+from airflow_streaming.driver.plan.columns import Names, window_times
 from airflow_streaming.driver.plan.expressions import Wording
 from airflow_streaming.driver.plan.hidden import Hidden
-from airflow_streaming.driver.plan.naming import Names
 from airflow_streaming.driver.plan.nodes import Node, read_tree
 from airflow_streaming.driver.plan.operators import Reader
 from airflow_streaming.driver.plan.optimized import (
@@ -32,7 +32,6 @@ from airflow_streaming.driver.plan.optimized import (
 from airflow_streaming.driver.plan.session_world import merged, reads_in_session, reads_of_source
 from airflow_streaming.driver.plan.sources import sources_of
 from airflow_streaming.driver.plan.steps import Visit, node_of, step_of
-from airflow_streaming.driver.plan.windows import window_times
 from airflow_streaming.driver.plan.writer_settings import WriterSettings, said_on
 from airflow_streaming.model.jobs.drill import is_kept_back
 from airflow_streaming.model.spark.conf import parse_spark_version, redact

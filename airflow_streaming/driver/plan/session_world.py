@@ -17,9 +17,9 @@ from typing import Any, Final
 
 from airflow_streaming.driver.code.code_world import configuration
 from airflow_streaming.driver.code.functions import Closure, closure_of
+from airflow_streaming.driver.plan.columns import Names
 from airflow_streaming.driver.plan.expressions import Wording, node_options
 from airflow_streaming.driver.plan.hidden import Hidden
-from airflow_streaming.driver.plan.naming import Names
 from airflow_streaming.driver.plan.nodes import read_tree
 from airflow_streaming.model.plan.tree import Expr
 from airflow_streaming.model.spark.plan import OPAQUE

@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from airflow_streaming.driver.code.functions import own_places
+from airflow_streaming.driver.plan.columns import Names, is_window
 from airflow_streaming.driver.plan.expressions import NAMING, node_options
-from airflow_streaming.driver.plan.naming import Names
 from airflow_streaming.driver.plan.nodes import Node, Origin, expressions_in
 from airflow_streaming.driver.plan.sources import SOURCES
-from airflow_streaming.driver.plan.windows import is_window
 from airflow_streaming.model.plan.tree import Expr
 from airflow_streaming.model.spark.plan import STEP_KINDS, NodePlan, StepPlan
 

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 BACKUP_XCOM_KEY: Final = "backup"
 """XCom with a backup, or with its verification; the return value is the backup's id."""
 
+log: Final = logging.getLogger(__name__)
+
 
 class Terminated(BaseException):
     """The task was killed; raised at the current line, so that all resources are released."""
@@ -193,9 +195,6 @@ def truth(value: Any, name: str) -> bool:
     if text not in ("true", "false"):
         raise SpecError(f"{name} is {value!r}; give True or False.")
     return text == "true"
-
-
-log: Final = logging.getLogger(__name__)
 
 
 class BackupAge:

@@ -53,6 +53,14 @@ SENSORS: Final = (
 _MOST = 2048
 """Maximum characters of a home or a name; longer values were cut off or are invalid."""
 
+KEEPS: Final = ("SparkStreamOperator",)
+"""Operators that keep a stream."""
+
+_known_written: Final[dict[tuple[str, str, str], str | None]] = {}
+"""Values in dag versions, by version, task and field; a version never changes."""
+_MOST_KNOWN: Final = 200_000
+"""Four fields of each task that keeps a stream, of a few versions of 10,000 dags."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
@@ -90,10 +98,6 @@ class Kept:
     def place(self) -> str:
         """The unit of access: a home, with the connection that reaches it."""
         return self.home if self.home_conn_id is None else f"{self.home} ({self.home_conn_id})"
-
-
-KEEPS: Final = ("SparkStreamOperator",)
-"""Operators that keep a stream."""
 
 
 def kept_by(dag_id: str, run_id: str, task_id: str, map_index: int) -> Kept | None:
@@ -252,12 +256,6 @@ def dags_of(stream: str, dag_ids: Collection[str]) -> dict[str, str]:
             )
         )
         return {wanted[dag_id]: dag_id for dag_id in rows if dag_id in dag_ids}
-
-
-_known_written: Final[dict[tuple[str, str, str], str | None]] = {}
-"""Values in dag versions, by version, task and field; a version never changes."""
-_MOST_KNOWN: Final = 200_000
-"""Four fields of each task that keeps a stream, of a few versions of 10,000 dags."""
 
 
 def _written(instance: TaskInstance, field: str, session: Session) -> str | None:

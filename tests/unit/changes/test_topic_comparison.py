@@ -42,6 +42,8 @@ class Broker:
         self.closed = 0
         self.error: int | None = None
         self.outage: list[tuple[int, str]] = []
+        self.arriving: dict[str, list[Row]] = {}
+        """Rows that a topic gets after its end was read, before its records are."""
 
     def Consumer(self, settings: dict[str, Any]) -> Consumer:
         return Consumer(self, settings["error_cb"])
@@ -85,9 +87,10 @@ class Consumer:
         if self._broker.error is not None:
             return [failed(self._broker.error)]
         rows = self._broker.topics[self._place.topic]
+        rows += self._broker.arriving.pop(self._place.topic, [])
         found = [message(offset, rows[offset]) for offset in range(self._place.offset, len(rows))]
         self._place.offset = len(rows)
-        return found
+        return [*found, failed(Broker.KafkaError._PARTITION_EOF, len(rows))]
 
 
 def message(offset: int, row: Row) -> Any:
@@ -101,9 +104,9 @@ def message(offset: int, row: Row) -> Any:
     )
 
 
-def failed(code: int) -> Any:
+def failed(code: int, offset: int = 0) -> Any:
     error = SimpleNamespace(code=lambda: code)
-    return SimpleNamespace(partition=lambda: 0, error=lambda: error, offset=lambda: 0)
+    return SimpleNamespace(partition=lambda: 0, error=lambda: error, offset=lambda: offset)
 
 
 def rows(*keys: str, at: datetime = NOON) -> list[Row]:
@@ -138,6 +141,20 @@ def test_a_record_in_flight_is_looked_for_in_newer_records(monkeypatch: pytest.M
     assert report.result is SAME
     assert len(waits) == 2
     assert broker.closed == 2
+
+
+@pytest.mark.parametrize("lane", ["blue", "green"])
+def test_a_record_that_arrives_between_the_end_and_the_read_is_found_in_the_next_look(
+    lane: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = "green" if lane == "blue" else "blue"
+    broker = Broker(**{lane: rows("a"), other: rows("a", "b", "c")})
+    broker.arriving = {lane: rows("b", "c")}
+
+    report = compared(broker, monkeypatch)
+
+    assert report.result is SAME, report.reason
+    assert "looked for 1 times" in report.notes[-1]
 
 
 def test_a_record_that_never_comes_differs_after_the_last_look(

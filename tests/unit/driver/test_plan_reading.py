@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from airflow_streaming.driver.plan import reading
+from airflow_streaming.driver.plan.columns import Names
 from airflow_streaming.driver.plan.expressions import Wording, whole_tree
 from airflow_streaming.driver.plan.hidden import Hidden
-from airflow_streaming.driver.plan.naming import Names
 from airflow_streaming.driver.plan.nodes import read_tree
 from airflow_streaming.driver.plan.reading import Taken, read_plan
 from airflow_streaming.driver.plan.writer_settings import WriterSettings
