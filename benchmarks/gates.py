@@ -27,9 +27,9 @@ from airflow_streaming.gates.change_gate import gate_change
 from airflow_streaming.gates.version_gate import gate_version
 from airflow_streaming.launch.environment import driver_environment
 from airflow_streaming.launch.runtime import Runtime, resolve_runtime
+from airflow_streaming.model.plan.schema import Column
 from airflow_streaming.model.plan.tree import ColumnRef, Expr, literal
 from airflow_streaming.model.spark.plan import (
-    Column,
     OperatorKind,
     OperatorPlan,
     QueryPlan,

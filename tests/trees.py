@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
+from airflow_streaming.model.plan.schema import Column, type_name
 from airflow_streaming.model.plan.tree import ALIAS, CAST, FIELD, LITERAL, ColumnRef, Expr, Tree
+from airflow_streaming.model.plan.variables import StateVariable
 from airflow_streaming.model.spark.plan import STEP_KINDS, StepPlan
 
 _TOKEN: Final = re.compile(
@@ -190,6 +192,40 @@ def _plain(kind: str, text: str) -> str:
     return text[1:-1].replace("``", "`") if kind == "name" else text
 
 
+def columns(text: str) -> tuple[Column, ...]:
+    """Return columns of a text like ``k string, n bigint not null``."""
+    found = (part.split(" ", 1) for part in re.split(r",(?![^<(]*[>)])\s*", text) if part)
+    return tuple(
+        Column(
+            name=name,
+            type=type_name(re.sub(" not null", "", "".join(rest), flags=re.IGNORECASE)),
+            nullable="not null" not in "".join(rest).lower(),
+        )
+        for name, *rest in found
+    )
+
+
+def variables(text: str) -> tuple[StateVariable, ...]:
+    """Return variables of a text like ``value total (n bigint); list seen (k string)``."""
+    return tuple(variable(part) for part in text.split("; ") if part)
+
+
+def variable(text: str) -> StateVariable:
+    """Return a variable of a text like ``map m (k string -> n int) with a time to live of 9 ms``."""
+    found = re.fullmatch(r"(\w+) (\S+) \((.*)\)(?: with a time to live of (\d+) ms)?", text)
+    assert found, text
+    kind, name, schema, ttl = found.groups()
+    key, _, value = schema.rpartition(" -> ")
+    return StateVariable(
+        kind=kind,
+        name=name,
+        key=columns(key),
+        value=columns(value),
+        has_ttl=ttl is not None,
+        ttl_ms=int(ttl or 0),
+    )
+
+
 def operator_fields(told: dict[str, Any]) -> dict[str, Any]:
     """Return changes of an operator, texts as expressions."""
     found = dict(told)
@@ -200,6 +236,11 @@ def operator_fields(told: dict[str, Any]) -> dict[str, Any]:
         found["condition"] = tree(found["condition"]) if found["condition"] else None
     if isinstance(found.get("gap"), str):
         found["gap"] = Expr(LITERAL, type="interval", options={"value": found["gap"]})
+    for text, name in (("state_schema", "state_columns"), ("output_schema", "output_columns")):
+        if text in found and " (" not in found[text]:
+            found[name] = columns(found.pop(text))
+    if "state_schema" in found:
+        found["variables"] = variables(found.pop("state_schema"))
     if "outputs" in found:
         found["output_names"] = tuple(tuple(names.split(",")) for names in found.pop("outputs"))
     return found

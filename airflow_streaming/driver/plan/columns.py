@@ -19,8 +19,8 @@ from airflow_streaming.driver.plan.expressions import (
     unnamed,
 )
 from airflow_streaming.driver.plan.nodes import Node, Origin, expression_in
+from airflow_streaming.model.plan.schema import type_name
 from airflow_streaming.model.plan.tree import ColumnRef, Tree, literal
-from airflow_streaming.model.spark.plan import type_name
 
 _STATEFUL: Final = frozenset({"Aggregate", "FlatMapGroupsInPandasWithState", "MapGroupsWithState"})
 _MICROSECONDS: Final = 1_000_000

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_streaming.driver.plan.nodes import Node, Origin, expressions_in
+from airflow_streaming.model.plan.schema import type_name
 from airflow_streaming.model.plan.text import text_of
 from airflow_streaming.model.plan.tree import (
     ALIAS,
@@ -29,7 +30,6 @@ from airflow_streaming.model.plan.tree import (
     Tree,
     columns_in,
 )
-from airflow_streaming.model.spark.plan import type_name
 
 if TYPE_CHECKING:
     from airflow_streaming.driver.plan.hidden import Hidden

@@ -21,17 +21,11 @@ from airflow_streaming.driver.plan.expressions import node_options, unnamed
 from airflow_streaming.driver.plan.hidden import Hidden
 from airflow_streaming.driver.plan.nodes import Node
 from airflow_streaming.driver.plan.sources import SOURCES, column_of
+from airflow_streaming.model.plan.schema import Column, columns_of, type_name
 from airflow_streaming.model.plan.text import text_of
 from airflow_streaming.model.plan.tree import ColumnRef, Expr, Tree
-from airflow_streaming.model.spark.plan import (
-    OPAQUE,
-    Column,
-    OperatorKind,
-    OperatorPlan,
-    columns_of,
-    ddl,
-    type_name,
-)
+from airflow_streaming.model.plan.variables import StateVariable
+from airflow_streaming.model.spark.plan import OPAQUE, OperatorKind, OperatorPlan
 
 
 def functions_of(node: Node, names: Names) -> dict[Tree, Node]:
@@ -83,6 +77,10 @@ def _inner_types(function: Node) -> str:
     return f"of {', '.join(of)}" if of else ""
 
 
+Variables = Mapping[str, tuple[StateVariable, ...]]
+"""Of ``transformWithState``: the state by the id of its function."""
+
+
 class Reader:
     """
     Reads the operators of one plan.
@@ -93,7 +91,7 @@ class Reader:
     """
 
     def __init__(
-        self, plan: Hidden, names: Names, *, output_mode: str, variables: Mapping[str, str]
+        self, plan: Hidden, names: Names, *, output_mode: str, variables: Variables
     ) -> None:
         self._plan, self._names = plan, names
         self._mode, self._variables = output_mode, variables
@@ -208,8 +206,8 @@ class Reader:
             sort=OperatorKind.GROUPS_WITH_STATE,
             keys=tuple(map(column_of, grouping)),
             key_expressions=tuple(self._names.computed(k, node.children[0]) for k in grouping),
-            state_schema=ddl(node.fields.get("stateType")),
-            output_schema=_ddl_of(node.expressions("outputAttrs")),
+            state_columns=columns_of(node.fields.get("stateType")),
+            output_columns=tuple(map(column_of, node.expressions("outputAttrs"))),
             timeout=node.object("timeout"),
             function="" if function is None else str(function.fields.get("name", "")),
             code=self._code(function),
@@ -232,8 +230,8 @@ class Reader:
             sort=OperatorKind.TRANSFORM_WITH_STATE,
             keys=tuple(map(column_of, map(unnamed, grouping))),
             key_expressions=tuple(self._names.computed(k, node.children[0]) for k in grouping),
-            state_schema=self._variables.get(key, ""),
-            output_schema=_ddl_of(node.expressions("outputAttrs")),
+            variables=self._variables.get(key, ()),
+            output_columns=tuple(map(column_of, node.expressions("outputAttrs"))),
             time_mode=node.object("timeMode"),
             code=self._code(function),
         )
@@ -326,7 +324,3 @@ def equal_keys(condition: Node, left: frozenset[str]) -> list[tuple[Node, Node]]
 def _is_of(expression: Node, ids: frozenset[str]) -> bool:
     columns = [one.expression_id for one in expression.walk() if one.name == "AttributeReference"]
     return bool(columns) and all(column in ids for column in columns)
-
-
-def _ddl_of(attributes: tuple[Node, ...]) -> str:
-    return ", ".join(f"{c.name} {c.type}" for c in map(column_of, attributes))

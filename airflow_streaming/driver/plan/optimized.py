@@ -25,9 +25,10 @@ from airflow_streaming.driver.plan.operators import (
     is_streaming,
     join_type_of,
 )
+from airflow_streaming.model.plan.schema import Column, columns_of
 from airflow_streaming.model.plan.text import text_of
 from airflow_streaming.model.plan.tree import Tree
-from airflow_streaming.model.spark.plan import Column, OperatorKind, OperatorPlan, columns_of
+from airflow_streaming.model.spark.plan import OperatorKind, OperatorPlan
 
 _SOME_TIME_MS: Final = 10**12
 

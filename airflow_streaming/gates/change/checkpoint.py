@@ -35,17 +35,17 @@ from airflow_streaming.gates.change.sources import NAMING, NUMBER, TYPE
 from airflow_streaming.gates.change.topics import partitions_of, topics_against
 from airflow_streaming.gates.change.user_state import (
     ENCODING,
+    by_name,
     compare_variables,
-    variables_in,
     variables_of,
 )
 from airflow_streaming.gates.findings import GateFinding
 from airflow_streaming.gates.stored import DEFAULT_STORE, StoreSchema
+from airflow_streaming.model.plan.schema import Column
 from airflow_streaming.model.plan.text import text_of, texts_of
 from airflow_streaming.model.plan.tree import Tree
 from airflow_streaming.model.spark.plan import (
     KAFKA,
-    Column,
     OperatorKind,
     OperatorPlan,
     QueryPlan,
@@ -199,7 +199,7 @@ def _held_variables(
     mode = str(told.get("timeMode", ""))
     if mode and operator.time_mode and mode.lower() != operator.time_mode.lower():
         yield user_state.TIME_MODE.found(old=mode, new=operator.time_mode, evidence=evidence)
-    after = variables_in(operator.state_schema)
+    after = by_name(operator.variables)
     if after:
         yield from compare_variables(
             variables_of(checkpoint, number, schemas),

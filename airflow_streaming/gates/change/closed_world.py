@@ -24,12 +24,12 @@ from airflow_streaming.gates.change.sources import place, reads
 from airflow_streaming.gates.change.user_state import same_body
 from airflow_streaming.gates.findings import GateDecision, GateFinding
 from airflow_streaming.gates.rules import Rule, rule_named
+from airflow_streaming.model.plan.schema import Column
 from airflow_streaming.model.plan.text import step_text, text_of
 from airflow_streaming.model.plan.tree import Tree
 from airflow_streaming.model.spark.plan import (
     OPAQUE,
     STEP_KINDS,
-    Column,
     OperatorPlan,
     QueryPlan,
     SourcePlan,
@@ -153,8 +153,8 @@ def differences(pair: Pair) -> Iterator[tuple[str, Any, Any]]:
 def _variables_not_seen(pair: Pair) -> Iterator[str]:
     """Yield the variables of processors that plan mode alone has asked for, where code is the same."""
     for number, (old, new) in enumerate(zip(pair.old.operators, pair.new.operators, strict=False)):
-        if "" in (old.state_schema, new.state_schema) and same_body(pair, number):
-            yield f"operators[{number}].state_schema"
+        if () in (old.variables, new.variables) and same_body(pair, number):
+            yield f"operators[{number}].variables"
 
 
 def _is_of_spark(pair: Pair, at: str, was: Any, now: Any) -> bool:

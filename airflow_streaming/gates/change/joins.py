@@ -17,9 +17,10 @@ from airflow_streaming.gates.change.pair import Pair, same_columns, shown, signa
 from airflow_streaming.gates.change.projection import trees_of_keys, used_behind
 from airflow_streaming.gates.findings import GateFinding
 from airflow_streaming.gates.rules import rule_named
+from airflow_streaming.model.plan.schema import Column
 from airflow_streaming.model.plan.text import text_of, texts_of
 from airflow_streaming.model.plan.tree import ColumnRef, Tree, used_in
-from airflow_streaming.model.spark.plan import Column, OperatorPlan, QueryPlan
+from airflow_streaming.model.spark.plan import OperatorPlan, QueryPlan
 
 TYPE: Final = rule_named("join.type")
 KEYS: Final = rule_named("join.keys")

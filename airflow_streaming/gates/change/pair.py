@@ -8,7 +8,8 @@ from typing import Final
 
 from airflow_streaming.checkpoints.read.report import Checkpoint
 from airflow_streaming.gates.stored import StoreSchema
-from airflow_streaming.model.spark.plan import OPAQUE, Column, OperatorPlan, QueryPlan, type_name
+from airflow_streaming.model.plan.schema import Column, type_name
+from airflow_streaming.model.spark.plan import OPAQUE, OperatorPlan, QueryPlan
 
 _WIDER: Final = {
     "tinyint": ("smallint", "int", "bigint", "double"),

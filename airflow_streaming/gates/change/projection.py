@@ -25,17 +25,12 @@ from airflow_streaming.gates.change.pair import (
 from airflow_streaming.gates.change.sinks import FOREACH
 from airflow_streaming.gates.findings import GateFinding
 from airflow_streaming.gates.rules import Rule, rule_named
+from airflow_streaming.model.plan.schema import Column
 from airflow_streaming.model.plan.tree import ColumnRef, Tree, columns_in, items_of, used_in
-from airflow_streaming.model.spark.plan import (
-    Column,
-    OperatorKind,
-    OperatorPlan,
-    QueryPlan,
-    StepPlan,
-)
+from airflow_streaming.model.spark.plan import OperatorKind, OperatorPlan, QueryPlan, StepPlan
 
 AGGREGATES: Final = frozenset({OperatorKind.AGGREGATE, OperatorKind.SESSION_WINDOW})
-_OPAQUE: Final = frozenset(
+SEEING_ALL: Final = frozenset(
     {OperatorKind.GROUPS_WITH_STATE, OperatorKind.TRANSFORM_WITH_STATE, OperatorKind.OTHER}
 )
 """Functions of the user see every column."""
@@ -132,7 +127,7 @@ def _in_front_of_step(step: StepPlan, trees: list[Tree] | None) -> list[Tree] | 
 
 
 def _in_front_of_operator(operator: OperatorPlan, trees: list[Tree] | None) -> list[Tree] | None:
-    if trees is None or operator.sort in _OPAQUE:
+    if trees is None or operator.sort in SEEING_ALL:
         return None
     own = [*(ColumnRef(key.name) for key in operator.keys), *trees_of_keys(operator)]
     if operator.sort not in AGGREGATES:

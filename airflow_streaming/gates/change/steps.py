@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from airflow_streaming.gates.change.pair import Pair, ends_by_itself
-from airflow_streaming.gates.change.projection import trees_of_keys
+from airflow_streaming.gates.change.projection import SEEING_ALL, trees_of_keys
 from airflow_streaming.gates.findings import GateFinding
 from airflow_streaming.gates.rules import Rule, rule_named
 from airflow_streaming.model.plan.text import step_text, text_of
@@ -138,8 +138,7 @@ def _made_of(operator: OperatorPlan) -> list[Tree]:
 
 
 def _takes_all(operator: OperatorPlan) -> bool:
-    # A user's function sees every column.
-    return bool(operator.function or operator.state_schema)
+    return operator.sort in SEEING_ALL
 
 
 FILTER: Final = rule_named("step.filter")

@@ -12,9 +12,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
+from airflow_streaming.model.plan.schema import Column
 from airflow_streaming.model.plan.tree import Expr, Tree
+from airflow_streaming.model.plan.variables import StateVariable
 from airflow_streaming.model.wire import Record
 
 CAPTURE: Final = 4
@@ -50,21 +52,6 @@ STEP_KINDS: Final = {
     "Union": "union",
 }
 """The kind of step of a node in Spark's plan; the driver describes other nodes in more detail."""
-
-_SHORT: Final = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
-    """
-    One column.
-
-    :param type: Spark's short name of the type, e.g. ``bigint`` or ``struct<a:int>``.
-    """
-
-    name: str
-    type: str
-    nullable: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,9 +126,9 @@ class OperatorPlan:
     :param join_type: ``inner``, ``left_outer`` and so on.
     :param condition: The join's condition.
     :param left: Columns of the left side; ``right`` of the right one.
-    :param state_schema: The user's state: DDL of ``applyInPandasWithState``, or the variables of
-        ``transformWithState`` where they are known.
-    :param output_schema: DDL of the result of the user's function.
+    :param state_columns: Columns of the state of groups.
+    :param variables: Variables of ``transformWithState``, by name, where they are known.
+    :param output_columns: Columns of the result of the user's function.
     :param timeout: Timeout of groups with state; ``time_mode`` of ``transformWithState``.
     :param function: Name of the user's function.
     :param code: Fingerprint of the user's function and all that it reaches.
@@ -164,8 +151,9 @@ class OperatorPlan:
     condition: Tree | None = None
     left: tuple[Column, ...] = ()
     right: tuple[Column, ...] = ()
-    state_schema: str = ""
-    output_schema: str = ""
+    state_columns: tuple[Column, ...] = ()
+    variables: tuple[StateVariable, ...] = ()
+    output_columns: tuple[Column, ...] = ()
     timeout: str = ""
     time_mode: str = ""
     function: str = ""
@@ -358,50 +346,6 @@ def is_of_spark(variable: str) -> bool:
     Any other name with a dollar counts as the user's, so that no variable escapes the gates.
     """
     return variable.startswith(_OWN_VARIABLES)
-
-
-def type_name(told: Any) -> str:
-    """Return the short name of a type, e.g. ``bigint`` or ``struct<a:int>``; ``?`` for no type."""
-    if isinstance(told, str):
-        return _SHORT.get(told, told)
-    if not isinstance(told, Mapping):
-        return "?"
-    match told.get("type"):
-        case "struct":
-            fields = (f"{name}:{type_name(of)}" for name, of, _ in _fields(told))
-            return f"struct<{','.join(fields)}>"
-        case "array":
-            return f"array<{type_name(told.get('elementType'))}>"
-        case "map":
-            return f"map<{type_name(told.get('keyType'))},{type_name(told.get('valueType'))}>"
-        case "udt":
-            return type_name(told.get("sqlType"))
-        case other:
-            return type_name(other) if isinstance(other, str) else "?"
-
-
-def columns_of(struct: Any) -> tuple[Column, ...]:
-    """Return the columns of a struct type; none for any other type."""
-    return tuple(
-        Column(name=name, type=type_name(of), nullable=nullable)
-        for name, of, nullable in _fields(struct)
-    )
-
-
-def ddl(struct: Any) -> str:
-    """Return a struct type as people write it, e.g. ``k string, n bigint``."""
-    return ", ".join(f"{column.name} {column.type}" for column in columns_of(struct))
-
-
-def _fields(struct: Any) -> list[tuple[str, Any, bool]]:
-    fields = struct.get("fields") if isinstance(struct, Mapping) else None
-    if not isinstance(fields, list):
-        return []
-    return [
-        (str(one.get("name")), one.get("type"), one.get("nullable") is not False)
-        for one in fields
-        if isinstance(one, Mapping)
-    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,8 +16,8 @@ from airflow_streaming.gates.findings import report_of as gate_report_of
 from airflow_streaming.gates.rehearsal import Rehearsed
 from airflow_streaming.home.home import open_home
 from airflow_streaming.model.jobs.drill import SCRATCH_OUTPUT
+from airflow_streaming.model.plan.schema import Column
 from airflow_streaming.model.spark.plan import (
-    Column,
     OperatorKind,
     OperatorPlan,
     QueryPlan,

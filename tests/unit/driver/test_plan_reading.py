@@ -20,6 +20,7 @@ from airflow_streaming.driver.plan.hidden import Hidden
 from airflow_streaming.driver.plan.nodes import read_tree
 from airflow_streaming.driver.plan.reading import Taken, read_plan
 from airflow_streaming.driver.plan.writer_settings import WriterSettings
+from airflow_streaming.model.plan.schema import column_texts
 from airflow_streaming.model.plan.text import step_text, text_of
 from airflow_streaming.model.plan.tree import with_texts
 from airflow_streaming.model.spark.plan import OperatorKind, OperatorPlan, QueryPlan, StepPlan
@@ -223,7 +224,8 @@ def test_windows_joins_and_marks_are_told_by_their_measures() -> None:
 
 def test_functions_with_state_are_told_by_their_schemas() -> None:
     groups = only(read("4.3.0", "apws"))
-    assert (groups.state_schema, groups.output_schema) == ("n bigint", "k string, n bigint")
+    assert column_texts(groups.state_columns) == "n bigint"
+    assert column_texts(groups.output_columns) == "k string, n bigint"
     assert (groups.timeout, groups.function) == ("NoTimeout", "f")
     transform = only(read("4.3.0", "tws"))
     assert transform.sort is OperatorKind.TRANSFORM_WITH_STATE

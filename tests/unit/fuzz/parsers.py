@@ -31,12 +31,13 @@ from airflow_streaming.driver.checkpoint_claims import query_id_in
 from airflow_streaming.exceptions import BackupDamaged, CheckpointMismatch, RecordError, SpecError
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.names import Layout, check_stream_name, number_of
+from airflow_streaming.model.plan.schema import columns_of, ddl
 from airflow_streaming.model.progress import BatchProgress, is_at_least, positions
 from airflow_streaming.model.records.epoch import Epoch, QueryClaim
 from airflow_streaming.model.spark.conf import parse_spark_version
 from airflow_streaming.model.spark.failure_signs import FailureKind
 from airflow_streaming.model.spark.failures import diagnose, presentable, python_error_in, signature
-from airflow_streaming.model.spark.plan import QueryPlan, columns_of, ddl
+from airflow_streaming.model.spark.plan import QueryPlan
 from airflow_streaming.model.spark.secrets import mask_password
 from airflow_streaming.model.spark.tail import batch_of, parse_commit, parse_offsets, parse_query_id
 from airflow_streaming.model.storage import check_relative

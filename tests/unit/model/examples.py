@@ -48,6 +48,7 @@ from airflow_streaming.model.jobs.upkeep import (
     RepartitionOrder,
 )
 from airflow_streaming.model.metrics import Metric
+from airflow_streaming.model.plan.schema import Column
 from airflow_streaming.model.records.alert import AlertSent, AlertTry
 from airflow_streaming.model.records.autoscale import SizeChange, SizeCode
 from airflow_streaming.model.records.control import (
@@ -109,7 +110,6 @@ from airflow_streaming.model.records.upgrade import (
 from airflow_streaming.model.records.upgrade_table import Stage, UpgradeEvent, UpgradeTransition
 from airflow_streaming.model.spark.failure_signs import FailureKind
 from airflow_streaming.model.spark.plan import (
-    Column,
     OperatorKind,
     OperatorPlan,
     PlanOrder,

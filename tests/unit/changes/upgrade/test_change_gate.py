@@ -11,8 +11,8 @@ import pytest
 
 from airflow_streaming.gates.change_gate import Versions, gate_change
 from airflow_streaming.gates.findings import GateDecision, Pattern
+from airflow_streaming.model.plan.schema import Column
 from airflow_streaming.model.spark.plan import (
-    Column,
     OperatorKind,
     OperatorPlan,
     QueryPlan,

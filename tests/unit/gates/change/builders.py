@@ -17,8 +17,8 @@ from airflow_streaming.checkpoints.read.report import (
 from airflow_streaming.gates.change.judge import judge_change
 from airflow_streaming.gates.findings import GateDecision, worst
 from airflow_streaming.gates.stored import StoreSchema
+from airflow_streaming.model.plan.schema import Column
 from airflow_streaming.model.spark.plan import (
-    Column,
     NodePlan,
     OperatorKind,
     OperatorPlan,

@@ -232,7 +232,7 @@ STATE: Final = (
     edit_of(
         "variables that nobody sees",
         TWS,
-        b.with_operator(TWS, state_schema="", code=""),
+        b.with_operator(TWS, variables=(), code=""),
         "variable.not_seen",
         UNKNOWN,
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from airflow_streaming.model.spark.plan import Column
+from airflow_streaming.model.plan.schema import Column
 from tests.unit.gates.change import builders as b
 from tests.unit.gates.change.edit import (
     ABOVE,

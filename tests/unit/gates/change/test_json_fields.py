@@ -12,12 +12,7 @@ import pytest
 from airflow_streaming.gates.change.judge import judge_change
 from airflow_streaming.gates.findings import GateDecision, worst
 from airflow_streaming.model.plan.text import step_text
-from airflow_streaming.model.spark.plan import (
-    NodePlan,
-    OperatorKind,
-    OperatorPlan,
-    QueryPlan,
-)
+from airflow_streaming.model.spark.plan import NodePlan, OperatorKind, OperatorPlan, QueryPlan
 from tests.system.edits.plans import Plans
 from tests.trees import a_step, trees
 from tests.unit.gates.change import builders as b

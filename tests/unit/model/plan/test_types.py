@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.model.spark.plan import Column, columns_of, ddl, type_name
+from airflow_streaming.model.plan.schema import Column, columns_of, ddl, type_name
 
 STRUCT = {
     "type": "struct",
