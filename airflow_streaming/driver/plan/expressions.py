@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_streaming.driver.plan.nodes import Node, Origin, expressions_in
-from airflow_streaming.model.plan.schema import type_name
+from airflow_streaming.driver.plan.sources import SOURCES, column_of
+from airflow_streaming.model.plan.schema import column_texts, type_name
 from airflow_streaming.model.plan.text import text_of
 from airflow_streaming.model.plan.tree import (
     ALIAS,
@@ -93,6 +94,10 @@ _OF_NO_ROW: Final = frozenset(
         "hint",
         "_resolved",
     }
+)
+_CATALOG_TABLES: Final = frozenset({"catalogTable", "tableMeta"})
+_IDENTITY: Final = frozenset(
+    {"identifier", "provider", "storage", "partitionColumnNames", "bucketSpec"}
 )
 NAMING: Final = frozenset({"SubqueryAlias", "View"})
 """Nodes that name a plan and change no row; a view says when it was made, which is in every run."""
@@ -274,8 +279,23 @@ def node_options(node: Node, wording: Wording) -> dict[str, str]:
             continue
         if value in ([], {}) or any(True for _ in expressions_in(value, Origin(node, key))):
             continue
-        found[key] = json.dumps(_without_ids(value), sort_keys=True)
-    return {**found, **wording.said(node)}
+        told = _identity_of(value) if key in _CATALOG_TABLES else value
+        found[key] = json.dumps(_without_ids(told), sort_keys=True)
+    return {**_columns_of_table(node), **found, **wording.said(node)}
+
+
+def _columns_of_table(node: Node) -> dict[str, str]:
+    """Return the columns of a table with their types, which its rows are read by."""
+    is_table = not node.children and node.name not in SOURCES and node.name != "CTERelationRef"
+    columns = node.expressions("output") if is_table else ()
+    return {"columns": column_texts(map(column_of, columns))} if columns else {}
+
+
+def _identity_of(table: Any) -> Any:
+    """Return a catalog's entry of a table without times, statistics and its columns, told elsewhere."""
+    if not isinstance(table, Mapping):
+        return table
+    return {key: table[key] for key in sorted(_IDENTITY & table.keys())}
 
 
 def _is_plan(node: Node) -> bool:

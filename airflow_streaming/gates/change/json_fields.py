@@ -23,7 +23,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, Final
 
-from airflow_streaming.gates.change.closed_world import leaves
+from airflow_streaming.gates.change.diff import leaves
 from airflow_streaming.gates.change.faulty_records import (
     CORRUPT,
     STEPS,

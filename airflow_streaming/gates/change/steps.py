@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
+from airflow_streaming.gates.change.diff import differing_part
 from airflow_streaming.gates.change.pair import Pair, ends_by_itself
 from airflow_streaming.gates.change.projection import SEEING_ALL, trees_of_keys
 from airflow_streaming.gates.findings import GateFinding
@@ -203,9 +204,17 @@ def _judge_place(pair: Pair, below: int, sort: str) -> Iterator[GateFinding]:
         f"The {sort} step{where} changes. {rule.sentence}",
         old=_shown(gone),
         new=_shown(come),
-        evidence=f"steps[{below}].{sort} in {pair.shown_by_plan}",
+        evidence=f"steps[{below}].{sort}{_part(gone, come)} in {pair.shown_by_plan}",
         about=_places(below, sort, (*gone, *come)),
     )
+
+
+def _part(gone: list[Tree], come: list[Tree]) -> str:
+    """Return the path to the part in which the only changed step differs."""
+    if (len(gone), len(come)) != (1, 1):
+        return ""
+    part = differing_part(gone[0], come[0])
+    return f" at {part.path}" if part.path else ""
 
 
 def _shown(steps: list[Tree]) -> str:
