@@ -254,7 +254,10 @@ def judge_handover(
     yield from _sinks(old.sink, new.sink)
     if not (old.is_stateful or new.is_stateful):
         return
-    yield from _state(old, new)
+    if old.capture == new.capture:
+        yield from _state(old, new)
+    else:
+        yield UNKNOWN_PLANS.found(old=f"recorded in form {old.capture}", new=f"{new.capture}")
     yield from _sources(new, start)
     yield from _ids(new.sink, facts)
 

@@ -31,7 +31,7 @@ from airflow_streaming.driver.checkpoint_claims import query_id_in
 from airflow_streaming.exceptions import BackupDamaged, CheckpointMismatch, RecordError, SpecError
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.names import Layout, check_stream_name, number_of
-from airflow_streaming.model.plan.schema import columns_of, ddl
+from airflow_streaming.model.plan.schema import columns_of
 from airflow_streaming.model.progress import BatchProgress, is_at_least, positions
 from airflow_streaming.model.records.epoch import Epoch, QueryClaim
 from airflow_streaming.model.spark.conf import parse_spark_version
@@ -411,7 +411,7 @@ PARSERS: Final[dict[str, Parser]] = {
     "path of a member": of_text(member_path, "counts/offsets/17", "a/b"),
     "reply of applications": of_bytes(parse_applications, APPLICATIONS),
     "reply of metrics": of_bytes(parse_gauges, GAUGES),
-    "type of a column": of_json(lambda told: (columns_of(told), ddl(told)), STRUCT, refuses=()),
+    "type of a column": of_json(columns_of, STRUCT, refuses=()),
     "name of a stream": of_text(stream_name, "orders", "orders.green", refuses=(SpecError,)),
     "name of a query": of_text(query_name, "revenue", "a.b-c"),
     "name of a file": of_text(file_name, "000017.json", "17_ab-c.delta", "17.zip", refuses=()),
