@@ -295,18 +295,22 @@ def test_an_editor_stops_and_starts_a_stream_in_his_own_name(
     told = {"reason": "maintenance", "confirm": "orders_eu"}
     headers = as_user("editor", **ACT)
     assert client.post(f"{STREAM}/acts/stop", headers=headers, json=told).status_code == 200
-    wish, request = stream(home).desired(), stream(home).stop_request(2)
-    assert wish is not None
-    assert (wish.state, wish.by, wish.reason) == (DesiredState.STOPPED, "editor", "maintenance")
+    desired, request = stream(home).desired(), stream(home).stop_request(2)
+    assert desired is not None
+    assert (desired.state, desired.by, desired.reason) == (
+        DesiredState.STOPPED,
+        "editor",
+        "maintenance",
+    )
     assert request is not None
     assert request.by == "editor"
     acts = {one["act"] for one in client.get(STREAM).json()["acts"]}
     assert "start" in acts
     assert "stop" not in acts
     assert client.post(f"{STREAM}/acts/start", headers=headers, json=told).status_code == 200
-    wish = stream(home).desired()
-    assert wish is not None
-    assert wish.state is DesiredState.RUNNING
+    desired = stream(home).desired()
+    assert desired is not None
+    assert desired.state is DesiredState.RUNNING
 
 
 def test_a_start_on_the_page_closes_the_circuit(client: TestClient, home: Path) -> None:
@@ -505,8 +509,9 @@ def test_a_stream_that_does_not_belong_to_the_dag_is_not_shown(
     assert {row["state"] for row in rows} <= {"unreadable", "reading"}
 
 
+@pytest.mark.parametrize("left", [(), ("_rows",)], ids=["nothing", "rows of triggers"])
 def test_a_home_that_is_away_leaves_the_page_with_what_is_known(
-    home: Path, monkeypatch: pytest.MonkeyPatch
+    home: Path, monkeypatch: pytest.MonkeyPatch, left: tuple[str, ...]
 ) -> None:
     app, later = page_app(home, monkeypatch.setattr), [0.0]
     app.state.boards._clock = lambda: time.monotonic() + later[0]
@@ -525,9 +530,12 @@ def test_a_home_that_is_away_leaves_the_page_with_what_is_known(
             lambda: [r for r in rows() if r["state"] not in ("reading", "unreadable")], "a look"
         )
         shutil.move(home, f"{home}.away")
+        for name in left:
+            (home / name).mkdir(parents=True)
         # More than once: what was known of it is given up at the first contradiction.
         shown = [until(away, "the home to be found away") for _ in range(3)][-1]
         reply = client.get(STREAM)
+        shutil.rmtree(home, ignore_errors=True)
         shutil.move(f"{home}.away", home)
         back = until(lambda: [row for row in rows() if not row["away"]], "the home to be back")
     assert {row["stream"]: row["state"] for row in shown} == {
