@@ -82,8 +82,8 @@ def _literal(tree: Expr) -> str:
 
 
 def _alias(tree: Expr) -> str:
-    more = _details(tree.options, "name")
-    return f"{texts_of(tree.args)}{more} AS {word(tree.options.get('name', '?'))}"
+    name = f" AS {word(tree.options['name'])}" if "name" in tree.options else ""
+    return f"{texts_of(tree.args)}{_details(tree.options, 'name')}{name}"
 
 
 def _cast(tree: Expr) -> str:

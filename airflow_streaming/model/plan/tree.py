@@ -203,8 +203,11 @@ def name_of(item: Tree) -> ColumnRef | None:
 
 
 def way_of(item: Tree) -> Tree:
-    """Return the expression of a projection's column, without its name."""
-    return item.args[0] if is_op(item, ALIAS) and len(item.args) == 1 else item
+    """Return the expression of a projection's column, without its name but with its metadata."""
+    if not is_op(item, ALIAS) or len(item.args) != 1:
+        return item
+    more = {key: text for key, text in item.options.items() if key != "name"}
+    return Expr(ALIAS, item.args, options=more) if more else item.args[0]
 
 
 def items_of(items: Iterable[Tree]) -> dict[ColumnRef, Tree] | None:

@@ -114,6 +114,19 @@ def test_a_tree_that_is_not_whole_may_use_any_column(hiding: Tree) -> None:
     assert columns_in([Expr(LITERAL, options={"value": f"x{COLUMN_MARK}"})]) == []
 
 
+def test_the_metadata_of_a_column_is_part_of_its_expression() -> None:
+    plain = Expr("alias", [ColumnRef("k")], options={"name": "w"})
+    marked = Expr("alias", [ColumnRef("k")], options={"name": "w", "metadata": "{}"})
+
+    old, new = (items_of([one]) for one in (plain, marked))
+
+    assert old != new
+    assert old is not None
+    assert new is not None
+    assert old.keys() == new.keys() == {ColumnRef("w")}
+    assert [*map(text_of, new.values())] == ["k[metadata={}]"]
+
+
 def test_columns_come_in_the_order_of_the_text() -> None:
     assert columns_in(trees("f(b, (a + b)), c")) == [*map(ColumnRef, "bac")]
 
