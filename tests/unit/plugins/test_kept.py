@@ -58,9 +58,7 @@ def test_a_removed_stream_is_told_from_one_that_never_ran(
         kept, "removed_text", lambda name, removal: f"{name} was removed: {removal}"
     )
     removal = "by kim" if is_removed else None
-    stream: Any = SimpleNamespace(
-        owner=lambda: None, removal=lambda: removal, epoch_numbers=list
-    )
+    stream: Any = SimpleNamespace(owner=lambda: None, removal=lambda: removal, epoch_numbers=list)
 
     expected = (StreamRemoved, "by kim") if is_removed else (NotTheOwner, "no record of stream")
     with pytest.raises(expected[0], match=expected[1]):
