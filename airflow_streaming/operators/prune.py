@@ -56,12 +56,14 @@ class StreamPruneOperator(CheckpointTask):
             prune_policy_of(policy)
 
     def execute(self, context: Context) -> dict[str, Any]:
+        from airflow_streaming.checkpoints.backup.stream_backup import begun_deployment
         from airflow_streaming.hooks.home import access  # not at dag parse
         from airflow_streaming.services.pruning import prune
         from airflow_streaming.settings import read_settings
         from airflow_streaming.storage.fsspec_blobs import open_blobs
 
         with self.at_work():
+            begun_deployment(self.open_stream())
             home, policy = self.open_home(), prune_policy_of(self.policy)
             is_dry_run = truth(self.is_dry_run, "dry_run")
             done = prune(
