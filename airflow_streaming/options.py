@@ -67,6 +67,21 @@ __all__ = [
     "UpgradeOptions",
 ]
 
+MOST_SOAK: Final = timedelta(days=7)
+"""The old deployment's backups and checkpoints must outlive a soak; retention keeps them for a week."""
+
+KEEP: Final = RetentionPolicy(
+    keep_last=24,
+    daily=7,
+    weekly=4,
+    origins={
+        Origin.MANUAL: RetentionPolicy(keep_for=timedelta(days=90)),
+        Origin.BEFORE_UPGRADE: RetentionPolicy(keep_last=5),
+        Origin.BEFORE_RESTORE: RetentionPolicy(keep_last=5),
+    },
+)
+"""Backups that are kept unless the author says otherwise."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Checked:
@@ -185,10 +200,6 @@ def check_moment(name: str, given: str | None) -> None:
         at = None
     if not isinstance(at, pendulum.DateTime):
         raise SpecError(f"{name} is {given!r}; give a time such as '2026-03-01T00:00:00+00:00'.")
-
-
-MOST_SOAK: Final = timedelta(days=7)
-"""The old deployment's backups and checkpoints must outlive a soak; retention keeps them for a week."""
 
 
 def _check_soak(where: str, soak: SoakTerms | None) -> None:
@@ -388,19 +399,6 @@ class CutoverOptions(ChangeOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_moment("replay_from", self.replay_from)
-
-
-KEEP: Final = RetentionPolicy(
-    keep_last=24,
-    daily=7,
-    weekly=4,
-    origins={
-        Origin.MANUAL: RetentionPolicy(keep_for=timedelta(days=90)),
-        Origin.BEFORE_UPGRADE: RetentionPolicy(keep_last=5),
-        Origin.BEFORE_RESTORE: RetentionPolicy(keep_last=5),
-    },
-)
-"""Backups that are kept unless the author says otherwise."""
 
 
 @named_fields

@@ -15,6 +15,10 @@ from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.names import check_folder_name, numbered
 from airflow_streaming.model.uris import digest_of
 
+_JSON_OR_QUOTED: Final = re.compile(r"""[{"']|\[\s*["'\]]""")
+"""The beginning of a JSON list or object, or of a quoted entry; no URI, host or network begins so."""
+_SEPARATED: Final = {",": "commas", ", ": "commas or spaces", " ": "spaces"}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
@@ -127,11 +131,6 @@ def _listed(option: str, get: Callable[..., Any], separators: str = ",") -> tupl
     for separator in separators:
         text = text.replace(separator, "\n")
     return tuple(entry.strip() for entry in text.split("\n") if entry.strip())
-
-
-_JSON_OR_QUOTED: Final = re.compile(r"""[{"']|\[\s*["'\]]""")
-"""The beginning of a JSON list or object, or of a quoted entry; no URI, host or network begins so."""
-_SEPARATED: Final = {",": "commas", ", ": "commas or spaces", " ": "spaces"}
 
 
 def _number(

@@ -67,6 +67,29 @@ _LOADED_LATER: Final = {
 """Names of options; a DAG file that only keeps a stream alive does not pay for their modules."""
 _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
+__all__ = [
+    "Autoscale",
+    "Blackout",
+    "Budget",
+    "CompareTerms",
+    "Comparison",
+    "FormPolicy",
+    "HealthRule",
+    "HealthRules",
+    "Metric",
+    "OnLostHost",
+    "Origin",
+    "Profile",
+    "ReadyTerms",
+    "RestartPolicy",
+    "RetentionPolicy",
+    "Severity",
+    "SoakTerms",
+    "StateStore",
+    "StreamSpec",
+    "production",
+]
+
 
 @named_fields
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -318,27 +341,3 @@ def _shown(value: Any) -> Any:
     if isinstance(value, str):
         return mask_uri(value)
     return [_shown(item) for item in value] if isinstance(value, list | tuple) else value
-
-
-__all__ = [
-    "Autoscale",
-    "Blackout",
-    "Budget",
-    "CompareTerms",
-    "Comparison",
-    "FormPolicy",
-    "HealthRule",
-    "HealthRules",
-    "Metric",
-    "OnLostHost",
-    "Origin",
-    "Profile",
-    "ReadyTerms",
-    "RestartPolicy",
-    "RetentionPolicy",
-    "Severity",
-    "SoakTerms",
-    "StateStore",
-    "StreamSpec",
-    "production",
-]

@@ -20,6 +20,9 @@ from airflow_streaming.model.spark.plan import QueryPlan
 from airflow_streaming.model.status import QueryStatus, Status
 from airflow_streaming.model.wire import MAX_RECORD_BYTES, parse_json
 
+NO_DRIVER: Final = "No driver of the stream has reported its queries yet."
+NO_PLANS: Final = "No driver of the stream has recorded its plans yet."
+
 
 class Outcome(StrEnum):
     """Result of one examination."""
@@ -164,10 +167,6 @@ class Facts:
     def setting(self, query: str, key: str) -> str | None:
         """Return a query's setting: the value in its checkpoint, else the deployment's."""
         return self.pinned.get(query, {}).get(key) or self.conf.get(key)
-
-
-NO_DRIVER: Final = "No driver of the stream has reported its queries yet."
-NO_PLANS: Final = "No driver of the stream has recorded its plans yet."
 
 
 def pinned_conf(offsets: bytes) -> dict[str, str]:

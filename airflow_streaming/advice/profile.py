@@ -36,6 +36,33 @@ if TYPE_CHECKING:
 _PROVIDERS: Final = "org.apache.spark.sql.execution.streaming.state"
 _Interval = Annotated[timedelta, Range(least=timedelta(seconds=1), most=timedelta(days=1))]
 
+STATE_PROVIDER: Final = "spark.sql.streaming.stateStore.providerClass"
+SHUFFLE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
+DYNAMIC_ALLOCATION: Final = "spark.dynamicAllocation.enabled"
+SCHEDULER_MODE: Final = "spark.scheduler.mode"
+METRICS: Final = "spark.sql.streaming.metricsEnabled"
+RETAINED_BATCHES: Final = "spark.sql.streaming.minBatchesToRetain"
+WATERMARK_POLICY: Final = "spark.sql.streaming.multipleWatermarkPolicy"
+ADAPTIVE: Final = "spark.sql.adaptive.enabled"
+COALESCE: Final = "spark.sql.adaptive.coalescePartitions.enabled"
+SERIALIZER: Final = "spark.serializer"
+ADAPTIVE_STATELESS: Final = (4, 1, 0)
+"""Spark that plans stateless streaming queries adaptively by default (its migration guide, 4.0 to 4.1)."""
+CHANGELOG: Final = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+
+_FORMAT_1: Final = (
+    "With format 2 a driver that dies between the sink's write and the commit leaves a checkpoint that "
+    "fails at every start, if the sink skips the batch that it has: Spark then gets no state ids "
+    "('CheckpointInfo length: 0', measured on 4.0 to 4.3). File sinks, Delta tables and functions that "
+    "skip known batches do."
+)
+_FORMAT_2: Final = (
+    "Every state file has an id that the commit names, so that a file left over from an abandoned "
+    "timeline is never loaded; with version 1 a rewound checkpoint gave wrong totals without an error. "
+    "A way back to 3.5 does not exist, because it cannot read the format, and Spark 4.1 does not start "
+    "on a checkpoint of the other version."
+)
+
 
 class StateStore(StrEnum):
     """Where a stateful query keeps its state while it runs."""
@@ -131,21 +158,6 @@ def _store_named(name: str) -> StateStore:
         return StateStore(name)
     except ValueError as err:
         raise SpecError(f"state_store is {name!r:.80}; give {', '.join(StateStore)}.") from err
-
-
-STATE_PROVIDER: Final = "spark.sql.streaming.stateStore.providerClass"
-SHUFFLE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
-DYNAMIC_ALLOCATION: Final = "spark.dynamicAllocation.enabled"
-SCHEDULER_MODE: Final = "spark.scheduler.mode"
-METRICS: Final = "spark.sql.streaming.metricsEnabled"
-RETAINED_BATCHES: Final = "spark.sql.streaming.minBatchesToRetain"
-WATERMARK_POLICY: Final = "spark.sql.streaming.multipleWatermarkPolicy"
-ADAPTIVE: Final = "spark.sql.adaptive.enabled"
-COALESCE: Final = "spark.sql.adaptive.coalescePartitions.enabled"
-SERIALIZER: Final = "spark.serializer"
-ADAPTIVE_STATELESS: Final = (4, 1, 0)
-"""Spark that plans stateless streaming queries adaptively by default (its migration guide, 4.0 to 4.1)."""
-CHANGELOG: Final = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -329,20 +341,6 @@ def _rocksdb(
         why="Spark's default, set explicitly: a checksum beside every state file, by which a backup "
         "can be verified without Spark. It doubles the number of state files.",
     )
-
-
-_FORMAT_1: Final = (
-    "With format 2 a driver that dies between the sink's write and the commit leaves a checkpoint that "
-    "fails at every start, if the sink skips the batch that it has: Spark then gets no state ids "
-    "('CheckpointInfo length: 0', measured on 4.0 to 4.3). File sinks, Delta tables and functions that "
-    "skip known batches do."
-)
-_FORMAT_2: Final = (
-    "Every state file has an id that the commit names, so that a file left over from an abandoned "
-    "timeline is never loaded; with version 1 a rewound checkpoint gave wrong totals without an error. "
-    "A way back to 3.5 does not exist, because it cannot read the format, and Spark 4.1 does not start "
-    "on a checkpoint of the other version."
-)
 
 
 def checkpoint_format(chosen: int | None, sinks: Sequence[SinkFacts]) -> Setting:

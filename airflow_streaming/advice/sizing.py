@@ -29,6 +29,10 @@ TOO_IDLE: Final = 0.25
 MIN_BATCHES: Final = 5
 """Batches below which figures say nothing: the first ones of a driver warm up."""
 
+EXECUTORS: Final = "spark.executor.instances"
+CORES_EACH: Final = "spark.executor.cores"
+_DYNAMIC: Final = "spark.dynamicAllocation.enabled"
+
 
 class SizedSetting(StrEnum):
     """The subject of an advice."""
@@ -175,11 +179,6 @@ def _usual_high(figures: Sequence[float]) -> float:
     # The third quartile: a busy hour counts and one slow batch does not.
     ordered = sorted(figures)
     return ordered[(len(ordered) * 3) // 4] if ordered else 0.0
-
-
-EXECUTORS: Final = "spark.executor.instances"
-CORES_EACH: Final = "spark.executor.cores"
-_DYNAMIC: Final = "spark.dynamicAllocation.enabled"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,6 +23,9 @@ _USER_SHARE: Final = 0.4
 """Spark's memory of an executor: 300 MiB are kept back, and of the rest 40 % are not its own. State in
 the heap lies there."""
 
+_MEMORY: Final = re.compile(r"(?P<digits>[0-9]{1,15})(?P<unit>[kmgt]?)(?P<bytes>b?)")
+_UNITS: Final = "bkmgt"
+
 
 def partitions_for(state: float) -> int:
     """Return the fewest partitions of which none is too large."""
@@ -50,10 +53,6 @@ def heaps(conf: Mapping[str, str]) -> tuple[int, int] | None:
     key = "spark.driver.memory" if is_local else "spark.executor.memory"
     count, each = 1 if is_local else executors_wanted(conf), _size(conf.get(key, "1g"))
     return None if count is None or each is None else (count, each)
-
-
-_MEMORY: Final = re.compile(r"(?P<digits>[0-9]{1,15})(?P<unit>[kmgt]?)(?P<bytes>b?)")
-_UNITS: Final = "bkmgt"
 
 
 def _size(text: str) -> int | None:

@@ -30,6 +30,8 @@ PASSIVE: Final = frozenset({"wait", "ask", "nothing"})
 _FOR_OPERATOR: Final = frozenset({"ask", "kill"})
 _TRIES: Final = 20
 
+T = TypeVar("T", bound=Transition[Any, Any])
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move(Generic[E]):
@@ -89,7 +91,6 @@ class RecordedChange(Generic[S, E]):
 
 
 V = TypeVar("V", bound=View[Any, Any])
-T = TypeVar("T", bound=Transition[Any, Any])
 M = TypeVar("M", bound=Move[Any])
 
 

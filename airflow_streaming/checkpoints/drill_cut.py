@@ -38,6 +38,9 @@ _NEW_THINGS: Final[tuple[Minor, ...]] = ((4, 0), (4, 2), (4, 3))
 _FIRST: Final[Minor] = (0, 0)
 _LAST: Final[Minor] = (99, 0)
 
+_LIMIT: Final = 64 * 1024 * 1024
+"""Bytes of a commit; one of format 2 names every partition of every store."""
+
 
 def choose_spark(backup: Backup, versions: Mapping[str, str], *, newer: bool) -> str | None:
     """
@@ -79,10 +82,6 @@ def describe_spark(backup: Backup) -> str:
     if end == _LAST:
         return f"Spark {major}.{minor} or newer"
     return f"Spark {major}.{minor} or newer, before {end[0]}.{end[1]}"
-
-
-_LIMIT: Final = 64 * 1024 * 1024
-"""Bytes of a commit; one of format 2 names every partition of every store."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

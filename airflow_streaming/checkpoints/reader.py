@@ -26,6 +26,13 @@ from airflow_streaming.storage.folders import Entry, Folders, no_folder, open_fo
 AT_ONCE: Final = 16
 """Requests under way; the connection pool of most clients has ten to fifty."""
 
+MAX_LOOKS: Final = 3
+MAX_QUERIES: Final = 200
+"""The most queries of one driver; a folder with more checkpoints holds many streams."""
+MAX_NAMED: Final = 3
+"""Problems in one message."""
+_MARKS: Final = frozenset({"metadata", "offsets", "commits"})
+
 
 def read_ahead(folders: Folders, paths: Sequence[str]) -> Read:
     """
@@ -52,14 +59,6 @@ def read_ahead(folders: Folders, paths: Sequence[str]) -> Read:
         return data
 
     return read
-
-
-MAX_LOOKS: Final = 3
-MAX_QUERIES: Final = 200
-"""The most queries of one driver; a folder with more checkpoints holds many streams."""
-MAX_NAMED: Final = 3
-"""Problems in one message."""
-_MARKS: Final = frozenset({"metadata", "offsets", "commits"})
 
 
 class Reader:

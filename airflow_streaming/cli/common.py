@@ -27,6 +27,11 @@ WRONG_USE: Final = 2
 INCONCLUSIVE: Final = 3
 HOME_VARIABLE: Final = "AIRFLOW_STREAMING_HOME"
 
+_WHOLE: Final = re.compile(r"[+-]?[0-9]{1,18}")
+_NUMBER: Final = re.compile(
+    r"[+-]?(?:[0-9]{1,18}(?:\.[0-9]{0,18})?|\.[0-9]{1,18})(?:[eE][+-]?[0-9]{1,3})?"
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Person:
@@ -135,12 +140,6 @@ def said(text: str) -> str:
     if not text.strip():
         raise argparse.ArgumentTypeError("the text is empty; say it, or leave the option out")
     return text
-
-
-_WHOLE: Final = re.compile(r"[+-]?[0-9]{1,18}")
-_NUMBER: Final = re.compile(
-    r"[+-]?(?:[0-9]{1,18}(?:\.[0-9]{0,18})?|\.[0-9]{1,18})(?:[eE][+-]?[0-9]{1,3})?"
-)
 
 
 def number(

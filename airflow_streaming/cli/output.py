@@ -29,6 +29,10 @@ NAME: Final = "airflow-streaming"
 NOT_WRITTEN: Final = 2
 """Exit code when the verdict stands, and the report could not be written to its file."""
 
+EVERY_SECONDS: Final = 2.0
+_UNITS: Final = {Phase.DRILL: "step", Phase.REHEARSAL: "batch", Phase.COMPARE: "output"}
+"""Work whose progress is not counted in files."""
+
 
 def show(*reports: Report) -> None:
     """Print reports, with an empty line between two."""
@@ -97,11 +101,6 @@ def write_page(path: Path | None, markdown: Callable[[], str]) -> bool:
         complain(f"The report cannot be written to {path}: {closed(why)}")
         return False
     return True
-
-
-EVERY_SECONDS: Final = 2.0
-_UNITS: Final = {Phase.DRILL: "step", Phase.REHEARSAL: "batch", Phase.COMPARE: "output"}
-"""Work whose progress is not counted in files."""
 
 
 class Told(Protocol):

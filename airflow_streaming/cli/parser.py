@@ -23,6 +23,14 @@ from airflow_streaming.cli.common import HOME_VARIABLE, WRONG_USE, add_home, add
 Fill = Callable[[argparse.ArgumentParser], None]
 """Adds the arguments of one command."""
 
+_WELL: Final = (
+    "Exit codes: 0 the stream works, waits for data, or is intentionally stopped; 1 it does not, or "
+    "cannot be read; 2 wrong use."
+)
+
+OF_SCRIPTS: Final = frozenset({"rehearse", "plan", "gate", "adopt"})
+"""Commands that take what follows ``--`` as arguments of a script; the others end their options there."""
+
 
 class _WrongUse(SystemExit):
     """The end of a command whose arguments cannot be; the error has been printed."""
@@ -141,10 +149,6 @@ class Command:
         return "\n\n".join(filter(None, (f"Examples:\n{shown}" if shown else "", self.more)))
 
 
-_WELL: Final = (
-    "Exit codes: 0 the stream works, waits for data, or is intentionally stopped; 1 it does not, or "
-    "cannot be read; 2 wrong use."
-)
 COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
     (
         "Look",
@@ -439,10 +443,6 @@ def _parsed(parser: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.Na
     arguments = parser.parse_args(given[:cut])
     arguments.arguments = [*arguments.arguments, *given[cut + 1 :]]
     return arguments
-
-
-OF_SCRIPTS: Final = frozenset({"rehearse", "plan", "gate", "adopt"})
-"""Commands that take what follows ``--`` as arguments of a script; the others end their options there."""
 
 
 def _command_of(given: Sequence[str]) -> str | None:

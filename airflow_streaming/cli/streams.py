@@ -41,6 +41,9 @@ from airflow_streaming.services.streams import Probe
 from airflow_streaming.storage.probe import damage, ensure_exclusive
 from airflow_streaming.supervision.health import judge
 
+READING: Final = frozenset({"list", "status", "conf", "doctor", "events", "log", "top"})
+_CHANGES: Final = frozenset({"upgrade", "cutover"})
+
 
 def add_start_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``start``."""
@@ -91,6 +94,9 @@ def add_hand_over_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--to", required=True, metavar="DAG", help="id of the DAG that becomes the owner (required)"
     )
+    parser.add_argument(
+        "--team", default="", help="team of that DAG; a DAG of another team with this id is refused"
+    )
     add_person(parser, must_say_why=True)
 
 
@@ -129,9 +135,11 @@ def stop(
     return OK if wait is None else _wait_until_down(stream, probe, wait)
 
 
-def hand_over(stream: StreamHome, person: Person, *, dag_id: str) -> int:
+def hand_over(stream: StreamHome, person: Person, *, dag_id: str, team: str) -> int:
     """Make another DAG the owner of the stream; the running driver is not touched."""
-    owner, is_new = streams.hand_over(stream, dag_id, by=person.name, reason=person.reason)
+    owner, is_new = streams.hand_over(
+        stream, dag_id, by=person.name, reason=person.reason, team=team
+    )
     if not is_new:
         show_lines([f"{owner.stream} already belongs to dag {dag_id}. Nothing was changed."])
         return OK
@@ -190,10 +198,6 @@ def _is_down(seen: Observation) -> bool:
     # From another host the driver's own exit record is all the proof there is.
     last_word = seen.exit is not None and seen.process.state is ProcessState.UNSEEN
     return judge(seen, HealthRules()).has_ended or last_word
-
-
-READING: Final = frozenset({"list", "status", "conf", "doctor", "events", "log", "top"})
-_CHANGES: Final = frozenset({"upgrade", "cutover"})
 
 
 def run(arguments: argparse.Namespace, probe: Probe | None) -> int:
@@ -323,7 +327,7 @@ _COMMANDS: Final[dict[str, Callable[[StreamHome, argparse.Namespace, Probe], int
     "upgrade": lambda stream, a, _: _upgrade(stream, a),
     "cutover": lambda stream, a, _: _cutover(stream, a),
     "prune": lambda stream, a, _: _prune(stream, a),
-    "hand-over": lambda stream, a, _: hand_over(stream, person_of(a), dag_id=a.to),
+    "hand-over": lambda stream, a, _: hand_over(stream, person_of(a), dag_id=a.to, team=a.team),
     "declare-dead": lambda stream, a, probe: declare_dead(
         stream, person_of(a), probe, number=a.epoch
     ),

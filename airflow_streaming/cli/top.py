@@ -58,6 +58,18 @@ _STYLES: Final = {
     Level.OFF: "dim",
 }
 
+_COLUMNS: Final = (
+    ("stream", "left"),
+    ("state", "left"),
+    ("in/s", "right"),
+    ("out/s", "right"),
+    ("backlog", "right"),
+    ("batch", "right"),
+    ("restarts 24 h", "right"),
+    ("spark", "left"),
+    ("reason", "left"),
+)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command's arguments."""
@@ -148,19 +160,6 @@ def fleet(
     if most is not None and len(rows) > most:
         table.caption = f"{len(rows) - most} more"
     return table
-
-
-_COLUMNS: Final = (
-    ("stream", "left"),
-    ("state", "left"),
-    ("in/s", "right"),
-    ("out/s", "right"),
-    ("backlog", "right"),
-    ("batch", "right"),
-    ("restarts 24 h", "right"),
-    ("spark", "left"),
-    ("reason", "left"),
-)
 
 
 def _rows(home: Home, probe: Probe, *, fresh: bool) -> list[tuple[Level, list[str]]]:

@@ -31,6 +31,14 @@ FAILURE_GRACE: Final = 30.0
 """Seconds that the other queries get to end after one has failed; a restart replays them
 exactly."""
 
+_TRIES: Final = 3
+_BETWEEN: Final = 1.0
+
+COMPLETED_CODE: Final = 0
+FAILED_CODE: Final = 1
+REFUSED_CODE: Final = 2
+_REFUSED: Final = "DriverRefusal"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop:
@@ -80,10 +88,6 @@ class ShutdownState:
             self.begun.set()
 
 
-_TRIES: Final = 3
-_BETWEEN: Final = 1.0
-
-
 class ExitRecordWriter:
     """
     Writes the exit record of one epoch.
@@ -125,12 +129,6 @@ class ExitRecordWriter:
                 time.sleep(_BETWEEN)
             else:
                 return
-
-
-COMPLETED_CODE: Final = 0
-FAILED_CODE: Final = 1
-REFUSED_CODE: Final = 2
-_REFUSED: Final = "DriverRefusal"
 
 
 class ScriptState(StrEnum):

@@ -22,6 +22,25 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+_SIGNAL_WITH_PARENT: Final = 1
+"""``PR_SET_PDEATHSIG`` of Linux."""
+
+FROZEN_SECONDS: Final = 120.0
+"""A frozen JVM is killed after this time at the latest; folders of a short job are removed in seconds."""
+_WATCHDOG: Final = """\
+import select, signal, sys
+process, seconds = int(sys.argv[1]), float(sys.argv[2])
+waiting = select.poll()
+waiting.register(process, select.POLLIN)
+if not waiting.poll(1000 * seconds):
+    signal.pidfd_send_signal(process, signal.SIGKILL)
+"""
+"""Ends with the process that it watches, or kills it. It names that process by a descriptor: a number could be another's by then."""
+
+_LOOK_EVERY: Final = 10.0
+_MAX_PROCESSES: Final = 5_000
+"""Processes of the host that are looked through; on a larger host the driver's two must do."""
+
 
 def ensure_gateway() -> Any:
     """Connect to the JVM without creating a Spark context, and return py4j's gateway."""
@@ -46,10 +65,6 @@ def die_with_jvm() -> bool:
     if os.getppid() != jvm:
         os.kill(os.getpid(), signal.SIGKILL)  # the parent ended before prctl took effect
     return asked
-
-
-_SIGNAL_WITH_PARENT: Final = 1
-"""``PR_SET_PDEATHSIG`` of Linux."""
 
 
 def is_under_jvm() -> bool:
@@ -84,19 +99,6 @@ def active_context() -> Any | None:
 def _context_class() -> Any | None:
     pyspark = sys.modules.get("pyspark")
     return getattr(pyspark, "SparkContext", None)
-
-
-FROZEN_SECONDS: Final = 120.0
-"""A frozen JVM is killed after this time at the latest; folders of a short job are removed in seconds."""
-_WATCHDOG: Final = """\
-import select, signal, sys
-process, seconds = int(sys.argv[1]), float(sys.argv[2])
-waiting = select.poll()
-waiting.register(process, select.POLLIN)
-if not waiting.poll(1000 * seconds):
-    signal.pidfd_send_signal(process, signal.SIGKILL)
-"""
-"""Ends with the process that it watches, or kills it. It names that process by a descriptor: a number could be another's by then."""
 
 
 def _killer(pid: int, seconds: float) -> subprocess.Popen[bytes] | None:
@@ -247,11 +249,6 @@ def shown_ui(
     if own is None or not is_proxied or "://" not in proxy:
         return own
     return f"{proxy.rstrip('/')}/proxy/{application}/"
-
-
-_LOOK_EVERY: Final = 10.0
-_MAX_PROCESSES: Final = 5_000
-"""Processes of the host that are looked through; on a larger host the driver's two must do."""
 
 
 class CpuMeter:

@@ -41,6 +41,19 @@ BOUNDARY_WAIT: Final = 5.0
 """Seconds a query without a gate may take to come to a quiet moment."""
 _LOOK_EVERY: Final = 0.1
 
+_MARGIN: Final = 2.0
+"""Seconds for the last word."""
+_MARGIN_BY_JVM: Final = 1.0
+"""The same while the JVM, which may be writing, must live for it."""
+
+FENCED_CODE = 3
+
+LOOK_SECONDS: Final = 1.0
+GRACE_VARIABLE: Final = "AIRFLOW_STREAMING_STOP_GRACE"
+DEFAULT_GRACE: Final = 60.0
+"""Seconds a stop by SIGTERM, or by a request that cannot be read, may take."""
+_MAX_GRACE: Final = 86_400.0
+
 
 def may_stop(*, gated: bool, processing: bool, waited: float) -> bool:
     """Tell whether a query may be stopped now."""
@@ -97,12 +110,6 @@ def _stop_aside(query: TrackedQuery) -> None:
     threading.Thread(target=stop, name=f"airflow-streaming-stop-{query.name}", daemon=True).start()
 
 
-_MARGIN: Final = 2.0
-"""Seconds for the last word."""
-_MARGIN_BY_JVM: Final = 1.0
-"""The same while the JVM, which may be writing, must live for it."""
-
-
 class HardExit:
     """
     Ends this process, whatever its threads do.
@@ -145,9 +152,6 @@ def bounded(work: Callable[[], None], *, seconds: float) -> bool:
     return not thread.is_alive()
 
 
-FENCED_CODE = 3
-
-
 class Fence:
     """
     Looks for a newer epoch, and ends this driver at once when there is one.
@@ -183,13 +187,6 @@ class Fence:
     def _end(self) -> NoReturn:
         logger.error("Epoch %d is fenced: %s exists. Ending at once.", self._epoch, self._next)
         self._leaving.at_once(self._last_word, lambda: FENCED_CODE)
-
-
-LOOK_SECONDS: Final = 1.0
-GRACE_VARIABLE: Final = "AIRFLOW_STREAMING_STOP_GRACE"
-DEFAULT_GRACE: Final = 60.0
-"""Seconds a stop by SIGTERM, or by a request that cannot be read, may take."""
-_MAX_GRACE: Final = 86_400.0
 
 
 class StopWatcher:

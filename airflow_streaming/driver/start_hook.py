@@ -47,6 +47,10 @@ from airflow_streaming.driver.start_guard import Started, StartGuard, StartReque
 from airflow_streaming.exceptions import DriverRefusal, StopRequested
 from airflow_streaming.model.spark.sink_place import place_of
 
+_POOL: Final = "spark.scheduler.pool"
+_GATED: Final = "_airflow_streaming_gated"
+"""Attribute of a writer whose function is behind the gate."""
+
 
 class Gate:
     """
@@ -122,11 +126,6 @@ def _classic_frame() -> type:
         from pyspark.sql import DataFrame as Classic
     found: type = Classic
     return found
-
-
-_POOL: Final = "spark.scheduler.pool"
-_GATED: Final = "_airflow_streaming_gated"
-"""Attribute of a writer whose function is behind the gate."""
 
 
 class StartHook:

@@ -30,12 +30,23 @@ from airflow_streaming.model.records.control import (
     Event,
 )
 from airflow_streaming.model.records.deployment import Deviation, Override
-from airflow_streaming.model.records.owner import Actor, Owner, claimed, refusal
+from airflow_streaming.model.records.owner import Actor, DagAct, Owner, claimed, refusal
 from airflow_streaming.model.records.supervision import DEFAULTS, Supervision
 from airflow_streaming.model.records.upgrade import RunReport
 from airflow_streaming.model.wire import decode, parse_json
 
 log: Final = logging.getLogger(__name__)
+
+MAX_LINE_BYTES: Final = 16 * 1024
+"""A line of progress has nine figures and is about 300 bytes long."""
+_EVENT_TIME: Final = "%Y%m%dT%H%M%S.%f"
+_EVENT_FILE: Final = re.compile(r"\d{8}T\d{6}\.\d{6}Z-[0-9a-f]{8}\.json")
+
+LOG_LENGTH: Final = 200
+"""Alerts that count. An incident that is older than the last 200 and still open would be sent
+again."""
+MAX_TRIES: Final = 3
+"""Tries to deliver one alert, over all tasks."""
 
 
 class Shared(StreamFolder):
@@ -205,12 +216,6 @@ class Control(Shared):
         return self._create(change)
 
 
-MAX_LINE_BYTES: Final = 16 * 1024
-"""A line of progress has nine figures and is about 300 bytes long."""
-_EVENT_TIME: Final = "%Y%m%dT%H%M%S.%f"
-_EVENT_FILE: Final = re.compile(r"\d{8}T\d{6}\.\d{6}Z-[0-9a-f]{8}\.json")
-
-
 class Timeline(StreamFolder):
     """
     Read and add to the history of one stream.
@@ -290,13 +295,6 @@ class Timeline(StreamFolder):
                 yield decode(BatchProgress, parse_json(line, limit=MAX_LINE_BYTES), where)
             except RecordError as err:
                 log.debug("Left out of the progress history: %s: %s", where, err)
-
-
-LOG_LENGTH: Final = 200
-"""Alerts that count. An incident that is older than the last 200 and still open would be sent
-again."""
-MAX_TRIES: Final = 3
-"""Tries to deliver one alert, over all tasks."""
 
 
 class AlertLog(StreamFolder):
@@ -409,15 +407,14 @@ class Owners(Shared):
         """Return the newest record of the owner, ``None`` before the first deployment."""
         return self._base()._newest(Owner)
 
-    def check_owner(self, actor: Actor, *, to_keep: bool = False) -> None:
+    def check_owner(self, actor: Actor, act: DagAct = DagAct.CHANGE) -> None:
         """
-        Do nothing for a dag that may change the stream, or for a stream without an owner.
+        Do nothing for a dag that may act on the stream, or for a stream without an owner.
 
-        :param to_keep: The dag wants to deploy the stream and keep it alive.
-        :raises NotTheOwner: the stream belongs to another dag.
+        :raises NotTheOwner: the stream belongs to another dag, or another team.
         """
         owner = self.owner()
-        refused = owner and refusal(owner, actor, self.store.uri, to_keep=to_keep)
+        refused = owner and refusal(owner, actor, self.store.uri, act)
         if refused:
             raise NotTheOwner(refused)
 
@@ -440,23 +437,33 @@ class Owners(Shared):
         owner = base._append(Owner, change)
         if owner is None:
             raise HomeUnavailable(f"The owner of {base.name!r} was not recorded. Try again.")
-        refused = refusal(owner, actor, self.store.uri, to_keep=True)
+        refused = refusal(owner, actor, self.store.uri, DagAct.KEEP)
         if refused:
             raise NotTheOwner(refused)
         return owner
 
-    def hand_over(self, dag_id: str, *, by: str, reason: str, now: datetime) -> Owner:
+    def hand_over(
+        self, dag_id: str, *, by: str, reason: str, now: datetime, team: str = ""
+    ) -> Owner:
         """
         Record another dag as the owner; return the newest record.
 
         Its file, bundle and team are recorded when it first keeps the stream alive.
+
+        :param team: Only a dag of this team may take the stream over.
         """
 
         def change(newest: Owner | None, number: int) -> Owner | None:
-            if newest is not None and newest.dag_id == dag_id:
+            if newest is not None and newest.dag_id == dag_id and team in ("", newest.team):
                 return None
             return Owner(
-                number=number, stream=base.name, dag_id=dag_id, by=by, reason=reason, at=now
+                number=number,
+                stream=base.name,
+                dag_id=dag_id,
+                by=by,
+                reason=reason,
+                at=now,
+                team=team,
             )
 
         base = self._base()

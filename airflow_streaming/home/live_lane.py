@@ -32,6 +32,10 @@ _MOVED_BY: Final = {
 The event that moved the pointer last, by the outcome of a cutover; an abandoned cutover has none.
 """
 
+SELDOM: Final = TRY_RARE_AFTER
+"""Seconds between two tries of those whom nothing depends on: a cutover tends its drivers itself
+until long after the pointer has moved."""
+
 
 def live_lane(home: Home, stream: str) -> str:
     """
@@ -112,11 +116,6 @@ def _moved_by(folder: StreamHome, change: Change) -> CutoverEvent | None:
 
 def _move_of(record: LiveRecord) -> tuple[str, int, CutoverEvent]:
     return record.leader, record.change, record.event
-
-
-SELDOM: Final = TRY_RARE_AFTER
-"""Seconds between two tries of those whom nothing depends on: a cutover tends its drivers itself
-until long after the pointer has moved."""
 
 
 class LiveLaneCache:

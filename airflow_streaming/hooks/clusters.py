@@ -48,6 +48,10 @@ _BY_SCHEME: Final = {"spark": (STANDALONE,), "k8s": ON_KUBERNETES, "yarn": (YARN
 """Launchers of a master; the first one is taken where none is named."""
 _OPERATORS: Final = {"apache": APACHE_OPERATOR, "kubeflow": KUBEFLOW_OPERATOR}
 
+_KEPT: Final = 60.0
+"""Seconds for which credentials are kept; tokens of clouds live for minutes at least."""
+_known: Final[dict[str, tuple[float, Credentials]]] = {}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
@@ -260,11 +264,6 @@ def _share(store: Store, home: str, file: Path) -> str:
     with contextlib.suppress(AlreadyExists):
         store.create(path, file.read_bytes())
     return to_hadoop(join(home, path))
-
-
-_KEPT: Final = 60.0
-"""Seconds for which credentials are kept; tokens of clouds live for minutes at least."""
-_known: Final[dict[str, tuple[float, Credentials]]] = {}
 
 
 def kubernetes_credentials(conn_id: str) -> Credentials:

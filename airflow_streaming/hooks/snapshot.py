@@ -36,6 +36,9 @@ from airflow_streaming.supervision.readiness.snapshot import (
     sight_of,
 )
 
+EPOCHS_BACK: Final = 5
+"""Epochs whose commits are read; a stream with more epochs without a batch has another problem."""
+
 
 def for_lane(spec: StreamSpec, home: Home, lane: StreamHome) -> StreamSpec:
     """
@@ -68,10 +71,6 @@ def _deployments(lane: StreamHome) -> Iterator[Deployment]:
     newest = lane.newest_deployment()
     for number in range(newest.number if newest else 0, 0, -1):
         yield lane.deployment(number)
-
-
-EPOCHS_BACK: Final = 5
-"""Epochs whose commits are read; a stream with more epochs without a batch has another problem."""
 
 
 class SnapshotReader(Protocol):

@@ -27,63 +27,10 @@ _IMAGES: Final = (
     "spark.kubernetes.executor.container.image",
 )
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaunchSite:
-    """
-    Where a driver is going to be launched.
-
-    :param master: Of the Spark connection; empty where it is not known.
-    :param namespace: Of its pods, where it has any.
-    :param image: Of the runtime.
-    """
-
-    launcher: str
-    master: str = ""
-    namespace: str = ""
-    image: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class DecidedSetting:
-    """
-    A setting that the provider sets.
-
-    :param launchers: Launchers with which it does; empty for all.
-    :param value: Its value, ``{master}``, ``{namespace}`` or ``{image}`` of the site; empty where
-        it differs in each launch, so that the user cannot set it.
-    :param source: The origin of the value, in words for a refusal.
-    """
-
-    launchers: Collection[str]
-    key: str
-    value: str
-    source: str
-
-
 _ANYWHERE: Final[tuple[str, ...]] = ()
 _ITS_EPOCH: Final = "each launch has a name of its own, by which its driver is found again"
 _NO_WAIT: Final = "a driver outlives the task that submits it"
 _ONE_RESTARTER: Final = "only the stream's restart policy starts a driver again"
-DECIDED: Final = (
-    DecidedSetting(_ANYWHERE, "spark.master", "{master}", "the Spark connection names it"),
-    DecidedSetting(
-        ON_KUBERNETES,
-        "spark.kubernetes.namespace",
-        "{namespace}",
-        "the extra 'namespace' of the Spark connection names it",
-    ),
-    DecidedSetting(ON_KUBERNETES, "spark.kubernetes.driver.pod.name", "", _ITS_EPOCH),
-    DecidedSetting(ON_KUBERNETES, "spark.kubernetes.executor.podNamePrefix", "", _ITS_EPOCH),
-    DecidedSetting(ON_KUBERNETES, _IMAGE, "{image}", "the stream's runtime has an image"),
-    DecidedSetting(
-        ON_KUBERNETES, "spark.kubernetes.submission.waitAppCompletion", "false", _NO_WAIT
-    ),
-    DecidedSetting(_ANYWHERE, "spark.driver.supervise", "false", _ONE_RESTARTER),
-    DecidedSetting((YARN,), "spark.yarn.submit.waitAppCompletion", "false", _NO_WAIT),
-    DecidedSetting((YARN,), "spark.yarn.maxAppAttempts", "1", _ONE_RESTARTER),
-)
-"""Beside ``spark.app.name`` and ``spark.submit.deployMode``, which no spec may have at all."""
 
 _ENVIRONMENT: Final[Mapping[str, tuple[str, ...]]] = {
     YARN: ("spark.yarn.appMasterEnv.",),
@@ -147,6 +94,60 @@ launcher: a pattern of keys, the effect, and the remedy. ``local`` and ``yarn`` 
 ``spark-submit`` in a private file. Spark writes ``spark.executorEnv.*`` into the executors' pods as
 it is (its ``BasicExecutorFeatureStep``).
 """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchSite:
+    """
+    Where a driver is going to be launched.
+
+    :param master: Of the Spark connection; empty where it is not known.
+    :param namespace: Of its pods, where it has any.
+    :param image: Of the runtime.
+    """
+
+    launcher: str
+    master: str = ""
+    namespace: str = ""
+    image: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DecidedSetting:
+    """
+    A setting that the provider sets.
+
+    :param launchers: Launchers with which it does; empty for all.
+    :param value: Its value, ``{master}``, ``{namespace}`` or ``{image}`` of the site; empty where
+        it differs in each launch, so that the user cannot set it.
+    :param source: The origin of the value, in words for a refusal.
+    """
+
+    launchers: Collection[str]
+    key: str
+    value: str
+    source: str
+
+
+DECIDED: Final = (
+    DecidedSetting(_ANYWHERE, "spark.master", "{master}", "the Spark connection names it"),
+    DecidedSetting(
+        ON_KUBERNETES,
+        "spark.kubernetes.namespace",
+        "{namespace}",
+        "the extra 'namespace' of the Spark connection names it",
+    ),
+    DecidedSetting(ON_KUBERNETES, "spark.kubernetes.driver.pod.name", "", _ITS_EPOCH),
+    DecidedSetting(ON_KUBERNETES, "spark.kubernetes.executor.podNamePrefix", "", _ITS_EPOCH),
+    DecidedSetting(ON_KUBERNETES, _IMAGE, "{image}", "the stream's runtime has an image"),
+    DecidedSetting(
+        ON_KUBERNETES, "spark.kubernetes.submission.waitAppCompletion", "false", _NO_WAIT
+    ),
+    DecidedSetting(_ANYWHERE, "spark.driver.supervise", "false", _ONE_RESTARTER),
+    DecidedSetting((YARN,), "spark.yarn.submit.waitAppCompletion", "false", _NO_WAIT),
+    DecidedSetting((YARN,), "spark.yarn.maxAppAttempts", "1", _ONE_RESTARTER),
+)
+"""Beside ``spark.app.name`` and ``spark.submit.deployMode``, which no spec may have at all."""
 
 
 def check_conf(

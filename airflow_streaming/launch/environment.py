@@ -40,6 +40,49 @@ _SECRET: Final = re.compile(
     r"([0-9]{6,18})-[0-9a-f]{8}\.(?:conf|keytab|java|properties|kubeconfig)"
 )
 
+_AIRFLOWS: Final = re.compile(r"_*(AIRFLOW|CELERY|GUNICORN|FORKED_BY_MULTIPROCESSING)")
+_ANOTHER_PYTHONS: Final = re.compile(r"PYTHON|VIRTUAL_ENV|CONDA_|_*PYSPARK")
+_ANOTHER_SPARKS: Final = frozenset(
+    {
+        "SPARK_HOME",
+        "SPARK_REMOTE",
+        "SPARK_API_MODE",
+        "SPARK_CONNECT_MODE_ENABLED",
+        "SPARK_ENV_LOADED",  # would keep spark-submit from reading the runtime's spark-env.sh
+        "SPARK_SCALA_VERSION",
+    }
+)
+_ADDRESSES: Final = ("SPARK_LOCAL_IP", "SPARK_LOCAL_HOSTNAME")
+_HOSTS: Final = ("spark.driver.host", "spark.driver.bindAddress")
+_LOCAL: Final = re.compile(r"local(\[.*\])?")
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+_OF_JOBS: Final = (
+    # Where programs, the user's files and libraries are, and how text is written.
+    re.compile(r"PATH|HOME|USER|LOGNAME|LANG|LANGUAGE|LC_[A-Z]+|TZ|TMPDIR|LD_LIBRARY_PATH"),
+    # Whom to trust, and the way out.
+    re.compile(r"SSL_CERT_FILE|SSL_CERT_DIR|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE|(HTTPS?|NO)_PROXY"),
+    # Java, Spark, Hadoop and Kerberos.
+    re.compile(r"JAVA_HOME|JDK_JAVA_OPTIONS|JAVA_TOOL_OPTIONS|(SPARK|HADOOP|YARN)_[A-Z_]+"),
+    re.compile(r"HIVE_CONF_DIR|KRB5_CONFIG|KRB5CCNAME"),
+    # Stores of sources and checkpoints: their clients find credentials so.
+    re.compile(r"(AWS|AZURE|GOOGLE|CLOUDSDK|GCE|GCS)_[A-Z0-9_]+"),
+)
+"""Names of variables that a short Spark job gets of the worker's; all others stay behind."""
+
+_REDACTION: Final = "spark.redaction.regex"
+_ESCAPES: Final = {
+    "\\": "\\\\",
+    "\n": "\\n",
+    "\r": "\\r",
+    "\t": "\\t",
+    "\f": "\\f",
+    "=": "\\=",
+    ":": "\\:",
+    "#": "\\#",
+    "!": "\\!",
+}
+
 
 def secret_files(folder: Path, epoch: Epoch) -> tuple[Path, ...]:
     """Return the files with which an epoch's launch hands over secrets, in ``SUFFIXES``' order."""
@@ -141,38 +184,6 @@ def _unwritable(path: Path, err: OSError) -> LaunchError:
     )
 
 
-_AIRFLOWS: Final = re.compile(r"_*(AIRFLOW|CELERY|GUNICORN|FORKED_BY_MULTIPROCESSING)")
-_ANOTHER_PYTHONS: Final = re.compile(r"PYTHON|VIRTUAL_ENV|CONDA_|_*PYSPARK")
-_ANOTHER_SPARKS: Final = frozenset(
-    {
-        "SPARK_HOME",
-        "SPARK_REMOTE",
-        "SPARK_API_MODE",
-        "SPARK_CONNECT_MODE_ENABLED",
-        "SPARK_ENV_LOADED",  # would keep spark-submit from reading the runtime's spark-env.sh
-        "SPARK_SCALA_VERSION",
-    }
-)
-_ADDRESSES: Final = ("SPARK_LOCAL_IP", "SPARK_LOCAL_HOSTNAME")
-_HOSTS: Final = ("spark.driver.host", "spark.driver.bindAddress")
-_LOCAL: Final = re.compile(r"local(\[.*\])?")
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
-
-_OF_JOBS: Final = (
-    # Where programs, the user's files and libraries are, and how text is written.
-    re.compile(r"PATH|HOME|USER|LOGNAME|LANG|LANGUAGE|LC_[A-Z]+|TZ|TMPDIR|LD_LIBRARY_PATH"),
-    # Whom to trust, and the way out.
-    re.compile(r"SSL_CERT_FILE|SSL_CERT_DIR|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE|(HTTPS?|NO)_PROXY"),
-    # Java, Spark, Hadoop and Kerberos.
-    re.compile(r"JAVA_HOME|JDK_JAVA_OPTIONS|JAVA_TOOL_OPTIONS|(SPARK|HADOOP|YARN)_[A-Z_]+"),
-    re.compile(r"HIVE_CONF_DIR|KRB5_CONFIG|KRB5CCNAME"),
-    # Stores of sources and checkpoints: their clients find credentials so.
-    re.compile(r"(AWS|AZURE|GOOGLE|CLOUDSDK|GCE|GCS)_[A-Z0-9_]+"),
-)
-"""Names of variables that a short Spark job gets of the worker's; all others stay behind."""
-
-
 def job_variables(base: Mapping[str, str]) -> dict[str, str]:
     """Return the variables of the worker that a short Spark job needs to run and to read its sources."""
     return {
@@ -243,20 +254,6 @@ def _check(name: str, runtime: Runtime) -> None:
             f"The stream's env may not set {name}; runtime {runtime.name!r} does. "
             "Choose another runtime, or define one under [streaming] runtimes."
         )
-
-
-_REDACTION: Final = "spark.redaction.regex"
-_ESCAPES: Final = {
-    "\\": "\\\\",
-    "\n": "\\n",
-    "\r": "\\r",
-    "\t": "\\t",
-    "\f": "\\f",
-    "=": "\\=",
-    ":": "\\:",
-    "#": "\\#",
-    "!": "\\!",
-}
 
 
 def conf_folder(runtime: Runtime, environment: Mapping[str, str]) -> Path:

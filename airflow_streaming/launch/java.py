@@ -32,6 +32,25 @@ _BANNER: Final = re.compile(r'version "([^"]+)"')
 _PATIENCE: Final = 10.0
 """Seconds for ``java -version``; it takes one on a slow machine."""
 
+_OPTIONS: Final = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
+_OF_EXECUTORS: Final = ("spark.executor.extraJavaOptions", "spark.executor.defaultJavaOptions")
+OLDEST_WITH_FILES: Final = 9
+OPTIONS_VARIABLE: Final = "JDK_JAVA_OPTIONS"
+"""Read by Java 9 and newer. The log repeats its text, but not the text of files that it names."""
+
+OLDEST_JAVA: Final = 13
+"""JEP 350: the first Java that archives the classes a program has loaded."""
+_CHECKED: Final = "-XX:+IgnoreUnrecognizedVMOptions -XX:+VerifySharedSpaces"
+"""
+The JVM holds an archive against its checksums before it uses it, which takes 0.2 s of 4: of one with wrong bits
+it fails in strange ways (seen with Java 17). A Java that had no such option would not start without the first.
+"""
+_SILENT: Final = "-Xlog:disable -Xlog:all=warning,cds=off,cds+dynamic=off:stderr"
+"""
+Messages about an outdated archive are dropped, and a JVM's other warnings go to stderr: ``spark-
+submit`` reads stdout of the first JVM as the command line of the second.
+"""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Java:
@@ -137,13 +156,6 @@ def _ask(runtime: str, binary: Path, source: str) -> str:
     return match[1]
 
 
-_OPTIONS: Final = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
-_OF_EXECUTORS: Final = ("spark.executor.extraJavaOptions", "spark.executor.defaultJavaOptions")
-OLDEST_WITH_FILES: Final = 9
-OPTIONS_VARIABLE: Final = "JDK_JAVA_OPTIONS"
-"""Read by Java 9 and newer. The log repeats its text, but not the text of files that it names."""
-
-
 def split_options(conf: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
     """
     Return a configuration without the driver's secret Java options, and those options.
@@ -199,20 +211,6 @@ def quoted_option(text: str) -> str:
     """Return an option of Java as it is written in ``JDK_JAVA_OPTIONS`` or in a file that it names."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
-
-
-OLDEST_JAVA: Final = 13
-"""JEP 350: the first Java that archives the classes a program has loaded."""
-_CHECKED: Final = "-XX:+IgnoreUnrecognizedVMOptions -XX:+VerifySharedSpaces"
-"""
-The JVM holds an archive against its checksums before it uses it, which takes 0.2 s of 4: of one with wrong bits
-it fails in strange ways (seen with Java 17). A Java that had no such option would not start without the first.
-"""
-_SILENT: Final = "-Xlog:disable -Xlog:all=warning,cds=off,cds+dynamic=off:stderr"
-"""
-Messages about an outdated archive are dropped, and a JVM's other warnings go to stderr: ``spark-
-submit`` reads stdout of the first JVM as the command line of the second.
-"""
 
 
 def archives_in(spark_home: Path, java: int) -> list[Path]:

@@ -54,6 +54,13 @@ from airflow_streaming.model.storage import LocalFolder
 
 _STOPPED: Final = frozenset({psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP})
 
+log: Final = logging.getLogger(__name__)
+KILL_PATIENCE: Final = 10.0
+"""Seconds to wait for killed processes to be gone; only one in uninterruptible sleep takes longer
+than a moment."""
+_POLL: Final = 0.05
+_ALIVE: Final = frozenset({ProcessState.RUNNING, ProcessState.SUSPENDED})
+
 
 def describe(seen: ProcessScan, epoch: Epoch, launch: Launch | None, host: Host) -> Process:
     """Return a driver's state from a scan of this host; ``GONE`` only from a complete scan."""
@@ -117,14 +124,6 @@ def _cpu_seconds(seen: ProcessScan) -> float:
         with contextlib.suppress(psutil.Error):
             total += sum(process.cpu_times()[:4])  # user and system, its own and ended children's
     return total
-
-
-log: Final = logging.getLogger(__name__)
-KILL_PATIENCE: Final = 10.0
-"""Seconds to wait for killed processes to be gone; only one in uninterruptible sleep takes longer
-than a moment."""
-_POLL: Final = 0.05
-_ALIVE: Final = frozenset({ProcessState.RUNNING, ProcessState.SUSPENDED})
 
 
 class LocalLauncher:

@@ -24,6 +24,13 @@ from airflow_streaming.launch.environment import private_folder, write_private
 from airflow_streaming.model.uris import is_local, local_path, scheme_of, to_fsspec
 from airflow_streaming.model.wire import MAX_RECORD_BYTES
 
+_LIMIT: Final = MAX_RECORD_BYTES
+
+_MODULES: Final = ("__init__.py", "exceptions.py")
+_ROOMS: Final = ("model", "driver")
+_ENTRY: Final = "driver/main.py"
+_OLDEST_ZIP_DATE: Final = (1980, 1, 1, 0, 0, 0)
+
 
 def locate_application(application: str, folders: Iterable[Path]) -> str:
     """
@@ -63,9 +70,6 @@ def read_application(location: str) -> bytes:
     except (SyntaxError, ValueError) as err:
         raise ApplicationNotFound(f"Application {location!r} is not valid Python: {err}") from err
     return data
-
-
-_LIMIT: Final = MAX_RECORD_BYTES
 
 
 def _read(location: str) -> bytes:
@@ -111,12 +115,6 @@ def _digest_at(path: Path, modified: int, size: int) -> str:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
         return ""
-
-
-_MODULES: Final = ("__init__.py", "exceptions.py")
-_ROOMS: Final = ("model", "driver")
-_ENTRY: Final = "driver/main.py"
-_OLDEST_ZIP_DATE: Final = (1980, 1, 1, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

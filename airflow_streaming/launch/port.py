@@ -22,6 +22,9 @@ from airflow_streaming.model.records.epoch import Epoch, Host, Launch
 TOKEN_OPTION: Final = "--token"  # noqa: S105  # an option, and the token is an id
 """The wrapper's option whose value is the epoch's mark: how a driver is recognized."""
 
+Heartbeat = Callable[[], datetime | None]
+"""Reads when the driver wrote its newest heartbeat; ``None`` when it wrote none."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ClusterApplication:
@@ -90,10 +93,6 @@ class LaunchRequest:
         """Delete the private files of a driver that is not going to be started."""
         for file in self.private_files:
             delete_secret(file)
-
-
-Heartbeat = Callable[[], datetime | None]
-"""Reads when the driver wrote its newest heartbeat; ``None`` when it wrote none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

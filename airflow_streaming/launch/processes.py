@@ -35,6 +35,23 @@ START_TOLERANCE: Final = 2.0
 """Seconds by which two readings of one start time may differ: the kernel counts from a boot time
 that moves when the clock is set."""
 
+MAX_PID: Final = 2**31 - 1
+
+_STARTING_LOOKS: Final = 20
+_STARTING_REST: Final = 0.01
+"""Seconds between two looks at a process that is starting a program."""
+
+HAS_PROC: Final = Path("/proc/self/stat").exists()
+FAMILY_AGE: Final = 2.0
+"""Seconds for which it is taken as known who is below whom. A process born since is missed for that
+long: its CPU time is, which is not judged by in less than half a minute."""
+_TICKS: Final = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
+_COMMAND_BYTES: Final = 2**16
+"""A token further behind is not seen, and a full look finds it."""
+_STAT_BYTES: Final = 4096
+_STOPPED: Final = frozenset({"T", "t"})
+_ZOMBIE: Final = "Z"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessScan:
@@ -47,9 +64,6 @@ class ProcessScan:
 
     members: tuple[psutil.Process, ...] = ()
     is_complete: bool = True
-
-
-MAX_PID: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,11 +97,6 @@ class ProcessHandle:
 
     def to_dict(self) -> dict[str, str]:
         return {"pid": str(self.pid), "started": repr(self.started)}
-
-
-_STARTING_LOOKS: Final = 20
-_STARTING_REST: Final = 0.01
-"""Seconds between two looks at a process that is starting a program."""
 
 
 def look(epoch: Epoch, launch: Launch | None) -> ProcessScan:
@@ -215,18 +224,6 @@ def _is_older(process: psutil.Process, epoch: Epoch) -> bool:
     with contextlib.suppress(psutil.Error):
         return process.create_time() < epoch.created_at.timestamp() - START_TOLERANCE
     return False
-
-
-HAS_PROC: Final = Path("/proc/self/stat").exists()
-FAMILY_AGE: Final = 2.0
-"""Seconds for which it is taken as known who is below whom. A process born since is missed for that
-long: its CPU time is, which is not judged by in less than half a minute."""
-_TICKS: Final = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
-_COMMAND_BYTES: Final = 2**16
-"""A token further behind is not seen, and a full look finds it."""
-_STAT_BYTES: Final = 4096
-_STOPPED: Final = frozenset({"T", "t"})
-_ZOMBIE: Final = "Z"
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,15 @@ _VERSION: Final = re.compile(
 _PYTHON: Final = re.compile(r"python(\d+)\.(\d+)")
 _CONFIG_VERSION: Final = re.compile(r"^version(?:_info)?\s*=\s*(\d+)\.(\d+)", re.MULTILINE)
 
+OLDEST_PYTHON: Final = (3, 11)
+_HOW: Final = (
+    "Define it under [streaming] runtimes as JSON, e.g. "
+    '{"spark-4.3": "/opt/spark-4.3"}, with the path of a virtual environment or a SPARK_HOME.'
+)
+_IMAGE: Final = re.compile(r"[A-Za-z0-9._/:@-]{0,300}")
+_PATHS: Final = frozenset({"path", "python", "java_home"})
+_KEYS: Final = _PATHS | {"image"}
+
 
 def find_spark_home(runtime: str, path: Path) -> Path:
     """
@@ -102,16 +111,6 @@ def read_python_version(python: Path) -> tuple[int, int] | None:
         folders = [folder.name for folder in prefix.glob("lib/python3.*")]
         match = _PYTHON.fullmatch(folders[0]) if len(folders) == 1 else None
     return (int(match[1]), int(match[2])) if match else None
-
-
-OLDEST_PYTHON: Final = (3, 11)
-_HOW: Final = (
-    "Define it under [streaming] runtimes as JSON, e.g. "
-    '{"spark-4.3": "/opt/spark-4.3"}, with the path of a virtual environment or a SPARK_HOME.'
-)
-_IMAGE: Final = re.compile(r"[A-Za-z0-9._/:@-]{0,300}")
-_PATHS: Final = frozenset({"path", "python", "java_home"})
-_KEYS: Final = _PATHS | {"image"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

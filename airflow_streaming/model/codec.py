@@ -17,6 +17,12 @@ from typing import Any, Final, NamedTuple, Union, get_args, get_origin, get_type
 
 from airflow_streaming.exceptions import RecordError
 
+_AS_THEY_ARE: Final = frozenset({str, int, float, bool, types.NoneType})
+Reader = Callable[[Any, str], Any]
+"""Takes a JSON value and where it stands, for messages; returns it typed or raises RecordError."""
+
+_BEYOND: Final = 2**63
+
 
 def format_time(moment: datetime) -> str:
     """
@@ -43,11 +49,6 @@ def parse_time(text: str, field: str) -> datetime:
     except (ValueError, OverflowError) as err:
         raise RecordError(f"{field}: {text!r:.80} is not an ISO 8601 time.") from err
     raise RecordError(f"{field}: {text!r:.80} does not say its time zone.")
-
-
-_AS_THEY_ARE: Final = frozenset({str, int, float, bool, types.NoneType})
-Reader = Callable[[Any, str], Any]
-"""Takes a JSON value and where it stands, for messages; returns it typed or raises RecordError."""
 
 
 def encode(value: Any) -> Any:
@@ -218,6 +219,5 @@ def _int(value: Any, where: str) -> int:
     return number
 
 
-_BEYOND: Final = 2**63
 _whole = _scalar(int)
 _SCALARS: dict[type, Reader] = {int: _int, float: _float, datetime: _time, timedelta: _duration}

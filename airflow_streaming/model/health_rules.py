@@ -30,6 +30,34 @@ from airflow_streaming.model.durations import duration_text, number_text
 from airflow_streaming.model.metrics import Metric
 from airflow_streaming.model.wire import JsonValue
 
+QUERY_FAILED = "query_failed"
+BUILT_IN = frozenset(
+    {
+        *("stalled", "slow", "hung", "unreachable", QUERY_FAILED, "no_executor"),
+        "source_unreachable",
+        *("unfinished_upgrade", "unfinished_cutover"),
+    }
+)
+"""Names of findings of the built-in judges of processes, batches and queries."""
+
+RuleWindow = Annotated[timedelta, Range(least=timedelta(0), most=timedelta(days=9))]
+"""A window of a rule: no longer than the history of a stream is kept, by the files of its summary."""
+
+USUAL_MEAN: Final = timedelta(minutes=10)
+"""
+Backlogs and the state store are judged by their mean over this time, so that one burst does not
+raise an alarm.
+"""
+LIMIT_SHARE: Final = 0.8
+"""Share of a limit on state from which on there is something to do about it."""
+_ROOM: Final = 0.9
+"""A limit that was passed is clear again below this share of it."""
+
+_WINDOWS: Final = (
+    *("hang_after", "suspended_after", "startup_timeout", "stall_after", "no_executor_after"),
+    "source_unreachable_after",
+)
+
 
 class Comparison(StrEnum):
     """On which side of the bound a figure is bad."""
@@ -47,20 +75,6 @@ class Severity(StrEnum):
     """Stop the driver at a batch boundary and start it again; counts against the budget."""
     STOP = "stop"
     """Stop the driver and open the circuit: only a user starts it again."""
-
-
-QUERY_FAILED = "query_failed"
-BUILT_IN = frozenset(
-    {
-        *("stalled", "slow", "hung", "unreachable", QUERY_FAILED, "no_executor"),
-        "source_unreachable",
-        *("unfinished_upgrade", "unfinished_cutover"),
-    }
-)
-"""Names of findings of the built-in judges of processes, batches and queries."""
-
-RuleWindow = Annotated[timedelta, Range(least=timedelta(0), most=timedelta(days=9))]
-"""A window of a rule: no longer than the history of a stream is kept, by the files of its summary."""
 
 
 @named_fields
@@ -209,17 +223,6 @@ class Finding:
 def key_of(rule: str, query: str, source: str | None = None) -> str:
     """Return what tells the findings of a rule on one query or source from all others."""
     return "/".join(part for part in (rule, query, source) if part)
-
-
-USUAL_MEAN: Final = timedelta(minutes=10)
-"""
-Backlogs and the state store are judged by their mean over this time, so that one burst does not
-raise an alarm.
-"""
-LIMIT_SHARE: Final = 0.8
-"""Share of a limit on state from which on there is something to do about it."""
-_ROOM: Final = 0.9
-"""A limit that was passed is clear again below this share of it."""
 
 
 @checked
@@ -393,12 +396,6 @@ def _executors(
 
 def _observed(column: str, bound: float) -> HealthRule:
     return HealthRule(name=f"observed_{column}", metric=Metric.OBSERVED, column=column, bound=bound)
-
-
-_WINDOWS: Final = (
-    *("hang_after", "suspended_after", "startup_timeout", "stall_after", "no_executor_after"),
-    "source_unreachable_after",
-)
 
 
 @named_fields

@@ -56,6 +56,55 @@ _NUMBERED: Final = re.compile(r"([0-9]{6,12})\.json")
 _DIGITS: Final = re.compile(r"([0-9]{1,200})\.json")
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 
+PLACES: Final[Mapping[str, str]] = {
+    "alert": "alerts/{number}.json",
+    "alert_sent": "alerts/{number}.sent.json",
+    "alert_try": "alerts/{number}.try{attempt:d}.json",
+    "barrier": "epochs/{epoch}/barrier.json",
+    "change": "changes/{number}.json",
+    "change_end": "changes/{number}.end.json",
+    "circuit": "circuit/{number}.json",
+    "cutover_check": "changes/{change}/checks/{step}-{name}.json",
+    "cutover_terms": "changes/{change}/terms-{digest}.json",
+    "cutover_transition": "changes/{change}/steps/{number}.json",
+    "death": "epochs/{epoch}/death.json",
+    "deployment": "deployments/{number}.json",
+    "deviation": "deviations/{number}.json",
+    "desired": "desired/{number}.json",
+    "driver_log": "epochs/{epoch}/log.json",
+    "epoch": "epochs/{number}.json",
+    "event": "events/{file}.json",
+    "exit": "epochs/{epoch}/exit.json",
+    "launch": "epochs/{epoch}/launch.json",
+    "live": "live/{number}.json",
+    "owner": "owners/{number}.json",
+    "query_claim": "queries/{deployment}/{query}.json",
+    "query_plan": "epochs/{epoch}/plans/{query}.json",
+    "run_report": "run_reports/{number}.json",
+    "removal": "removals/{number}.json",
+    "removal_end": "removals/{number}.end.json",
+    "restart_decision": "epochs/{epoch}/restart.json",
+    "sink_repair": "repairs/{number}.json",
+    "sink_repair_end": "repairs/{number}.end.json",
+    "sink_repair_undo": "repairs/{number}.undo.json",
+    "sink_repair_undo_end": "repairs/{number}.undo.end.json",
+    "size_change": "sizes/{number}.json",
+    "standby_answer": "epochs/{epoch}/orders/{number}.done.json",
+    "standby_order": "epochs/{epoch}/orders/{number}.json",
+    "status": "epochs/{epoch}/status.json",
+    "stop": "epochs/{epoch}/stop.json",
+    "supervision": "supervision/{number}.json",
+    "upgrade_terms": "changes/{change}/terms-{digest}.json",
+    "upgrade_transition": "changes/{change}/steps/{number}.json",
+}
+"""
+The catalog of a home: the path of each kind of record in its stream's folder.
+
+Names in braces are fields of the record, or separate arguments.
+"""
+_NAMED: Final = {"query": "Query name", "name": "Check name"}
+"""Fields that are names, for the message about a name that cannot be a file name."""
+
 
 def check_stream_name(name: str) -> str:
     """
@@ -153,56 +202,6 @@ def is_absurd(file_name: str) -> bool:
     """Tell whether a name is a numbered record's, but with an impossible number."""
     match = _DIGITS.fullmatch(file_name)
     return match is not None and len(match[1]) > len(str(MAX_NUMBER))
-
-
-PLACES: Final[Mapping[str, str]] = {
-    "alert": "alerts/{number}.json",
-    "alert_sent": "alerts/{number}.sent.json",
-    "alert_try": "alerts/{number}.try{attempt:d}.json",
-    "barrier": "epochs/{epoch}/barrier.json",
-    "change": "changes/{number}.json",
-    "change_end": "changes/{number}.end.json",
-    "circuit": "circuit/{number}.json",
-    "cutover_check": "changes/{change}/checks/{step}-{name}.json",
-    "cutover_terms": "changes/{change}/terms-{digest}.json",
-    "cutover_transition": "changes/{change}/steps/{number}.json",
-    "death": "epochs/{epoch}/death.json",
-    "deployment": "deployments/{number}.json",
-    "deviation": "deviations/{number}.json",
-    "desired": "desired/{number}.json",
-    "driver_log": "epochs/{epoch}/log.json",
-    "epoch": "epochs/{number}.json",
-    "event": "events/{file}.json",
-    "exit": "epochs/{epoch}/exit.json",
-    "launch": "epochs/{epoch}/launch.json",
-    "live": "live/{number}.json",
-    "owner": "owners/{number}.json",
-    "query_claim": "queries/{deployment}/{query}.json",
-    "query_plan": "epochs/{epoch}/plans/{query}.json",
-    "run_report": "run_reports/{number}.json",
-    "removal": "removals/{number}.json",
-    "removal_end": "removals/{number}.end.json",
-    "restart_decision": "epochs/{epoch}/restart.json",
-    "sink_repair": "repairs/{number}.json",
-    "sink_repair_end": "repairs/{number}.end.json",
-    "sink_repair_undo": "repairs/{number}.undo.json",
-    "sink_repair_undo_end": "repairs/{number}.undo.end.json",
-    "size_change": "sizes/{number}.json",
-    "standby_answer": "epochs/{epoch}/orders/{number}.done.json",
-    "standby_order": "epochs/{epoch}/orders/{number}.json",
-    "status": "epochs/{epoch}/status.json",
-    "stop": "epochs/{epoch}/stop.json",
-    "supervision": "supervision/{number}.json",
-    "upgrade_terms": "changes/{change}/terms-{digest}.json",
-    "upgrade_transition": "changes/{change}/steps/{number}.json",
-}
-"""
-The catalog of a home: the path of each kind of record in its stream's folder.
-
-Names in braces are fields of the record, or separate arguments.
-"""
-_NAMED: Final = {"query": "Query name", "name": "Check name"}
-"""Fields that are names, for the message about a name that cannot be a file name."""
 
 
 @cache

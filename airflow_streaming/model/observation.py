@@ -23,6 +23,12 @@ from airflow_streaming.model.status import Status
 BUSY_SHARE: Final = 0.005
 """A frozen JVM uses no CPU at all, an idle one 1 to 5 % of a core (measured on Spark 4.3)."""
 
+LAST_WORD_GRACE: Final = timedelta(seconds=60)
+"""
+From its exit record to the end of its process a driver was measured to need 0.5 to 3 s; where the
+process cannot be seen, the grace is this long.
+"""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuIdle:
@@ -53,13 +59,6 @@ class CpuIdle:
     def flat_for(self) -> float:
         """Return the seconds for which it was flat at the last look."""
         return self.at - self.since
-
-
-LAST_WORD_GRACE: Final = timedelta(seconds=60)
-"""
-From its exit record to the end of its process a driver was measured to need 0.5 to 3 s; where the
-process cannot be seen, the grace is this long.
-"""
 
 
 class ProcessState(StrEnum):

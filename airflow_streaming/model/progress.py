@@ -28,6 +28,35 @@ from typing import Any, Final, Self
 from airflow_streaming.model.metrics import reported_figures
 from airflow_streaming.model.spark.failures import mask_hidden
 
+_RECORDS: Final = ("maxOffsetsBehindLatest",)
+_BYTES: Final = ("numBytesOutstanding", "estimatedTotalBytesBehindLatest")
+_FILES: Final = ("numFilesOutstanding",)
+_MAX_TEXT: Final = 1_000_000
+"""Characters of an offset that are parsed; Kafka needs about twenty for each partition."""
+
+MAX_SOURCES: Final = 20
+"""Sources whose figures are kept; a row of the history with so many still fits its line."""
+MAX_OFFSET: Final = 500
+"""Characters of an offset that are kept."""
+_MAX_DESCRIPTION: Final = 200
+_MAX_OBSERVED: Final = 50
+_MAX_NAME: Final = 100
+_DEEPEST: Final = 5
+_MAX_PHASES: Final = 20
+STATE_METRICS: Final = (
+    *("rocksdbGetCount", "rocksdbGetLatency", "rocksdbPutCount", "rocksdbPutLatency"),
+    *("rocksdbTotalBytesRead", "rocksdbTotalBytesWritten", "rocksdbTotalBytesReadThroughIterator"),
+    *("rocksdbReadBlockCacheHitCount", "rocksdbReadBlockCacheMissCount"),
+    *("rocksdbCommitFlushLatency", "rocksdbCommitCompactLatency", "rocksdbCommitCheckpointLatency"),
+    *("rocksdbCommitFileSyncLatencyMs", "rocksdbChangeLogWriterCommitLatencyMs"),
+    *("rocksdbTotalBytesWrittenByFlush", "rocksdbTotalCompactionLatencyMs"),
+    *("rocksdbTotalBytesReadByCompaction", "rocksdbTotalBytesWrittenByCompaction"),
+    *("rocksdbFilesCopied", "rocksdbFilesReused", "rocksdbBytesCopied", "rocksdbSstFileSize"),
+    *("rocksdbWriterStallLatencyMs", "rocksdbLoadLatencyMs", "rocksdbPinnedBlocksMemoryUsage"),
+)
+"""RocksDB's figures of a state operator that are kept, as Spark names them; which of them there are
+depends on the release."""
+
 
 def mapping(value: Any) -> Mapping[str, Any]:
     """Return an object of the report; an empty one when it is something else."""
@@ -64,13 +93,6 @@ def whole(value: Any) -> int | None:
 
 def numbers(values: Iterable[float | None]) -> list[float]:
     return [value for value in values if value is not None]
-
-
-_RECORDS: Final = ("maxOffsetsBehindLatest",)
-_BYTES: Final = ("numBytesOutstanding", "estimatedTotalBytesBehindLatest")
-_FILES: Final = ("numFilesOutstanding",)
-_MAX_TEXT: Final = 1_000_000
-"""Characters of an offset that are parsed; Kafka needs about twenty for each partition."""
 
 
 def backlog_records(source: Mapping[str, Any]) -> float | None:
@@ -168,30 +190,6 @@ def _nothing(like: Any) -> Any:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-MAX_SOURCES: Final = 20
-"""Sources whose figures are kept; a row of the history with so many still fits its line."""
-MAX_OFFSET: Final = 500
-"""Characters of an offset that are kept."""
-_MAX_DESCRIPTION: Final = 200
-_MAX_OBSERVED: Final = 50
-_MAX_NAME: Final = 100
-_DEEPEST: Final = 5
-_MAX_PHASES: Final = 20
-STATE_METRICS: Final = (
-    *("rocksdbGetCount", "rocksdbGetLatency", "rocksdbPutCount", "rocksdbPutLatency"),
-    *("rocksdbTotalBytesRead", "rocksdbTotalBytesWritten", "rocksdbTotalBytesReadThroughIterator"),
-    *("rocksdbReadBlockCacheHitCount", "rocksdbReadBlockCacheMissCount"),
-    *("rocksdbCommitFlushLatency", "rocksdbCommitCompactLatency", "rocksdbCommitCheckpointLatency"),
-    *("rocksdbCommitFileSyncLatencyMs", "rocksdbChangeLogWriterCommitLatencyMs"),
-    *("rocksdbTotalBytesWrittenByFlush", "rocksdbTotalCompactionLatencyMs"),
-    *("rocksdbTotalBytesReadByCompaction", "rocksdbTotalBytesWrittenByCompaction"),
-    *("rocksdbFilesCopied", "rocksdbFilesReused", "rocksdbBytesCopied", "rocksdbSstFileSize"),
-    *("rocksdbWriterStallLatencyMs", "rocksdbLoadLatencyMs", "rocksdbPinnedBlocksMemoryUsage"),
-)
-"""RocksDB's figures of a state operator that are kept, as Spark names them; which of them there are
-depends on the release."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

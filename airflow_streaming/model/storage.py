@@ -35,6 +35,25 @@ from airflow_streaming.model.wire import MAX_RECORD_BYTES
 _NO_PARTS: Final = frozenset({"", ".", ".."})
 _CONTROL: Final = re.compile(r"[\x00-\x1f]")
 
+_ROOT: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_FOLDER: Final = _ROOT | os.O_NOFOLLOW
+_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_WRITE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_NO_FILE: Final = {errno.ELOOP, errno.ENXIO}
+"""Errors from opening a symbolic link or a socket."""
+_CHUNK: Final = 64 * 1024
+FORGOTTEN: Final = 86_400.0
+"""Seconds after which no writer is still writing a temporary file."""
+_UNFINISHED: Final = re.compile(r"\..{1,200}\.[0-9a-f]{32}\.tmp")
+_SORTS: Final = {
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFDIR: "a folder",
+}
+
 
 class Store(Protocol):
     """
@@ -85,26 +104,6 @@ def check_relative(path: str) -> str:
     if not _NO_PARTS.isdisjoint(parts) or _CONTROL.search(path):
         raise RecordError(f"{path!r} is not a path inside a home. Nothing was read or written.")
     return path
-
-
-_ROOT: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-_FOLDER: Final = _ROOT | os.O_NOFOLLOW
-_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_WRITE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_NO_FILE: Final = {errno.ELOOP, errno.ENXIO}
-"""Errors from opening a symbolic link or a socket."""
-_CHUNK: Final = 64 * 1024
-FORGOTTEN: Final = 86_400.0
-"""Seconds after which no writer is still writing a temporary file."""
-_UNFINISHED: Final = re.compile(r"\..{1,200}\.[0-9a-f]{32}\.tmp")
-_SORTS: Final = {
-    stat.S_IFLNK: "a symbolic link",
-    stat.S_IFIFO: "a pipe",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-    stat.S_IFDIR: "a folder",
-}
 
 
 def mode_within(folder: int) -> int:

@@ -28,6 +28,11 @@ STREAM: Final = "stream"
 _TEXTS: Final = ("reason", "message")
 """Fields that quote users, scripts and errors: no secret is written, and nothing unprintable is read."""
 
+_SHORT: Final = 64
+"""Characters to which no text is cut further."""
+
+Value = TypeVar("Value")
+
 
 def other_version(found: str) -> RecordFormatError:
     """
@@ -144,10 +149,6 @@ class Record:
         return cls.from_dict(told), told[STREAM]
 
 
-_SHORT: Final = 64
-"""Characters to which no text is cut further."""
-
-
 def _cut(record: Record, most: int) -> dict[str, Any]:
     """Return the texts of a record, and of its mappings, cut to a number of characters."""
     found: dict[str, Any] = {}
@@ -211,9 +212,6 @@ def parse_json_text(text: str, *, limit: int = MAX_RECORD_BYTES) -> Any:
         return _DECODER.decode(text)
     except (ValueError, RecursionError) as err:
         raise RecordError(f"Not valid JSON: {err}") from err
-
-
-Value = TypeVar("Value")
 
 
 def decode(cls: type[Value], data: Mapping[str, Any], where: str) -> Value:

@@ -43,6 +43,10 @@ if TYPE_CHECKING:
 
 log: Final = logging.getLogger(__name__)
 
+DELIVERY_LIMIT: Final = timedelta(seconds=30)
+"""How long one task waits for all notifiers together."""
+_AUTOMATIC: Final = frozenset({LaunchCause.RESTART, LaunchCause.TRIAL})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notification:
@@ -126,11 +130,6 @@ def _call(parcel: Notification) -> str:
         log.debug("%s", presentable(repr(err)))
         return type(err).__name__
     return ""
-
-
-DELIVERY_LIMIT: Final = timedelta(seconds=30)
-"""How long one task waits for all notifiers together."""
-_AUTOMATIC: Final = frozenset({LaunchCause.RESTART, LaunchCause.TRIAL})
 
 
 class Alerts:

@@ -48,6 +48,20 @@ _IN: Final = {
 }
 """States in which each word is accepted."""
 
+S = CutoverState
+STEPS: Final = (
+    *(S.STARTING, S.CATCHING_UP, S.SHADOWING, S.COMPARING, S.READY),
+    *(S.LIVE, S.SOAKING, S.FINALIZING, S.FINALIZED),
+)
+"""States that a step can lead to."""
+GIVEN_UP: Final = frozenset({S.ABORTING, S.ABORTED, S.ROLLING_BACK, S.ROLLED_BACK})
+
+_WENT_WRONG: Final = "A task of the cutover failed; see its log."
+_BECAME: Final = {
+    CutoverState.ABORTED: "was aborted before the switch, and blue is unchanged",
+    CutoverState.ROLLED_BACK: "was rolled back, and blue is live again",
+}
+
 
 class CutoverApprovalOperator(StreamApprovalOperator):
     """
@@ -217,15 +231,6 @@ def _pair(candidate: Candidate, told: Mapping[str, Any], way: SwitchMethod) -> t
     return pair, source
 
 
-S = CutoverState
-STEPS: Final = (
-    *(S.STARTING, S.CATCHING_UP, S.SHADOWING, S.COMPARING, S.READY),
-    *(S.LIVE, S.SOAKING, S.FINALIZING, S.FINALIZED),
-)
-"""States that a step can lead to."""
-GIVEN_UP: Final = frozenset({S.ABORTING, S.ABORTED, S.ROLLING_BACK, S.ROLLED_BACK})
-
-
 class CutoverStepOperator(CutoverTask):
     """
     Advance a cutover to a state, through all states before it.
@@ -338,13 +343,6 @@ class CutoverCheckOperator(CutoverTask):
                 )
                 return []
             return self.run_checks(self.engine(lanes, context), lanes, change.number, context)
-
-
-_WENT_WRONG: Final = "A task of the cutover failed; see its log."
-_BECAME: Final = {
-    CutoverState.ABORTED: "was aborted before the switch, and blue is unchanged",
-    CutoverState.ROLLED_BACK: "was rolled back, and blue is live again",
-}
 
 
 class CutoverFinishOperator(CutoverTask):

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 MOST_PROBLEMS: Final = 5
 """Problems quoted in an error; the store has all."""
 
+PLAN_XCOM_KEY: Final = "plan"
+"""XCom with the plan of a restore: data to roll back, data to read again, reasons for a refusal."""
+
 
 class CheckpointVerifyOperator(CheckpointTask):
     """
@@ -168,10 +171,6 @@ def _page(found: Verification | RestorePlan) -> str:
     if isinstance(found, Verification):
         return markdown(verification_report(found))
     return markdown(restore_plan_report(found))
-
-
-PLAN_XCOM_KEY: Final = "plan"
-"""XCom with the plan of a restore: data to roll back, data to read again, reasons for a refusal."""
 
 
 class CheckpointRestoreOperator(CheckpointTask):

@@ -46,6 +46,14 @@ if TYPE_CHECKING:
     from airflow_streaming.model.records.control import Change
     from airflow_streaming.triggers.question import StartQuestionTrigger
 
+_GIVEN_UP: Final = (Stage.ABORTED, Stage.ROLLING_BACK, Stage.RESTORED, Stage.ROLLED_BACK)
+
+PASSED_XCOM_KEY: Final = "passed"
+"""XCom that is there when every check has passed."""
+
+_NOT_SOAKED: Final = "A task of the upgrade failed; see its log."
+_NOT_PASSED: Final = "A check failed to finish; see its log."
+
 
 class UpgradeApprovalOperator(StreamApprovalOperator):
     """
@@ -123,9 +131,6 @@ def asked_about(report: Mapping[str, Any]) -> dict[str, Running]:
         return {one["stream"]: Running(one["blue"], one["replaced"]) for one in pairs}
     lane = report["stream"]
     return {base_of(lane): Running(lane, report["replaced"])}
-
-
-_GIVEN_UP: Final = (Stage.ABORTED, Stage.ROLLING_BACK, Stage.RESTORED, Stage.ROLLED_BACK)
 
 
 class UpgradeStepOperator(UpgradeTask):
@@ -251,10 +256,6 @@ def stage_of(name: str) -> Stage:
     return Stage(name)
 
 
-PASSED_XCOM_KEY: Final = "passed"
-"""XCom that is there when every check has passed."""
-
-
 class UpgradeCheckOperator(UpgradeTask):
     """
     Check the results of a new deployment, before it is kept.
@@ -325,10 +326,6 @@ def wrong_by(check: Check, answer: bool | str | None) -> str:
     return (
         f"Check {name_of(check)!r}: {answer if isinstance(answer, str) else 'it returned False.'}"
     )
-
-
-_NOT_SOAKED: Final = "A task of the upgrade failed; see its log."
-_NOT_PASSED: Final = "A check failed to finish; see its log."
 
 
 class UpgradeFinishOperator(UpgradeTask):

@@ -31,6 +31,27 @@ __all__ = ["cutover_params"]
 
 T = TypeVar("T")
 
+WAY_FROM_FORM: Final = "{{ params.get('way') or '" + SwitchMethod.PARALLEL.value + "' }}"
+START_FROM_FORM: Final = "{{ params.get('start') or '" + GreenStart.BY_GATE.value + "' }}"
+REPLAY_FROM_FORM: Final = "{{ params.get('replay_from') or '' }}"
+APPROVAL_FROM_FORM: Final = {
+    **form.APPROVAL_FROM_FORM,
+    "switch": "{{ params.get('approval_switch') or 'ask' }}",
+    "end": "{{ params.get('approval_end') or 'auto' }}",
+}
+"""The steps of a cutover that may need a user; the form has a field for each."""
+RETAIN_FROM_FORM: Final = "{{ params.get('retain_hours') or '' }}"
+_WAYS: Final[Mapping[str, str]] = {
+    SwitchMethod.PARALLEL.value: "parallel outputs: consumers are led to green's own",
+    SwitchMethod.HANDOVER.value: "handover: green resumes in blue's output",
+}
+_STARTS: Final[Mapping[str, str]] = {
+    GreenStart.BY_GATE.value: "the first of the others that the gates allow",
+    GreenStart.FRESH.value: "an empty checkpoint, sources read again",
+    GreenStart.CLONED.value: "a copy of blue's checkpoint",
+    GreenStart.CARRIED.value: "blue's position, without state",
+}
+
 
 def streams_of(stream: StreamSpec | Sequence[StreamSpec]) -> tuple[StreamSpec, ...]:
     """
@@ -66,28 +87,6 @@ def pointers_of(
     if isinstance(given, Mapping):
         return {stream: some(several) for stream, several in given.items()}
     return some(given)
-
-
-WAY_FROM_FORM: Final = "{{ params.get('way') or '" + SwitchMethod.PARALLEL.value + "' }}"
-START_FROM_FORM: Final = "{{ params.get('start') or '" + GreenStart.BY_GATE.value + "' }}"
-REPLAY_FROM_FORM: Final = "{{ params.get('replay_from') or '' }}"
-APPROVAL_FROM_FORM: Final = {
-    **form.APPROVAL_FROM_FORM,
-    "switch": "{{ params.get('approval_switch') or 'ask' }}",
-    "end": "{{ params.get('approval_end') or 'auto' }}",
-}
-"""The steps of a cutover that may need a user; the form has a field for each."""
-RETAIN_FROM_FORM: Final = "{{ params.get('retain_hours') or '' }}"
-_WAYS: Final[Mapping[str, str]] = {
-    SwitchMethod.PARALLEL.value: "parallel outputs: consumers are led to green's own",
-    SwitchMethod.HANDOVER.value: "handover: green resumes in blue's output",
-}
-_STARTS: Final[Mapping[str, str]] = {
-    GreenStart.BY_GATE.value: "the first of the others that the gates allow",
-    GreenStart.FRESH.value: "an empty checkpoint, sources read again",
-    GreenStart.CLONED.value: "a copy of blue's checkpoint",
-    GreenStart.CARRIED.value: "blue's position, without state",
-}
 
 
 @checked

@@ -54,6 +54,12 @@ _NO_PATIENCE: Final = timedelta(0)
 _STARTING: Final = timedelta(minutes=1)
 """Added to the grace of a stop: the exchange keeps its worker until the new driver is started."""
 
+_GROUP_ID: Final = re.compile(r"[\w-]{1,100}")
+
+KILLED_WORKERS: Final[Mapping[str, Any]] = {"retries": 3, "retry_delay": timedelta(seconds=10)}
+"""Of every task: an author's own default_args would take these retries away, and with them the
+promise that a killed worker costs nothing but time."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeSettings:
@@ -237,9 +243,6 @@ def page_of(task_id: str, decides: str = "") -> str:
     return page + "{% if " + pull + ") %}\n**" + decides + ": " + told + ".**\n{% endif %}"
 
 
-_GROUP_ID: Final = re.compile(r"[\w-]{1,100}")
-
-
 @checked
 def group_of(group_id: str, tooltip: str) -> TaskGroup:
     """
@@ -256,11 +259,6 @@ def group_of(group_id: str, tooltip: str) -> TaskGroup:
         tooltip=tooltip,
         default_args=KILLED_WORKERS,  # type: ignore[arg-type] # attrs hides the type behind a converter
     )
-
-
-KILLED_WORKERS: Final[Mapping[str, Any]] = {"retries": 3, "retry_delay": timedelta(seconds=10)}
-"""Of every task: an author's own default_args would take these retries away, and with them the
-promise that a killed worker costs nothing but time."""
 
 
 @checked

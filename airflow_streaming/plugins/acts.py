@@ -21,6 +21,8 @@ from airflow_streaming.plugins.access.kept import Kept, check_owner, open_stream
 from airflow_streaming.plugins.act_weight import asks_name
 from airflow_streaming.services import changes, streams
 
+_DECLARE_DEAD: Final = "declare-dead"
+
 
 def act_on(kept: Kept, act: str, *, by: str, reason: str, number: int | None, confirm: str) -> str:
     """
@@ -79,7 +81,6 @@ def _declare_dead(
     return f"The driver of epoch {number} is declared dead."
 
 
-_DECLARE_DEAD: Final = "declare-dead"
 _ACTS: Final[Mapping[str, Callable[[StreamHome, str, str, int | None], str]]] = {
     "start": _start,
     "start-again": partial(_start, again=True),

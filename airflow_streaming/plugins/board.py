@@ -32,7 +32,7 @@ from airflow_streaming.home.live_lane import LiveLaneCache
 from airflow_streaming.hooks.home import StreamHomeHook, access
 from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.names import other_lane
-from airflow_streaming.model.records.owner import DagRole, standing
+from airflow_streaming.model.records.owner import MAY, DagAct, standing
 from airflow_streaming.model.uris import is_local
 from airflow_streaming.plugins.access.drivers import PageDrivers
 from airflow_streaming.plugins.access.kept import Kept, check_owner
@@ -85,7 +85,7 @@ def open_checked(kept: Kept) -> Home:
     """
     check_home(kept.home, written=kept.written, allowed=read_settings().homes)
     return StreamHomeHook(
-        kept.home, kept.home_conn_id, looks_only=True, own_type_only=True
+        kept.home, kept.home_conn_id, looks_only=True, own_type_only=True, team=kept.dag.team
     ).get_conn()
 
 
@@ -100,7 +100,9 @@ def backups_of(kept: Kept) -> Callable[[], BackupStore] | None:
 
     def open_it() -> BackupStore:
         return open_backup_store(
-            uri, **access(uri, kept.home_conn_id, own_type_only=True), looks_only=True
+            uri,
+            **access(uri, kept.home_conn_id, own_type_only=True, team=kept.dag.team),
+            looks_only=True,
         )
 
     return open_it
@@ -410,7 +412,7 @@ def row_for(kept: Kept, rows: Mapping[str, FleetRow]) -> FleetRow | None:
         return None
     lanes = (rows.get(lane) for lane in (kept.stream, other_lane(kept.stream)))
     row = next((row for row in lanes if row is not None and row.is_live), None)
-    if row is None or row.owner is None or standing(row.owner, kept.dag) is DagRole.FOREIGN:
+    if row is None or row.owner is None or standing(row.owner, kept.dag) not in MAY[DagAct.CHANGE]:
         return None
     return row
 

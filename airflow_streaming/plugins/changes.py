@@ -38,6 +38,25 @@ _UPGRADE_PATH: Final = (
 )
 _OF_REPARTITION: Final = (Stage.REPARTITIONING, Stage.REPARTITIONED)
 
+_OUT_OF_SIGHT: Final = frozenset({VerdictState.UNREACHABLE.value, VerdictState.HUNG.value})
+_UPGRADE_SAYS: Final = {
+    UpgradeCommand.KEEP: "The new deployment stays; the way back is closed.",
+    UpgradeCommand.ABORT: (
+        "The upgrade is abandoned; the old deployment runs on, or starts again."
+    ),
+    UpgradeCommand.LEAVE: "Nothing is put back and the stream stays stopped, for you to repair.",
+}
+_CUTOVER_SAYS: Final = {
+    "promote": "Green becomes the live lane and consumers are led to it. Blue is kept for the "
+    "soak, and can be made live again until then.",
+    "look-again": "Green is compared once more, from now on.",
+    "abort": "Green is taken down. Blue stays live; consumers lose no data.",
+    "roll-back": "Blue becomes the live lane again. Consumers no longer read green's output "
+    "since the switch.",
+    "keep": "Green stays, independent of the soak. After that blue cannot be made live again.",
+    "retire": "Blue's lane is retired: its checkpoint and output are no longer kept.",
+}
+
 
 def changes_view(home: StreamHome) -> list[dict[str, Any]]:
     """Return the newest changes of a lane, the newest first."""
@@ -245,26 +264,6 @@ def _stream_acts(home: StreamHome, status: StreamStatus) -> Iterator[dict[str, A
             "checkpoint can be damaged. Check its host first.",
             epoch=epoch,
         )
-
-
-_OUT_OF_SIGHT: Final = frozenset({VerdictState.UNREACHABLE.value, VerdictState.HUNG.value})
-_UPGRADE_SAYS: Final = {
-    UpgradeCommand.KEEP: "The new deployment stays; the way back is closed.",
-    UpgradeCommand.ABORT: (
-        "The upgrade is abandoned; the old deployment runs on, or starts again."
-    ),
-    UpgradeCommand.LEAVE: "Nothing is put back and the stream stays stopped, for you to repair.",
-}
-_CUTOVER_SAYS: Final = {
-    "promote": "Green becomes the live lane and consumers are led to it. Blue is kept for the "
-    "soak, and can be made live again until then.",
-    "look-again": "Green is compared once more, from now on.",
-    "abort": "Green is taken down. Blue stays live; consumers lose no data.",
-    "roll-back": "Blue becomes the live lane again. Consumers no longer read green's output "
-    "since the switch.",
-    "keep": "Green stays, independent of the soak. After that blue cannot be made live again.",
-    "retire": "Blue's lane is retired: its checkpoint and output are no longer kept.",
-}
 
 
 def _change_acts(home: StreamHome) -> Iterator[dict[str, Any]]:

@@ -44,6 +44,19 @@ Column = Literal[
     "change",
 ]
 
+_SEARCHED: Final = (
+    "stream",
+    "title",
+    "dag",
+    "state",
+    "reason",
+    "spark",
+    "launcher",
+    "lane",
+    "color",
+    "home",
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetView:
@@ -146,20 +159,6 @@ def _text_of(row: Row) -> str:
     more = [row["state"].replace("_", " "), level, change.get("kind")]
     more += ["external"] if row.get("external") else []
     return "\n".join(text for text in (*texts, *more) if text).lower()
-
-
-_SEARCHED: Final = (
-    "stream",
-    "title",
-    "dag",
-    "state",
-    "reason",
-    "spark",
-    "launcher",
-    "lane",
-    "color",
-    "home",
-)
 
 
 def _moment(text: Any) -> float:

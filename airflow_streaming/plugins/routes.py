@@ -38,6 +38,11 @@ _TEXT: Final = {
     "Cache-Control": "no-store",
 }
 
+MapIndex = Annotated[int, Path(ge=-1, lt=2**31)]
+"""As wide as the database's column; a wider one would end in an error there."""
+
+Workers = Annotated[Collection[str], Depends(workers_of)]
+
 
 def create_app(looks: Looks | None = None) -> FastAPI:
     """
@@ -63,10 +68,6 @@ async def not_valid(_: Request, error: RequestValidationError) -> Response:
     found = [{name: one[name] for name in ("loc", "msg", "type")} for one in error.errors()]
     body = json.dumps({"detail": found}, allow_nan=False, default=str)
     return Response(body, 422, _TEXT, media_type="application/json")
-
-
-MapIndex = Annotated[int, Path(ge=-1, lt=2**31)]
-"""As wide as the database's column; a wider one would end in an error there."""
 
 
 def _looks() -> Looks:
@@ -109,9 +110,6 @@ async def page_of(request: Request, kept: Kept, show: Callable[[StreamHome], Res
 async def driver_log(request: Request, kept: KeptByTask) -> Response:
     """Show the end of the newest driver's log."""
     return await page_of(request, kept, lambda home: _end_of_log(home, PageDrivers(kept)))
-
-
-Workers = Annotated[Collection[str], Depends(workers_of)]
 
 
 async def spark_ui(request: Request, kept: KeptByTask, workers: Workers) -> Response:

@@ -52,6 +52,8 @@ _WAITS_FOR_PERSON: Final = frozenset(
     {CutoverState.READY, CutoverState.HELD, Stage.JUDGED, Stage.LEFT}
 )
 
+_CHANGES: Final = {OpenUpgrade: "upgrade", StreamRemoval: "removal"}
+
 
 @dataclass(slots=True)
 class StreamWatch:
@@ -328,9 +330,6 @@ def _driver(look: StreamStatus) -> dict[str, Any] | None:
         "application": cut(status.application_id, 200) if status else "",
         "ui": cut(status.ui_url, 300) if status else "",
     }
-
-
-_CHANGES: Final = {OpenUpgrade: "upgrade", StreamRemoval: "removal"}
 
 
 def change_view(change: ChangeInProgress | None, now: datetime) -> dict[str, Any] | None:

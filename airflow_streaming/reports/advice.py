@@ -34,6 +34,13 @@ _TONES: Final = {
     RiskLevel.LOW: Tone.NEUTRAL,
 }
 
+_GRAVITY: Final = (Tone.NEUTRAL, Tone.WARNING, Tone.BAD)
+
+_PINNED: Final = (
+    "* Pinned: counts for new checkpoints only. A stream that continues from its checkpoint keeps "
+    "the value the checkpoint was created with."
+)
+
 
 def doctor_report(stream: str, advice: Sequence[Advice]) -> Report:
     """Return the findings of an examination, the gravest first."""
@@ -62,9 +69,6 @@ def _of_risks(stream: str, advice: Sequence[Advice]) -> Iterator[Block]:
             yield table(("rule", "query", "what"), rows)
 
 
-_GRAVITY: Final = (Tone.NEUTRAL, Tone.WARNING, Tone.BAD)
-
-
 def _risk(one: Advice) -> Finding:
     level = one.level or RiskLevel.LOW
     return Finding(
@@ -79,12 +83,6 @@ def _risk(one: Advice) -> Finding:
 
 def _said(one: Advice) -> str:
     return f"{one.what} {one.remedy}".rstrip()
-
-
-_PINNED: Final = (
-    "* Pinned: counts for new checkpoints only. A stream that continues from its checkpoint keeps "
-    "the value the checkpoint was created with."
-)
 
 
 def profile_report(

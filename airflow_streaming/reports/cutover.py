@@ -70,6 +70,19 @@ _BACK: Final[Mapping[SwitchMethod, Words]] = {
     ),
 }
 
+_MOST_FACTS: Final = 40
+_COMPARISON: Final = comparison_of("")
+_STANDS: Final = {
+    CutoverState.READY: ("ready", Tone.GOOD),
+    CutoverState.HELD: ("not proved, approval needed", Tone.UNKNOWN),
+    CutoverState.SOAKING: ("live, soak in progress", Tone.GOOD),
+}
+_RESULTS: Final[Mapping[Result, Words]] = {
+    Result.PASS: "passed",
+    Result.FAIL: strong("failed"),
+    Result.INCONCLUSIVE: "inconclusive",
+}
+
 
 def cutover_report(found: CutoverPreflight, course: CutoverPlan, replaces: str = "") -> Report:
     """
@@ -287,20 +300,6 @@ def _way(way: SwitchMethod) -> str:
         SwitchMethod.PARALLEL: "parallel outputs",
         SwitchMethod.HANDOVER: "handover on one sink",
     }[way]
-
-
-_MOST_FACTS: Final = 40
-_COMPARISON: Final = comparison_of("")
-_STANDS: Final = {
-    CutoverState.READY: ("ready", Tone.GOOD),
-    CutoverState.HELD: ("not proved, approval needed", Tone.UNKNOWN),
-    CutoverState.SOAKING: ("live, soak in progress", Tone.GOOD),
-}
-_RESULTS: Final[Mapping[Result, Words]] = {
-    Result.PASS: "passed",
-    Result.FAIL: strong("failed"),
-    Result.INCONCLUSIVE: "inconclusive",
-}
 
 
 def promotion_report(

@@ -53,6 +53,10 @@ PATTERN_WORDS: Final = {
     Pattern.BLUE_GREEN: "blue-green, with a new checkpoint",
 }
 
+ALL_RULES: Final = (*CHANGE_RULES, *VERSION_RULES, *WAY_RULES, *REPARTITION_RULES)
+"""Every rule of the change gate, of the version gate, and of the methods of a cutover and of
+state partitions."""
+
 
 def gate_report(found: GateReport) -> Report:
     """Return a gate's report: the decision first, then the findings, the worst first."""
@@ -103,11 +107,6 @@ def _details(found: GateFinding) -> Iterator[tuple[str, Words]]:
         yield "evidence", found.evidence
     if found.remedy:
         yield "what to do", found.remedy
-
-
-ALL_RULES: Final = (*CHANGE_RULES, *VERSION_RULES, *WAY_RULES, *REPARTITION_RULES)
-"""Every rule of the change gate, of the version gate, and of the methods of a cutover and of
-state partitions."""
 
 
 def rules_report() -> Report:

@@ -17,6 +17,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final, TypeAlias
 
+_DEEPEST: Final = 6
+
 
 class Mark(StrEnum):
     """The format of a span."""
@@ -182,7 +184,6 @@ class Code:
 
 
 Block: TypeAlias = Verdict | Heading | Paragraph | Items | Facts | Table | Finding | Code
-_DEEPEST: Final = 6
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,20 @@ from airflow_streaming.supervision.stream_status import Level, StreamStatus
 if TYPE_CHECKING:
     from airflow_streaming.home.consumers import LiveOutput
 
+TONES: Final = {
+    Level.DOWN: Tone.BAD,
+    Level.BAD: Tone.BAD,
+    Level.WARN: Tone.WARNING,
+    Level.BUSY: Tone.UNKNOWN,
+    Level.WELL: Tone.GOOD,
+    Level.OFF: Tone.NEUTRAL,
+}
+
+_QUERY = (
+    *("query", "active", "batch", "rows in/s", "rows/s", "duration", "watermark", "state"),
+    "backlog",
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamView:
@@ -176,16 +190,6 @@ def _time(moment: datetime | None) -> str | None:
     return format_time(moment) if moment else None
 
 
-TONES: Final = {
-    Level.DOWN: Tone.BAD,
-    Level.BAD: Tone.BAD,
-    Level.WARN: Tone.WARNING,
-    Level.BUSY: Tone.UNKNOWN,
-    Level.WELL: Tone.GOOD,
-    Level.OFF: Tone.NEUTRAL,
-}
-
-
 def stream_report(seen: StreamView) -> Report:
     """Return everything about one stream."""
     return report_of(_stream(seen))
@@ -289,12 +293,6 @@ def _process(seen: Observation) -> str:
     host = seen.launch.host.name if seen.launch else seen.epoch.host.name
     where = f"{driver} on {host}" if driver else f"on {host}"
     return f"{where}, {seen.process.state}: {seen.process.detail}"
-
-
-_QUERY = (
-    *("query", "active", "batch", "rows in/s", "rows/s", "duration", "watermark", "state"),
-    "backlog",
-)
 
 
 def _errors(verdict: Verdict | None, queries: Sequence[QueryStatus]) -> Iterator[Block]:

@@ -43,6 +43,16 @@ _INDENT: Final = "    "
 _BELOW: Final = 2
 """Columns by which a finding is indented below its decision."""
 
+_STYLES: Final = {
+    Tone.NEUTRAL: "bold",
+    Tone.GOOD: "bold green",
+    Tone.WARNING: "bold yellow",
+    Tone.UNKNOWN: "bold magenta",
+    Tone.BAD: "bold red",
+}
+_MARKS: Final = {Mark.CODE: "cyan", Mark.STRONG: "bold", Mark.VALUE: ""}
+_QUOTED: Final = re.compile(r"`([^`]+)`")
+
 
 def printable(text: str) -> str:
     """Return text on one line, without characters that would steer the terminal."""
@@ -165,17 +175,6 @@ def _(block: Finding) -> Iterator[str]:
 @_plain.register(Code)
 def _(block: Code) -> Iterator[str]:
     yield from (f"{_INDENT}{printable(one)}" for one in block.text.splitlines())
-
-
-_STYLES: Final = {
-    Tone.NEUTRAL: "bold",
-    Tone.GOOD: "bold green",
-    Tone.WARNING: "bold yellow",
-    Tone.UNKNOWN: "bold magenta",
-    Tone.BAD: "bold red",
-}
-_MARKS: Final = {Mark.CODE: "cyan", Mark.STRONG: "bold", Mark.VALUE: ""}
-_QUOTED: Final = re.compile(r"`([^`]+)`")
 
 
 def rendered(report: Report) -> Iterator[RenderableType]:

@@ -38,6 +38,12 @@ _WAYS: Final = {
     RollbackMethod.NONE: "A rollback is not possible.",
 }
 
+_WARMED: Final = (
+    "The new driver is started first and waits, warm and without writing anything, until the old one has "
+    "stopped; until then both take their memory. If it does not come that far, it is started after the "
+    "stop."
+)
+
 
 def upgrade_report(found: Preflight, soak: SoakTerms) -> Report:
     """Return a preflight: the decision, what changes, the findings, the rollback, the course."""
@@ -101,13 +107,6 @@ def _rollback(found: Preflight) -> Iterator[Block]:
         yield Paragraph(plan.replay)
     if plan.refused:
         yield Paragraph(plan.refused)
-
-
-_WARMED: Final = (
-    "The new driver is started first and waits, warm and without writing anything, until the old one has "
-    "stopped; until then both take their memory. If it does not come that far, it is started after the "
-    "stop."
-)
 
 
 def _course(found: Preflight, soak: SoakTerms) -> Iterator[Block]:

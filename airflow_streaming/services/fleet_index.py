@@ -59,6 +59,9 @@ _ROOM: Final = MAX_RECORD_BYTES - 4096
 _ACT: Final = "act-"
 log: Final = logging.getLogger(__name__)
 
+_writers: Final[dict[Hashable, IndexWriter]] = {}
+_MOST_WRITERS: Final = 64
+
 
 def row_of(status: StreamStatus, owner: Owner | None = None) -> FleetRow:
     """Return the row of a stream."""
@@ -254,10 +257,6 @@ class IndexWriter:
 
     def _path(self, number: int) -> str:
         return f"{FOLDER}/{self._id}-{number}.json"
-
-
-_writers: Final[dict[Hashable, IndexWriter]] = {}
-_MOST_WRITERS: Final = 64
 
 
 def writer_of(home: Hashable, store: Store) -> IndexWriter:

@@ -266,10 +266,13 @@ def _close_circuit(home: StreamHome, *, by: str, reason: str) -> Circuit | None:
     return before
 
 
-def hand_over(home: StreamHome, dag_id: str, *, by: str, reason: str) -> tuple[Owner, bool]:
+def hand_over(
+    home: StreamHome, dag_id: str, *, by: str, reason: str, team: str = ""
+) -> tuple[Owner, bool]:
     """
     Make another DAG the owner of a stream; running drivers are not touched.
 
+    :param team: Only a DAG of this team may take the stream over.
     :returns: The effective owner, and whether it changed.
     :raises SpecError: Airflow has no DAG with this id.
     """
@@ -279,11 +282,12 @@ def hand_over(home: StreamHome, dag_id: str, *, by: str, reason: str) -> tuple[O
             f"{home.name} keeps its owner."
         )
     before = home.owner()
-    owner = home.hand_over(dag_id, by=by, reason=reason, now=_now())
+    owner = home.hand_over(dag_id, by=by, reason=reason, now=_now(), team=team)
     if before is not None and owner.number == before.number:
         return owner, False
     from_whom = f"dag {before.dag_id}" if before is not None else "no dag"
-    _tell(home, EventKind.OWNER, by, f"Handed over from {from_whom} to dag {dag_id}: {reason}")
+    to_whom = f"dag {dag_id}" + (f" of team {team}" if team else "")
+    _tell(home, EventKind.OWNER, by, f"Handed over from {from_whom} to {to_whom}: {reason}")
     return owner, True
 
 

@@ -50,6 +50,14 @@ from airflow_streaming.storage.folders import open_folders, walk
 RUNTIMES_VARIABLE: Final = "AIRFLOW__STREAMING__RUNTIMES"
 """Where a command line without Airflow finds ``[streaming] runtimes``."""
 
+PREFIX: Final = "airflow-streaming-drill-"
+DRILL_VARIABLE: Final = "AIRFLOW_STREAMING_DRILL"
+"""Set to 1 in a drill, for scripts that do more than start queries."""
+
+__all__ = ["Copy", "Drilled", "Program", "drill", "drill_copies"]
+DEFAULT_TIMEOUT: Final = 600.0
+"""Seconds for Spark. Starting it takes ten; the rest is for the state and one batch."""
+
 
 def runtimes_from(environment: Mapping[str, str]) -> Mapping[str, Any]:
     """
@@ -113,11 +121,6 @@ def _sentences(broken: list[str]) -> str:
     return "".join(f" {sentence}" for sentence in broken)
 
 
-PREFIX: Final = "airflow-streaming-drill-"
-DRILL_VARIABLE: Final = "AIRFLOW_STREAMING_DRILL"
-"""Set to 1 in a drill, for scripts that do more than start queries."""
-
-
 def run_spark(
     order: DrillOrder,
     runtime: Runtime,
@@ -177,11 +180,6 @@ def _doing(events: list[DrillEvent]) -> str:
     if last.told is DrillEventKind.STARTED:
         return f"while {f'query {last.query!r}' if last.query else 'the query'} ran a batch"
     return f"after {last.told.value.replace('_', ' ')} of {last.query or 'the query'}"
-
-
-__all__ = ["Copy", "Drilled", "Program", "drill", "drill_copies"]
-DEFAULT_TIMEOUT: Final = 600.0
-"""Seconds for Spark. Starting it takes ten; the rest is for the state and one batch."""
 
 
 class Copy(NamedTuple):

@@ -60,6 +60,22 @@ from airflow_streaming.spark_jobs.shared_spark import SharedSpark
 log: Final = logging.getLogger(__name__)
 _BATCHES: Final = 200
 
+__all__ = [
+    "QUICK",
+    "Bounds",
+    "OfBackup",
+    "OfCheckpoints",
+    "Rehearsed",
+    "checkpoints_at",
+    "checkpoints_of",
+    "rehearse",
+]
+PREFIX: Final = "airflow-streaming-rehearsal-"
+REHEARSAL_VARIABLE: Final = "AIRFLOW_STREAMING_REHEARSAL"
+"""Set to 1 in a rehearsal, for scripts that do more than start queries."""
+_BEGINNING: Final = 90.0
+"""Seconds for Spark to start and to end, on top of the time that the queries have."""
+
 
 class RunningDeployment(NamedTuple):
     """
@@ -90,23 +106,6 @@ def _paces(batches: Sequence[BatchProgress]) -> dict[str, Pace]:
     names = {batch.query for batch in batches}
     paces = {name: pace_of([b for b in batches if b.query == name]) for name in names}
     return {name: pace for name, pace in paces.items() if pace is not None}
-
-
-__all__ = [
-    "QUICK",
-    "Bounds",
-    "OfBackup",
-    "OfCheckpoints",
-    "Rehearsed",
-    "checkpoints_at",
-    "checkpoints_of",
-    "rehearse",
-]
-PREFIX: Final = "airflow-streaming-rehearsal-"
-REHEARSAL_VARIABLE: Final = "AIRFLOW_STREAMING_REHEARSAL"
-"""Set to 1 in a rehearsal, for scripts that do more than start queries."""
-_BEGINNING: Final = 90.0
-"""Seconds for Spark to start and to end, on top of the time that the queries have."""
 
 
 def rehearse(

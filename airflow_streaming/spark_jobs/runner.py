@@ -49,6 +49,22 @@ from airflow_streaming.model.spark.failures import last_traceback, presentable
 from airflow_streaming.model.spark.secrets import REDACTED
 from airflow_streaming.model.wire import Record
 
+LOG: Final = "driver.log"
+_POLL: Final = 0.1
+_PATIENCE: Final = 5.0
+"""Seconds for killed processes to be gone; their files are removed next."""
+_TAIL: Final = 8_000
+_FRAME: Final = re.compile(r'^  File "([^"]+)", line \d+', re.MULTILINE)
+_ENTRY: Final = """\
+import sys
+
+from airflow_streaming.driver.{module} import run
+
+sys.exit(run(sys.argv[1:]))
+"""
+
+A = TypeVar("A", bound=Record)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
@@ -136,21 +152,6 @@ def program_of(
         checkpoint=deployment.checkpoint,
         **shipped_lists(deployment),
     )
-
-
-LOG: Final = "driver.log"
-_POLL: Final = 0.1
-_PATIENCE: Final = 5.0
-"""Seconds for killed processes to be gone; their files are removed next."""
-_TAIL: Final = 8_000
-_FRAME: Final = re.compile(r'^  File "([^"]+)", line \d+', re.MULTILINE)
-_ENTRY: Final = """\
-import sys
-
-from airflow_streaming.driver.{module} import run
-
-sys.exit(run(sys.argv[1:]))
-"""
 
 
 class Job(StrEnum):
@@ -257,9 +258,6 @@ def await_end(process: RunningJob, seconds: float, look: Callable[[], None] = la
 
 class NoAnswer(LaunchError):
     """A job ended, or was ended, without an answer: its effects are unknown."""
-
-
-A = TypeVar("A", bound=Record)
 
 
 def ask(

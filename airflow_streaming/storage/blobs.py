@@ -37,6 +37,20 @@ CHUNK: Final = 1024 * 1024
 """Bytes of a large object that are held at once."""
 _TEMPORARY: Final = re.compile(r"\..+\.[0-9a-f]{32}\.tmp")
 
+SYMBOLIC_LINK: Final = "symbolic link"
+_STRANGE: Final = {
+    stat.S_IFLNK: SYMBOLIC_LINK,
+    stat.S_IFIFO: "pipe",
+    stat.S_IFSOCK: "socket",
+    stat.S_IFCHR: "device",
+    stat.S_IFBLK: "device",
+}
+
+TAGS: Final = ("ETag", "etag", "md5Hash", "content_md5", "generation", "VersionId")
+"""Names of the tag that changes with each write of an object."""
+TIMES: Final = ("mtime", "LastModified", "last_modified", "updated", "modificationTime", "created")
+"""Names of a file's time, the usual one first."""
+
 
 class Stored(NamedTuple):
     """
@@ -154,16 +168,6 @@ class Blobs(Protocol):
 def is_unfinished(name: str) -> bool:
     """Tell whether a name belongs to a file still being written, or left by a killed writer."""
     return _TEMPORARY.fullmatch(name) is not None
-
-
-SYMBOLIC_LINK: Final = "symbolic link"
-_STRANGE: Final = {
-    stat.S_IFLNK: SYMBOLIC_LINK,
-    stat.S_IFIFO: "pipe",
-    stat.S_IFSOCK: "socket",
-    stat.S_IFCHR: "device",
-    stat.S_IFBLK: "device",
-}
 
 
 class LocalBlobs:
@@ -326,12 +330,6 @@ def _stored_file(handle: int, name: str) -> Stored | None:
         return Stored(name, 0, modified, is_folder=True)
     strange = _STRANGE.get(stat.S_IFMT(found.st_mode), "")
     return Stored(name, found.st_size, modified, strange=strange)
-
-
-TAGS: Final = ("ETag", "etag", "md5Hash", "content_md5", "generation", "VersionId")
-"""Names of the tag that changes with each write of an object."""
-TIMES: Final = ("mtime", "LastModified", "last_modified", "updated", "modificationTime", "created")
-"""Names of a file's time, the usual one first."""
 
 
 def last_name(info: Mapping[str, Any]) -> str:

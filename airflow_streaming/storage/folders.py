@@ -42,6 +42,18 @@ from airflow_streaming.storage.trees import (
 _NO_RIGHT: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _FORBIDDEN: Final = 403
 
+LARGEST_VARIABLE: Final = "AIRFLOW_STREAMING_LARGEST_FILE"
+"""Environment variable with the size in GiB of the largest file that is copied into or out of a backup."""
+_USUAL_LARGEST: Final = 64
+"""A snapshot of one partition's state has some GiB at most; a file of a terabyte is a hole, or a trap."""
+_GIB: Final = 2**30
+
+_MOST_GIB: Final = 1_000_000
+MAX_NAMES: Final = 1_000_000
+"""Spark keeps 100 batches; a folder of more than a million files is not a checkpoint."""
+
+Choice = Callable[[Iterable[str]], Collection[str]]
+
 
 @contextlib.contextmanager
 def reporting(where: str) -> Iterator[None]:
@@ -80,13 +92,6 @@ def is_for_want_of_rights(err: BaseException) -> bool:
     return False
 
 
-LARGEST_VARIABLE: Final = "AIRFLOW_STREAMING_LARGEST_FILE"
-"""Environment variable with the size in GiB of the largest file that is copied into or out of a backup."""
-_USUAL_LARGEST: Final = 64
-"""A snapshot of one partition's state has some GiB at most; a file of a terabyte is a hole, or a trap."""
-_GIB: Final = 2**30
-
-
 def why_too_large(sizes: Iterable[tuple[str, int]]) -> str:
     """
     Return which file is too large to be copied, and what to do; empty when none is.
@@ -109,11 +114,6 @@ def why_too_large(sizes: Iterable[tuple[str, int]]) -> str:
     )
 
 
-_MOST_GIB: Final = 1_000_000
-MAX_NAMES: Final = 1_000_000
-"""Spark keeps 100 batches; a folder of more than a million files is not a checkpoint."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """
@@ -128,9 +128,6 @@ class Entry:
     is_folder: bool
     modified: datetime | None = None
     strange: str = ""
-
-
-Choice = Callable[[Iterable[str]], Collection[str]]
 
 
 class Folders(Protocol):

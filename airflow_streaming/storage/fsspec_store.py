@@ -33,6 +33,14 @@ CONFLICT_TRIES: Final = 5
 _RENAMING: Final = frozenset({"hdfs", "arrow_hdfs", "webhdfs"})
 """fsspec has no exclusive open on HDFS, but HDFS never renames onto an existing file."""
 
+_EXTRAS = {"s3": "s3", "gs": "gcs", "abfs": "abfs", "abfss": "abfs", "hdfs": "hdfs"}
+LOOK_SECONDS: Final = 2.0
+"""Time to connect, and time between two answers, of a client that only looks."""
+LOOK_TRIES: Final = 2
+"""S3 asks clients now and then to try again; more tries would hold up the page."""
+_MOST_TOLD: Final = 300
+"""Characters of a client's error in a sentence of ours."""
+
 
 class FsspecStore:
     """
@@ -227,15 +235,6 @@ def _number(value: object) -> int | None:
 
 def _words(err: BaseException) -> str:
     return f"{str(err).rstrip('.') or 'no reason given'} ({type(err).__name__})"
-
-
-_EXTRAS = {"s3": "s3", "gs": "gcs", "abfs": "abfs", "abfss": "abfs", "hdfs": "hdfs"}
-LOOK_SECONDS: Final = 2.0
-"""Time to connect, and time between two answers, of a client that only looks."""
-LOOK_TRIES: Final = 2
-"""S3 asks clients now and then to try again; more tries would hold up the page."""
-_MOST_TOLD: Final = 300
-"""Characters of a client's error in a sentence of ours."""
 
 
 def open_store(

@@ -26,6 +26,21 @@ from airflow_streaming.storage.blobs import size_in, stamp_in
 MAX_FILES: Final = 1_000_000
 """A thousand partitions of four stores with a hundred versions each are 400,000 files."""
 
+ROOT: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+FOLDER: Final = ROOT | os.O_NOFOLLOW
+# Opening a pipe in a file's place would wait for a writer.
+_FILE: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+
+READ_SIZE: Final = 1 << 20
+"""Bytes of a large file that are held at once."""
+_SORTS: Final = (
+    (stat.S_ISLNK, "symbolic link"),
+    (stat.S_ISFIFO, "pipe"),
+    (stat.S_ISSOCK, "socket"),
+    (stat.S_ISBLK, "block device"),
+    (stat.S_ISCHR, "character device"),
+)
+
 
 def check_count(files: int, where: str) -> None:
     """
@@ -118,12 +133,6 @@ class _Tree:
             self.folders.setdefault(path, {})
 
 
-ROOT: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-FOLDER: Final = ROOT | os.O_NOFOLLOW
-# Opening a pipe in a file's place would wait for a writer.
-_FILE: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
-
-
 class _Kept(NamedTuple):
     """A folder that is open, and what tells it from another one at its path."""
 
@@ -195,17 +204,6 @@ def _open(name: str, flags: int, parent: int) -> int:
 
 def _identity(found: os.stat_result) -> tuple[int, int]:
     return found.st_dev, found.st_ino
-
-
-READ_SIZE: Final = 1 << 20
-"""Bytes of a large file that are held at once."""
-_SORTS: Final = (
-    (stat.S_ISLNK, "symbolic link"),
-    (stat.S_ISFIFO, "pipe"),
-    (stat.S_ISSOCK, "socket"),
-    (stat.S_ISBLK, "block device"),
-    (stat.S_ISCHR, "character device"),
-)
 
 
 def local_tree(root: str) -> Listing | None:

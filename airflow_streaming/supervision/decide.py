@@ -39,6 +39,11 @@ from airflow_streaming.supervision.standby import (
     reason_to_make,
 )
 
+_RESIZABLE: Final = frozenset({VerdictState.HEALTHY, VerdictState.IDLE, VerdictState.DEGRADED})
+"""The figures of any other state say nothing of the load; a long batch is not cut off for a size."""
+STOP_MARGIN: Final = timedelta(seconds=15)
+"""Added to the grace of a stop: the driver's own shutdown after its queries have stopped."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReconcileInput:
@@ -188,10 +193,6 @@ class Action(StrEnum):
 
 PASSIVE: Final = frozenset({Action.WATCH, Action.WAIT, Action.PARK})
 """Steps during which a task stays deferred."""
-_RESIZABLE: Final = frozenset({VerdictState.HEALTHY, VerdictState.IDLE, VerdictState.DEGRADED})
-"""The figures of any other state say nothing of the load; a long batch is not cut off for a size."""
-STOP_MARGIN: Final = timedelta(seconds=15)
-"""Added to the grace of a stop: the driver's own shutdown after its queries have stopped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,6 +46,21 @@ assumes that it is still working.
 SUBMIT_GRACE: Final = timedelta(minutes=3)
 """The same for a cluster's launcher: a ``spark-submit`` takes 8 to 14 s and may take 170."""
 
+_INTERVALS = 3
+"""Processing intervals a batch may take, and a query may go without one."""
+_LONGEST = 3
+"""Times the longest of the recent batches."""
+
+_STATE_OF_RULE = {
+    "stalled": VerdictState.STALLED,
+    "no_executor": VerdictState.STALLED,
+    "source_unreachable": VerdictState.STALLED,
+    "slow": VerdictState.SLOW,
+}
+"""Names of the findings on batches and executors; every other finding is on a figure."""
+_GRAVITY = (Severity.STOP, Severity.RESTART, Severity.ALERT)
+_STATE_GRAVITY = (VerdictState.STALLED, VerdictState.DEGRADED, VerdictState.SLOW)
+
 
 def spawn_grace(epoch: Epoch) -> timedelta:
     """Return how long after its creation an epoch without a driver counts as being launched."""
@@ -162,12 +177,6 @@ def _is_busy(seen: Observation, hang_after: timedelta) -> bool:
         return seen.flat_for < hang_after
     used = seen.cpu_in_silence
     return used is not None and used > BUSY_SHARE * seen.silent_for.total_seconds()
-
-
-_INTERVALS = 3
-"""Processing intervals a batch may take, and a query may go without one."""
-_LONGEST = 3
-"""Times the longest of the recent batches."""
 
 
 def stall_window(query: QueryStatus, *, stall_after: timedelta, stall_factor: float) -> timedelta:
@@ -413,17 +422,6 @@ def _going_down(number: int, failed: list[Finding]) -> Verdict:
         rule=first.rule,
         query=first.query,
     )
-
-
-_STATE_OF_RULE = {
-    "stalled": VerdictState.STALLED,
-    "no_executor": VerdictState.STALLED,
-    "source_unreachable": VerdictState.STALLED,
-    "slow": VerdictState.SLOW,
-}
-"""Names of the findings on batches and executors; every other finding is on a figure."""
-_GRAVITY = (Severity.STOP, Severity.RESTART, Severity.ALERT)
-_STATE_GRAVITY = (VerdictState.STALLED, VerdictState.DEGRADED, VerdictState.SLOW)
 
 
 def _gravest_first(findings: list[Finding]) -> tuple[Finding, ...]:

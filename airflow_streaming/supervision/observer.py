@@ -44,6 +44,9 @@ from airflow_streaming.supervision.rules.states import RuleStates, rule_states
 from airflow_streaming.supervision.sizing import SizeObserver
 from airflow_streaming.supervision.standby_observer import StandbyObserver
 
+log: Final = logging.getLogger(__name__)
+_ALIVE: Final = frozenset({ProcessState.RUNNING, ProcessState.SUSPENDED})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
@@ -134,10 +137,6 @@ def _age(moment: float | None, clock: float) -> float | None:
 
 def _moment(age: Any, clock: float) -> float | None:
     return None if age is None else clock - float(age)
-
-
-log: Final = logging.getLogger(__name__)
-_ALIVE: Final = frozenset({ProcessState.RUNNING, ProcessState.SUSPENDED})
 
 
 def is_other_home(home: StreamHome, newest: Epoch | None, watched: int | None, mark: str) -> bool:

@@ -47,6 +47,29 @@ REMOTE_THREADS: Final = 16
 MOST_LANES: Final = 8
 """Further homes share the last one; no known installation has as many at a time."""
 
+_lanes: Final[dict[str, HomeThreads]] = {}
+
+HOLD: Final = timedelta(seconds=15)
+"""
+Least age of a deferral before an event. Airflow 3.3 fails a task whose trigger fires before the
+scheduler has seen its worker end, and nothing tells when it has: measured with 3 s, gone with 12 s. See
+ADR 25.
+"""
+LOOK_PATIENCE: Final = 30.0
+"""Seconds after which a look counts as failed. It is not repeated before it has come back: looks at
+a store that hangs must not pile up."""
+DAMAGE_PATIENCE: Final = 300.0
+"""Seconds after which records that are there and cannot be read are more than a store in trouble."""
+SOON: Final = 0.1
+"""
+Seconds to the next look after a look right after a process's end that found the driver alive: its
+last process may end during that look, and then no end is reported any more. Each further look waits
+twice as long, up to the poll.
+"""
+SPREAD: Final = 5.0
+"""Seconds over which first looks are spread at most: a triggerer that takes over a thousand
+triggers starts them all at once."""
+
 
 class HomeThreads:
     """
@@ -75,9 +98,6 @@ class HomeThreads:
     def close(self) -> None:
         """Let its threads end."""
         self._threads.shutdown(wait=False)
-
-
-_lanes: Final[dict[str, HomeThreads]] = {}
 
 
 @contextmanager
@@ -112,28 +132,6 @@ def _give_back() -> None:
     # each, threads that hang would pile up.
     for name in [name for name, lane in _lanes.items() if lane.is_idle]:
         _lanes.pop(name).close()
-
-
-HOLD: Final = timedelta(seconds=15)
-"""
-Least age of a deferral before an event. Airflow 3.3 fails a task whose trigger fires before the
-scheduler has seen its worker end, and nothing tells when it has: measured with 3 s, gone with 12 s. See
-ADR 25.
-"""
-LOOK_PATIENCE: Final = 30.0
-"""Seconds after which a look counts as failed. It is not repeated before it has come back: looks at
-a store that hangs must not pile up."""
-DAMAGE_PATIENCE: Final = 300.0
-"""Seconds after which records that are there and cannot be read are more than a store in trouble."""
-SOON: Final = 0.1
-"""
-Seconds to the next look after a look right after a process's end that found the driver alive: its
-last process may end during that look, and then no end is reported any more. Each further look waits
-twice as long, up to the poll.
-"""
-SPREAD: Final = 5.0
-"""Seconds over which first looks are spread at most: a triggerer that takes over a thousand
-triggers starts them all at once."""
 
 
 def hold_left(deferred_at: str | None) -> float:

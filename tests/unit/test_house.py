@@ -540,3 +540,112 @@ def test_the_guard_sees_a_name_that_a_benchmark_lacks() -> None:
     assert missing_names("from benchmarks.figures import nothing_such, table") == [
         "benchmarks.figures.nothing_such"
     ]
+
+
+DEFINITIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+NOT_SORTED_YET: Final = ("gates", "driver/plan", "driver/code", "model/plan")
+"""Rooms whose constants still stand between their functions."""
+
+
+def low_constants(source: str) -> list[str]:
+    """Return the constants below the first definition that could stand above it."""
+    body = parsed(source).body
+    first = next((i for i, node in enumerate(body) if isinstance(node, DEFINITIONS)), len(body))
+    defined = {node.name for node in body if isinstance(node, DEFINITIONS)}
+    low = []
+    for node in body[first:]:
+        if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
+            defined |= _bound_in(node)
+            continue
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        names = [one.id for t in targets for one in ast.walk(t) if isinstance(one, ast.Name)]
+        if any(isinstance(target, ast.Attribute | ast.Subscript) for target in targets):
+            continue
+        needed = {one.id for one in ast.walk(node.value) if isinstance(one, ast.Name)}
+        if needed & defined:
+            defined |= {*names}
+        else:
+            low += names
+    return low
+
+
+def _bound_in(node: ast.stmt) -> set[str]:
+    """Return the names that a loop, a condition or a late import binds."""
+    if isinstance(node, DEFINITIONS):
+        return set()
+    stored = (n for n in ast.walk(node) if isinstance(n, ast.Name))
+    late = (n for n in ast.walk(node) if isinstance(n, ast.Import | ast.ImportFrom))
+    return {n.id for n in stored if isinstance(n.ctx, ast.Store)} | {
+        (alias.asname or alias.name).split(".")[0] for n in late for alias in n.names
+    }
+
+
+@pytest.mark.parametrize(
+    ("source", "low"),
+    [
+        ("def f(): pass\nX = 1", ["X"]),
+        ("class C: pass\n__all__ = ['C']", ["__all__"]),
+        ("X = 1\ndef f(): pass", []),
+        ("def f(): pass\nTABLE = {'f': f}\nKEYS = tuple(TABLE)", []),
+        ("def f(): pass\nAlias = int | str", ["Alias"]),
+        ("def f(): pass\nfrom a import b\nX = b()", []),
+        ("def f(): pass\nf.x = 1", []),
+        ("class C: pass\nA, B = C, 1\nX = A", []),
+    ],
+)
+def test_the_guard_sees_a_constant_below_a_definition(source: str, low: list[str]) -> None:
+    assert low_constants(source) == low
+
+
+def test_constants_stand_above_the_first_definition() -> None:
+    found = offenders(PACKAGE, low_constants)
+
+    assert [module for module in found if not module.startswith(NOT_SORTED_YET)] == []
+
+
+ABOUT_THE_TESTS: Final = frozenset({"faults", "fuzz"})
+"""Folders that attack many rooms at once."""
+NOT_RENAMED_YET: Final = (
+    "gates/",
+    "plugins/",
+    "model/plan/",
+    "home/test_fleet_",
+    "operators/test_compared_topics",
+)
+
+
+def test_a_unit_test_is_named_after_a_module_of_its_room() -> None:
+    tests = REPOSITORY / "tests" / "unit"
+    files = [path.relative_to(tests) for path in tests.glob("*/**/test_*.py")]
+    assert len(files) > 400
+    foreign = {file.as_posix() for file in files if not has_subject(file, PACKAGE)}
+
+    assert {name for name in foreign if not name.startswith(NOT_RENAMED_YET)} == set()
+
+
+def has_subject(file: Path, package: Path) -> bool:
+    """Say whether ``<room>/test_<module>_<aspect>.py`` names a module, or a room, in its room."""
+    room, words = file.parts[0], file.stem.split("_")[1:]
+    if room in ABOUT_THE_TESTS:
+        return True
+    subjects = {path.stem for path in (package / room).rglob("*.py")}
+    subjects |= {room, *(path.name for path in (package / room).rglob("*") if path.is_dir())}
+    return any("_".join(words[:end]) in subjects for end in range(1, len(words) + 1))
+
+
+@pytest.mark.parametrize(
+    ("name", "has"),
+    [
+        ("room/test_lease.py", True),
+        ("room/inner/test_lease_of_two.py", True),
+        ("room/test_inner_end.py", True),
+        ("room/test_leases.py", False),
+        ("other/test_lease.py", False),
+        ("fuzz/test_all.py", True),
+    ],
+)
+def test_the_guard_sees_a_test_without_its_module(tmp_path: Path, name: str, has: bool) -> None:
+    (tmp_path / "room" / "inner").mkdir(parents=True)
+    (tmp_path / "room" / "lease.py").touch()
+
+    assert has_subject(Path(name), tmp_path) is has

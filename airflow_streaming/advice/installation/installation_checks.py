@@ -30,6 +30,9 @@ PAGE: Final = "/streaming/app/"
 PRESENT: Final = frozenset({200, 302, 303, 307, 401, 403})
 """Answers of a server that has the page; it may want a user first."""
 
+_PARTS: Final = ("metadatabase", "scheduler", "dag_processor", "triggerer")
+_UNWATCHED: Final = "Start it: without a triggerer the streams are not watched."
+
 
 class CheckOutcome(StrEnum):
     """Result of one check."""
@@ -411,10 +414,6 @@ def _issues(found: Installation) -> Iterator[Line]:
             expected=f"at most {'.'.join(map(str, NEWEST_TRIED))}, the newest that was tried",
             next="Look for a newer release of airflow-streaming.",
         )
-
-
-_PARTS: Final = ("metadatabase", "scheduler", "dag_processor", "triggerer")
-_UNWATCHED: Final = "Start it: without a triggerer the streams are not watched."
 
 
 def _server(found: Installation) -> Iterator[Line]:

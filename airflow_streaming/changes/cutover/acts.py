@@ -39,6 +39,10 @@ from airflow_streaming.model.records.cutover_table import CUTOVER, CutoverEvent,
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.supervision.decide import Action, Step
 
+E = CutoverEvent
+
+log: Final = logging.getLogger(__name__)
+
 
 class PointerUpdater:
     """
@@ -126,9 +130,6 @@ class PointerUpdater:
                 )
             found.append(self._pointers[name])
         return found
-
-
-E = CutoverEvent
 
 
 class Switching:
@@ -313,9 +314,6 @@ def _live_facts(view: CutoverView) -> dict[str, str]:
         }
         facts |= of_stream(one.pair.stream, told)
     return facts
-
-
-log: Final = logging.getLogger(__name__)
 
 
 class Acts:

@@ -46,6 +46,8 @@ from airflow_streaming.changes.cutover.view import CutoverView, PairView, of_str
 from airflow_streaming.model.records.cutover_table import CutoverEvent, CutoverState
 from airflow_streaming.model.records.epoch import LaunchCause
 
+S, E = CutoverState, CutoverEvent
+
 
 def turning_back(view: CutoverView) -> Move:
     """Return the next move towards blue."""
@@ -102,9 +104,6 @@ def _towards_barrier(view: CutoverView, pair: PairView) -> Move | None:
             do=Do.WAIT, reason=f"Waiting for the next driver of {blue.lane} to reach the barrier."
         )
     return None
-
-
-S, E = CutoverState, CutoverEvent
 
 
 def next_move(view: CutoverView) -> Move:

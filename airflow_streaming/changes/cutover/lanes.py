@@ -36,6 +36,20 @@ from airflow_streaming.supervision.actions import StreamActions
 from airflow_streaming.supervision.controller import StreamController
 from airflow_streaming.supervision.observer import Observer
 
+Compare = Callable[[CompareTerms, Deployment, Deployment], Judgment]
+"""Compares the outputs of blue and green; takes minutes. Unmeasurable outputs are inconclusive."""
+Retire = Callable[[Change, Pair, Deployment], str]
+"""Takes the final backup of what blue was; returns its id."""
+LANES: Final = "lanes"
+"""The observers' memories by lane."""
+ERRORS: Final = "errors"
+"""Errors of measuring in a row, by stream."""
+STEP: Final = "step"
+"""For how long the newest step has been seen."""
+
+BY_PLACE: Final = frozenset({"stream", "checkpoint", "output"})
+"""Fields that always differ between two lanes."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneContext:
@@ -113,18 +127,6 @@ class Checkpoints(Protocol):
 
     def location(self, deployment: Deployment, query: str) -> str:
         """Return the qualified location of a query's checkpoint, as a claim names it."""
-
-
-Compare = Callable[[CompareTerms, Deployment, Deployment], Judgment]
-"""Compares the outputs of blue and green; takes minutes. Unmeasurable outputs are inconclusive."""
-Retire = Callable[[Change, Pair, Deployment], str]
-"""Takes the final backup of what blue was; returns its id."""
-LANES: Final = "lanes"
-"""The observers' memories by lane."""
-ERRORS: Final = "errors"
-"""Errors of measuring in a row, by stream."""
-STEP: Final = "step"
-"""For how long the newest step has been seen."""
 
 
 class StepSeen:
@@ -229,10 +231,6 @@ class Lanes:
 def guest_of(leader: str, change: int) -> str:
     """Return the ``leader`` of a guest's record."""
     return f"{leader}/{change}"
-
-
-BY_PLACE: Final = frozenset({"stream", "checkpoint", "output"})
-"""Fields that always differ between two lanes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

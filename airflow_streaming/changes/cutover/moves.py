@@ -38,6 +38,11 @@ from airflow_streaming.model.records.epoch import LaunchCause
 E = CutoverEvent
 _BACK = (E.GREEN_CHANGED, E.GREEN_FELL_BEHIND)
 
+S, E = CutoverState, CutoverEvent
+
+MUTE: Final = timedelta(seconds=30)
+"""A driver at the barrier beats every few seconds; blue is not stopped for a silent one."""
+
 
 def judged_green(view: CutoverView) -> Move | None:
     """Return the step that discards the results so far; ``None`` while they count."""
@@ -94,9 +99,6 @@ def changed_driver(view: CutoverView, pair: PairView) -> str:
     if bound == str(pair.green_epoch):
         return ""
     return f"Epoch {pair.green_epoch} is not the judged one, which was {bound or 'none'}."
-
-
-S, E = CutoverState, CutoverEvent
 
 
 def given_up(view: CutoverView) -> Move | None:
@@ -241,10 +243,6 @@ def _blue_beside(view: CutoverView) -> Move | None:
         if move is not None and not move.is_passive:
             return replace(move, pair=index)
     return None
-
-
-MUTE: Final = timedelta(seconds=30)
-"""A driver at the barrier beats every few seconds; blue is not stopped for a silent one."""
 
 
 def warming(view: CutoverView) -> Move:

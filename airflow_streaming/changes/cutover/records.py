@@ -45,6 +45,16 @@ _OUTCOMES: Final = {
     CutoverState.ABORTED: ChangeOutcome.ABANDONED,
 }
 
+S = CutoverState
+_ORDER: Final = (
+    *(S.PLANNED, S.STARTING, S.CATCHING_UP, S.SHADOWING, S.COMPARING, S.READY, S.WARMING),
+    *(S.DRAINING, S.SWITCHING, S.LIVE, S.SOAKING, S.FINALIZING, S.FINALIZED, S.RETIRED),
+)
+"""The way forward; other states are not on it."""
+_RESTLESS: Final = frozenset({S.DRAINING, S.SWITCHING, S.LIVE})
+"""States in which no work is left undone because of a request to come no further."""
+_JUDGED: Final = frozenset({S.SHADOWING, S.COMPARING, S.READY})
+
 
 class Recorder(engine.Recorder[CutoverState, CutoverEvent, CutoverTransition]):
     """Writes down how far a cutover has come: in the home that leads it."""
@@ -206,17 +216,6 @@ class Checks:
                 if folded.event is not None:
                     return folded
         return Judgment(result=Result.INCONCLUSIVE, reason="Outputs cannot be compared from here.")
-
-
-S = CutoverState
-_ORDER: Final = (
-    *(S.PLANNED, S.STARTING, S.CATCHING_UP, S.SHADOWING, S.COMPARING, S.READY, S.WARMING),
-    *(S.DRAINING, S.SWITCHING, S.LIVE, S.SOAKING, S.FINALIZING, S.FINALIZED, S.RETIRED),
-)
-"""The way forward; other states are not on it."""
-_RESTLESS: Final = frozenset({S.DRAINING, S.SWITCHING, S.LIVE})
-"""States in which no work is left undone because of a request to come no further."""
-_JUDGED: Final = frozenset({S.SHADOWING, S.COMPARING, S.READY})
 
 
 def is_there(view: CutoverView, move: Move, until: CutoverState) -> bool:

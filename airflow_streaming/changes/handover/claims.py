@@ -23,6 +23,13 @@ from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.epoch import OrderAct, QueryClaim, StandbyAnswer, StandbyOrder
 
+__all__ = ["HandoverPair", "PositionHandover", "StandbyFailed"]
+MOST_ROUNDS: Final = 5
+"""A drained lane no longer moves: one round absorbs its input, a second one finds none."""
+_PATIENCE_S: Final = 5.0
+"""Seconds one move waits for an answer before the lanes are observed again."""
+_POLL_S: Final = 0.1
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandoverPair:
@@ -160,14 +167,6 @@ def _has_written_nothing(way: HandoverPair, query: str, over: HandoverPlan) -> b
 def _number(batch: int | None) -> int:
     # Before its first batch a query stands at -1: its next one is 0.
     return -1 if batch is None else batch
-
-
-__all__ = ["HandoverPair", "PositionHandover", "StandbyFailed"]
-MOST_ROUNDS: Final = 5
-"""A drained lane no longer moves: one round absorbs its input, a second one finds none."""
-_PATIENCE_S: Final = 5.0
-"""Seconds one move waits for an answer before the lanes are observed again."""
-_POLL_S: Final = 0.1
 
 
 class StandbyFailed(StreamingError):

@@ -58,6 +58,10 @@ YOUNG: Final = timedelta(minutes=5)
 _ATTEMPTS: Final = 2
 _IDS: Final = uuid.UUID("6b0a1c52-5c0e-4b0e-9b56-6f2d6a1f3c11")
 
+COMPACT_INTERVAL: Final = "spark.sql.streaming.fileSource.log.compactInterval"
+SINK_INTERVAL: Final = "spark.sql.streaming.fileSink.log.compactInterval"
+_USUAL_INTERVAL: Final = 10
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
@@ -173,11 +177,6 @@ def _check_whole(folders: Folders, query_id: str) -> None:
     committed = read_view(folders).committed
     batch = -1 if committed is None else committed.batch
     read_back(folders, folders.uri, batch=batch, query_id=query_id)
-
-
-COMPACT_INTERVAL: Final = "spark.sql.streaming.fileSource.log.compactInterval"
-SINK_INTERVAL: Final = "spark.sql.streaming.fileSink.log.compactInterval"
-_USUAL_INTERVAL: Final = 10
 
 
 class StoredCheckpoints:

@@ -23,6 +23,9 @@ from airflow_streaming.model.records.cutover_table import CutoverEvent
 _LEAST: Final = {"files": 10.0, "bytes": 64.0 * 1024 * 1024}
 """Backlog that one batch may leave, by unit; for records the bound is the largest batch."""
 
+PATIENCE: Final = 3
+"""Times ``well_for`` after which a green that has had nothing to read proves nothing any more."""
+
 
 def trouble(green: LaneFigures, blue: LaneFigures | None) -> Iterator[str]:
     """Yield the problems that green has and blue has not."""
@@ -174,10 +177,6 @@ def figures_told(green: LaneFigures, blue: LaneFigures | None) -> dict[str, str]
 
 def _left(query: QueryFigures) -> str:
     return "" if query.backlog is None else f"{query.backlog.amount:.0f} {query.backlog.unit}"
-
-
-PATIENCE: Final = 3
-"""Times ``well_for`` after which a green that has had nothing to read proves nothing any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -104,6 +104,17 @@ _FOREVER: Final[Mapping[OperatorKind, str]] = {
     OperatorKind.OTHER: "what this operator keeps is not known",
 }
 
+_WITHOUT_IDS: Final = frozenset({SinkReplaySemantics.APPENDS, SinkReplaySemantics.NOTHING})
+_BY_CODE: Final = frozenset({OperatorKind.GROUPS_WITH_STATE, OperatorKind.TRANSFORM_WITH_STATE})
+_TRIGGER_INTERVAL: Final = re.compile(r"interval [^()]*", re.IGNORECASE)
+
+_OF_TOPIC: Final = (
+    "A topic has no folder of {output} in its name: use parallel outputs with {stream} and {deployment} in the "
+    "topic's name, and let consumers follow `airflow-streaming live` or a pointer."
+)
+_UNSEEN: Final = frozenset({FOREACH_BATCH, "foreach"})
+_STARTING: Final = ("startingoffsets", "startingtimestamp", "startingoffsetsbytimestamp")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayStart:
@@ -212,11 +223,6 @@ class _Unbounded(Exception):
     """State is as old as the stream; says why."""
 
 
-_WITHOUT_IDS: Final = frozenset({SinkReplaySemantics.APPENDS, SinkReplaySemantics.NOTHING})
-_BY_CODE: Final = frozenset({OperatorKind.GROUPS_WITH_STATE, OperatorKind.TRANSFORM_WITH_STATE})
-_TRIGGER_INTERVAL: Final = re.compile(r"interval [^()]*", re.IGNORECASE)
-
-
 def judge_handover(
     old: QueryPlan, new: QueryPlan, facts: SinkFacts | None, start: StartWay
 ) -> Iterator[GateFinding]:
@@ -300,14 +306,6 @@ def _sink_text(sink: SinkPlan) -> str:
 
 def _columns(sink: SinkPlan) -> str:
     return ", ".join(f"{column.name} {column.type}" for column in sink.schema)
-
-
-_OF_TOPIC: Final = (
-    "A topic has no folder of {output} in its name: use parallel outputs with {stream} and {deployment} in the "
-    "topic's name, and let consumers follow `airflow-streaming live` or a pointer."
-)
-_UNSEEN: Final = frozenset({FOREACH_BATCH, "foreach"})
-_STARTING: Final = ("startingoffsets", "startingtimestamp", "startingoffsetsbytimestamp")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

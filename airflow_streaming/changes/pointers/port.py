@@ -28,6 +28,15 @@ from airflow_streaming.model.jobs.pointing import Mark
 
 _UNSAFE: Final = re.compile(r"""['"`;\\\x00-\x1f]""")
 
+OF_A_LANE: Final = tuple(name for name in OF_STATEMENTS if name != "stream")
+"""Placeholders of a statement that differ between two lanes of a stream."""
+
+Word = Annotated[
+    Callable[[LiveOutput, LiveOutput], None],
+    Called(("what becomes live", "the present live output")),
+]
+"""Called with the new live output and the present one."""
+
 
 def mark_of(to: LiveOutput) -> Mark:
     """Return the state of a pointer after a move."""
@@ -43,10 +52,6 @@ def mark_of(to: LiveOutput) -> Mark:
 def back_to(before: LiveOutput, to: LiveOutput) -> Mark:
     """Return the state of a pointer after the move to ``to`` was undone."""
     return replace(mark_of(before), number=to.number, undone=True)
-
-
-OF_A_LANE: Final = tuple(name for name in OF_STATEMENTS if name != "stream")
-"""Placeholders of a statement that differ between two lanes of a stream."""
 
 
 def filled(statement: str, live: LiveOutput, *, output: str = "") -> str:
@@ -71,13 +76,6 @@ def filled(statement: str, live: LiveOutput, *, output: str = "") -> str:
                 "Choose an output without quotes, ';', '\\' and control characters."
             )
     return fill(statement, values)
-
-
-Word = Annotated[
-    Callable[[LiveOutput, LiveOutput], None],
-    Called(("what becomes live", "the present live output")),
-]
-"""Called with the new live output and the present one."""
 
 
 @named_fields

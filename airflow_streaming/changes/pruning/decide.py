@@ -49,6 +49,9 @@ CHUNKS_KEPT: Final = 10
 SIZES_KEPT: Final = 50
 """Changes of a stream's size that stay, however old; the newest one says what its driver gets."""
 
+File = tuple[str, datetime | None]
+"""A file, relative to the home, and its time by the store's clock where the store tells it."""
+
 
 @named_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,10 +74,6 @@ class PrunePolicy:
 
     def __post_init__(self) -> None:
         check_values(self)
-
-
-File = tuple[str, datetime | None]
-"""A file, relative to the home, and its time by the store's clock where the store tells it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

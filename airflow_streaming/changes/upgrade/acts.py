@@ -55,6 +55,8 @@ _BATCHES: Final = 500
 _CHUNKS: Final = 3
 """Oldest chunks of its history in which every query's first batch is looked for."""
 
+_MOST_PROBLEMS = 3
+
 
 class Committed:
     """
@@ -126,9 +128,6 @@ class Committed:
 def _newest(folders: Folders) -> int | None:
     names = (entry.name for entry in folders.entries("commits", list) or ())
     return max((int(name) for name in names if name.isdecimal()), default=None)
-
-
-_MOST_PROBLEMS = 3
 
 
 class BackingUp:

@@ -76,6 +76,10 @@ log: Final = logging.getLogger(__name__)
 _PUT_BACK: Final = frozenset({Stage.RESTORED, Stage.LEFT})
 """Stages from which on nothing is taken away any more."""
 
+__all__ = ["UpgradeInPlace", "UpgradeProgress", "UpgradeTermsRequest"]
+UpgradeProgress = Progress[Stage]
+E = UpgradeEvent
+
 
 class Acts:
     """
@@ -327,11 +331,6 @@ def _was_launched(state: UpgradeView) -> bool:
     # At most one epoch is between the old driver's fence and the rollback's.
     epoch = state.epoch
     return epoch is None or epoch.number != state.first_fence + 1
-
-
-__all__ = ["UpgradeInPlace", "UpgradeProgress", "UpgradeTermsRequest"]
-UpgradeProgress = Progress[Stage]
-E = UpgradeEvent
 
 
 class UpgradeInPlace:

@@ -33,6 +33,9 @@ _IN_PLACE: Final = frozenset(
     {None, Pattern.NOTHING_TO_DO, Pattern.RESTART_IN_PLACE, Pattern.ROLLING_RESTART}
 )
 
+_SET_BY: Final = {"spark_version": "runtime", "application_sha256": "application"}
+"""Fields that follow from another one."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
@@ -114,10 +117,6 @@ def differences(current: Deployment, proposed: Deployment) -> tuple[Difference, 
         replace(one, origin="form" if _SET_BY.get(one.what, one.what) in typed else "DAG")
         for one in _differences(current, proposed)
     )
-
-
-_SET_BY: Final = {"spark_version": "runtime", "application_sha256": "application"}
-"""Fields that follow from another one."""
 
 
 def kept_live(current: Deployment, proposed: Deployment) -> tuple[Override, ...]:

@@ -72,6 +72,22 @@ from airflow_streaming.model.spark.plan import QueryPlan, ScriptPlan
 from airflow_streaming.model.uris import join
 from airflow_streaming.storage.folders import open_folders
 
+__all__ = ["Restored", "claim_restored", "restore_boundary", "why_restore"]
+# The sinks are put in step right after, and judged there. A query without a committed batch is in no
+# backup: it starts from nothing, as it had.
+_EXPECTED = OF_SINKS | {RefusalCode.QUERY_MISSING}
+
+_CODE: Final = ("application_sha256", "application_args", "jars", "packages", "files")
+"""Fields of a deployment that are the user's code."""
+_OLD_UNKNOWN: Final = GateFinding(
+    rule="plan.old",
+    severity=GateDecision.UNKNOWN,
+    message="The running version's plan was not recorded, so it is unknown whether it can resume from "
+    "the new version's checkpoint.",
+    evidence="the home has no plan of the running deployment",
+    remedy="Start the running version once under this release.",
+)
+
 
 def why_restore(
     home: StreamHome,
@@ -146,12 +162,6 @@ def _sink_batch(sink: SinkFacts | None, options: Mapping[str, Any] | None) -> in
         return None
     folders = open_folders(join(sink.target, SINK_LOG), options)
     return newest_batch(entry.name for entry in folders.entries("", list) or ())
-
-
-__all__ = ["Restored", "claim_restored", "restore_boundary", "why_restore"]
-# The sinks are put in step right after, and judged there. A query without a committed batch is in no
-# backup: it starts from nothing, as it had.
-_EXPECTED = OF_SINKS | {RefusalCode.QUERY_MISSING}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -399,18 +409,6 @@ class BoundaryBack:
         )
         claim_restored(self._home, undo.deployment, restored)
         return restored.checkpoint
-
-
-_CODE: Final = ("application_sha256", "application_args", "jars", "packages", "files")
-"""Fields of a deployment that are the user's code."""
-_OLD_UNKNOWN: Final = GateFinding(
-    rule="plan.old",
-    severity=GateDecision.UNKNOWN,
-    message="The running version's plan was not recorded, so it is unknown whether it can resume from "
-    "the new version's checkpoint.",
-    evidence="the home has no plan of the running deployment",
-    remedy="Start the running version once under this release.",
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,6 +44,9 @@ _FORMATS = (
     "async_progress",
 )
 
+_RECORD = "Start the running version once under this release, so that its plan is recorded"
+_FITS = frozenset({GateDecision.ALLOWED, GateDecision.ALLOWED_WITH_CONSEQUENCE})
+
 
 def needs_rewind(
     before: Checkpoint,
@@ -120,10 +123,6 @@ def _shape(checkpoint: Checkpoint) -> list[Any]:
         )
         for operator in checkpoint.operators
     ]
-
-
-_RECORD = "Start the running version once under this release, so that its plan is recorded"
-_FITS = frozenset({GateDecision.ALLOWED, GateDecision.ALLOWED_WITH_CONSEQUENCE})
 
 
 def plan_rollback(

@@ -47,6 +47,8 @@ _SLICES: Final = 8
 _SENDERS: Final = 4
 Wrote = Callable[[str, Bundle], None]
 
+__all__ = ["LARGE", "BundleWriter"]
+
 
 @dataclass(slots=True)
 class OpenBundle:
@@ -179,9 +181,6 @@ class PackUploader:
     def _note(self, done: Future[None]) -> None:
         with self._lock:
             self._error = self._error or done.exception()
-
-
-__all__ = ["LARGE", "BundleWriter"]
 
 
 class _Mine(NamedTuple):

@@ -45,6 +45,19 @@ from airflow_streaming.storage.blobs import Stored
 
 _HEADER: Final = 512
 
+NEWEST: Final = 3
+"""Backups that are referred to; a checkpoint has little that only older ones have."""
+MAX_LEFT_OVER: Final = 64
+"""Bundles of killed runs that are looked into, the newest first."""
+DAMAGED: Final = "damaged_objects"
+"""Fact of a verification: the number of damaged objects."""
+NAMED: Final = "damaged"
+"""Fact of a verification: the paths of those objects, parted by spaces, the first of them."""
+MAX_NAMED: Final = 500
+"""Paths that are named; of a backup with more damage nothing at all is trusted."""
+
+_FORGIVEN: Final = (BackupTrust.VERIFIED, BackupTrust.UNVERIFIED)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlierBundle:
@@ -162,18 +175,6 @@ def _may_be(member: Member, stat: FileStat) -> bool:
     return not (stat.stamp and member.stamp) or member.stamp == stamp_digest(stat.stamp)
 
 
-NEWEST: Final = 3
-"""Backups that are referred to; a checkpoint has little that only older ones have."""
-MAX_LEFT_OVER: Final = 64
-"""Bundles of killed runs that are looked into, the newest first."""
-DAMAGED: Final = "damaged_objects"
-"""Fact of a verification: the number of damaged objects."""
-NAMED: Final = "damaged"
-"""Fact of a verification: the paths of those objects, parted by spaces, the first of them."""
-MAX_NAMED: Final = 500
-"""Paths that are named; of a backup with more damage nothing at all is trusted."""
-
-
 def known_to(store: BackupStore, stream: str) -> EarlierBackups:
     """Return what earlier backups of a stream hold."""
     listed = store.listed(stream)
@@ -261,9 +262,6 @@ class _Damage(NamedTuple):
 
     named: frozenset[str] = frozenset()
     is_more: bool = False
-
-
-_FORGIVEN: Final = (BackupTrust.VERIFIED, BackupTrust.UNVERIFIED)
 
 
 def _damage(said: Iterable[Said]) -> _Damage:

@@ -31,6 +31,35 @@ from airflow_streaming.model.wire import MAX_RECORD_BYTES, parse_json
 
 _RANGE = re.compile(r"(0|[1-9][0-9]{0,6})(?:-([1-9][0-9]{0,6}))?")
 
+FORMAT: Final = 1
+LARGE: Final = 1024 * 1024
+"""Files of at least so many bytes are objects of their own; every other one goes into a pack."""
+MAX_MEMBERS: Final = 16_384
+"""Members of one bundle, including single files."""
+MAX_PACKED: Final = 32 * LARGE
+"""Bytes of the members of one pack, uncompressed. Writers stop far below, at about 8 MiB."""
+MAX_PATH_BYTES: Final = 1024
+MAX_LINE_BYTES: Final = 1280
+"""Bytes of one line: a path with its size, digest and stamp."""
+MAX_INDEX_BYTES: Final = MAX_MEMBERS * MAX_LINE_BYTES
+"""Bytes of an index, compressed or not."""
+_CHUNK: Final = 64 * 1024
+_GZIP: Final = 31
+_SHA256: Final = re.compile(r"[0-9a-f]{64}")
+_STAMP: Final = re.compile(r"(?:[A-Za-z0-9+/]{11})?")
+_SIZE: Final = re.compile(r"0|[1-9][0-9]{0,14}")
+_PART: Final = r"(?!\.{1,2}(?:/|\Z))[^/\x00-\x1f\x7f-\x9f\ud800-\udfff]+"
+_FOLDER: Final = re.compile(_PART)
+_PATH: Final = re.compile(f"{_PART}(?:/{_PART})*")
+
+_ID: Final = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9]{6}-[0-9A-Za-z]+")
+_BEGIN: Final = b'{"backup": '
+_MIDDLE: Final = b', "sha256": "'
+_END: Final = b'"}\n'
+_TAIL: Final = re.compile(re.escape(_MIDDLE) + rb"([0-9a-f]{64})" + re.escape(_END))
+_TAIL_BYTES: Final = len(_MIDDLE) + 64 + len(_END)
+MAX_MANIFEST_BYTES: Final = MAX_RECORD_BYTES + len(_BEGIN) + _TAIL_BYTES
+
 
 def to_ranges(numbers: Iterable[int]) -> str:
     """Return numbers as text; their order and repetitions do not matter."""
@@ -69,28 +98,6 @@ def _bounds(match: re.Match[str]) -> tuple[int, int]:
         return low, low
     high = int(match[2])
     return (low, high) if high > low else (-1, -1)
-
-
-FORMAT: Final = 1
-LARGE: Final = 1024 * 1024
-"""Files of at least so many bytes are objects of their own; every other one goes into a pack."""
-MAX_MEMBERS: Final = 16_384
-"""Members of one bundle, including single files."""
-MAX_PACKED: Final = 32 * LARGE
-"""Bytes of the members of one pack, uncompressed. Writers stop far below, at about 8 MiB."""
-MAX_PATH_BYTES: Final = 1024
-MAX_LINE_BYTES: Final = 1280
-"""Bytes of one line: a path with its size, digest and stamp."""
-MAX_INDEX_BYTES: Final = MAX_MEMBERS * MAX_LINE_BYTES
-"""Bytes of an index, compressed or not."""
-_CHUNK: Final = 64 * 1024
-_GZIP: Final = 31
-_SHA256: Final = re.compile(r"[0-9a-f]{64}")
-_STAMP: Final = re.compile(r"(?:[A-Za-z0-9+/]{11})?")
-_SIZE: Final = re.compile(r"0|[1-9][0-9]{0,14}")
-_PART: Final = r"(?!\.{1,2}(?:/|\Z))[^/\x00-\x1f\x7f-\x9f\ud800-\udfff]+"
-_FOLDER: Final = re.compile(_PART)
-_PATH: Final = re.compile(f"{_PART}(?:/{_PART})*")
 
 
 def check_member_path(path: str) -> str:
@@ -234,15 +241,6 @@ def _hex(text: str) -> str:
     if len(digest) != 32:
         raise RecordError("Invalid SHA-256 digest in the index.")
     return digest.hex()
-
-
-_ID: Final = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9]{6}-[0-9A-Za-z]+")
-_BEGIN: Final = b'{"backup": '
-_MIDDLE: Final = b', "sha256": "'
-_END: Final = b'"}\n'
-_TAIL: Final = re.compile(re.escape(_MIDDLE) + rb"([0-9a-f]{64})" + re.escape(_END))
-_TAIL_BYTES: Final = len(_MIDDLE) + 64 + len(_END)
-MAX_MANIFEST_BYTES: Final = MAX_RECORD_BYTES + len(_BEGIN) + _TAIL_BYTES
 
 
 def backup_id(now: datetime, token: str) -> str:

@@ -57,6 +57,13 @@ query's own files: ``counts/_spark_metadata/17``. No checkpoint has a folder wit
 RELATIVE: Final = "the script gives its output by a relative path, so its place is not known."
 """Why the recorded sinks do not locate a file sink's log."""
 
+REMEMBERED: Final = 64 * 1024 * 1024
+"""Bytes of small files that are kept until the copy is checked."""
+_CONTENT_ONLY: Final = re.compile(r"/[0-9]+\.(delta|snapshot|changelog)$|\.sst$", re.ASCII)
+"""State files that are checked for damage only; they refer to no other files."""
+Checked = Collection[tuple[str, str]]
+"""Path and digest of members that an earlier copy found sound."""
+
 
 def with_only_query(sinks: Mapping[str, str], queries: Collection[str]) -> dict[str, str]:
     """
@@ -208,14 +215,6 @@ def _newest_commit(folders: Folders) -> int | None:
 
     folders.entries("commits", choose)
     return max(found, default=None)
-
-
-REMEMBERED: Final = 64 * 1024 * 1024
-"""Bytes of small files that are kept until the copy is checked."""
-_CONTENT_ONLY: Final = re.compile(r"/[0-9]+\.(delta|snapshot|changelog)$|\.sst$", re.ASCII)
-"""State files that are checked for damage only; they refer to no other files."""
-Checked = Collection[tuple[str, str]]
-"""Path and digest of members that an earlier copy found sound."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,6 +52,11 @@ from airflow_streaming.model.spark.tail import batch_of
 
 _WHOLE: Final = (StateForm.SNAPSHOT, StateForm.ZIP)
 
+_DESCRIPTIONS: Final = frozenset({"_metadata", "_stateSchema"})
+
+SHOWN: Final = 3
+"""Strange files that a message names."""
+
 
 class ToldIds:
     """
@@ -117,9 +122,6 @@ class ToldIds:
 def _lacks_ids(found: Missing) -> bool:
     # A file that is too large to be read is named; an id that nothing tells has no file.
     return found.is_unknown and found.path == found.store.folder
-
-
-_DESCRIPTIONS: Final = frozenset({"_metadata", "_stateSchema"})
 
 
 def state_files_of(
@@ -196,10 +198,6 @@ def _noted_batch(path: str) -> int:
     else:
         batch = None
     return -1 if batch is None else batch
-
-
-SHOWN: Final = 3
-"""Strange files that a message names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,6 +25,14 @@ from airflow_streaming.model.spark.logs import (
 )
 from airflow_streaming.model.spark.tail import batch_of
 
+METADATA: Final = "metadata"
+Log = TypeVar("Log", OffsetLog, CommitLog)
+
+COMPACTED_KEPT: Final = 2
+"""Spark works out its interval of compaction from the two newest compacted entries."""
+_FILE: Final = SourceType.FILE
+_ENTRY: Final = re.compile(r"(0|[1-9][0-9]{0,17})(\.compact)?", re.ASCII)
+
 
 class Incomplete(NamedTuple):
     """
@@ -40,10 +48,6 @@ class Incomplete(NamedTuple):
     path: str
     why: str
     is_moving: bool = False
-
-
-METADATA: Final = "metadata"
-Log = TypeVar("Log", OffsetLog, CommitLog)
 
 
 class PinnedLogs(NamedTuple):
@@ -119,12 +123,6 @@ def logs_up_to(listing: Listing, folder: str, last: int) -> list[str]:
     while first - 1 in numbers:
         first -= 1
     return [f"{folder}/{batch}" for batch in range(first, last + 1)]
-
-
-COMPACTED_KEPT: Final = 2
-"""Spark works out its interval of compaction from the two newest compacted entries."""
-_FILE: Final = SourceType.FILE
-_ENTRY: Final = re.compile(r"(0|[1-9][0-9]{0,17})(\.compact)?", re.ASCII)
 
 
 def source_files(listing: Listing, plan: OffsetLog) -> list[str] | Incomplete:

@@ -20,6 +20,9 @@ from typing import ClassVar, Final
 
 from airflow_streaming.model.wire import Record
 
+COPY: Final = "clone "
+"""Prefix of the source of a clone or carry-over; a later run cannot resume one."""
+
 
 class Origin(StrEnum):
     """Why a backup was taken; retention may keep each sort differently."""
@@ -213,9 +216,6 @@ class UnreadableVerification:
 
 Said = Verification | UnreadableVerification
 """One verification as stored."""
-
-COPY: Final = "clone "
-"""Prefix of the source of a clone or carry-over; a later run cannot resume one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,6 +31,11 @@ from airflow_streaming.model.spark.logs import OffsetLog
 
 _ENTRY: Final = re.compile(r"(0|[1-9][0-9]{0,17})(\.compact)?", re.ASCII)
 
+_NEEDED: Final = (
+    "The plan of the newest batch goes up to entry {last}, so Spark fails on a restart ('batch "
+    "{last} doesn't exist'). " + RESTORE + " The source log and the offsets must be of one moment."
+)
+
 
 def sink_problems(listing: Listing, read: Read, checkpoint: Checkpoint) -> Iterator[Finding]:
     """
@@ -86,12 +91,6 @@ def _sink_entries(listing: Listing) -> dict[int, str]:
             # "9.compact" sorts after "9" and holds all of it.
             found[int(match[1])] = name
     return found
-
-
-_NEEDED: Final = (
-    "The plan of the newest batch goes up to entry {last}, so Spark fails on a restart ('batch "
-    "{last} doesn't exist'). " + RESTORE + " The source log and the offsets must be of one moment."
-)
 
 
 def source_problems(listing: Listing, read: Read, journal: Journal) -> Iterator[Finding]:

@@ -42,6 +42,12 @@ _PLACES: Final = (
 )
 """Folders of a checkpoint, each with the names that files in it have."""
 
+_REWRITES: Final = (
+    "Spark starts and writes it again from the present query, so the check that the query still "
+    "fits its state is lost: a changed query silently gives wrong results. Copy the file from a "
+    "backup, or make sure that the query was not changed."
+)
+
 
 def is_checkpoint(listing: Listing) -> bool:
     return listing.stat("metadata") is not None or not listing.folders.keys().isdisjoint(
@@ -99,13 +105,6 @@ def _unknown(listing: Listing) -> Iterator[str]:
         for name in listing.files(folder):
             if not is_hidden(name) and (known is None or not known.fullmatch(name)):
                 yield prefix + name
-
-
-_REWRITES: Final = (
-    "Spark starts and writes it again from the present query, so the check that the query still "
-    "fits its state is lost: a changed query silently gives wrong results. Copy the file from a "
-    "backup, or make sure that the query was not changed."
-)
 
 
 def operator_problems(listing: Listing, journal: Journal, state: State) -> Iterator[Finding]:

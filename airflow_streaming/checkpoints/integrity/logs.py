@@ -22,6 +22,8 @@ _STRAGGLERS: Final = 3
 _KEPT: Final = 5
 """Batches above such a hole; no purge comes nearer to the newest one."""
 
+METADATA = "metadata"
+
 
 def log_problems(journal: Journal) -> Iterator[Finding]:
     """Check the order of the logs."""
@@ -228,9 +230,6 @@ def _numbers(batches: list[int]) -> str:
 
 def _finding(code: FindingCode, path: str, message: str) -> Finding:
     return Finding(code=code, path=path, message=message)
-
-
-METADATA = "metadata"
 
 
 class Identity(NamedTuple):

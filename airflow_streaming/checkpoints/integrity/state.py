@@ -20,6 +20,20 @@ from airflow_streaming.model.spark.listing import Listing, Read
 CONTENT_BYTES: Final = 64 * 1024 * 1024
 """State files that are looked into by default; a state may have terabytes."""
 
+MOST_NAMED: Final = 20
+"""Findings of one kind that are reported one by one; a thousand partitions may lack the same."""
+JOIN_STORES: Final = frozenset(
+    f"{side}-{what}"
+    for side in ("left", "right")
+    for what in ("keyToNumValues", "keyWithIndexToValue")
+)
+"""The four stores of a stream-stream join; they exist together (SymmetricHashJoin)."""
+
+_NO_STATE: Final = (
+    "Spark 4.2 and newer refuse to start (STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY); an "
+    "older one fails on the first missing state file (CANNOT_LOAD_STATE_STORE)."
+)
+
 
 class Depth(Enum):
     """Which state files are read; presence is always checked."""
@@ -167,16 +181,6 @@ def _conflict(chain: Chain) -> Finding:
     )
 
 
-MOST_NAMED: Final = 20
-"""Findings of one kind that are reported one by one; a thousand partitions may lack the same."""
-JOIN_STORES: Final = frozenset(
-    f"{side}-{what}"
-    for side in ("left", "right")
-    for what in ("keyToNumValues", "keyWithIndexToValue")
-)
-"""The four stores of a stream-stream join; they exist together (SymmetricHashJoin)."""
-
-
 def state_problems(journal: Journal, state: State) -> Iterator[Finding]:
     """Check the state as a whole, by the names of its files."""
     if journal.next_batch > 0:
@@ -238,12 +242,6 @@ def _missing_operators(journal: Journal, state: State) -> Iterator[Finding]:
             "watermark aggregate, join or drop duplicates, so its state has probably been lost. "
             f"Ignore this only if the query does none of them. {_NO_STATE} {RESTORE}",
         )
-
-
-_NO_STATE: Final = (
-    "Spark 4.2 and newer refuse to start (STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY); an "
-    "older one fails on the first missing state file (CANNOT_LOAD_STATE_STORE)."
-)
 
 
 def _partitions(journal: Journal, state: State) -> Iterator[Finding]:

@@ -32,6 +32,10 @@ MAX_SOURCE_LOG_BYTES: Final = 64 * 1024 * 1024
 MAX_ENTRY_LENGTH: Final = 64 * 1024
 """Characters of one line; a path is at most a few thousand long."""
 
+MAX_SINK_LOG_BYTES: Final = 64 * 1024 * 1024
+"""A compacted log has a line of about 250 bytes for every file that was ever written."""
+ACTIONS: Final = ("add", "delete")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceLogEntry:
@@ -132,11 +136,6 @@ def _entry(line: str) -> SourceLogEntry:
         timestamp_ms=integer(entry.get("timestamp"), "timestamp"),
         batch=integer(entry.get("batchId"), "batchId"),
     )
-
-
-MAX_SINK_LOG_BYTES: Final = 64 * 1024 * 1024
-"""A compacted log has a line of about 250 bytes for every file that was ever written."""
-ACTIONS: Final = ("add", "delete")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,9 @@ from typing import Final
 from airflow_streaming.checkpoints.read.report import Checkpoint
 from airflow_streaming.model.spark.releases import FORMATS, PINS, FormatKind
 
+PINNED_SINCE: Final[Mapping[str, str]] = {key: release.name for key, (_, release) in PINS.items()}
+"""Settings that Spark pins in the offset log, and the first release that does; in their order."""
+
 
 def too_new(report: Checkpoint, runtime: str | None) -> list[str]:
     """
@@ -55,10 +58,6 @@ def _formats(report: Checkpoint) -> Iterator[tuple[str, str]]:
 def _order(version: str) -> tuple[int, ...]:
     parts = version.split(".")[:2]
     return tuple(int(part) if part.isdecimal() else 0 for part in parts)
-
-
-PINNED_SINCE: Final[Mapping[str, str]] = {key: release.name for key, (_, release) in PINS.items()}
-"""Settings that Spark pins in the offset log, and the first release that does; in their order."""
 
 
 def spark_at_least(

@@ -29,6 +29,10 @@ from airflow_streaming.model.spark.logs import (
 
 _NUL: Final = b"\xc0\x80"
 
+OPERATOR_METADATA_VERSIONS: Final = (1, 2)
+_WHAT: Final = "operator metadata"
+_PATHS: Final = "stateSchemaFilePaths"
+
 
 class JavaInput:
     """
@@ -108,11 +112,6 @@ class JavaInput:
 
     def _no_text(self) -> RecordError:
         return RecordError(f"The {self._what} has bytes that are not Java's modified UTF-8.")
-
-
-OPERATOR_METADATA_VERSIONS: Final = (1, 2)
-_WHAT: Final = "operator metadata"
-_PATHS: Final = "stateSchemaFilePaths"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -68,6 +68,12 @@ from airflow_streaming.checkpoints.state.stores import (
 )
 from airflow_streaming.model.spark.listing import Listing, Read, is_hidden
 
+MOST_BYTES: Final = 64 * 1024 * 1024
+LARGEST: Final = 4 * 1024 * 1024
+_SOURCE_TAIL: Final = 20
+"""Entries of a source's log after its newest compacted one, which comes every ten."""
+_WHOLE: Final = frozenset({StateForm.SNAPSHOT, StateForm.ZIP})
+
 
 def read_checkpoint(
     listing: Listing,
@@ -217,13 +223,6 @@ def _partitions(journal: Journal) -> int | None:
     plan = journal.newest_plan
     text = plan.conf.get(PARTITIONS, "") if plan else ""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
-
-
-MOST_BYTES: Final = 64 * 1024 * 1024
-LARGEST: Final = 4 * 1024 * 1024
-_SOURCE_TAIL: Final = 20
-"""Entries of a source's log after its newest compacted one, which comes every ten."""
-_WHOLE: Final = frozenset({StateForm.SNAPSHOT, StateForm.ZIP})
 
 
 def likely_reads(listing: Listing) -> list[str]:

@@ -39,6 +39,9 @@ _NO_TYPE: Final = ("void", "null")
 """Types of a column that holds nothing, such as a limit's key."""
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,8}", re.ASCII)
 
+_URI: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/*(.*)", re.DOTALL)
+_SAME: Final = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "local": "file"}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
@@ -183,10 +186,6 @@ def _format(files: Mapping[StoreRef, Sequence[StateFile]], journal: Journal) -> 
     if not files:
         return None
     return 2 if any(file.unique_id for each in files.values() for file in each) else 1
-
-
-_URI: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/*(.*)", re.DOTALL)
-_SAME: Final = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "local": "file"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

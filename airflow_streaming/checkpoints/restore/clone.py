@@ -43,6 +43,8 @@ from airflow_streaming.storage.folders import Folders, open_folders, walk
 
 _CHECKSUM = ".crc"
 
+_ATTEMPTS = 5
+
 
 class CloneTaker:
     """
@@ -135,9 +137,6 @@ def _measured(chunks: Iterable[bytes], sizes: list[int]) -> Iterable[bytes]:
     for chunk in chunks:
         sizes.append(len(chunk))
         yield chunk
-
-
-_ATTEMPTS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,6 +38,20 @@ from airflow_streaming.storage.fsspec_store import open_store
 
 _NOTHING = b"v1"
 
+SKEW: Final = timedelta(days=1)
+"""
+How far the clock of the files' store may be behind the backup host's.
+
+A store in local time is off by up to 14 hours. An earlier log is days older.
+"""
+ADVICE: Final = (
+    "Nothing was changed by this attempt. Look at the output; take the batches back by hand, or "
+    "give the query a new output folder."
+)
+
+TOGETHER: Final = 100
+"""Data files that are moved between two looks whether this is still needed."""
+
 
 def begin_sink_log(output: str, batch: int, compact_interval: int, **access: Any) -> None:
     """
@@ -66,18 +80,6 @@ def _empty_entries(batch: int, interval: int) -> Iterator[str]:
     if compacted >= 0:
         yield f"{compacted}.compact"
     yield from map(str, range(compacted + 1, batch + 1))
-
-
-SKEW: Final = timedelta(days=1)
-"""
-How far the clock of the files' store may be behind the backup host's.
-
-A store in local time is off by up to 14 hours. An earlier log is days older.
-"""
-ADVICE: Final = (
-    "Nothing was changed by this attempt. Look at the output; take the batches back by hand, or "
-    "give the query a new output folder."
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,10 +227,6 @@ class SinkLook:
             if data is not None:
                 found[name] = data
         return found
-
-
-TOGETHER: Final = 100
-"""Data files that are moved between two looks whether this is still needed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,6 +30,27 @@ FOREACH_BATCH: Final = "foreachbatch"
 SHOWN: Final = 3
 """Names or problems in one message."""
 
+_UNITS: Mapping[SourceType, str] = {
+    SourceType.KAFKA: "records",
+    SourceType.FILE: "entries of its log, each with the files of one batch",
+    SourceType.NUMBER: "of its own steps",
+    SourceType.RATE_MICRO_BATCH: "rows",
+}
+
+_STEPS: Final[Mapping[RefusalCode, str]] = {
+    RefusalCode.SINK_SKIPS_STATE: (
+        "The file sink has batches {first} to {last} already: Spark does not execute them, and their "
+        "state is missing afterwards."
+    ),
+    RefusalCode.SINK_GAP: (
+        "The file sink has batches up to {sink} and silently drops {first} to {last}, even if "
+        "their content differs."
+    ),
+    RefusalCode.SINK_BEHIND: (
+        "The file sink's log ends at batch {sink}: the output lacks batches {first} to {last}."
+    ),
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Circumstances:
@@ -261,14 +282,6 @@ def _some(names: Sequence[str]) -> str:
     return shown if len(names) <= SHOWN else f"{shown} and {len(names) - SHOWN} more"
 
 
-_UNITS: Mapping[SourceType, str] = {
-    SourceType.KAFKA: "records",
-    SourceType.FILE: "entries of its log, each with the files of one batch",
-    SourceType.NUMBER: "of its own steps",
-    SourceType.RATE_MICRO_BATCH: "rows",
-}
-
-
 def going_back(
     folder: str,
     restored: Checkpoint,
@@ -462,18 +475,3 @@ def _sink_log(replay: QueryReplay, planned: int, *, is_file: bool) -> Iterator[s
             f"The file sink has batch {sink} already and drops it; nothing is lost, because it has its "
             "old limits."
         )
-
-
-_STEPS: Final[Mapping[RefusalCode, str]] = {
-    RefusalCode.SINK_SKIPS_STATE: (
-        "The file sink has batches {first} to {last} already: Spark does not execute them, and their "
-        "state is missing afterwards."
-    ),
-    RefusalCode.SINK_GAP: (
-        "The file sink has batches up to {sink} and silently drops {first} to {last}, even if "
-        "their content differs."
-    ),
-    RefusalCode.SINK_BEHIND: (
-        "The file sink's log ends at batch {sink}: the output lacks batches {first} to {last}."
-    ),
-}

@@ -34,6 +34,13 @@ _GONE: Final = (
     "file was removed. Check the folder before you try again."
 )
 
+WORKERS: Final = 16
+"""Small objects written at once: each of them is a round trip."""
+SMALL: Final = 4 * 1024 * 1024
+"""Bytes up to which an object is written in one request, from memory."""
+WAITING: Final = 4 * WORKERS
+"""Small objects that may wait in memory."""
+
 
 class Claim:
     """
@@ -143,14 +150,6 @@ def taken(uri: str, source: str = "") -> RestoreTaken:
         f"{uri} is not empty: it holds something else, or another restore that was not finished. "
         "Choose a place that is missing or empty."
     )
-
-
-WORKERS: Final = 16
-"""Small objects written at once: each of them is a round trip."""
-SMALL: Final = 4 * 1024 * 1024
-"""Bytes up to which an object is written in one request, from memory."""
-WAITING: Final = 4 * WORKERS
-"""Small objects that may wait in memory."""
 
 
 class RemoteTarget:

@@ -52,6 +52,8 @@ from airflow_streaming.storage.folders import open_folders, why_too_large
 
 _CHECKSUM: Final = ".crc"
 
+__all__ = ["Place", "Restored", "plan_restore", "restore"]
+
 
 class Moved:
     """
@@ -353,9 +355,6 @@ def _bytes_to(progress: Progress) -> Any:
         progress(ProgressNow(phase=Phase.READ, size=size, of_size=of_size))
 
     return tell
-
-
-__all__ = ["Place", "Restored", "plan_restore", "restore"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

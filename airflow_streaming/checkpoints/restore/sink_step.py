@@ -16,6 +16,29 @@ from typing import Final
 from airflow_streaming.checkpoints.read.report import Checkpoint
 from airflow_streaming.checkpoints.restore.replay import OutOfStep, Refusal, RefusalCode
 
+_WORDS: Final[Mapping[RefusalCode, str]] = {
+    RefusalCode.SINK_SKIPS_STATE: (
+        "{who} would continue after batch {batch} and its file sink has batches up to {last}. Spark "
+        "does not execute a batch that the sink has, so the state of batches {first} to {last} would "
+        "be missing and batch {next} would fail. Restore the stream with its sinks rewound (--stream NAME "
+        "--rewind, rewind=True), or accept 'sink_skips_state' if the query is going to write to another "
+        "output folder."
+    ),
+    RefusalCode.SINK_GAP: (
+        "{who} would continue after batch {batch} and its file sink has written batches up to {last}: "
+        "it would silently drop batches {first} to {last}, and with them every row that the new "
+        "batches of these ids hold and the old ones did not. Restore the stream with its sinks "
+        "rewound (--stream NAME --rewind, rewind=True), write to a new output folder, restore a newer backup, "
+        "or accept 'sink_gap' if every batch has the same limits again (e.g. one file a batch)."
+    ),
+    RefusalCode.SINK_BEHIND: (
+        "{who} would continue after batch {batch} and its file sink ends at batch {sink}: batches "
+        "{first} to {last} are not in the output and would never be written again. {back} or restore a "
+        "backup of batch {sink} or earlier, or accept 'sink_behind' if the query is going to write to "
+        "another output folder."
+    ),
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MovedAside:
@@ -118,30 +141,6 @@ def unseen_refusal(query: str, seen: SinkSnapshot) -> Refusal:
         "'sink_unseen' if the query is going to write to a new output folder.",
         query=query,
     )
-
-
-_WORDS: Final[Mapping[RefusalCode, str]] = {
-    RefusalCode.SINK_SKIPS_STATE: (
-        "{who} would continue after batch {batch} and its file sink has batches up to {last}. Spark "
-        "does not execute a batch that the sink has, so the state of batches {first} to {last} would "
-        "be missing and batch {next} would fail. Restore the stream with its sinks rewound (--stream NAME "
-        "--rewind, rewind=True), or accept 'sink_skips_state' if the query is going to write to another "
-        "output folder."
-    ),
-    RefusalCode.SINK_GAP: (
-        "{who} would continue after batch {batch} and its file sink has written batches up to {last}: "
-        "it would silently drop batches {first} to {last}, and with them every row that the new "
-        "batches of these ids hold and the old ones did not. Restore the stream with its sinks "
-        "rewound (--stream NAME --rewind, rewind=True), write to a new output folder, restore a newer backup, "
-        "or accept 'sink_gap' if every batch has the same limits again (e.g. one file a batch)."
-    ),
-    RefusalCode.SINK_BEHIND: (
-        "{who} would continue after batch {batch} and its file sink ends at batch {sink}: batches "
-        "{first} to {last} are not in the output and would never be written again. {back} or restore a "
-        "backup of batch {sink} or earlier, or accept 'sink_behind' if the query is going to write to "
-        "another output folder."
-    ),
-}
 
 
 def _put_back(found: OutOfStep, aside: tuple[MovedAside, ...]) -> str:

@@ -30,6 +30,10 @@ from airflow_streaming.checkpoints.state.stores import (
 from airflow_streaming.exceptions import RecordError
 from airflow_streaming.model.spark.listing import FileStat, Listing, Read
 
+MAX_ZIP_BYTES: Final = 64 * 1024 * 1024
+MAX_REPAIRED_CHANGES: Final = 500
+"""Changes that Spark replays at most where it passes over a damaged snapshot."""
+
 
 def loadable_versions(
     listing: Listing, ref: StoreRef, ids: Mapping[int, str] | None = None
@@ -57,11 +61,6 @@ def _counts(file: StateFile, ids: Mapping[int, str] | None) -> bool:
     if ids is None or file.unique_id is None:
         return ids is None and file.unique_id is None
     return ids.get(file.version, file.unique_id) == file.unique_id
-
-
-MAX_ZIP_BYTES: Final = 64 * 1024 * 1024
-MAX_REPAIRED_CHANGES: Final = 500
-"""Changes that Spark replays at most where it passes over a damaged snapshot."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,6 +32,21 @@ _HADOOP_MAGIC: Final = b"crc\0"
 _POLYNOMIAL: Final = 0x82F63B78
 _MASK: Final = 0xFFFFFFFF
 
+MAX_READ: Final = 64 * 1024 * 1024
+MAX_THOROUGH_READ: Final = 256 * 1024 * 1024
+_MAX_UNPACKED: Final = 256 * 1024 * 1024
+_COMPRESSED: Final = (
+    f".{StateForm.DELTA}",
+    f".{StateForm.SNAPSHOT}",
+    f".{StateForm.CHANGELOG}",
+)
+# How files begin that Spark compresses with its other codecs: zstd, snappy and LZF.
+_OTHER_CODECS: Final = (bytes.fromhex("28b52ffd"), b"\x82SNAPPY\x00", b"ZV")
+_REMEDY: Final = "Restore a verified backup, or copy the checkpoint back to an earlier batch."
+
+_MOST: Final = 1024 * 1024
+"""Four bytes of checksum for each 512 bytes of a file."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sidecar:
@@ -120,19 +135,6 @@ def _by_bytes(single: list[int], value: int, times: int) -> int:
     for _ in range(times):
         value = single[value & 0xFF] ^ value >> 8
     return value
-
-
-MAX_READ: Final = 64 * 1024 * 1024
-MAX_THOROUGH_READ: Final = 256 * 1024 * 1024
-_MAX_UNPACKED: Final = 256 * 1024 * 1024
-_COMPRESSED: Final = (
-    f".{StateForm.DELTA}",
-    f".{StateForm.SNAPSHOT}",
-    f".{StateForm.CHANGELOG}",
-)
-# How files begin that Spark compresses with its other codecs: zstd, snappy and LZF.
-_OTHER_CODECS: Final = (bytes.fromhex("28b52ffd"), b"\x82SNAPPY\x00", b"ZV")
-_REMEDY: Final = "Restore a verified backup, or copy the checkpoint back to an earlier batch."
 
 
 def check_files(
@@ -278,10 +280,6 @@ def _agrees(data: bytes, sidecar: Sidecar) -> bool:
 
 def _fails(version: int) -> str:
     return f"Spark cannot load state version {version} with it (CANNOT_LOAD_STATE_STORE)."
-
-
-_MOST: Final = 1024 * 1024
-"""Four bytes of checksum for each 512 bytes of a file."""
 
 
 def edited(listing: Listing, read: Read, path: str, data: bytes) -> Iterator[Finding]:

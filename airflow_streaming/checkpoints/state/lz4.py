@@ -34,6 +34,13 @@ _P5: Final = 0x165667B1
 _MASK: Final = 0xFFFFFFFF
 _STRIPE: Final = 16
 
+MAGIC: Final = b"LZ4Block"
+_HEADER: Final = struct.Struct("<8sBiiI")
+_RAW: Final = 0x10
+_PACKED: Final = 0x20
+_SEED: Final = 0x9747B28C
+_CHECKED_BITS: Final = 0x0FFFFFFF
+
 
 def xxhash32(data: bytes, seed: int) -> int:
     """Return the hash of all bytes."""
@@ -80,14 +87,6 @@ def _mix(state: int) -> int:
     state ^= state >> 13
     state = (state * _P3) & _MASK
     return state ^ state >> 16
-
-
-MAGIC: Final = b"LZ4Block"
-_HEADER: Final = struct.Struct("<8sBiiI")
-_RAW: Final = 0x10
-_PACKED: Final = 0x20
-_SEED: Final = 0x9747B28C
-_CHECKED_BITS: Final = 0x0FFFFFFF
 
 
 class Block(NamedTuple):

@@ -36,6 +36,31 @@ _LONGEST: Final = 2 * (2 + 0xFFFF)
 """Bytes that two such texts can have."""
 _ID: Final = re.compile(r"[0-9A-Za-z-]{1,64}", re.ASCII)
 
+SIDECAR: Final = ".crc"
+"""Suffix of a visible checksum file."""
+_NAME: Final = re.compile(
+    r"([0-9]{1,18})(?:_([0-9A-Za-z-]{1,64}))?\.(delta|snapshot|changelog|zip)", re.ASCII
+)
+
+StateIds = Mapping[int, Sequence[Sequence[str]]]
+"""The unique ids of one commit: operator -> partition -> store (``CommitLog.state_ids``)."""
+DEFAULT_STORE: Final = "default"
+SST_FOLDER: Final = "SSTs"
+LOG_FOLDER: Final = "logs"
+_NOT_STORES: Final = frozenset({SST_FOLDER, LOG_FOLDER, "_metadata"})
+_NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,8}", re.ASCII)
+
+# A commit lists the ids of a join's stores without their names, in this order.
+_JOIN_ORDER: Final = (
+    "left-keyToNumValues",
+    "left-keyWithIndexToValue",
+    "right-keyToNumValues",
+    "right-keyWithIndexToValue",
+)
+
+MAX_CHANGELOG_BYTES: Final = 64 * 1024 * 1024
+"""Larger changelogs are not asked for their ancestors; the commit log then tells them."""
+
 
 def lineage(data: bytes) -> tuple[tuple[int, str], ...]:
     """
@@ -103,11 +128,6 @@ class StateFile(NamedTuple):
     name: str
 
 
-SIDECAR: Final = ".crc"
-"""Suffix of a visible checksum file."""
-_NAME: Final = re.compile(
-    r"([0-9]{1,18})(?:_([0-9A-Za-z-]{1,64}))?\.(delta|snapshot|changelog|zip)", re.ASCII
-)
 _FORMS: Final = {form.value: form for form in StateForm}
 
 
@@ -121,21 +141,7 @@ def parse_name(name: str) -> StateFile | None:
     return StateFile(int(version), unique_id, _FORMS[form], name)
 
 
-StateIds = Mapping[int, Sequence[Sequence[str]]]
-"""The unique ids of one commit: operator -> partition -> store (``CommitLog.state_ids``)."""
-DEFAULT_STORE: Final = "default"
-SST_FOLDER: Final = "SSTs"
-LOG_FOLDER: Final = "logs"
-_NOT_STORES: Final = frozenset({SST_FOLDER, LOG_FOLDER, "_metadata"})
-_NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,8}", re.ASCII)
 _HDFS_FORMS: Final = frozenset({StateForm.DELTA, StateForm.SNAPSHOT})
-# A commit lists the ids of a join's stores without their names, in this order.
-_JOIN_ORDER: Final = (
-    "left-keyToNumValues",
-    "left-keyWithIndexToValue",
-    "right-keyToNumValues",
-    "right-keyWithIndexToValue",
-)
 
 
 class StoreRef(NamedTuple):
@@ -269,8 +275,6 @@ def _id_among(
     return candidates[_JOIN_ORDER.index(ref.name)] if is_join else None
 
 
-MAX_CHANGELOG_BYTES: Final = 64 * 1024 * 1024
-"""Larger changelogs are not asked for their ancestors; the commit log then tells them."""
 _WHOLE: Final = frozenset({StateForm.SNAPSHOT, StateForm.ZIP})
 
 

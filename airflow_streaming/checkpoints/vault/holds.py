@@ -47,6 +47,13 @@ from airflow_streaming.storage.folders import is_for_want_of_rights
 MOST_OBJECTS: Final = 5000
 """Objects in one record; the largest path has about 180 characters, and a record 1 MiB at most."""
 
+log: Final = logging.getLogger(__name__)
+BEAT_SECONDS: Final = 30.0
+_READING: Final = frozenset({"restore", "verify"})
+
+R = TypeVar("R", bound=Record)
+_NAME: Final = re.compile(r"([0-9a-f]{32})(?:\.(bystanders|going))?\.json")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GcCandidate(Record):
@@ -91,11 +98,6 @@ class GcDeleting(Record):
     doomed: str
     at: datetime
     by: str
-
-
-log: Final = logging.getLogger(__name__)
-BEAT_SECONDS: Final = 30.0
-_READING: Final = frozenset({"restore", "verify"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,10 +214,6 @@ def _read(blobs: Blobs, stream: str, hold_id: str) -> tuple[Hold | None, bool]:
         return (None, True) if data is None else (Hold.from_bytes(data), False)
     except RecordError:
         return None, False
-
-
-R = TypeVar("R", bound=Record)
-_NAME: Final = re.compile(r"([0-9a-f]{32})(?:\.(bystanders|going))?\.json")
 
 
 class GcEntry(NamedTuple):

@@ -36,6 +36,12 @@ _OBJECT: Final = re.compile(
 )
 _HOLD: Final = re.compile(r"[0-9a-f]{32}")
 
+_NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9-]+")
+_MOST_OF_A_NAME: Final = 60
+
+_LEVELS: Final = 20
+"""The number of parent folders to check, nearest first; each costs two small reads."""
+
 
 class ObjectKind(StrEnum):
     """Kinds of stored objects."""
@@ -128,10 +134,6 @@ def _digest(sha256: str) -> str:
     return sha256
 
 
-_NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9-]+")
-_MOST_OF_A_NAME: Final = 60
-
-
 def name_for(checkpoint: str) -> str:
     """
     Return the name under which the backups of a checkpoint that is not ours are kept.
@@ -142,10 +144,6 @@ def name_for(checkpoint: str) -> str:
     end = "/".join(place.split("/")[-2:])
     shown = _NOT_IN_NAMES.sub("-", end)[-_MOST_OF_A_NAME:].strip("-") or "checkpoint"
     return f"{shown}-{hashlib.sha256(place.encode()).hexdigest()[:8]}"
-
-
-_LEVELS: Final = 20
-"""The number of parent folders to check, nearest first; each costs two small reads."""
 
 
 def check_apart(first: str, second: str, *, what: str = "checkpoint", other: str) -> None:

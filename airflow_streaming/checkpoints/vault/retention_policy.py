@@ -51,6 +51,21 @@ from airflow_streaming.model.wire import parse_json_value
 LARGEST_GAP: Final = 4
 """No gap between two neighbors counts for more than this part, a quarter, of the age asked for."""
 
+SKEW: Final = timedelta(hours=1)
+"""How far the clocks of two hosts may differ before a backup counts as one from the future."""
+
+_COUNTS: Final = ("keep_last", "daily", "weekly", "monthly")
+
+_WORDS: Final = {
+    BackupTrust.VERIFIED: "it is the newest verified one",
+    BackupTrust.UNVERIFIED: "it is the newest whole one, and none is verified",
+}
+_UNREADABLE: Final = "a verification of it cannot be read; verify it in full"
+_GOOD: Final = (BackupTrust.VERIFIED, BackupTrust.UNVERIFIED)
+
+_HOME: Final = "change_home"
+_NUMBER: Final = "change"
+
 
 class Period(StrEnum):
     """A part of the calendar, in UTC."""
@@ -105,10 +120,6 @@ def newest_of_each(
 def label_of(period: Period, moment: datetime) -> str:
     """Return the name of the day, week or month of a moment, e.g. ``2026-W07``."""
     return moment.astimezone(UTC).strftime(_LABELS[period])
-
-
-SKEW: Final = timedelta(hours=1)
-"""How far the clocks of two hosts may differ before a backup counts as one from the future."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,9 +181,6 @@ def judge_age(
 
 def _of(others: int) -> str:
     return f"The store holds {others} that are not." if others else "The store holds none at all."
-
-
-_COUNTS: Final = ("keep_last", "daily", "weekly", "monthly")
 
 
 @named_fields
@@ -323,14 +331,6 @@ def plan_retention(
     )
 
 
-_WORDS: Final = {
-    BackupTrust.VERIFIED: "it is the newest verified one",
-    BackupTrust.UNVERIFIED: "it is the newest whole one, and none is verified",
-}
-_UNREADABLE: Final = "a verification of it cannot be read; verify it in full"
-_GOOD: Final = (BackupTrust.VERIFIED, BackupTrust.UNVERIFIED)
-
-
 def _last_resort(past: Sequence[Backup], standing: Mapping[str, BackupTrust]) -> Backup | None:
     for wanted in _GOOD:
         for backup in past:
@@ -418,10 +418,6 @@ def _mapping(value: Any) -> Iterable[tuple[Any, Any]]:
     if not isinstance(value, Mapping):
         raise SpecError(f"Retention: expected an object, found {type(value).__name__}.")
     return value.items()
-
-
-_HOME: Final = "change_home"
-_NUMBER: Final = "change"
 
 
 class ChangeStanding(StrEnum):

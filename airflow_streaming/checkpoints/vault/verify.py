@@ -54,6 +54,15 @@ from airflow_streaming.storage.folders import is_for_want_of_rights
 Progress = Callable[[int, int], None]
 """Told the bytes of the store that were read so far, and how many there are to read."""
 
+_MOST_BYTES: Final = {ObjectKind.INDEX: MAX_INDEX_BYTES, ObjectKind.PACK: 2 * MAX_PACKED}
+"""The read limit of an object without an index entry; a large file may have any size."""
+
+log: Final = logging.getLogger(__name__)
+__all__ = ["Drill", "Progress", "verify"]
+MAX_PROBLEMS: Final = 100
+"""Sentences that are recorded; a store that lost a disk would have a million."""
+Drill = Callable[[BackupStore, Backup], Drilled]
+
 
 @dataclass(slots=True)
 class Found:
@@ -226,10 +235,6 @@ class Examination:
         return wrong_content(self._store, path)
 
 
-_MOST_BYTES: Final = {ObjectKind.INDEX: MAX_INDEX_BYTES, ObjectKind.PACK: 2 * MAX_PACKED}
-"""The read limit of an object without an index entry; a large file may have any size."""
-
-
 def wrong_content(store: BackupStore, path: str, *, gone: str = "is missing") -> str:
     """Return the problem of an object's bytes; empty if they match its name."""
     name = object_name(path)
@@ -307,13 +312,6 @@ def _lying(store: BackupStore, stream: str) -> Iterator[tuple[str, bool]]:
 
 def _is_manifest(place: str, name: str) -> bool:
     return place == "backups" and is_backup_id(backup_id_of(name) or "")
-
-
-log: Final = logging.getLogger(__name__)
-__all__ = ["Drill", "Progress", "verify"]
-MAX_PROBLEMS: Final = 100
-"""Sentences that are recorded; a store that lost a disk would have a million."""
-Drill = Callable[[BackupStore, Backup], Drilled]
 
 
 def verify(

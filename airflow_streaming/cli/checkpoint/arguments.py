@@ -55,6 +55,33 @@ _ONE_OR_SEVERAL: Final = (
     "checkpoint of one query, or the folder above the checkpoints of one application"
 )
 
+_RULES: Final = (
+    ("--keep-last", "keep the newest N"),
+    ("--keep-for", "keep all of the last N days"),
+    ("--daily", "keep the newest of each of N days"),
+    ("--weekly", "keep the newest of each of N weeks"),
+    ("--monthly", "keep the newest of each of N months"),
+)
+
+_VERBS: Final = {
+    "inspect": ("inspecting", "inspect"),
+    "backup": ("backups", "backup"),
+    "list": ("backups", "list_backups"),
+    "delete": ("backups", "delete"),
+    "verify": ("backups", "verify_backup"),
+    "retain": ("backups", "retain"),
+    "restore": ("restoring", "restore_backup"),
+    "clone": ("restoring", "copy_whole"),
+    "carry-over": ("restoring", "copy_position"),
+}
+_ON_A_STREAM: Final = {
+    "backup": ("backups", "back_up_of_home"),
+    "restore": ("restoring", "restore_of_home"),
+    "undo": ("restoring", "undo_restore"),
+    "abandon": ("restoring", "abandon_restore"),
+    "repair": ("restoring", "repair_sinks"),
+}
+
 
 def add_verbs(parser: argparse.ArgumentParser) -> None:
     """Add every verb and its arguments."""
@@ -284,15 +311,6 @@ def _delete(kinds: Kinds) -> None:
     add_person(verb)
 
 
-_RULES: Final = (
-    ("--keep-last", "keep the newest N"),
-    ("--keep-for", "keep all of the last N days"),
-    ("--daily", "keep the newest of each of N days"),
-    ("--weekly", "keep the newest of each of N weeks"),
-    ("--monthly", "keep the newest of each of N months"),
-)
-
-
 def _add_store(verb: argparse.ArgumentParser) -> None:
     text = "backup store (default: HOME/_backups, where a stream is named)"
     verb.add_argument("store", type=place, nargs="?", metavar="STORE", help=text)
@@ -377,26 +395,6 @@ def _store_of_home(arguments: Namespace) -> str:
     from airflow_streaming.cli.known_home import open_known
 
     return default_store(open_known(arguments.home).store.uri)
-
-
-_VERBS: Final = {
-    "inspect": ("inspecting", "inspect"),
-    "backup": ("backups", "backup"),
-    "list": ("backups", "list_backups"),
-    "delete": ("backups", "delete"),
-    "verify": ("backups", "verify_backup"),
-    "retain": ("backups", "retain"),
-    "restore": ("restoring", "restore_backup"),
-    "clone": ("restoring", "copy_whole"),
-    "carry-over": ("restoring", "copy_position"),
-}
-_ON_A_STREAM: Final = {
-    "backup": ("backups", "back_up_of_home"),
-    "restore": ("restoring", "restore_of_home"),
-    "undo": ("restoring", "undo_restore"),
-    "abandon": ("restoring", "abandon_restore"),
-    "repair": ("restoring", "repair_sinks"),
-}
 
 
 def run_on_stream(stream: StreamHome, arguments: Namespace, person: Person) -> int:

@@ -37,6 +37,10 @@ if TYPE_CHECKING:
     from airflow_streaming.checkpoints.vault.verify import Drill
     from airflow_streaming.home.home import StreamHome
 
+_OF_A_DRILL: Final = ("runtime", "script", "argument", "conf")
+
+_TIERS: Final = ("daily", "weekly", "monthly")
+
 
 def check_stream(store: BackupStore, name: str) -> None:
     """
@@ -215,9 +219,6 @@ def _check_used(arguments: Namespace, level: Level) -> None:
         )
 
 
-_OF_A_DRILL: Final = ("runtime", "script", "argument", "conf")
-
-
 def _drill(arguments: Namespace, store: BackupStore, told: Told) -> Drill:
     from airflow_streaming.spark_jobs.drill import choose_runtime, drill, runtimes_from
     from airflow_streaming.spark_jobs.runner import read_program
@@ -266,9 +267,6 @@ def retain(arguments: Namespace, person: Person | None) -> int:
         as_json=arguments.json,
     )
     return PROBLEM if done.problems else OK
-
-
-_TIERS: Final = ("daily", "weekly", "monthly")
 
 
 def delete(arguments: Namespace, person: Person | None) -> int:

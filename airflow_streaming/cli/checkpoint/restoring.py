@@ -28,6 +28,12 @@ if TYPE_CHECKING:
     from airflow_streaming.home.home import StreamHome
     from airflow_streaming.model.records.repair import SinkRepair
 
+_ENDED: Final[dict[ChangeOutcome | None, str]] = {
+    None: "{stream} has no change of its checkpoint that is not finished.",
+    ChangeOutcome.ABANDONED: "The change is abandoned; {stream} stays on its old checkpoint.",
+    ChangeOutcome.DONE: "The change was already made; {stream} continues from the new checkpoint.",
+}
+
 
 def copy_whole(arguments: Namespace, _: Person | None) -> int:
     """Clone a checkpoint."""
@@ -182,10 +188,3 @@ def abandon_restore(stream: StreamHome, arguments: Namespace, person: Person) ->
     else:
         show_lines([_ENDED[ended].format(stream=stream.name)])
     return OK
-
-
-_ENDED: Final[dict[ChangeOutcome | None, str]] = {
-    None: "{stream} has no change of its checkpoint that is not finished.",
-    ChangeOutcome.ABANDONED: "The change is abandoned; {stream} stays on its old checkpoint.",
-    ChangeOutcome.DONE: "The change was already made; {stream} continues from the new checkpoint.",
-}

@@ -17,6 +17,14 @@ from airflow_streaming.model.records.cutover import CompareTerms
 from airflow_streaming.model.spark.failure_signs import Hint, hints
 from airflow_streaming.model.uris import to_hadoop
 
+_TIMES: Final = frozenset({"timestamp", "timestamp_ntz", "date", "string"})
+_EXACT: Final = frozenset({"tinyint", "smallint", "int", "bigint"})
+_FLOATING: Final = frozenset({"float", "double"})
+
+MOMENT: Final = "__moment"
+"""Name of the column with a row's time in microseconds since 1970."""
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
 
 class Absent(Exception):
     """
@@ -53,11 +61,6 @@ def open_output(session: Any, uri: str, terms: CompareTerms) -> Any:
 def was_replaced(err: Exception) -> bool:
     """Tell whether reading failed because files were taken away meanwhile."""
     return hints(str(err), Hint.REPLACED)
-
-
-_TIMES: Final = frozenset({"timestamp", "timestamp_ntz", "date", "string"})
-_EXACT: Final = frozenset({"tinyint", "smallint", "int", "bigint"})
-_FLOATING: Final = frozenset({"float", "double"})
 
 
 class Unfit(Exception):
@@ -155,11 +158,6 @@ def _refuse(name: str, types: tuple[str, str], use: str, what: str) -> None:
 
 def _is_number(name: str) -> bool:
     return name in _EXACT or name in _FLOATING or name.startswith("decimal")
-
-
-MOMENT: Final = "__moment"
-"""Name of the column with a row's time in microseconds since 1970."""
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def with_moment(rows: Any, time: str) -> Any:

@@ -27,6 +27,17 @@ NOISE: Final = 1e-9
 _MOST_TEXT: Final = 200
 """Maximum number of characters of a key's value in a report."""
 
+_SAMPLE: Final = 10
+_MOST_ROW_TEXT: Final = 500
+_BUCKET_BITS: Final = 16
+_MOST_BUCKETS: Final = 4096
+"""Where more buckets differ every row is counted: to leave some out would spare little."""
+_JSON: Final = {
+    "ignoreNullFields": "false",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+
 
 class Groups(NamedTuple):
     """How many buckets and keys there are, how many of them differ, and the first of those."""
@@ -165,18 +176,6 @@ def _figure(value: Any) -> str:
 
 def _text(value: Any) -> str:
     return "null" if value is None else str(value)[:_MOST_TEXT]
-
-
-_SAMPLE: Final = 10
-_MOST_ROW_TEXT: Final = 500
-_BUCKET_BITS: Final = 16
-_MOST_BUCKETS: Final = 4096
-"""Where more buckets differ every row is counted: to leave some out would spare little."""
-_JSON: Final = {
-    "ignoreNullFields": "false",
-    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
-    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
-}
 
 
 def compare_rows(blue: Any, green: Any, terms: CompareTerms) -> RowsDiffer:

@@ -43,6 +43,13 @@ from airflow_streaming.model.spark.failure_signs import is_input_gone
 from airflow_streaming.model.spark.plan import is_of_spark
 from airflow_streaming.model.wire import Record
 
+_JOIN = "symmetricHashJoin"
+
+SCRIPT_GRACE: Final = 20.0
+"""Seconds that a script may run on after the last query of the backup was run."""
+_MARGIN: Final = 10.0
+"""Seconds after which this process ends itself, when it was not ended before."""
+
 
 def leave_after(seconds: float, what: str) -> None:
     """
@@ -82,9 +89,6 @@ def later(seconds: float, work: Callable[[], None]) -> threading.Timer:
     timer.daemon = True
     timer.start()
     return timer
-
-
-_JOIN = "symmetricHashJoin"
 
 
 class Look(NamedTuple):
@@ -159,12 +163,6 @@ def count_rows(session: Any, checkpoint: str, batch: int, look: Look) -> int:
     for key, value in look.options.items():
         reader = reader.option(key, value)
     return int(reader.load(checkpoint).count())
-
-
-SCRIPT_GRACE: Final = 20.0
-"""Seconds that a script may run on after the last query of the backup was run."""
-_MARGIN: Final = 10.0
-"""Seconds after which this process ends itself, when it was not ended before."""
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -60,6 +60,16 @@ _MOST_COLUMNS: Final = 40
 _MOST_TEXT: Final = 100
 _MOST_TYPE: Final = 500
 
+_POLL: Final = 0.2
+_STOPPING: Final = 30.0
+"""Seconds for Spark to stop a query."""
+Tell = Callable[[RehearsalEvent], None]
+
+SCRIPT_GRACE: Final = 10.0
+"""Seconds that a script may run on after the last query of the checkpoints has ended."""
+_MOST_NEW: Final = 20
+"""Maximum number of new queries; a script that exceeds it starts them in an endless loop."""
+
 
 def columns_of(rows: Any) -> tuple[Column, ...]:
     """Return the columns of a data frame."""
@@ -108,12 +118,6 @@ def _text(value: Any) -> str:
     # Cut twice: masking a text of megabytes would take its time.
     masked = mask_secrets(whole[: 20 * _MOST_TEXT])
     return masked if len(masked) <= _MOST_TEXT else f"{masked[: _MOST_TEXT - 1]}…"
-
-
-_POLL: Final = 0.2
-_STOPPING: Final = 30.0
-"""Seconds for Spark to stop a query."""
-Tell = Callable[[RehearsalEvent], None]
 
 
 class Run:
@@ -269,12 +273,6 @@ class Run:
 def _is_gone(text: str) -> bool:
     # A script that reads another folder than the checkpoint did has its input.
     return is_input_gone(text) and not hints(text, Hint.OTHER_FOLDER)
-
-
-SCRIPT_GRACE: Final = 10.0
-"""Seconds that a script may run on after the last query of the checkpoints has ended."""
-_MOST_NEW: Final = 20
-"""Maximum number of new queries; a script that exceeds it starts them in an endless loop."""
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -34,6 +34,27 @@ from airflow_streaming.model.jobs.drill import DrilledQuery, is_kept_back
 from airflow_streaming.model.spark.failures import with_core
 from airflow_streaming.model.uris import to_hadoop
 
+_CLEANER: Final = "cleansource"
+_GROUPS: Final = frozenset({"kafka.group.id", "groupidprefix"})
+_NOTES: Final = "_airflow_streaming_limited"
+_LIMITING: Final = frozenset(
+    {
+        "maxfilespertrigger",
+        "maxbytespertrigger",
+        "maxoffsetspertrigger",
+        "minoffsetspertrigger",
+        "rowsperbatch",
+    }
+)
+"""Options by which a script limits its batches; Spark refuses some of them beside others."""
+_READING: Final = ("load", "table", "csv", "json", "orc", "parquet", "text", "xml")
+
+_SCHEMA_CHECK: Final = "spark.sql.streaming.stateStore.stateSchemaCheck"
+_NOT_OURS: Final = frozenset({"checkpointlocation", "path"})
+_LEFT_OUT: Final = "_airflow_streaming_left_out"
+Take = Callable[[Any, int], None]
+"""Is given the rows of a batch and its number, as ``foreachBatch`` gives them."""
+
 
 def commits_of(copy: str) -> set[int]:
     folder = Path(copy) / "commits"
@@ -87,22 +108,6 @@ class Absent:
 
     def explain(self, extended: bool = False) -> None:
         """Do nothing."""
-
-
-_CLEANER: Final = "cleansource"
-_GROUPS: Final = frozenset({"kafka.group.id", "groupidprefix"})
-_NOTES: Final = "_airflow_streaming_limited"
-_LIMITING: Final = frozenset(
-    {
-        "maxfilespertrigger",
-        "maxbytespertrigger",
-        "maxoffsetspertrigger",
-        "minoffsetspertrigger",
-        "rowsperbatch",
-    }
-)
-"""Options by which a script limits its batches; Spark refuses some of them beside others."""
-_READING: Final = ("load", "table", "csv", "json", "orc", "parquet", "text", "xml")
 
 
 class SourceRules:
@@ -162,13 +167,6 @@ class SourceRules:
 def _note(reader: Any, *keys: str) -> None:
     if any(key.lower() in _LIMITING for key in keys):
         reader.__dict__[_NOTES] = True
-
-
-_SCHEMA_CHECK: Final = "spark.sql.streaming.stateStore.stateSchemaCheck"
-_NOT_OURS: Final = frozenset({"checkpointlocation", "path"})
-_LEFT_OUT: Final = "_airflow_streaming_left_out"
-Take = Callable[[Any, int], None]
-"""Is given the rows of a batch and its number, as ``foreachBatch`` gives them."""
 
 
 class Starter:

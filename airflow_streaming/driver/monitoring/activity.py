@@ -33,6 +33,12 @@ _MOVED: Final = (
     "executorCpuTime",
 )
 
+BUSY_SHARE: Final = 0.2
+"""Share of a core over a beat that counts as work. A driver at rest was measured to use 0.005 of a
+core, and its heartbeat takes 0.05 at most."""
+LONGEST_STEP: Final = 20.0
+"""Seconds; the longest rest between two beats is 10 s."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
@@ -210,13 +216,6 @@ def moved_in(text: str, stages: Sequence[int]) -> float:
     """Read from the JSON of active stages how much some of them have moved."""
     wanted = [s for s in objects(json.loads(text)) if s.get("stageId") in stages]
     return sum(amount(stage.get(name)) or 0.0 for stage in wanted for name in _MOVED)
-
-
-BUSY_SHARE: Final = 0.2
-"""Share of a core over a beat that counts as work. A driver at rest was measured to use 0.005 of a
-core, and its heartbeat takes 0.05 at most."""
-LONGEST_STEP: Final = 20.0
-"""Seconds; the longest rest between two beats is 10 s."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

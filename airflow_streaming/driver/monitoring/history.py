@@ -26,6 +26,13 @@ MAX_LINE: Final = 16 * 1024
 _WRITE_EVERY: Final = 10.0
 _MAX_WAITING: Final = 4 * CHUNK_ROWS
 
+BUCKET_SECONDS: Final = 290.0
+"""A bucket shorter than that is joined with the next; a usual chunk of five minutes is just longer."""
+FILE_SECONDS: Final = 6 * 3600.0
+FILE_BYTES: Final = 128 * 1024
+KEEP_FILES: Final = 36
+"""Nine days of six hours; at most 4.5 MiB where there are many queries."""
+
 
 class History:
     """
@@ -104,14 +111,6 @@ def line_of(row: BatchProgress) -> bytes:
 
 def _dumped(row: BatchProgress) -> bytes:
     return f"{json.dumps(asdict(row))}\n".encode()
-
-
-BUCKET_SECONDS: Final = 290.0
-"""A bucket shorter than that is joined with the next; a usual chunk of five minutes is just longer."""
-FILE_SECONDS: Final = 6 * 3600.0
-FILE_BYTES: Final = 128 * 1024
-KEEP_FILES: Final = 36
-"""Nine days of six hours; at most 4.5 MiB where there are many queries."""
 
 
 class Summary:

@@ -32,6 +32,11 @@ _START_3_5: Final = (
     "org$apache$spark$sql$execution$streaming$ProgressReporter$$currentTriggerStartTimestamp"
 )
 
+_MAX_CAUSE = 20_000
+"""Characters of one cause in the text of an error."""
+_MAX_FRAMES = 30
+"""Frames of the innermost cause; a JSON parser alone takes fifteen."""
+
 
 class TriggerView:
     """
@@ -87,12 +92,6 @@ class TriggerView:
 
 def _told(number: Any) -> int | None:
     return int(number) if int(number) >= 0 else None
-
-
-_MAX_CAUSE = 20_000
-"""Characters of one cause in the text of an error."""
-_MAX_FRAMES = 30
-"""Frames of the innermost cause; a JSON parser alone takes fifteen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,12 @@ from urllib.parse import urlsplit
 from airflow_streaming.exceptions import closed
 from airflow_streaming.model.status import SinkStatus
 
+CONF_PREFIX: Final = "spark.airflowStreaming.sink"
+"""Prefix of all keys: the list ``...sinks`` and the keys ``...sink.<name>.<key>``."""
+_LIST: Final = f"{CONF_PREFIX}s"
+_HOME: Final = "home"
+"""The history in the home, which is always written and may be named for completeness."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaConfig:
@@ -107,11 +113,6 @@ class JsonLinesConfig:
 SinkConfig = (
     KafkaConfig | PrometheusConfig | PushgatewayConfig | StatsdConfig | OtelConfig | JsonLinesConfig
 )
-CONF_PREFIX: Final = "spark.airflowStreaming.sink"
-"""Prefix of all keys: the list ``...sinks`` and the keys ``...sink.<name>.<key>``."""
-_LIST: Final = f"{CONF_PREFIX}s"
-_HOME: Final = "home"
-"""The history in the home, which is always written and may be named for completeness."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,11 @@ from airflow_streaming.model.progress import BatchProgress, SourceProgress
 
 PREFIX: Final = "spark_streaming"
 
+Point = tuple[tuple[str, ...], float]
+"""Values of a figure's own labels, and its value."""
+
+_SOURCE: Final = ("source", "description")
+
 
 class Kind(StrEnum):
     """How the values of a figure follow each other."""
@@ -28,10 +33,6 @@ class Kind(StrEnum):
     """The newest replaces the one before."""
     COUNTER = "counter"
     """They add up over the epoch."""
-
-
-Point = tuple[tuple[str, ...], float]
-"""Values of a figure's own labels, and its value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,9 +99,6 @@ def _started_at(progress: BatchProgress) -> float | None:
     except ValueError:
         return None
     return begun.timestamp() if begun.tzinfo is not None else None
-
-
-_SOURCE: Final = ("source", "description")
 
 
 def _of_metrics() -> Iterator[Figure]:

@@ -54,6 +54,9 @@ _RETRY: Final = 30.0
 _LONG: Final = 5.0
 """Seconds in one call after which a sink is reported as slow."""
 
+FLUSH_SECONDS: Final = 2.0
+"""Seconds for all sinks together at the driver's end."""
+
 
 class Outlet:
     """
@@ -201,10 +204,6 @@ class Outlet:
 def _told(err: Exception) -> str:
     said = str(err) if isinstance(err, SinkFault) else f"{type(err).__name__}: {err}"
     return presentable(said)
-
-
-FLUSH_SECONDS: Final = 2.0
-"""Seconds for all sinks together at the driver's end."""
 
 
 class ReportedBatch(Protocol):

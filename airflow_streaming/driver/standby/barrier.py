@@ -40,6 +40,15 @@ from airflow_streaming.model.records.epoch import (
 from airflow_streaming.model.spark.failures import presentable
 from airflow_streaming.model.storage import LocalStore, Store
 
+LOOK_SECONDS: Final = 0.1
+"""How often a home on this host is read for the next order."""
+LOOK_SECONDS_AWAY: Final = 0.3
+"""The same for a home on an object store, where a look is a request."""
+LOOK_SECONDS_WAITING: Final = 1.0
+"""The same of a hot standby, which may wait for months."""
+Absorb = Callable[[int], int]
+"""Runs one planned batch with its output thrown away; returns the batch that is committed then."""
+
 
 class OrderBook:
     """
@@ -90,16 +99,6 @@ class OrderBook:
         self._store.replace(
             self._layout.place(Barrier, epoch=self._epoch), self._layout.bytes_of(barrier)
         )
-
-
-LOOK_SECONDS: Final = 0.1
-"""How often a home on this host is read for the next order."""
-LOOK_SECONDS_AWAY: Final = 0.3
-"""The same for a home on an object store, where a look is a request."""
-LOOK_SECONDS_WAITING: Final = 1.0
-"""The same of a hot standby, which may wait for months."""
-Absorb = Callable[[int], int]
-"""Runs one planned batch with its output thrown away; returns the batch that is committed then."""
 
 
 @dataclass(slots=True)

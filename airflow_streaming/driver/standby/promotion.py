@@ -37,6 +37,9 @@ from airflow_streaming.model.wire import Record
 
 R = TypeVar("R", bound=Record)
 
+ORPHANED_AFTER: Final = 600.0
+"""Seconds without any sign of the stream after which a standby ends."""
+
 
 class PromotionBook(OrderBook):
     """
@@ -97,10 +100,6 @@ def is_promotion(epoch: Epoch, standby: Epoch) -> bool:
 def newest_number(store: Store, folder: str) -> int:
     """Return the largest number of a kind of record, 0 without records."""
     return max((number_of(name) or 0 for name in store.names(folder)), default=0)
-
-
-ORPHANED_AFTER: Final = 600.0
-"""Seconds without any sign of the stream after which a standby ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,6 +34,14 @@ from airflow_streaming.driver.plan.writer_settings import said_on
 from airflow_streaming.exceptions import DriverRefusal, StopRequested
 from airflow_streaming.model.storage import Store
 
+_PATIENCE: Final = 60.0
+"""Seconds after which a stream is better off cold."""
+_STATE_STORE: Final = "spark.sql.streaming.stateStore.providerClass"
+
+_LOOK_SECONDS: Final = 0.2
+Run = Callable[[str, str], None]
+"""Runs the planned batch of a query, by its name, in a checkpoint location."""
+
 
 class DeferredStart:
     """
@@ -80,11 +88,6 @@ def _stand_in(query: type) -> Callable[[Future[Any]], Any]:
     return StandIn
 
 
-_PATIENCE: Final = 60.0
-"""Seconds after which a stream is better off cold."""
-_STATE_STORE: Final = "spark.sql.streaming.stateStore.providerClass"
-
-
 class WarmUp:
     """
     Warms a session up, once.
@@ -119,11 +122,6 @@ class WarmUp:
             query = self._start(writer)
             if not query.awaitTermination(_PATIENCE):
                 query.stop()
-
-
-_LOOK_SECONDS: Final = 0.2
-Run = Callable[[str, str], None]
-"""Runs the planned batch of a query, by its name, in a checkpoint location."""
 
 
 def absorb(name: str, location: str, *, files: Store, batch: int, run: Run) -> int:

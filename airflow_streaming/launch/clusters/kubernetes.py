@@ -67,6 +67,13 @@ _NOT_FOUND: Final = 404
 _CONFLICT: Final = 409
 _LOG_LINES: Final = 2000
 
+_STATUSES: Final[SharedTables[str]] = SharedTables()
+_IDENTITIES: Final[SharedTables[Mapping[str, Any]]] = SharedTables()
+_PENDING: Final[SharedTables[Mapping[str, Any]]] = SharedTables()
+"""Each stream of a triggerer has a launcher of its own; the lists are one for all of them."""
+_DRIVERS: Final = f"{MANAGED},spark-role=driver"
+_RUNNING: Final = "Running"
+
 
 def submit_command(
     spark_submit: str, epoch: Epoch, application: ClusterApplication, properties: Path
@@ -344,14 +351,6 @@ class KubernetesLauncher:
         )
         if not answer.is_success and answer.status not in (_NOT_FOUND, _CONFLICT):
             raise Unreachable(f"pod {metadata.get('name')} cannot be deleted: {trouble(answer)}")
-
-
-_STATUSES: Final[SharedTables[str]] = SharedTables()
-_IDENTITIES: Final[SharedTables[Mapping[str, Any]]] = SharedTables()
-_PENDING: Final[SharedTables[Mapping[str, Any]]] = SharedTables()
-"""Each stream of a triggerer has a launcher of its own; the lists are one for all of them."""
-_DRIVERS: Final = f"{MANAGED},spark-role=driver"
-_RUNNING: Final = "Running"
 
 
 def _statuses(namespace: Namespace) -> dict[str, str]:

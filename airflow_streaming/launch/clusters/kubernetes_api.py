@@ -28,6 +28,12 @@ _NAMESPACE: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _IN_POD: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _MAX_FILE: Final = 2**20
 
+_logins: Final[list[Login]] = []
+
+_TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io"
+_METADATA: Final = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+_IDENTITY: Final = ("name", "uid", "creationTimestamp", "ownerReferences")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
@@ -127,8 +133,6 @@ def _base64(text: str) -> str:
 Login = Callable[[str], Credentials]
 """Returns the credentials of a connection by its id; raises ``SpecError`` where it has none."""
 
-_logins: Final[list[Login]] = []
-
 
 def log_in_by(login: Login) -> None:
     """Have this process take credentials from there: Airflow's side names its connections."""
@@ -219,11 +223,6 @@ def _text(path: Path) -> str:
             return file.read(_MAX_FILE).decode()
     except OSError as err:
         raise SpecError(f"{path} cannot be read: {err.strerror or err}.") from err
-
-
-_TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io"
-_METADATA: Final = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
-_IDENTITY: Final = ("name", "uid", "creationTimestamp", "ownerReferences")
 
 
 class Namespace:

@@ -29,6 +29,11 @@ WHOLE_ANSWER: Final = 30.0
 _PART: Final = 2**16
 _until: Final[ContextVar[float]] = ContextVar("until", default=float("inf"))
 
+MAX_ANSWER: Final = 16 * 2**20
+"""Bytes; a list of 1,000 pods has about 8 MB."""
+
+_NEVER_SENT: Final = (ConnectionRefusedError, socket.gaierror)
+
 
 @contextmanager
 def answers_within(seconds: float) -> Iterator[None]:
@@ -38,10 +43,6 @@ def answers_within(seconds: float) -> Iterator[None]:
         yield
     finally:
         _until.reset(token)
-
-
-MAX_ANSWER: Final = 16 * 2**20
-"""Bytes; a list of 1,000 pods has about 8 MB."""
 
 
 class Unreachable(Exception):
@@ -78,9 +79,6 @@ class Answer:
     @property
     def is_success(self) -> bool:
         return 200 <= self.status < 300
-
-
-_NEVER_SENT: Final = (ConnectionRefusedError, socket.gaierror)
 
 
 class _NoRedirection(urllib.request.HTTPRedirectHandler):

@@ -68,6 +68,9 @@ _REDACTION: Final = "spark.redaction.regex"
 _SHELL: Final = re.compile(r"[\"$`\\\r\n]")
 """A NodeManager writes an application's environment into a shell script between double quotes."""
 
+_TABLES: Final[SharedTables[tuple[Application, ...]]] = SharedTables()
+"""Each stream of a triggerer has a launcher of its own; the list is one for all of them."""
+
 
 def mark_tag(epoch: Epoch) -> str:
     """Return the tag by which an epoch's application is found; only that epoch has it."""
@@ -311,10 +314,6 @@ class YarnLauncher:
             return f"YARN at {epoch.host.name}"
         page = f"{parse_place(epoch.host.name)[0]}/cluster/app/{found.id}"
         return f"{found.logs or page} (after its end: yarn logs -applicationId {found.id})"
-
-
-_TABLES: Final[SharedTables[tuple[Application, ...]]] = SharedTables()
-"""Each stream of a triggerer has a launcher of its own; the list is one for all of them."""
 
 
 def _living(managers: ResourceManagers) -> dict[str, tuple[Application, ...]]:

@@ -51,6 +51,10 @@ CLOCKS: Final = timedelta(minutes=10)
 _NOT_FOUND: Final = 404
 _UNAUTHORIZED: Final = 401
 
+Negotiate = Callable[[str], str]
+"""Returns the ``Authorization`` header for a host, from this process's Kerberos tickets; raises
+``Unreachable``."""
+
 
 class AppState(StrEnum):
     """States of an application as the ResourceManager gives them."""
@@ -264,11 +268,6 @@ def absence_is_proof(info: ManagerInfo, asked_after: datetime) -> bool:
         return True
     began = asked_after.timestamp() * 1000
     return info.since is not None and info.since + CLOCKS.total_seconds() * 1000 < began
-
-
-Negotiate = Callable[[str], str]
-"""Returns the ``Authorization`` header for a host, from this process's Kerberos tickets; raises
-``Unreachable``."""
 
 
 def negotiate(host: str) -> str:

@@ -54,6 +54,16 @@ _BEYOND: Final = 2**63
 """Records and the JVM hold 64 bits."""
 _SWITCH: Final = ("true", "false")
 
+_NAMES: Final[Mapping[Any, str]] = {
+    NoneType: "None",
+    str: "a text",
+    bool: "True or False",
+    int: "a whole number",
+    float: "a number",
+    timedelta: "a timedelta",
+    datetime: "a datetime",
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Range:
@@ -510,17 +520,6 @@ def _is_choice(kind: Any) -> bool:
 def _is_mapping(kind: Any) -> bool:
     origin = get_origin(kind) or kind
     return is_typeddict(kind) or (isinstance(origin, type) and issubclass(origin, Mapping))
-
-
-_NAMES: Final[Mapping[Any, str]] = {
-    NoneType: "None",
-    str: "a text",
-    bool: "True or False",
-    int: "a whole number",
-    float: "a number",
-    timedelta: "a timedelta",
-    datetime: "a datetime",
-}
 
 
 def _named(kind: Any) -> str:

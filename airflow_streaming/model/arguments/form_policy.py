@@ -24,6 +24,11 @@ from airflow_streaming.model.spark.plain_settings import why_not_plain
 from airflow_streaming.model.spark.secrets import REDACTED, mask_uri
 from airflow_streaming.model.uris import is_local, local_path, scheme_of
 
+_CHAIN: Final = "::"
+"""Joins the parts of a chained URI of fsspec, whose last part may be any host."""
+_ODD: Final = re.compile(r"[\\%\x00-\x1f\x7f]")
+"""Characters that readers of a path understand differently."""
+
 
 class FieldRule(StrEnum):
     """By which rule a value of a run is judged."""
@@ -83,10 +88,6 @@ RULES: Final[Mapping[str, FieldRule]] = {
     ),
 }
 """The rule of each templated field of a stream and of the tasks that change one."""
-_CHAIN: Final = "::"
-"""Joins the parts of a chained URI of fsspec, whose last part may be any host."""
-_ODD: Final = re.compile(r"[\\%\x00-\x1f\x7f]")
-"""Characters that readers of a path understand differently."""
 
 
 @named_fields

@@ -30,6 +30,12 @@ from airflow_streaming.model.wire import Record
 MOST_NAMED: Final = 50
 """Differences that are named in a report; all are counted."""
 
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_LEAST: Final = timedelta(microseconds=1)
+
+_SHOWN: Final = 3
+"""Differences that a reason names; the report has more of them."""
+
 
 class CompareResult(StrEnum):
     """The answer of a comparison."""
@@ -240,10 +246,6 @@ def is_one_output(asked: ComparisonRequest) -> str:
     )
 
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_LEAST: Final = timedelta(microseconds=1)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommonTime:
     """
@@ -294,8 +296,6 @@ def _ends(bound: Bound, blue: SideFound, green: SideFound) -> Iterator[datetime]
             yield side.last + _LEAST if side.last == other.last else side.last
 
 
-_SHOWN: Final = 3
-"""Differences that a reason names; the report has more of them."""
 Found = tuple[CompareResult, str]
 
 

@@ -29,6 +29,9 @@ _KEPT_BACK: Final = re.compile(
     r"|sql\.streaming\.streamingQueryListeners$)"
 )
 
+INPUT_GONE: Final = "input"
+"""Subject of the event of a batch that failed because its input is missing."""
+
 
 def is_kept_back(key: str) -> bool:
     """
@@ -38,10 +41,6 @@ def is_kept_back(key: str) -> bool:
     and event logs that a batch was run.
     """
     return _KEPT_BACK.match(key) is not None
-
-
-INPUT_GONE: Final = "input"
-"""Subject of the event of a batch that failed because its input is missing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

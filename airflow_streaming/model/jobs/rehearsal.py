@@ -20,6 +20,9 @@ from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.model.spark.plan import Column, SinkPlan
 from airflow_streaming.model.wire import Record
 
+MAX_SAMPLE = 20
+"""Rows: a report is for people, and lies where many can read it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
@@ -61,8 +64,6 @@ class Bounds:
             )
 
 
-MAX_SAMPLE = 20
-"""Rows: a report is for people, and lies where many can read it."""
 QUICK = Bounds(batches=1, replay_only=True, seconds=180.0)
 """One replayed batch: does the state load, and does the new code accept it?"""
 

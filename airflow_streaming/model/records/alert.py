@@ -23,6 +23,12 @@ BACKUP_KEY: Final = "backup_age"
 """The key of a stream that has no backup as new as it should have. The backup task raises it and
 ends it; the keep-alive task knows nothing of backups."""
 
+FLAPPING: Final = timedelta(hours=1)
+"""
+An alert that fires again in the same epoch this soon after it recovered belongs to the same
+incident.
+"""
+
 
 class AlertKind(StrEnum):
     """The kind of an alert; each has notifiers of its own."""
@@ -102,13 +108,6 @@ class AlertSent(Record):
     number: int
     outcome: str
     at: datetime
-
-
-FLAPPING: Final = timedelta(hours=1)
-"""
-An alert that fires again in the same epoch this soon after it recovered belongs to the same
-incident.
-"""
 
 
 def is_told(alert: Alert, log: Sequence[Alert]) -> bool:

@@ -42,6 +42,55 @@ from airflow_streaming.model.spark.plan import KAFKA
 from airflow_streaming.model.spark.secrets import is_secret_name
 from airflow_streaming.model.wire import Record
 
+FORMATS: Final = (
+    "parquet",
+    "orc",
+    "json",
+    "csv",
+    "text",
+    "xml",
+    "avro",
+    "delta",
+    "iceberg",
+    "hudi",
+    "kafka",
+)
+"""Names of formats that many have."""
+
+DEADLINES: Final[Mapping[CutoverState, timedelta]] = MappingProxyType(
+    {
+        CutoverState.STARTING: timedelta(minutes=10),
+        CutoverState.CATCHING_UP: timedelta(hours=12),
+        CutoverState.SHADOWING: timedelta(hours=2),
+        CutoverState.COMPARING: timedelta(hours=1),
+        CutoverState.READY: timedelta(days=1),
+        CutoverState.HELD: timedelta(days=1),
+        CutoverState.WARMING: timedelta(minutes=10),
+        CutoverState.DRAINING: timedelta(minutes=5),
+        CutoverState.SWITCHING: timedelta(minutes=5),
+        CutoverState.LIVE: timedelta(minutes=10),
+        CutoverState.SOAKING: timedelta(hours=2),
+    }
+)
+"""How long a state may last by default; afterwards the cutover is abandoned."""
+
+Step = Callable[[str, int, int], CutoverTransition | None]
+"""Returns a step by leading stream, change and number; ``None`` when it was not taken yet."""
+
+_HANDS_OFF: Final = frozenset(
+    {
+        CutoverState.DRAINING,
+        CutoverState.SWITCHING,
+        CutoverState.LIVE,
+        CutoverState.SOAKING,
+        CutoverState.FINALIZING,
+        CutoverState.ABORTING,
+        CutoverState.ROLLING_BACK,
+    }
+)
+_USUAL: Final = timedelta(minutes=30)
+_WHILE_NOBODY_ELSE_ACTS: Final = timedelta(minutes=5)
+
 
 class SwitchMethod(StrEnum):
     """How green becomes live."""
@@ -115,22 +164,6 @@ class ReadyTerms:
 
     def __post_init__(self) -> None:
         check_values(self)
-
-
-FORMATS: Final = (
-    "parquet",
-    "orc",
-    "json",
-    "csv",
-    "text",
-    "xml",
-    "avro",
-    "delta",
-    "iceberg",
-    "hudi",
-    "kafka",
-)
-"""Names of formats that many have."""
 
 
 @named_fields
@@ -233,24 +266,6 @@ class CompareTerms:
             )
 
 
-DEADLINES: Final[Mapping[CutoverState, timedelta]] = MappingProxyType(
-    {
-        CutoverState.STARTING: timedelta(minutes=10),
-        CutoverState.CATCHING_UP: timedelta(hours=12),
-        CutoverState.SHADOWING: timedelta(hours=2),
-        CutoverState.COMPARING: timedelta(hours=1),
-        CutoverState.READY: timedelta(days=1),
-        CutoverState.HELD: timedelta(days=1),
-        CutoverState.WARMING: timedelta(minutes=10),
-        CutoverState.DRAINING: timedelta(minutes=5),
-        CutoverState.SWITCHING: timedelta(minutes=5),
-        CutoverState.LIVE: timedelta(minutes=10),
-        CutoverState.SOAKING: timedelta(hours=2),
-    }
-)
-"""How long a state may last by default; afterwards the cutover is abandoned."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutoverTerms(Record):
     """
@@ -343,10 +358,6 @@ class LiveRecord(Record):
             raise ValueError(f"{self.lane!r:.80} is not a lane of stream {self.stream!r:.80}.")
 
 
-Step = Callable[[str, int, int], CutoverTransition | None]
-"""Returns a step by leading stream, change and number; ``None`` when it was not taken yet."""
-
-
 def effective(records: Sequence[LiveRecord], step: Step) -> LiveRecord | None:
     """
     Return the record that counts.
@@ -394,21 +405,6 @@ class CheckResult(Record):
 def comparison_of(stream: str) -> str:
     """Return the name under which the comparison of a stream's outputs is kept."""
     return f"compare.{stream}"
-
-
-_HANDS_OFF: Final = frozenset(
-    {
-        CutoverState.DRAINING,
-        CutoverState.SWITCHING,
-        CutoverState.LIVE,
-        CutoverState.SOAKING,
-        CutoverState.FINALIZING,
-        CutoverState.ABORTING,
-        CutoverState.ROLLING_BACK,
-    }
-)
-_USUAL: Final = timedelta(minutes=30)
-_WHILE_NOBODY_ELSE_ACTS: Final = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

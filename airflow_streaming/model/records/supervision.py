@@ -14,6 +14,9 @@ from airflow_streaming.model.records.policy import RestartPolicy
 from airflow_streaming.model.spark.launchers import MAX_STOP_GRACE, USUAL_STOP_GRACE
 from airflow_streaming.model.wire import Record
 
+_ABSENT: Final = "(absent)"
+_ASKED: Final = ("health", "restart", "stop_grace", "notifiers")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Supervision(Record):
@@ -53,8 +56,6 @@ class Supervision(Record):
 
 
 DEFAULTS: Final = Supervision(number=0, by="", at=datetime.min.replace(tzinfo=UTC))
-_ABSENT: Final = "(absent)"
-_ASKED: Final = ("health", "restart", "stop_grace", "notifiers")
 
 
 def _values(record: Supervision) -> Iterator[tuple[str, str]]:

@@ -28,6 +28,20 @@ from airflow_streaming.model.wire import Record
 
 FILE: Final = "file"
 
+_USUAL: Final = timedelta(minutes=30)
+_WHILE_DOWN: Final = timedelta(minutes=5)
+_DOWN: Final = frozenset(
+    {
+        Stage.STOPPED,
+        Stage.APPLYING,
+        Stage.REPARTITIONED,
+        Stage.DEPLOYED,
+        Stage.ROLLING_BACK,
+        Stage.LEFT,
+        Stage.RESTORED,
+    }
+)
+
 
 class SinkReplaySemantics(StrEnum):
     """The effect of a batch whose id the sink has seen before."""
@@ -270,21 +284,6 @@ class UpgradeTerms(Record):
     def digest(self) -> str:
         """Return the SHA-256 of the terms but for their number: what names their record."""
         return hashlib.sha256(replace(self, change=0).to_bytes()).hexdigest()
-
-
-_USUAL: Final = timedelta(minutes=30)
-_WHILE_DOWN: Final = timedelta(minutes=5)
-_DOWN: Final = frozenset(
-    {
-        Stage.STOPPED,
-        Stage.APPLYING,
-        Stage.REPARTITIONED,
-        Stage.DEPLOYED,
-        Stage.ROLLING_BACK,
-        Stage.LEFT,
-        Stage.RESTORED,
-    }
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,12 +41,6 @@ SHIPPED: Final[Mapping[str, str]] = {
 }
 """The key of each list of a stream's files. Configuration reaches Spark through a private file."""
 
-
-def shipped_lists(of: Any) -> dict[str, Any]:
-    """Return the lists of files that a deployment or a program has, by their names in ``SHIPPED``."""
-    return {what: tuple(getattr(of, what)) for what in SHIPPED}
-
-
 _NAMES_A_PLACE: Final = re.compile(
     r"^(?:OLD)?PWD$|^GOOGLE_APPLICATION_CREDENTIALS$|(?:file|path|dir|directory|location)$",
     re.IGNORECASE,
@@ -77,6 +71,13 @@ _LOCAL_MASTER: Final = re.compile(r"local\[(\d{1,6})(?:,\s*\d+)?\]", re.ASCII)
 _VERSION: Final = re.compile(r"(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?(?![\d.])", re.ASCII)
 SparkVersion = tuple[int, int, int]
 """Major, minor and patch number."""
+
+_PLAIN: Final = frozenset({"false", "default", "kerberos", "simple"})
+
+
+def shipped_lists(of: Any) -> dict[str, Any]:
+    """Return the lists of files that a deployment or a program has, by their names in ``SHIPPED``."""
+    return {what: tuple(getattr(of, what)) for what in SHIPPED}
 
 
 def check_conf_key(key: str) -> str:
@@ -169,9 +170,6 @@ def _alone(given: Given, text: str) -> str:
 def _can_be_hidden(value: str) -> bool:
     is_word = value == REDACTED or value.isdigit() or is_class(value)
     return len(value) >= _SHORTEST_SECRET and value.lower() not in _PLAIN and not is_word
-
-
-_PLAIN: Final = frozenset({"false", "default", "kerberos", "simple"})
 
 
 def conf_text(value: Any) -> str:

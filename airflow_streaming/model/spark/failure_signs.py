@@ -20,6 +20,45 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, Self
 
+_IN_A_BATCH: Final = ("FOREACH_BATCH_USER_FUNCTION_ERROR", "raised by the Python Proxy")
+# Frames of those who read the checkpoint's files.
+_LOG_READERS: Final = (
+    "HDFSMetadataLog", "OffsetSeqLog", "CommitLog", "FileStreamLog", "StreamMetadata",
+    "StateSchema", "OperatorStateMetadata", "SchemaHelper",
+    "populateStartOffsets", "initializeExecution",
+)  # fmt: skip
+# Frames of those who load state.
+_STATE_LOADERS: Final = (
+    "StateStoreProvider.loadMap", "StateStoreProvider.updateFrom", "state.RocksDB.load",
+    "StateStoreChangelogReader", "RocksDBFileManager.load", "StateStoreProvider.getReadStore",
+    "StateStoreProvider.getStore",
+)  # fmt: skip
+# The checkpoint is whole, but the data do not come back, and whether to continue without them is
+# the user's choice: so it counts as not fitting the source, and not as transient.
+_LOST_DATA: Final = (
+    "The source no longer holds the data at the checkpoint's offsets. Find out which data "
+    "was lost; then bring it back, or let the stream skip it (failOnDataLoss=false), or "
+    "start with a new checkpoint."
+)
+_NO_STATE: Final = (
+    "If the query kept state before, its files were deleted: restore the checkpoint from a backup. "
+    "If the state is new in the script, give the changed query a new checkpoint."
+)
+_BATCH_NOT_READ: Final = (
+    "The function of foreachBatch did not execute the whole batch, so its state is "
+    "incomplete (checked by Spark 4.1 and newer). Let it write every batch that it receives, "
+    "also one that it has written before: replace the rows of that batch id. Then start the "
+    "stream again."
+)
+_NO_NODE: Final = (
+    "See that the addresses and ports of the brokers are right, and that kafka.security.protocol fits their listener: a "
+    "client without TLS or a login gets no answer from a listener that wants it, and the other way round."
+)
+_NO_JVM: Final = (
+    "Spark's Java process did not start. Its own words are in the driver's log; look for a setting "
+    "it refused, a missing Java, or too little memory."
+)
+
 
 class FailureClass(StrEnum):
     """Which restart budget a failure is charged to."""
@@ -235,44 +274,6 @@ class Sign:
         return not self.only_with or any(phrase in text for phrase in self.only_with)
 
 
-_IN_A_BATCH: Final = ("FOREACH_BATCH_USER_FUNCTION_ERROR", "raised by the Python Proxy")
-# Frames of those who read the checkpoint's files.
-_LOG_READERS: Final = (
-    "HDFSMetadataLog", "OffsetSeqLog", "CommitLog", "FileStreamLog", "StreamMetadata",
-    "StateSchema", "OperatorStateMetadata", "SchemaHelper",
-    "populateStartOffsets", "initializeExecution",
-)  # fmt: skip
-# Frames of those who load state.
-_STATE_LOADERS: Final = (
-    "StateStoreProvider.loadMap", "StateStoreProvider.updateFrom", "state.RocksDB.load",
-    "StateStoreChangelogReader", "RocksDBFileManager.load", "StateStoreProvider.getReadStore",
-    "StateStoreProvider.getStore",
-)  # fmt: skip
-# The checkpoint is whole, but the data do not come back, and whether to continue without them is
-# the user's choice: so it counts as not fitting the source, and not as transient.
-_LOST_DATA: Final = (
-    "The source no longer holds the data at the checkpoint's offsets. Find out which data "
-    "was lost; then bring it back, or let the stream skip it (failOnDataLoss=false), or "
-    "start with a new checkpoint."
-)
-_NO_STATE: Final = (
-    "If the query kept state before, its files were deleted: restore the checkpoint from a backup. "
-    "If the state is new in the script, give the changed query a new checkpoint."
-)
-_BATCH_NOT_READ: Final = (
-    "The function of foreachBatch did not execute the whole batch, so its state is "
-    "incomplete (checked by Spark 4.1 and newer). Let it write every batch that it receives, "
-    "also one that it has written before: replace the rows of that batch id. Then start the "
-    "stream again."
-)
-_NO_NODE: Final = (
-    "See that the addresses and ports of the brokers are right, and that kafka.security.protocol fits their listener: a "
-    "client without TLS or a login gets no answer from a listener that wants it, and the other way round."
-)
-_NO_JVM: Final = (
-    "Spark's Java process did not start. Its own words are in the driver's log; look for a setting "
-    "it refused, a missing Java, or too little memory."
-)
 _DECISIVE: Final = (
     # The word of py4j, whose connection to the JVM breaks like any other.
     Sign(

@@ -60,6 +60,24 @@ _BAD_COLUMN: Final = re.compile(r"at \[Source: [^\n]{0,200}?line: (\d{1,9}), col
 _MOST_READ: Final = 64_000
 """Characters of an error that are searched; the chain of causes comes first."""
 
+_MAX_COMPARED: Final = 2_000
+"""Characters of the core that are compared; what makes a failure stands at its beginning."""
+_LENGTH: Final = 16
+"""Hex digits of a signature."""
+_TASK: Final = re.compile(r"\([^()\s]{1,255} executor [^()\s]{1,100}\)")
+_URI: Final = re.compile(r"\b[a-z][a-z0-9+.-]{0,20}:/[^\s'\",;)\]]*", re.IGNORECASE)
+_PATH: Final = re.compile(r"(?<![\w/])/[^\s'\",;)\]]*")
+_ADDRESS: Final = re.compile(r"\b[\w.-]{1,255}(?:/[\d.:a-fA-F]{2,45})?:\d{1,5}\b")
+_HEX: Final = re.compile(r"\b(?=[a-f-]{0,64}\d)[0-9a-f][0-9a-f-]{5,64}[0-9a-f]\b", re.IGNORECASE)
+_JAVA_OBJECT: Final = re.compile(r"@[0-9a-f]{1,16}\b")
+_NUMBER: Final = re.compile(r"\d+(?:[.,:]\d+)*")
+_SPACE: Final = re.compile(r"\s+")
+
+__all__ = ["Diagnosis", "FailureKind", "diagnose", "signature"]
+_UNKNOWN: Final = Diagnosis(
+    kind=FailureKind.UNKNOWN, evidence="", remedy=FailureKind.UNKNOWN.remedy
+)
+
 
 def conditions_in(text: str) -> tuple[str, ...]:
     """Return the Spark error conditions named in a message, outermost first, each once."""
@@ -192,20 +210,6 @@ def presentable(text: str) -> str:
     return masked if len(masked) <= MAX_TEXT else masked[: MAX_TEXT - 1] + "…"
 
 
-_MAX_COMPARED: Final = 2_000
-"""Characters of the core that are compared; what makes a failure stands at its beginning."""
-_LENGTH: Final = 16
-"""Hex digits of a signature."""
-_TASK: Final = re.compile(r"\([^()\s]{1,255} executor [^()\s]{1,100}\)")
-_URI: Final = re.compile(r"\b[a-z][a-z0-9+.-]{0,20}:/[^\s'\",;)\]]*", re.IGNORECASE)
-_PATH: Final = re.compile(r"(?<![\w/])/[^\s'\",;)\]]*")
-_ADDRESS: Final = re.compile(r"\b[\w.-]{1,255}(?:/[\d.:a-fA-F]{2,45})?:\d{1,5}\b")
-_HEX: Final = re.compile(r"\b(?=[a-f-]{0,64}\d)[0-9a-f][0-9a-f-]{5,64}[0-9a-f]\b", re.IGNORECASE)
-_JAVA_OBJECT: Final = re.compile(r"@[0-9a-f]{1,16}\b")
-_NUMBER: Final = re.compile(r"\d+(?:[.,:]\d+)*")
-_SPACE: Final = re.compile(r"\s+")
-
-
 def signature(
     *,
     kind: FailureKind,
@@ -229,12 +233,6 @@ def _likeness(text: str) -> str:
     for pattern in (_TASK, _URI, _PATH, _ADDRESS, _HEX, _JAVA_OBJECT, _NUMBER):
         core = pattern.sub("#", core)
     return _SPACE.sub(" ", core).strip()
-
-
-__all__ = ["Diagnosis", "FailureKind", "diagnose", "signature"]
-_UNKNOWN: Final = Diagnosis(
-    kind=FailureKind.UNKNOWN, evidence="", remedy=FailureKind.UNKNOWN.remedy
-)
 
 
 def diagnose(

@@ -28,6 +28,18 @@ MAX_JSON_DEPTH: Final = 64
 _VERSION: Final = re.compile(r"v[0-9]{1,9}")
 _INT64: Final = range(-(2**63), 2**63)
 
+OFFSET_LOG_VERSIONS: Final = (1, 2)
+COMMIT_LOG_VERSIONS: Final = (1, 2, 3)
+SINKS_NAMED: Final = 3
+"""Version of a commit log that names sinks (queryEvolution.enableSinkEvolution)."""
+NO_OFFSET: Final = "-"
+"""Spark's text for a source without an offset."""
+MAX_PLANNED_SOURCES: Final = 10_000
+"""Spark itself is long unusable with as many sources in one query."""
+_SOURCE: Final = re.compile(r"([A-Za-z0-9_.-]{1,200}):(.*)")
+_OPERATOR: Final = re.compile(r"0|[1-9][0-9]{0,17}")
+_STATE_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
+
 
 def split_version(data: bytes, known: Sequence[int], what: str, *, limit: int) -> tuple[int, str]:
     """
@@ -166,19 +178,6 @@ def _is_unicode(value: Any) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-OFFSET_LOG_VERSIONS: Final = (1, 2)
-COMMIT_LOG_VERSIONS: Final = (1, 2, 3)
-SINKS_NAMED: Final = 3
-"""Version of a commit log that names sinks (queryEvolution.enableSinkEvolution)."""
-NO_OFFSET: Final = "-"
-"""Spark's text for a source without an offset."""
-MAX_PLANNED_SOURCES: Final = 10_000
-"""Spark itself is long unusable with as many sources in one query."""
-_SOURCE: Final = re.compile(r"([A-Za-z0-9_.-]{1,200}):(.*)")
-_OPERATOR: Final = re.compile(r"0|[1-9][0-9]{0,17}")
-_STATE_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

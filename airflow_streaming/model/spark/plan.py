@@ -26,6 +26,30 @@ _OWN_VARIABLES: Final = ("$procTimers", "$eventTimers", "$rowCounter_", "$ttl_",
 """Beginnings of names that Spark 4.3 has as constants (``TimerStateUtils``,
 ``StateStoreColumnFamilySchemaUtils``, ``TransformWithStateVariableUtils``)."""
 
+# Spark plans a batch by offsets, records them, and reads. After a kill the next driver reads the same offsets
+# again. Of Spark's own sources only the socket and the memory of a dead driver cannot return to them.
+_REPLAYS: Final = frozenset(
+    {"file", "kafka", "rate", "rate-micro-batch", "statestore", "delta", "iceberg", "hudi"}
+    | {"kinesis", "aws-kinesis", "pulsar", "eventhubs"}
+)
+_CANNOT: Final = frozenset({"socket", "textsocket", "memory"})
+
+STEP_KINDS: Final = {
+    "Filter": "filter",
+    "Generate": "generate",
+    "MapInPandas": "map",
+    "MapInArrow": "map",
+    "PythonMapInArrow": "map",
+    "FlatMapGroupsInPandas": "map",
+    "FlatMapGroupsInArrow": "map",
+    "MapElements": "map",
+    "Join": "join",
+    "Union": "union",
+}
+"""The kind of step of a node in Spark's plan; the driver describes other nodes in more detail."""
+
+_SHORT: Final = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
@@ -71,15 +95,6 @@ class SourceReplay(StrEnum):
     CANNOT = "cannot"
     UNKNOWN = "unknown"
     """The source is not part of Spark, and neither its plan nor its class says so."""
-
-
-# Spark plans a batch by offsets, records them, and reads. After a kill the next driver reads the same offsets
-# again. Of Spark's own sources only the socket and the memory of a dead driver cannot return to them.
-_REPLAYS: Final = frozenset(
-    {"file", "kafka", "rate", "rate-micro-batch", "statestore", "delta", "iceberg", "hudi"}
-    | {"kinesis", "aws-kinesis", "pulsar", "eventhubs"}
-)
-_CANNOT: Final = frozenset({"socket", "textsocket", "memory"})
 
 
 def replay_of(source: SourcePlan) -> SourceReplay:
@@ -171,21 +186,6 @@ class WatermarkPlan:
     column: str
     delay_ms: int
     time: str = ""
-
-
-STEP_KINDS: Final = {
-    "Filter": "filter",
-    "Generate": "generate",
-    "MapInPandas": "map",
-    "MapInArrow": "map",
-    "PythonMapInArrow": "map",
-    "FlatMapGroupsInPandas": "map",
-    "FlatMapGroupsInArrow": "map",
-    "MapElements": "map",
-    "Join": "join",
-    "Union": "union",
-}
-"""The kind of step of a node in Spark's plan; the driver describes other nodes in more detail."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -346,9 +346,6 @@ class ScriptPlan(Record):
 
     def query(self, name: str) -> QueryPlan | None:
         return next((plan for plan in self.queries if plan.query == name), None)
-
-
-_SHORT: Final = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}
 
 
 def is_of_spark(variable: str) -> bool:

@@ -23,6 +23,12 @@ _STREAMING: Final = "spark.sql.streaming."
 Minor = tuple[int, int]
 """Major and minor number; patch releases of one minor read each other's checkpoints."""
 
+EVENT_LOG_HOLE: Final = "CVE-2025-54920"
+"""A history server runs code from a forged event log."""
+CHECKPOINT_FORMAT: Final = _STREAMING + "stateStore.checkpointFormatVersion"
+FILE_CHECKSUM: Final = _STREAMING + "checkpoint.fileChecksum.enabled"
+DUPLICATE_ORDER: Final = _SQL + "dropDuplicates.deterministicKeyOrder.enabled"
+
 
 class FormatKind(StrEnum):
     """A versioned file format of a checkpoint."""
@@ -125,11 +131,6 @@ def _unsupported(version: Minor, *pins: Pin, formats: tuple[Format, ...] = ()) -
     )
 
 
-EVENT_LOG_HOLE: Final = "CVE-2025-54920"
-"""A history server runs code from a forged event log."""
-CHECKPOINT_FORMAT: Final = _STREAMING + "stateStore.checkpointFormatVersion"
-FILE_CHECKSUM: Final = _STREAMING + "checkpoint.fileChecksum.enabled"
-DUPLICATE_ORDER: Final = _SQL + "dropDuplicates.deterministicKeyOrder.enabled"
 RELEASES: Final[tuple[SparkRelease, ...]] = (
     # The first text logs come from 2.1.
     _unsupported(

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from airflow_streaming.model.records.policy import RestartDecision
     from airflow_streaming.supervision.decide import Step
 
+PAUSE_SECONDS: Final = 10.0
+"""A user who watches wants to see that it continues; a log of an hour should still be read."""
+_MEGABYTE: Final = 1e6
+
 
 def who(context: Context) -> str:
     """Return who acts, for the records: the task, its run and its try."""
@@ -74,11 +78,6 @@ def gave_up(stream: str, decision: RestartDecision) -> AirflowFailException:
     error = AirflowFailException(str(cause))
     error.__cause__ = cause
     return error
-
-
-PAUSE_SECONDS: Final = 10.0
-"""A user who watches wants to see that it continues; a log of an hour should still be read."""
-_MEGABYTE: Final = 1e6
 
 
 class Log(Protocol):

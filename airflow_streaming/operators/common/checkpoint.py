@@ -27,7 +27,7 @@ from airflow_streaming.model.arguments.literals import OF_A_STREAM, check_litera
 from airflow_streaming.model.names import Color, check_stream_name, color_of
 from airflow_streaming.model.records.alert import AlertKind
 from airflow_streaming.model.uris import check_uri
-from airflow_streaming.operators.common.base import ProgressLogger, who
+from airflow_streaming.operators.common.base import ProgressLogger, actor_of, who
 from airflow_streaming.operators.common.run_values import RunValuesTask
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 BACKUP_XCOM_KEY: Final = "backup"
 """XCom with a backup, or with its verification; the return value is the backup's id."""
+
+log: Final = logging.getLogger(__name__)
 
 
 class Terminated(BaseException):
@@ -178,6 +180,20 @@ class CheckpointTask(RunValuesTask, BaseOperator):
         if reason:
             raise NothingYet(reason)
 
+    def check_may_operate(self, context: Context, *streams: str) -> None:
+        """
+        Do nothing where the task's DAG may back up and prune streams of the home.
+
+        :param streams: Names in the home; the task's own stream by default.
+        :raises NotTheOwner: a stream belongs to another team.
+        """
+        from airflow_streaming.model.records.owner import DagAct  # not at dag parse
+
+        if self.home:
+            home, actor = self.open_home(), actor_of(self, context)
+            for name in streams or (self.stream_name(),):
+                home.stream(name).check_owner(actor, DagAct.OPERATE)
+
     def open_folders(self, uri: str) -> Folders:
         from airflow_streaming.hooks.checkpoint import CheckpointHook  # not at dag parse
 
@@ -224,9 +240,6 @@ def truth(value: Any, name: str) -> bool:
     if text not in ("true", "false"):
         raise SpecError(f"{name} is {value!r}; give True or False.")
     return text == "true"
-
-
-log: Final = logging.getLogger(__name__)
 
 
 class BackupAge:

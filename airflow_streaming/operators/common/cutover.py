@@ -36,6 +36,16 @@ if TYPE_CHECKING:
     from airflow_streaming.home.home import StreamHome
     from airflow_streaming.model.jobs.comparison import CompareReport
 
+COMPARISONS_XCOM_KEY: Final = "comparisons"
+"""XCom with the newest comparison of every stream."""
+S = CutoverState
+_BETWEEN: Final = {S.DRAINING, S.SWITCHING, S.LIVE, S.ABORTING, S.ROLLING_BACK, S.ROLLED_BACK}
+"""States in which one lane may have ended and the other not begun: no time for Airflow's queues."""
+_STARTING: Final = timedelta(minutes=3)
+"""Added to the grace of a stop: the driver that continues must start first."""
+HISTORY_XCOM_KEY: Final = "steps"
+"""XCom with the steps of the cutover so far, a line each."""
+
 
 def found_cutover(home: StreamHome, report: Mapping[str, Any] | None) -> Change | None:
     """
@@ -138,17 +148,6 @@ def open_engine(
         ),
         memory=memory,
     )
-
-
-COMPARISONS_XCOM_KEY: Final = "comparisons"
-"""XCom with the newest comparison of every stream."""
-S = CutoverState
-_BETWEEN: Final = {S.DRAINING, S.SWITCHING, S.LIVE, S.ABORTING, S.ROLLING_BACK, S.ROLLED_BACK}
-"""States in which one lane may have ended and the other not begun: no time for Airflow's queues."""
-_STARTING: Final = timedelta(minutes=3)
-"""Added to the grace of a stop: the driver that continues must start first."""
-HISTORY_XCOM_KEY: Final = "steps"
-"""XCom with the steps of the cutover so far, a line each."""
 
 
 def names_of(checks: Sequence[CutoverCheck]) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from airflow_streaming import telemetry
 from airflow_streaming.exceptions import HomeUnavailable, RecordError
 from airflow_streaming.model.records.alert import AlertKind
 from airflow_streaming.model.records.control import EventKind
+from airflow_streaming.model.records.owner import DagAct
 from airflow_streaming.model.records.policy import RestartAction
 from airflow_streaming.notifications.alerts import Alerts, notifier_names
 from airflow_streaming.operators.common.base import actor_of, blocked_message, gave_up, who
@@ -78,7 +79,7 @@ class KeepAlive:
         with spec_errors_are_final():
             if context["params"].get("init_home") is True:
                 hook.init_home()
-            hook.home.check_owner(actor, to_keep=True)
+            hook.home.check_owner(actor, DagAct.KEEP)
         if self._has_no_successor():
             task.log.warning(
                 "Dag %r is @continuous and has no start_date. Airflow 3.3 gives each of its runs "

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from airflow_streaming.home.home import Home
     from airflow_streaming.hooks.stream import SparkStreamHook
 
+log: Final = logging.getLogger(__name__)
+
 
 def back_up_before_upgrade(
     records: StreamHome,
@@ -75,9 +77,6 @@ def back_up_before_upgrade(
             f"Stream {records.name!r} keeps its deployment, because it could not be backed up "
             f"before the change: {err} To change it all the same, turn backup_before_restart off."
         ) from err
-
-
-log: Final = logging.getLogger(__name__)
 
 
 def undone_by_a_person(streams: Home, home: StreamHome, proposed: Deployment) -> str:

@@ -53,6 +53,14 @@ SENSORS: Final = (
 _MOST = 2048
 """Maximum characters of a home or a name; longer values were cut off or are invalid."""
 
+KEEPS: Final = ("SparkStreamOperator",)
+"""Operators that keep a stream."""
+
+_known_written: Final[dict[tuple[str, str, str], str | None]] = {}
+"""Values in dag versions, by version, task and field; a version never changes."""
+_MOST_KNOWN: Final = 200_000
+"""Four fields of each task that keeps a stream, of a few versions of 10,000 dags."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
@@ -88,12 +96,11 @@ class Kept:
 
     @property
     def place(self) -> str:
-        """The unit of access: a home, with the connection that reaches it."""
-        return self.home if self.home_conn_id is None else f"{self.home} ({self.home_conn_id})"
-
-
-KEEPS: Final = ("SparkStreamOperator",)
-"""Operators that keep a stream."""
+        """The unit of access: a home, with the connection that reaches it; two teams may have one of a name."""
+        if self.home_conn_id is None:
+            return self.home
+        team = f" of team {self.dag.team}" if self.dag.team else ""
+        return f"{self.home} ({self.home_conn_id}{team})"
 
 
 def kept_by(dag_id: str, run_id: str, task_id: str, map_index: int) -> Kept | None:
@@ -254,12 +261,6 @@ def dags_of(stream: str, dag_ids: Collection[str]) -> dict[str, str]:
         return {wanted[dag_id]: dag_id for dag_id in rows if dag_id in dag_ids}
 
 
-_known_written: Final[dict[tuple[str, str, str], str | None]] = {}
-"""Values in dag versions, by version, task and field; a version never changes."""
-_MOST_KNOWN: Final = 200_000
-"""Four fields of each task that keeps a stream, of a few versions of 10,000 dags."""
-
-
 def _written(instance: TaskInstance, field: str, session: Session) -> str | None:
     key = (str(instance.dag_version_id), instance.task_id, field)
     if key not in _known_written:
@@ -372,7 +373,9 @@ def open_stream(kept: Kept) -> StreamHome:
     :raises NotTheOwner: the stream belongs to another dag, or to none yet.
     :raises StreamingError: it cannot be read now.
     """
-    hook = StreamHomeHook(kept.home, kept.home_conn_id, looks_only=True, own_type_only=True)
+    hook = StreamHomeHook(
+        kept.home, kept.home_conn_id, looks_only=True, own_type_only=True, team=kept.dag.team
+    )
     home = hook.get_conn()
     _recent.append(home.store)
     stream = home.stream(live_lane(home, kept.stream))

@@ -71,6 +71,29 @@ _OF_A_FIGURE: Final = (
     "change the rule's bound in the DAG."
 )
 
+_SEEN_AT_WORK: Final = frozenset(
+    {VerdictState.HEALTHY, VerdictState.IDLE, VerdictState.DEGRADED, VerdictState.STALLED}
+)
+
+MOST_OPEN: Final = 50
+"""Incidents that are open at a time. Beyond that, more mails do not help; the page and the command
+line show every rule that fires."""
+
+_REPAIRED: Final = (
+    "Tell the readers of the output. To take the repair back: stop the stream, then airflow-streaming "
+    "checkpoint undo {stream} --repair"
+)
+_NOT_REPAIRED: Final = (
+    "If the driver fails with 'CheckpointInfo length: 0', remove the cause named above, then: "
+    "airflow-streaming start {stream}"
+)
+
+_ACTION = "None. The next run of the backup DAG takes a backup."
+_REMEDY = (
+    "Check the last runs of the backup DAG for the failure, and run it again. Until then a "
+    "restore loses everything since this backup."
+)
+
 
 def action_for(finding: Finding) -> str:
     """Return the provider's action for a firing finding."""
@@ -87,11 +110,6 @@ def remedy_for_rule(rule: str, *, stream: str, epoch: int) -> str:
         return _UNREACHABLE.format(stream=stream, epoch=epoch)
     remedy = _REMEDIES.get(rule, _OF_A_FIGURE)
     return remedy.replace("{stream}", stream).replace("{base}", base_of(stream))
-
-
-_SEEN_AT_WORK: Final = frozenset(
-    {VerdictState.HEALTHY, VerdictState.IDLE, VerdictState.DEGRADED, VerdictState.STALLED}
-)
 
 
 def end_of(
@@ -145,11 +163,6 @@ def _may_come_back(incident: Alert, findings: Sequence[Finding]) -> bool:
         and finding.query in ("", incident.query)
         for finding in findings
     )
-
-
-MOST_OPEN: Final = 50
-"""Incidents that are open at a time. Beyond that, more mails do not help; the page and the command
-line show every rule that fires."""
 
 
 def due(
@@ -277,16 +290,6 @@ def sink_repaired(
     )
 
 
-_REPAIRED: Final = (
-    "Tell the readers of the output. To take the repair back: stop the stream, then airflow-streaming "
-    "checkpoint undo {stream} --repair"
-)
-_NOT_REPAIRED: Final = (
-    "If the driver fails with 'CheckpointInfo length: 0', remove the cause named above, then: "
-    "airflow-streaming start {stream}"
-)
-
-
 def moment(time: datetime) -> str:
     """Return a time as messages show it, in UTC."""
     return f"{time.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
@@ -384,13 +387,6 @@ def _decided(
 
 def _facts(values: dict[str, str | None]) -> dict[str, str]:
     return {name: presentable(value) for name, value in values.items() if value}
-
-
-_ACTION = "None. The next run of the backup DAG takes a backup."
-_REMEDY = (
-    "Check the last runs of the backup DAG for the failure, and run it again. Until then a "
-    "restore loses everything since this backup."
-)
 
 
 def about_age(

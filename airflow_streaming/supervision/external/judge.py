@@ -29,6 +29,21 @@ from airflow_streaming.supervision.external.endpoint_reply import (
 from airflow_streaming.supervision.health import window_of
 from airflow_streaming.supervision.readiness.snapshot import QuerySnapshot
 
+CERTAIN_AFTER: Final = 5.0
+"""Seconds that a refusal or a missing gauge must last: a driver may be seen between two moments."""
+_INTERVALS: Final = 3
+_GRAVITY: Final = (
+    VerdictState.DEAD,
+    VerdictState.FAILED,
+    VerdictState.STALLED,
+    VerdictState.UNREACHABLE,
+    VerdictState.DEGRADED,
+    VerdictState.SLOW,
+    VerdictState.STARTING,
+    VerdictState.HEALTHY,
+    VerdictState.IDLE,
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryEvidence:
@@ -95,22 +110,6 @@ def to_query_sight(tail: Tail) -> QuerySnapshot:
         planned_batch=tail.planned,
         offsets=tail.offsets,
     )
-
-
-CERTAIN_AFTER: Final = 5.0
-"""Seconds that a refusal or a missing gauge must last: a driver may be seen between two moments."""
-_INTERVALS: Final = 3
-_GRAVITY: Final = (
-    VerdictState.DEAD,
-    VerdictState.FAILED,
-    VerdictState.STALLED,
-    VerdictState.UNREACHABLE,
-    VerdictState.DEGRADED,
-    VerdictState.SLOW,
-    VerdictState.STARTING,
-    VerdictState.HEALTHY,
-    VerdictState.IDLE,
-)
 
 
 def judge_external(seen: ExternalEvidence, rules: HealthRules) -> Verdict:

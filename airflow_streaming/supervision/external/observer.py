@@ -52,6 +52,15 @@ Parsed = TypeVar("Parsed")
 MAX_CHECKPOINTS: Final = 200
 """The most queries of one driver; a folder with more checkpoints holds many streams."""
 
+_STRANGE: Final = (
+    "it is a {}, and was not followed. Give the folder of the checkpoint itself, or remove it."
+)
+
+_ONLY_STRANGE: Final = (
+    "it has no checkpoint, and {} links, pipes or devices that were not followed. Give the folder of the "
+    "checkpoint itself."
+)
+
 
 class Tails:
     """
@@ -181,17 +190,6 @@ class Tails:
 def _newest_names(names: Iterable[str]) -> list[str]:
     batches = sorted(batch for name in names if (batch := batch_of(name)) is not None)
     return [str(batch) for batch in batches[-RECENT - 1 :]]
-
-
-_STRANGE: Final = (
-    "it is a {}, and was not followed. Give the folder of the checkpoint itself, or remove it."
-)
-
-
-_ONLY_STRANGE: Final = (
-    "it has no checkpoint, and {} links, pipes or devices that were not followed. Give the folder of the "
-    "checkpoint itself."
-)
 
 
 def _checkpoint_names(names: Iterable[str]) -> list[str]:

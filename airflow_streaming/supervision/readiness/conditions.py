@@ -30,6 +30,11 @@ from airflow_streaming.supervision.readiness.snapshot import (
     StreamSnapshot,
 )
 
+_NO_SIGN: Final = "Waiting to see a sign of life."
+
+_CURRENT: Final = frozenset({VerdictState.HEALTHY, VerdictState.IDLE, VerdictState.DEGRADED})
+"""States with recent commits; in others the backlog may have grown since the last commit."""
+
 
 class BacklogUnit(StrEnum):
     """Units of a backlog."""
@@ -114,9 +119,6 @@ def gate(snapshot: StreamSnapshot, condition: Condition) -> Readiness:
     return Readiness(state=ReadinessState.READY, reason=_met(snapshot, queries))
 
 
-_NO_SIGN: Final = "Waiting to see a sign of life."
-
-
 def _healthy(snapshot: StreamSnapshot, condition: Condition, wanted: timedelta) -> Readiness | None:
     if snapshot.lost is not None:
         return _while_down(snapshot, condition, snapshot.lost)
@@ -131,10 +133,6 @@ def _healthy(snapshot: StreamSnapshot, condition: Condition, wanted: timedelta) 
             f"{duration_text(wanted)}. {verdict.reason}"
         )
     return None
-
-
-_CURRENT: Final = frozenset({VerdictState.HEALTHY, VerdictState.IDLE, VerdictState.DEGRADED})
-"""States with recent commits; in others the backlog may have grown since the last commit."""
 
 
 def _is_current(snapshot: StreamSnapshot) -> bool:

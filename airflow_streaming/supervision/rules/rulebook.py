@@ -33,6 +33,16 @@ from airflow_streaming.model.status import QueryStatus, Status
 from airflow_streaming.supervision.rules import sentences
 from airflow_streaming.supervision.rules.series import Moment, Span, Timeline, Window
 
+FORGET_AFTER: Final = 20
+"""Batches in a row that did not report a figure, after which it is unknown again."""
+
+_MAX_WAITING: Final = 5_000
+"""Rows kept of a query whose processing interval no status has reported yet."""
+_MAX_SOURCES: Final = 100
+"""Sources of a query that are distinguished."""
+
+_NO_BATCH: Final = "{} has not finished a batch in this epoch yet."
+
 
 class RuleProgress:
     """
@@ -112,10 +122,6 @@ class RuleProgress:
     def _clear(self, at: float) -> None:
         if self.state is not RuleState.CLEAR:
             self.state, self.since, self._ripe_at = RuleState.CLEAR, at, math.inf
-
-
-FORGET_AFTER: Final = 20
-"""Batches in a row that did not report a figure, after which it is unknown again."""
 
 
 class BatchTrack:
@@ -283,10 +289,6 @@ def _of_bad(rule: HealthRule, age: float, now: float) -> tuple[RuleState, float]
     return RuleState.PENDING, now - bad_for
 
 
-_MAX_WAITING: Final = 5_000
-"""Rows kept of a query whose processing interval no status has reported yet."""
-_MAX_SOURCES: Final = 100
-"""Sources of a query that are distinguished."""
 Track = BatchTrack | RateTrack
 
 
@@ -455,9 +457,6 @@ class _QueryBook:
             return _NO_BATCH.format(who)
         columns = sorted(self._latest.observed)
         return sentences.missing(rule, who, columns, has_interval=bool(self._line.interval))
-
-
-_NO_BATCH: Final = "{} has not finished a batch in this epoch yet."
 
 
 def _track(rule: HealthRule) -> Track:

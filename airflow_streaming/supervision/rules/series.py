@@ -29,6 +29,14 @@ Removals, or the number of remaining entries if larger, after which memory is fr
 recomputed, because subtraction leaves rounding errors.
 """
 
+LAPSE_GRACE: Final = 30.0
+"""Seconds past the time a batch was due. A pause of the driver was seen to last 20 s."""
+CLOCK_SLACK: Final = 1.0
+"""Seconds two batches may overlap: start and duration are rounded separately."""
+MOVED_CLOCK: Final = 60.0
+"""Seconds by which wall clock and monotonic count must differ to call the clock moved."""
+_LONGEST_BATCH: Final = 10 * 365 * 86_400.0
+
 
 class Window:
     """Samples of a moving window, the oldest first, and the sums of their parts."""
@@ -84,15 +92,6 @@ def _plus(one: Parts, two: Parts) -> Parts:
 
 def _minus(one: Parts, two: Parts) -> Parts:
     return tuple([a - b for a, b in zip(one, two, strict=True)])
-
-
-LAPSE_GRACE: Final = 30.0
-"""Seconds past the time a batch was due. A pause of the driver was seen to last 20 s."""
-CLOCK_SLACK: Final = 1.0
-"""Seconds two batches may overlap: start and duration are rounded separately."""
-MOVED_CLOCK: Final = 60.0
-"""Seconds by which wall clock and monotonic count must differ to call the clock moved."""
-_LONGEST_BATCH: Final = 10 * 365 * 86_400.0
 
 
 class Lapse(NamedTuple):

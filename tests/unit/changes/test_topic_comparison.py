@@ -42,6 +42,8 @@ class Broker:
         self.closed = 0
         self.error: int | None = None
         self.outage: list[tuple[int, str]] = []
+        self.arriving: dict[str, list[Row]] = {}
+        """Rows that a topic gets after its end was read, before its records are."""
 
     def Consumer(self, settings: dict[str, Any]) -> Consumer:
         return Consumer(self, settings["error_cb"])
@@ -85,9 +87,10 @@ class Consumer:
         if self._broker.error is not None:
             return [failed(self._broker.error)]
         rows = self._broker.topics[self._place.topic]
+        rows += self._broker.arriving.pop(self._place.topic, [])
         found = [message(offset, rows[offset]) for offset in range(self._place.offset, len(rows))]
         self._place.offset = len(rows)
-        return found
+        return [*found, failed(Broker.KafkaError._PARTITION_EOF, len(rows))]
 
 
 def message(offset: int, row: Row) -> Any:
@@ -101,9 +104,9 @@ def message(offset: int, row: Row) -> Any:
     )
 
 
-def failed(code: int) -> Any:
+def failed(code: int, offset: int = 0) -> Any:
     error = SimpleNamespace(code=lambda: code)
-    return SimpleNamespace(partition=lambda: 0, error=lambda: error, offset=lambda: 0)
+    return SimpleNamespace(partition=lambda: 0, error=lambda: error, offset=lambda: offset)
 
 
 def rows(*keys: str, at: datetime = NOON) -> list[Row]:
@@ -140,6 +143,20 @@ def test_a_record_in_flight_is_looked_for_in_newer_records(monkeypatch: pytest.M
     assert broker.closed == 2
 
 
+@pytest.mark.parametrize("lane", ["blue", "green"])
+def test_a_record_that_arrives_between_the_end_and_the_read_is_found_in_the_next_look(
+    lane: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = "green" if lane == "blue" else "blue"
+    broker = Broker(**{lane: rows("a"), other: rows("a", "b", "c")})
+    broker.arriving = {lane: rows("b", "c")}
+
+    report = compared(broker, monkeypatch)
+
+    assert report.result is SAME, report.reason
+    assert "looked for 1 times" in report.notes[-1]
+
+
 def test_a_record_that_never_comes_differs_after_the_last_look(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -155,12 +172,53 @@ def test_a_record_that_never_comes_differs_after_the_last_look(
     assert len(waits) == LOOKS
 
 
+def test_a_record_of_a_lane_with_a_long_interval_is_looked_for_as_long_as_it_may_take(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broker = Broker(blue=rows("a", "b"), green=rows("a"))
+    monkeypatch.setattr(topic_comparison, "_library", lambda: broker)
+    waited = 0.0
+
+    def wait(seconds: float) -> None:
+        nonlocal waited
+        waited += seconds
+        if waited == 300:
+            broker.topics["green"] += rows("b")
+
+    def report(in_flight: float) -> CompareReport:
+        return compare_topics(
+            CompareTerms(stream="orders", format="kafka"),
+            TopicRange(topic="blue"),
+            TopicRange(topic="green"),
+            in_flight=timedelta(seconds=in_flight),
+            sleep=wait,
+        )
+
+    assert report(294).result is DIFFERS
+    waited = 0.0
+    assert report(296).result is SAME
+
+
 def test_records_before_the_range_are_not_required(monkeypatch: pytest.MonkeyPatch) -> None:
     before, after = NOON - timedelta(days=1), NOON + timedelta(minutes=1)
     broker = Broker(blue=[*rows("a", at=before), *rows("b", at=after)], green=rows("b", at=after))
 
     assert compared(broker, monkeypatch, since=NOON).result is SAME
     assert compared(broker, monkeypatch).result is DIFFERS
+
+
+def test_records_from_before_the_topic_of_a_blue_that_continued_another_prove_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    green_has_more = Broker(blue=rows("b"), green=rows("a", "b"))
+    blue_has_more = Broker(blue=rows("a", "b"), green=rows("b"))
+
+    report = compared(green_has_more, monkeypatch, lacks_history=True)
+
+    assert report.result is INCONCLUSIVE
+    assert "Start green from a clone of blue's checkpoint" in report.reason
+    assert compared(green_has_more, monkeypatch).result is DIFFERS
+    assert compared(blue_has_more, monkeypatch, lacks_history=True).result is DIFFERS
 
 
 def test_a_replayed_record_is_found_where_blue_wrote_it_long_before(

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from airflow.sdk import DAG
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
+from airflow_streaming.exceptions import CheckpointBusy
+from airflow_streaming.operators.backup import CheckpointBackupOperator
+from airflow_streaming.operators.prune import StreamPruneOperator
+from airflow_streaming.operators.switch import StartStreamOperator, StopStreamOperator
 from tests.unit.world import World
 
 
@@ -111,3 +117,51 @@ def test_a_damaged_record_of_the_owner_does_not_leave_what_runs_unwatched(world:
     record.write_text("{")
 
     assert world.wake(trigger, operator).watched == 1
+
+
+OPERATING = {
+    "stop": lambda world: StopStreamOperator(task_id="t", home=world.uri, stream="orders"),
+    "start": lambda world: StartStreamOperator(task_id="t", home=world.uri, stream="orders"),
+    "backup": lambda world: CheckpointBackupOperator(task_id="t", home=world.uri, stream="orders"),
+    "prune": lambda world: StreamPruneOperator(task_id="t", home=world.uri, stream="orders"),
+}
+
+
+@pytest.mark.parametrize("act", OPERATING)
+@pytest.mark.parametrize(
+    ("team", "is_refused"),
+    [
+        pytest.param("shop", False, id="own team"),
+        pytest.param("bank", True, id="another team"),
+        pytest.param(None, False, id="no team"),
+    ],
+)
+def test_a_dag_of_another_team_does_not_operate_a_stream(
+    world: World, act: str, team: str | None, is_refused: bool
+) -> None:
+    def of_team(name: str | None) -> Any:
+        context = world.context()
+        context["dag_run"].team_name = name
+        return context
+
+    owner = keep(world, "orders")
+    world.deferral(lambda: owner.execute(of_team("shop")))
+    before = {path: path.stat().st_mtime_ns for path in Path(world.uri).rglob("*")}
+    world.ti.dag_id = "janitor"
+
+    refused = refusal_of(lambda: OPERATING[act](world).execute(of_team(team)))
+
+    assert ("belongs to dag 'orders' of team 'shop'" in refused) == is_refused
+    if is_refused:
+        assert before == {path: path.stat().st_mtime_ns for path in Path(world.uri).rglob("*")}
+
+
+def refusal_of(act: Callable[[], Any]) -> str:
+    """Return why a task was refused for good; a stop is deferred, and a backup finds no checkpoint yet."""
+    try:
+        act()
+    except AirflowFailException as err:
+        return str(err)
+    except (TaskDeferred, CheckpointBusy):
+        pass
+    return ""
