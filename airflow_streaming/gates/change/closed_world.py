@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from typing import Any, Final
 
+from airflow_streaming.gates.change.defaults import value_of
 from airflow_streaming.gates.change.pair import Pair, plain_type
 from airflow_streaming.gates.change.sources import place, reads
 from airflow_streaming.gates.change.user_state import same_body
@@ -146,6 +147,9 @@ def _is_of_spark(pair: Pair, at: str, was: Any, now: Any) -> bool:
     # another Spark makes other nodes, which it then tests as well.
     if at.startswith("conf."):
         return was is None or now is None
+    key = at.removeprefix("settings.")
+    if key != at and value_of(pair.old, key) == value_of(pair.new, key):
+        return True
     # Its runtime may have another Python, whose fingerprints differ.
     return pair.same_code and (at.startswith(("nodes[", "settings.")) or at.endswith(".code"))
 

@@ -21,6 +21,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Final
 
+from airflow_streaming.gates.change.defaults import value_of
 from airflow_streaming.gates.change.pair import Pair, has_endless_state, is_at_least, offsets_file
 from airflow_streaming.gates.findings import GateFinding
 from airflow_streaming.gates.rules import Rule, rule_named
@@ -195,9 +196,9 @@ def judge_settings(pair: Pair) -> Iterator[GateFinding]:
     """Compare the sessions' settings besides the pinned configuration, each key by its class."""
     old, new = pair.old.settings, pair.new.settings
     for key in sorted({*old, *new}):
-        was, now = old.get(key), new.get(key)
-        if was == now:
+        if value_of(pair.old, key) == value_of(pair.new, key):
             continue
+        was, now = old.get(key), new.get(key)
         known = meaning_of(key)
         rule = _rule_of_effect(pair, key, known.effect if known is not None else Effect.UNKNOWN)
         yield rule.found(
