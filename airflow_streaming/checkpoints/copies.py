@@ -118,12 +118,12 @@ def checkpoints_of(
     :raises CheckpointError: Its checkpoint is missing.
     """
     deployment = begun_deployment(home)
-    asked = BackupRequest(
+    request = BackupRequest(
         origin=Origin.BEFORE_UPGRADE,
         by="a rehearsal",
         open_folders=partial(open_folders, storage_options=storage_options),
     )
-    found = stream_sources(home, deployment, asked)
+    found = stream_sources(home, deployment, request)
     return OfCheckpoints(
         checkpoints={source.folder: source.folders.uri for source in found},
         storage_options=storage_options,
