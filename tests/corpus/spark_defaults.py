@@ -4,7 +4,7 @@ The settings of a plain session of each release of Spark, and the defaults in wh
     python -m tests.corpus.spark_defaults .runtimes/spark-*
 
 starts a Spark of each runtime, writes its settings to ``tests/corpus/spark_sessions.json`` and prints the
-table ``airflow_streaming/gates/defaults.toml``.
+table ``airflow_streaming/gates/spark_defaults.toml``.
 """
 
 # ruff: noqa: T201 - a program that prints

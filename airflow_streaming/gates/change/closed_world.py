@@ -19,12 +19,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from typing import Any, Final
 
-from airflow_streaming.gates.change.defaults import value_of
 from airflow_streaming.gates.change.pair import Pair, plain_type
 from airflow_streaming.gates.change.sources import place, reads
 from airflow_streaming.gates.change.user_state import same_body
 from airflow_streaming.gates.findings import GateDecision, GateFinding
 from airflow_streaming.gates.rules import Rule, rule_named
+from airflow_streaming.gates.spark_defaults import value_of
 from airflow_streaming.model.spark.plan import (
     OPAQUE,
     STEP_KINDS,

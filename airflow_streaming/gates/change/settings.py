@@ -21,10 +21,10 @@ from functools import cache
 from importlib.resources import files
 from typing import Final
 
-from airflow_streaming.gates.change.defaults import value_of
 from airflow_streaming.gates.change.pair import Pair, has_endless_state, is_at_least, offsets_file
 from airflow_streaming.gates.findings import GateFinding
 from airflow_streaming.gates.rules import Rule, rule_named
+from airflow_streaming.gates.spark_defaults import value_of
 from airflow_streaming.model.spark.plan import OperatorKind, QueryPlan
 
 _STREAMING: Final = "spark.sql.streaming."

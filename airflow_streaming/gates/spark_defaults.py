@@ -18,7 +18,7 @@ from airflow_streaming.model.spark.conf import parse_spark_version
 from airflow_streaming.model.spark.plan import QueryPlan
 from airflow_streaming.model.spark.releases import Minor
 
-_TABLE: Final = "defaults.toml"
+_TABLE: Final = "spark_defaults.toml"
 
 
 def value_of(plan: QueryPlan, key: str) -> str | None:

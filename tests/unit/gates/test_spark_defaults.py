@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from airflow_streaming.gates.change.closed_world import differences
-from airflow_streaming.gates.change.defaults import all_defaults, value_of
 from airflow_streaming.gates.change.pair import Pair
 from airflow_streaming.gates.change.settings import judge_conf, judge_settings
 from airflow_streaming.gates.findings import GateDecision
+from airflow_streaming.gates.spark_defaults import all_defaults, value_of
 from airflow_streaming.model.spark.conf import parse_spark_version
 from airflow_streaming.model.spark.plan import QueryPlan
 from airflow_streaming.model.spark.releases import SUPPORTED, recorded_settings
