@@ -25,7 +25,7 @@ def value_of(plan: QueryPlan, key: str) -> str | None:
     """
     Return the value that a session of a plan has for a setting.
 
-    ``None`` for a default that all releases share, and for one that the table does not know.
+    ``None`` for a default without a row: all releases share it, or nobody measured it.
     """
     if key in plan.settings:
         return plan.settings[key]

@@ -178,7 +178,7 @@ def judge_the_rest(pair: Pair, found: Iterable[GateFinding]) -> Iterator[GateFin
 
 
 def is_explained(at: str, explained: Iterable[str]) -> bool:
-    """Return whether a place is listed, or inside a listed one that ends with a star."""
+    """Return whether a place is in the list, or starts like an entry with a star at its end."""
     return any(at.startswith(one[:-1]) if one.endswith("*") else at == one for one in explained)
 
 
