@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.gates.change.closed_world import differences
+from airflow_streaming.gates.change.diff import differences
 from airflow_streaming.gates.change.pair import Pair
 from airflow_streaming.gates.change.settings import judge_conf, judge_settings
 from airflow_streaming.gates.findings import GateDecision
