@@ -25,7 +25,7 @@ def value_of(plan: QueryPlan, key: str) -> str | None:
     """
     Return the value that a session of a plan has for a setting.
 
-    ``None`` for a default without a row: all releases share it, or nobody measured it.
+    ``None`` for a default without a row: all releases share it, or it was not measured.
     """
     if key in plan.settings:
         return plan.settings[key]
