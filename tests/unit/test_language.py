@@ -107,7 +107,7 @@ CONSTRUCTIONS: Final = tuple(
         r"\b(?:is|are|was|were|be) (?:told|said|asked|shown|given|wanted)\b",
     )
 )
-MOST: Final = 12
+MOST: Final = 14
 """Constructions per 10,000 words of docstrings, comments and strings."""
 MOST_ON_A_PAGE: Final = 20
 SHORT_PAGE: Final = 500
