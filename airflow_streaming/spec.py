@@ -37,6 +37,7 @@ from airflow_streaming.model.names import (
     check_stream_name,
     is_path_part,
 )
+from airflow_streaming.model.products.freshness import Freshness
 from airflow_streaming.model.records.autoscale import (
     CORES_EACH,
     EXECUTORS,
@@ -74,6 +75,7 @@ __all__ = [
     "CompareTerms",
     "Comparison",
     "FormPolicy",
+    "Freshness",
     "HealthRule",
     "HealthRules",
     "Metric",
@@ -152,6 +154,8 @@ class StreamSpec:
         to queries with state in checkpoint format 2, which cannot start before.
     :param form_policy: Which of these fields a run may give in a form, its conf, or a template of both;
         default: sizes, plain settings of Spark and a configured runtime, and no code.
+    :param freshness: The share of the time in which the data must be on time, e.g.
+        ``Freshness(complete_within=timedelta(minutes=15))``; default: no objective.
     :raises SpecError: a field is of another kind, or out of its range; fields that are templates are
         checked when a run has filled them in.
     """
@@ -199,6 +203,7 @@ class StreamSpec:
     )
     repair_sinks: bool = True
     form_policy: FormPolicy = field(default_factory=FormPolicy)
+    freshness: Freshness | None = None
 
     def __repr__(self) -> str:
         return f"StreamSpec({json.dumps(self.serialize(), sort_keys=True, default=str)})"
