@@ -167,8 +167,9 @@ $(SITE): scripts/install.sh scripts/docs-requirements.txt
 	@touch $@
 
 # Not --quiet: it hides the warnings that --strict counts.
-docs: $(SITE) ## Build the site of docs into site/, without network; a dead link, anchor or menu entry fails it.
-	@NO_MKDOCS_2_WARNING=1 .runtimes/docs/bin/mkdocs build --strict $(ARGS)
+docs: $(SITE) ## Build the site of docs into site/VERSION, without network; a dead link, anchor or menu entry fails it.
+	@NO_MKDOCS_2_WARNING=1 .runtimes/docs/bin/mkdocs build --strict \
+	  --site-dir site/$$(sed -n 's/^__version__ = "\(.*\)"/\1/p' airflow_streaming/__init__.py) $(ARGS)
 
 dist: $(INSTALLED) ## Build wheel, sdist and bill of materials into dist/.
 	@scripts/dist.sh

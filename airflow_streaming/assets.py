@@ -157,8 +157,8 @@ def _default_name(subject: Subject, topic: EventType, query: str | None) -> str:
 def _uri(subject: Subject, topic: EventType, query: str | None) -> str:
     # In the spelling that Airflow would make of it: sorted, and without a slash at the end. The
     # scheme is one of our own, because what other providers do with s3:// is not meant.
-    asked = {"on": topic.value, **({"query": query} if query is not None else {})}
-    return f"{_folder(subject)}?{urlencode(asked)}"
+    values = {"on": topic.value, **({"query": query} if query is not None else {})}
+    return f"{_folder(subject)}?{urlencode(values)}"
 
 
 def _folder(subject: Subject) -> str:

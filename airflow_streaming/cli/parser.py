@@ -129,7 +129,7 @@ def _add_status(parser: argparse.ArgumentParser) -> None:
 @dataclass(frozen=True, slots=True)
 class Command:
     """
-    One command.
+    A command.
 
     :param summary: Its action in the imperative, without a period.
     :param more: Sentences about it, such as its exit codes.
@@ -145,8 +145,8 @@ class Command:
     @property
     def epilog(self) -> str:
         """Return the text below the arguments."""
-        shown = "\n".join(f"  airflow-streaming {one}" for one in self.examples)
-        return "\n\n".join(filter(None, (f"Examples:\n{shown}" if shown else "", self.more)))
+        text = "\n".join(f"  airflow-streaming {one}" for one in self.examples)
+        return "\n\n".join(filter(None, (f"Examples:\n{text}" if text else "", self.more)))
 
 
 COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
@@ -204,7 +204,8 @@ COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
                 "Check that this host and its Airflow have what streams need",
                 _of("advice", "add_check_arguments"),
                 "A line for each thing: the value seen, the value expected, the next step. It creates and "
-                "deletes a few files in the home, and changes nothing else. Exit codes: 0 in order, warnings "
+                "deletes a few files in the home, and changes nothing else; --rebuild-rows deletes the rows that "
+                "triggers leave there. Exit codes: 0 in order, warnings "
                 "included; 1 a problem; 2 wrong use; 3 something could not be looked at.",
                 ("check --home /data/streams", "check --json"),
             ),

@@ -94,13 +94,16 @@ def add_hand_over_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--to", required=True, metavar="DAG", help="id of the DAG that becomes the owner (required)"
     )
+    parser.add_argument(
+        "--team", default="", help="team of that DAG; a DAG of another team with this id is refused"
+    )
     add_person(parser, must_say_why=True)
 
 
 def start(stream: StreamHome, person: Person, *, again: bool) -> int:
     """Start a stream, and say what brings it up."""
     done = streams.start(stream, by=person.name, reason=person.reason, again=again)
-    lines = [_desired(stream, done.wish, is_new=done.is_new)]
+    lines = [_desired(stream, done.desired, is_new=done.is_new)]
     if done.closed is not None:
         lines.append(
             f"Its circuit was open and is closed, with a whole restart budget: {done.closed.reason}"
@@ -114,7 +117,7 @@ def stop(
 ) -> int:
     """Stop a stream; with ``wait`` until its driver is proved dead."""
     done = streams.stop(stream, by=person.name, reason=person.reason, grace=grace)
-    lines = [_desired(stream, done.wish, is_new=done.is_new)]
+    lines = [_desired(stream, done.desired, is_new=done.is_new)]
     from airflow_streaming.cli.cutover import what_a_stop_does  # see _COMMANDS
 
     if consequence := what_a_stop_does(stream):
@@ -132,9 +135,11 @@ def stop(
     return OK if wait is None else _wait_until_down(stream, probe, wait)
 
 
-def hand_over(stream: StreamHome, person: Person, *, dag_id: str) -> int:
+def hand_over(stream: StreamHome, person: Person, *, dag_id: str, team: str) -> int:
     """Make another DAG the owner of the stream; the running driver is not touched."""
-    owner, is_new = streams.hand_over(stream, dag_id, by=person.name, reason=person.reason)
+    owner, is_new = streams.hand_over(
+        stream, dag_id, by=person.name, reason=person.reason, team=team
+    )
     if not is_new:
         show_lines([f"{owner.stream} already belongs to dag {dag_id}. Nothing was changed."])
         return OK
@@ -160,11 +165,11 @@ def declare_dead(stream: StreamHome, person: Person, probe: Probe, *, number: in
     return OK
 
 
-def _desired(stream: StreamHome, wish: Desired, *, is_new: bool) -> str:
+def _desired(stream: StreamHome, desired: Desired, *, is_new: bool) -> str:
     if is_new:
-        return f'Desired state of {stream.name} is now "{wish.state}".'
-    since = f"by {wish.by} since {clock(wish.at)}"
-    return f'Desired state of {stream.name} is "{wish.state}" already, {since}.'
+        return f'Desired state of {stream.name} is now "{desired.state}".'
+    since = f"by {desired.by} since {clock(desired.at)}"
+    return f'Desired state of {stream.name} is "{desired.state}" already, {since}.'
 
 
 def _wait_until_down(stream: StreamHome, probe: Probe, limit: float) -> int:
@@ -329,7 +334,7 @@ _COMMANDS: Final[dict[str, Callable[[StreamHome, argparse.Namespace, Probe], int
     "cutover": lambda stream, a, _: _cutover(stream, a),
     "prune": lambda stream, a, _: _prune(stream, a),
     "windows": lambda stream, a, _: _windows(stream, a),
-    "hand-over": lambda stream, a, _: hand_over(stream, person_of(a), dag_id=a.to),
+    "hand-over": lambda stream, a, _: hand_over(stream, person_of(a), dag_id=a.to, team=a.team),
     "declare-dead": lambda stream, a, probe: declare_dead(
         stream, person_of(a), probe, number=a.epoch
     ),

@@ -24,8 +24,8 @@ from airflow_streaming.model.history import Series, downsample
 from airflow_streaming.model.names import base_of, color_of
 from airflow_streaming.reports.streams import age_words
 from airflow_streaming.reports.terminal import masked
-from airflow_streaming.services.fleet_index import row_of
 from airflow_streaming.services.fleet_rows import FleetRow
+from airflow_streaming.services.fleet_writer import row_of
 from airflow_streaming.services.streams import Probe
 from airflow_streaming.storage.one_look import Listing, OneLook, look_at_each
 from airflow_streaming.supervision.stream_status import Level, StreamStatus
@@ -211,8 +211,10 @@ def _number(value: float | None) -> str:
 
 def backlog_text(backlog: Mapping[str, float | None]) -> str:
     """Return the backlog in every unit that a source reports; records without their unit."""
-    told = {unit: number(amount) for unit, amount in backlog.items() if amount is not None}
-    return ", ".join(text if unit == "records" else f"{text} {unit}" for unit, text in told.items())
+    values = {unit: number(amount) for unit, amount in backlog.items() if amount is not None}
+    return ", ".join(
+        text if unit == "records" else f"{text} {unit}" for unit, text in values.items()
+    )
 
 
 def figures(

@@ -30,7 +30,7 @@ from airflow_streaming.model.records.control import (
     Event,
 )
 from airflow_streaming.model.records.deployment import Deviation, Override
-from airflow_streaming.model.records.owner import Actor, Owner, claimed, refusal
+from airflow_streaming.model.records.owner import Actor, DagAct, Owner, claimed, refusal
 from airflow_streaming.model.records.supervision import DEFAULTS, Supervision
 from airflow_streaming.model.records.upgrade import RunReport
 from airflow_streaming.model.wire import decode, parse_json
@@ -80,7 +80,7 @@ class Control(Shared):
             raise HomeUnavailable(f"The wish for stream {self.name!r} was not recorded. Try again.")
         return newest
 
-    def want_next(self, wish: Desired) -> bool:
+    def want_next(self, desired: Desired) -> bool:
         """
         Record a wish under the very number that it has; tell whether it was recorded.
 
@@ -88,7 +88,7 @@ class Control(Shared):
         since,
         the number is taken, and nothing is done.
         """
-        return self._create(wish)
+        return self._create(desired)
 
     def circuit(self) -> Circuit | None:
         """Return the newest change of the circuit, ``None`` when it was never opened."""
@@ -145,20 +145,20 @@ class Control(Shared):
                 log.warning("Passed over: %s", err)
         return DEFAULTS
 
-    def supervise(self, asked: Supervision) -> tuple[str, ...] | None:
+    def supervise(self, supervision: Supervision) -> tuple[str, ...] | None:
         """
         Record the stream's supervision settings, unless the newest record has the same.
 
-        :param asked: Its number is set here.
+        :param supervision: Its number is set here.
         :returns: The changed settings; ``None`` without a new record.
         """
         shared, newest = self._base(), self.supervision()
         number = max(shared._numbers_of(Supervision), default=0)
-        changes = newest.differences(asked)
+        changes = newest.differences(supervision)
         if newest.number == number != 0 and not changes:
             return None
         # Or another task says what its DAG asks.
-        return changes if shared._create(replace(asked, number=number + 1)) else None
+        return changes if shared._create(replace(supervision, number=number + 1)) else None
 
     def deviation(self) -> Deviation | None:
         """Return the newest record of the DAG's difference from the live deployment, if any."""
@@ -411,15 +411,14 @@ class Owners(Shared):
         """Return the newest record of the owner, ``None`` before the first deployment."""
         return self._base()._newest(Owner)
 
-    def check_owner(self, actor: Actor, *, to_keep: bool = False) -> None:
+    def check_owner(self, actor: Actor, act: DagAct = DagAct.CHANGE) -> None:
         """
-        Do nothing for a dag that may change the stream, or for a stream without an owner.
+        Do nothing for a dag that may act on the stream, or for a stream without an owner.
 
-        :param to_keep: The dag wants to deploy the stream and keep it alive.
-        :raises NotTheOwner: the stream belongs to another dag.
+        :raises NotTheOwner: the stream belongs to another dag, or another team.
         """
         owner = self.owner()
-        refused = owner and refusal(owner, actor, self.store.uri, to_keep=to_keep)
+        refused = owner and refusal(owner, actor, self.store.uri, act)
         if refused:
             raise NotTheOwner(refused)
 
@@ -442,23 +441,33 @@ class Owners(Shared):
         owner = base._append(Owner, change)
         if owner is None:
             raise HomeUnavailable(f"The owner of {base.name!r} was not recorded. Try again.")
-        refused = refusal(owner, actor, self.store.uri, to_keep=True)
+        refused = refusal(owner, actor, self.store.uri, DagAct.KEEP)
         if refused:
             raise NotTheOwner(refused)
         return owner
 
-    def hand_over(self, dag_id: str, *, by: str, reason: str, now: datetime) -> Owner:
+    def hand_over(
+        self, dag_id: str, *, by: str, reason: str, now: datetime, team: str = ""
+    ) -> Owner:
         """
         Record another dag as the owner; return the newest record.
 
         Its file, bundle and team are recorded when it first keeps the stream alive.
+
+        :param team: Only a dag of this team may take the stream over.
         """
 
         def change(newest: Owner | None, number: int) -> Owner | None:
-            if newest is not None and newest.dag_id == dag_id:
+            if newest is not None and newest.dag_id == dag_id and team in ("", newest.team):
                 return None
             return Owner(
-                number=number, stream=base.name, dag_id=dag_id, by=by, reason=reason, at=now
+                number=number,
+                stream=base.name,
+                dag_id=dag_id,
+                by=by,
+                reason=reason,
+                at=now,
+                team=team,
             )
 
         base = self._base()

@@ -7,6 +7,7 @@ from typing import Any
 from airflow.sdk import BaseHook
 
 from airflow_streaming.checkpoints.vault.store import BackupStore, open_backup_store
+from airflow_streaming.hooks.connections import connection_of
 from airflow_streaming.hooks.home import StreamHomeHook, access, storage_options
 from airflow_streaming.model.storage import Store
 from airflow_streaming.model.uris import is_local, scheme_of, to_fsspec
@@ -61,6 +62,7 @@ class CheckpointHook(BaseHook):
     :param checkpoint: Checkpoint of one query, or the folder above the checkpoints of one
         application.
     :param conn_id: Connection with credentials for its store.
+    :param team: Team whose connections count; for pages.
     """
 
     conn_name_attr = "conn_id"
@@ -68,9 +70,10 @@ class CheckpointHook(BaseHook):
     conn_type = StreamHomeHook.conn_type
     hook_name = "Checkpoint"
 
-    def __init__(self, checkpoint: str, conn_id: str | None = None) -> None:
+    def __init__(self, checkpoint: str, conn_id: str | None = None, *, team: str = "") -> None:
         super().__init__()
         self.checkpoint = checkpoint
+        self.team = team
         self.conn_id = conn_id
 
     def get_conn(self) -> Folders:
@@ -82,7 +85,7 @@ class CheckpointHook(BaseHook):
         """
         if self.conn_id is None or is_local(self.checkpoint):
             return open_folders(self.checkpoint)
-        connection = self.get_connection(self.conn_id)
+        connection = connection_of(self.conn_id, self.team)
         if connection.conn_type == StreamHomeHook.conn_type:
             return open_folders(self.checkpoint, storage_options(self.checkpoint, connection))
         return open_folders(self.checkpoint, filesystem=self._provider_filesystem())

@@ -15,6 +15,7 @@ from airflow.sdk import BaseHook
 from airflow_streaming.exceptions import HomeNotAllowed, SpecError
 from airflow_streaming.home.home import Home, init_home, open_home
 from airflow_streaming.hooks.clusters import kubernetes_credentials
+from airflow_streaming.hooks.connections import connection_of
 from airflow_streaming.launch.clusters.kubernetes_api import log_in_by
 from airflow_streaming.model.storage import Store
 from airflow_streaming.model.uris import is_local, scheme_of, to_fsspec, to_hadoop
@@ -55,6 +56,7 @@ class StreamHomeHook(BaseHook):
         streams and judges by that whether the home has vanished.
     :param own_type_only: Refuse a connection of another type than ``stream_home``, whose provider
         would connect; for pages.
+    :param team: Team whose connections count; for pages.
     """
 
     conn_name_attr = "home_conn_id"
@@ -70,8 +72,10 @@ class StreamHomeHook(BaseHook):
         looks_only: bool = False,
         has_seen_home: bool = False,
         own_type_only: bool = False,
+        team: str = "",
     ) -> None:
         super().__init__()
+        self.team = team
         self.home = home
         self.home_conn_id = home_conn_id
         self.looks_only = looks_only
@@ -103,7 +107,7 @@ class StreamHomeHook(BaseHook):
             self.home = self._named_home()
         if self.home_conn_id is None or is_local(self.home):
             return opened(dict)
-        connection = self.get_connection(self.home_conn_id)
+        connection = connection_of(self.home_conn_id, self.team)
         if connection.conn_type != self.conn_type:
             if self.own_type_only:
                 raise _another_type(self.home_conn_id, connection)
@@ -146,7 +150,8 @@ class StreamHomeHook(BaseHook):
         return True, f"The home {home} holds {len(streams)} streams."
 
     def _named_home(self) -> str:
-        connection = None if self.home_conn_id is None else self.get_connection(self.home_conn_id)
+        conn_id = self.home_conn_id
+        connection = None if conn_id is None else connection_of(conn_id, self.team)
         home = None if connection is None else connection.extra_dejson.get("home")
         if not isinstance(home, str) or not home:
             raise SpecError(
@@ -209,7 +214,7 @@ def store_access(home: str, home_conn_id: str | None, conf: Mapping[str, str]) -
     """
     if home_conn_id is None or is_local(home):
         return {}
-    connection = StreamHomeHook.get_connection(home_conn_id)
+    connection = connection_of(home_conn_id)
     if connection.conn_type != StreamHomeHook.conn_type:
         return {}
     return hadoop_options(home, connection, conf)
@@ -267,7 +272,7 @@ class Access(TypedDict):
     filesystem: Any
 
 
-def access(uri: str, conn_id: str | None, *, own_type_only: bool = False) -> Access:
+def access(uri: str, conn_id: str | None, *, own_type_only: bool = False, team: str = "") -> Access:
     """
     Return how to reach a URI.
 
@@ -276,12 +281,13 @@ def access(uri: str, conn_id: str | None, *, own_type_only: bool = False) -> Acc
 
     :param own_type_only: Refuse a connection of another type, whose provider would connect; for
         pages.
+    :param team: Team whose connections count; for pages.
     :raises SpecError: a ``stream_home`` connection cannot hold credentials for this scheme.
     :raises HomeNotAllowed: the connection is of another type, and only ours may be used.
     """
     if conn_id is None or is_local(uri):
         return Access(storage_options=None, filesystem=None)
-    connection = BaseHook.get_connection(conn_id)
+    connection = connection_of(conn_id, team)
     if connection.conn_type == StreamHomeHook.conn_type:
         return Access(storage_options=storage_options(uri, connection), filesystem=None)
     if own_type_only:
@@ -291,17 +297,18 @@ def access(uri: str, conn_id: str | None, *, own_type_only: bool = False) -> Acc
     return Access(storage_options=None, filesystem=get_fs(scheme_of(to_fsspec(uri)), conn_id))
 
 
-def access_options(uri: str, conn_id: str | None) -> dict[str, Any] | None:
+def access_options(uri: str, conn_id: str | None, *, team: str = "") -> dict[str, Any] | None:
     """
     Return how to reach everything beside a URI, as options for fsspec alone.
 
     For callers that open several locations, some of them local: a file system would be used for all
     of them. A file system of another provider is described by the options it was created with.
 
+    :param team: Team whose connections count; for pages.
     :return: ``None`` for the environment's credentials.
     :raises SpecError: the connection cannot be expressed as options.
     """
-    found = access(uri, conn_id)
+    found = access(uri, conn_id, team=team)
     if found["filesystem"] is None:
         return found["storage_options"]
     options: object = getattr(found["filesystem"], "storage_options", None)

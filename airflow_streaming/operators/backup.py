@@ -116,6 +116,7 @@ class CheckpointBackupOperator(CheckpointTask):
         with self.at_work() as narrator:
             if self.checkpoint and not self.stream:
                 self.stream = _name_for(self.checkpoint)
+            self.check_may_operate(context)
             store = self.open_store(create=True)
             age = self._age(context)
             with age.told_after(store) if age is not None else contextlib.nullcontext():
@@ -172,7 +173,7 @@ class CheckpointBackupOperator(CheckpointTask):
             back_up_stream,
         )
 
-        asked = BackupRequest(
+        request = BackupRequest(
             origin=_origin_of(self.origin),
             by=by,
             note=self.note,
@@ -181,8 +182,8 @@ class CheckpointBackupOperator(CheckpointTask):
             progress=narrator,
         )
         if self.checkpoint:
-            return back_up(self.checkpoint, self.stream_name(), store, asked)
-        return back_up_stream(self.open_stream(), store, asked)
+            return back_up(self.checkpoint, self.stream_name(), store, request)
+        return back_up_stream(self.open_stream(), store, request)
 
     def _verify(
         self, store: BackupStore, backup: Backup, narrator: ProgressLogger, *, by: str
@@ -287,6 +288,9 @@ class CheckpointRetentionOperator(CheckpointTask):
 
             store, policy = self.open_store(), policy_of(self.policy)
             is_dry_run = truth(self.is_dry_run, "dry_run")
+            streams = [self.stream_name()] if self.stream else store.streams()
+            if streams:
+                self.check_may_operate(context, *streams)
             done = {
                 stream: apply_retention(
                     *(store, stream, policy),
@@ -295,7 +299,7 @@ class CheckpointRetentionOperator(CheckpointTask):
                     progress=narrator,
                     homes=self._open_home_of_change,
                 )
-                for stream in ([self.stream_name()] if self.stream else store.streams())
+                for stream in streams
             }
         for stream, retained in done.items():
             self._tell(stream, retained)

@@ -62,6 +62,7 @@ class StreamPruneOperator(CheckpointTask):
         from airflow_streaming.storage.fsspec_blobs import open_blobs
 
         with self.at_work():
+            self.check_may_operate(context)
             home, policy = self.open_home(), prune_policy_of(self.policy)
             is_dry_run = truth(self.is_dry_run, "dry_run")
             done = prune(

@@ -18,7 +18,7 @@ from airflow_streaming.exceptions import HomeUnavailable, SameCopyRefused
 from airflow_streaming.model.arguments.calls import NamedParameters
 from airflow_streaming.model.arguments.fields import Pause, checked
 from airflow_streaming.model.records.control import DesiredState
-from airflow_streaming.operators.common.base import blocked_message, who
+from airflow_streaming.operators.common.base import actor_of, blocked_message, who
 from airflow_streaming.task_errors import spec_errors_are_final
 
 if TYPE_CHECKING:
@@ -61,14 +61,21 @@ class StreamSwitch(NamedParameters, BaseOperator):
         self.reason = reason
         self.home_conn_id = home_conn_id
 
-    def open(self) -> StreamHome:
-        """Open the records of the lane of the stream that is live now."""
+    def open(self, context: Context) -> StreamHome:
+        """
+        Open the records of the lane of the stream that is live now.
+
+        :raises AirflowFailException: the stream belongs to another team.
+        """
         from airflow_streaming.home.live_lane import live_lane  # not at dag parse
         from airflow_streaming.hooks.home import StreamHomeHook  # not at dag parse
+        from airflow_streaming.model.records.owner import DagAct
 
         with spec_errors_are_final():
             home = StreamHomeHook(self.home, self.home_conn_id).get_conn()
-            return home.stream(live_lane(home, self.stream))
+            lane = home.stream(live_lane(home, self.stream))
+            lane.check_owner(actor_of(self, context), DagAct.OPERATE)
+            return lane
 
 
 class StopStreamOperator(StreamSwitch):
@@ -101,7 +108,7 @@ class StopStreamOperator(StreamSwitch):
         self.poll_interval = poll_interval
 
     def execute(self, context: Context) -> dict[str, Any]:
-        lane = self.open()
+        lane = self.open(context)
         self._stop(context, lane)
         return self._steer(context, {"lane": lane.name})
 
@@ -122,7 +129,7 @@ class StopStreamOperator(StreamSwitch):
     def _steer(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
         from airflow_streaming.supervision.decide import Action, decide  # not at dag parse
 
-        lane, memory = self.open(), event.get("memory")
+        lane, memory = self.open(context), event.get("memory")
         if event.get("lane", lane.name) != lane.name:
             # A cutover has moved the stream since: the wish is for whichever lane is live.
             self._stop(context, lane)
@@ -132,7 +139,7 @@ class StopStreamOperator(StreamSwitch):
             situation = observer.situation()
             step, seen = decide(situation), situation.seen
             self.log.info("%s: %s", step.action, step.reason)
-            if not situation.wish:
+            if not situation.desired_number:
                 raise HomeUnavailable(
                     f"The home {self.home!r} does not show the wish that this task wrote for "
                     f"stream {lane.name!r}. Is the home mounted? Then clear this task."
@@ -206,6 +213,6 @@ class StartStreamOperator(StreamSwitch):
         from airflow_streaming.services.streams import start  # not at dag parse
 
         try:
-            start(self.open(), by=who(context), reason=self.reason, again=self.again)
+            start(self.open(context), by=who(context), reason=self.reason, again=self.again)
         except SameCopyRefused as err:
             raise AirflowFailException(str(err)) from err

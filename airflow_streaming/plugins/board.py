@@ -32,7 +32,7 @@ from airflow_streaming.home.live_lane import LiveLaneCache
 from airflow_streaming.hooks.home import StreamHomeHook, access
 from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.names import other_lane
-from airflow_streaming.model.records.owner import DagRole, standing
+from airflow_streaming.model.records.owner import MAY, DagAct, standing
 from airflow_streaming.model.uris import is_local
 from airflow_streaming.plugins.access.drivers import PageDrivers
 from airflow_streaming.plugins.access.kept import Kept, check_owner
@@ -42,6 +42,7 @@ from airflow_streaming.plugins.access.trust import check_home
 from airflow_streaming.plugins.external import ExternalWatch, open_observer
 from airflow_streaming.plugins.fleet_page import READING
 from airflow_streaming.plugins.views import StreamWatch, head_of, now_utc, unreadable
+from airflow_streaming.services.fleet_index import FOLDER as INDEX
 from airflow_streaming.services.fleet_index import read_index
 from airflow_streaming.services.fleet_rows import FRESH as ROW_AGE
 from airflow_streaming.services.fleet_rows import FleetRow, believed
@@ -85,7 +86,7 @@ def open_checked(kept: Kept) -> Home:
     """
     check_home(kept.home, written=kept.written, allowed=read_settings().homes)
     return StreamHomeHook(
-        kept.home, kept.home_conn_id, looks_only=True, own_type_only=True
+        kept.home, kept.home_conn_id, looks_only=True, own_type_only=True, team=kept.dag.team
     ).get_conn()
 
 
@@ -100,7 +101,9 @@ def backups_of(kept: Kept) -> Callable[[], BackupStore] | None:
 
     def open_it() -> BackupStore:
         return open_backup_store(
-            uri, **access(uri, kept.home_conn_id, own_type_only=True), looks_only=True
+            uri,
+            **access(uri, kept.home_conn_id, own_type_only=True, team=kept.dag.team),
+            looks_only=True,
         )
 
     return open_it
@@ -153,7 +156,7 @@ class _Seen:
     row: dict[str, Any] | None = None
     at: float = float("-inf")
     is_left: bool = False
-    """A trigger has left the row; nothing was looked at."""
+    """A trigger has left the row."""
 
 
 @dataclass(slots=True)
@@ -335,7 +338,7 @@ class Boards:
         with suppress(StreamingError):  # each look tells the error
             lanes = [lane for one in ones for lane in (one.stream, other_lane(one.stream))]
             now = now_utc()
-            rows = believed(read_index(self._open(ones[0]).store, lanes), lanes, now)
+            rows = believed(read_index(self._open(ones[0]).store, lanes, now), lanes, now)
             for one in ones:
                 row = row_for(one, rows)
                 at = float("-inf") if row is None else clock - (now - row.seen_at).total_seconds()
@@ -360,8 +363,8 @@ class Boards:
             return unreadable(kept.stream, str(err))
 
     def _is_away(self, kept: Kept) -> bool:
-        """Tell whether a home has nothing at all, as a mount point does when nothing is mounted."""
-        return not self.lane(kept).live.base.store.names("")
+        """Tell whether a home has no records at all, as a mount point does when nothing is mounted."""
+        return {*self.lane(kept).live.base.store.names("")} <= {INDEX}
 
     def _at(self, board: HomeBoard, kept: Kept) -> float:
         seen = board.seen.get(_key(kept))
@@ -410,7 +413,7 @@ def row_for(kept: Kept, rows: Mapping[str, FleetRow]) -> FleetRow | None:
         return None
     lanes = (rows.get(lane) for lane in (kept.stream, other_lane(kept.stream)))
     row = next((row for row in lanes if row is not None and row.is_live), None)
-    if row is None or row.owner is None or standing(row.owner, kept.dag) is DagRole.FOREIGN:
+    if row is None or row.owner is None or standing(row.owner, kept.dag) not in MAY[DagAct.CHANGE]:
         return None
     return row
 

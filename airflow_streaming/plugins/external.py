@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from airflow_streaming.exceptions import HomeNotAllowed, SpecError
 from airflow_streaming.hooks.checkpoint import CheckpointHook
+from airflow_streaming.hooks.connections import connection_of
 from airflow_streaming.hooks.home import StreamHomeHook
 from airflow_streaming.model.uris import is_local
 from airflow_streaming.plugins.access.kept import Kept, external_title
@@ -43,7 +44,7 @@ def open_observer(kept: Kept) -> ExternalObserver:
     except HomeNotAllowed as err:
         raise HomeNotAllowed(f"The checkpoint of this external stream is not read. {err}") from err
     _check_connection(kept)
-    folders = CheckpointHook(kept.home, kept.home_conn_id).get_conn()
+    folders = CheckpointHook(kept.home, kept.home_conn_id, team=kept.dag.team).get_conn()
     asking = partial(ask, seconds=ENDPOINT_SECONDS)
     try:
         return ExternalObserver(
@@ -57,7 +58,7 @@ def open_observer(kept: Kept) -> ExternalObserver:
 def _check_connection(kept: Kept) -> None:
     if kept.home_conn_id is None or is_local(kept.home):
         return
-    found = StreamHomeHook.get_connection(kept.home_conn_id).conn_type
+    found = connection_of(kept.home_conn_id, kept.dag.team).conn_type
     if found != StreamHomeHook.conn_type:
         raise HomeNotAllowed(
             f"Connection {kept.home_conn_id!r} is of type {found!r}. The API server reads checkpoints "

@@ -24,7 +24,7 @@ from airflow_streaming.changes.pruning.observe import real
 from airflow_streaming.checkpoints.backup.stream_backup import default_store
 from airflow_streaming.checkpoints.vault.store import open_backup_store
 from airflow_streaming.exceptions import CheckpointRefused, RemovalRefused, StreamingError
-from airflow_streaming.hooks.home import access, access_options
+from airflow_streaming.hooks.home import Access, access, access_options
 from airflow_streaming.model.spark.failures import mask_secrets
 from airflow_streaming.model.texts import one_line
 from airflow_streaming.model.uris import is_local, to_fsspec
@@ -172,10 +172,8 @@ def removed(kept: Kept, body: RemovalBody, *, by: str) -> RemovedStream:
         check_home(uri, written=kept.backup_written, allowed=read_settings().homes)
     store = None
     if not body.dry_run:
-        store = open_backup_store(
-            uri, create=True, **access(uri, kept.home_conn_id, own_type_only=True)
-        )
-    options = access_options(kept.home, kept.home_conn_id)
+        store = open_backup_store(uri, create=True, **_access(uri, kept))
+    options = access_options(kept.home, kept.home_conn_id, team=kept.dag.team)
 
     def inside(place: str) -> Folders:
         if not _is_inside(place, home.store.uri):
@@ -187,7 +185,7 @@ def removed(kept: Kept, body: RemovalBody, *, by: str) -> RemovedStream:
 
     return remove_stream(
         home,
-        open_blobs(home.store.uri, **access(kept.home, kept.home_conn_id, own_type_only=True)),
+        open_blobs(home.store.uri, **_access(kept.home, kept)),
         kept.stream,
         store,
         PageDrivers(kept).launcher,
@@ -200,6 +198,10 @@ def removed(kept: Kept, body: RemovalBody, *, by: str) -> RemovedStream:
             open_folders=inside,
         ),
     )
+
+
+def _access(uri: str, kept: Kept) -> Access:
+    return access(uri, kept.home_conn_id, own_type_only=True, team=kept.dag.team)
 
 
 def _is_inside(uri: str, root: str) -> bool:

@@ -1,5 +1,5 @@
 """
-One stream for the page, read from its records: the row of the fleet and the full view.
+A stream for the page, read from its records: the row of the fleet and the full view.
 
 Every text is sent as it is in the home, cut to a length; the page inserts it as text and never as
 HTML.
@@ -35,8 +35,8 @@ from airflow_streaming.plugins.access.drivers import in_time
 from airflow_streaming.plugins.changes import acts_of, open_upgrade_waits_for
 from airflow_streaming.plugins.lists import backup_view
 from airflow_streaming.plugins.page_values import cut, quoted, told, tried
-from airflow_streaming.services.fleet_index import row_of
 from airflow_streaming.services.fleet_rows import FleetRow
+from airflow_streaming.services.fleet_writer import row_of
 from airflow_streaming.services.status_reader import failing, read_status
 from airflow_streaming.services.stream_figures import UNITS
 from airflow_streaming.services.streams import Probe, look_once
@@ -199,7 +199,7 @@ class StreamWatch:
 
 
 def head_of(row: FleetRow, change: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Return the row of the fleet; a row that a trigger has left is shown as one of a look."""
+    """Return the row of the fleet; a row that a trigger has left looks like the row of a look."""
     return {
         "lane": row.lane,
         "color": color_of(row.lane).value,

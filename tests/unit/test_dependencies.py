@@ -12,6 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
+
+import airflow_streaming
 
 ROOT = Path(__file__).parents[2]
 BUILD_TOOLS = {"hatchling", "pip", "setuptools", "tomlkit", "trove-classifiers", "uv"}
@@ -139,3 +142,16 @@ def test_every_package_that_is_imported_is_declared() -> None:
     }
 
     assert set(imported()) - own - BY_AIRFLOW - BY_RUNTIMES - BY_EXTRAS <= declared
+
+
+def test_the_conda_recipe_needs_what_the_wheel_needs() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    recipe = yaml.safe_load((ROOT / "packaging/conda/recipe.yaml").read_text())
+
+    assert recipe["requirements"]["run"] == [
+        f"python {project['requires-python']}",
+        *project["dependencies"],
+    ]
+    assert recipe["context"]["version"] == airflow_streaming.__version__
+    scripts = [f"{name} = {target}" for name, target in project["scripts"].items()]
+    assert recipe["build"]["python"]["entry_points"] == scripts

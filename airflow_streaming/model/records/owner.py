@@ -7,11 +7,11 @@ owner of a stream. It does not protect against users who can write the home.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from airflow_streaming.model.wire import Record
 
@@ -59,16 +59,36 @@ class DagRole(StrEnum):
     """The role of a dag for a stream."""
 
     OWNER = "owner"
-    """It keeps the stream alive and deploys it."""
     SHARED = "shared"
-    """It may change the stream and show it: it is in the owner's file, or the owner names it."""
+    """It is in the owner's file, or the owner names it."""
     FOREIGN = "foreign"
+    OTHER_TEAM = "other team"
+    """Its team and the owner's are known and differ; names and files do not count then."""
+
+
+class DagAct(StrEnum):
+    """Kind of act of a dag on a stream."""
+
+    KEEP = "keep"
+    """Deploy, launch and restart it."""
+    CHANGE = "change"
+    """Upgrade, cut over, restore or show it."""
+    OPERATE = "operate"
+    """Start, stop, back up or prune it; its code and its place stay."""
+
+
+MAY: Final[Mapping[DagAct, frozenset[DagRole]]] = {
+    DagAct.KEEP: frozenset({DagRole.OWNER}),
+    DagAct.CHANGE: frozenset({DagRole.OWNER, DagRole.SHARED}),
+    DagAct.OPERATE: frozenset({DagRole.OWNER, DagRole.SHARED, DagRole.FOREIGN}),
+}
+"""The roles that may do an act; docs/teams.md prints the table."""
 
 
 def standing(owner: Owner, actor: Actor) -> DagRole:
     """Return the role of a dag for a stream."""
     if owner.team and actor.team and owner.team != actor.team:
-        return DagRole.FOREIGN
+        return DagRole.OTHER_TEAM
     if owner.dag_id == actor.dag_id:
         return DagRole.OWNER
     same_file = bool(owner.file) and (owner.bundle, owner.file) == (actor.bundle, actor.file)
@@ -113,21 +133,26 @@ def _facts(owner: Owner) -> tuple[object, ...]:
     return owner.bundle, owner.file, owner.team, owner.shared_with
 
 
-def refusal(owner: Owner, actor: Actor, home: str, *, to_keep: bool) -> str | None:
+def refusal(owner: Owner, actor: Actor, home: str, act: DagAct) -> str | None:
     """
     Return why a dag may not act on a stream, in words; ``None`` when it may.
 
     :param home: URI of the stream's home.
-    :param to_keep: It wants to deploy the stream and keep it alive, which only the owner does.
     """
-    found = standing(owner, actor)
-    if found is DagRole.OWNER or (found is DagRole.SHARED and not to_keep):
+    role = standing(owner, actor)
+    if role in MAY[act]:
         return None
-    share = "" if to_keep else f" or name {actor.dag_id!r} in the owner's changed_by,"
+    is_named = act is DagAct.CHANGE and role is DagRole.FOREIGN
+    share = f" or name {actor.dag_id!r} in the owner's changed_by," if is_named else ""
+    team = f" --team {actor.team}" if role is DagRole.OTHER_TEAM else ""
     return (
-        f"Stream {owner.stream!r} in {home} belongs to dag {owner.dag_id!r}"
-        f"{f' of team {owner.team!r}' if owner.team else ''} (recorded {owner.at:%Y-%m-%d %H:%M} UTC "
-        f"by {owner.by}); dag {actor.dag_id!r} may not act on it. Give this dag's stream another name "
-        f"or home,{share} or have the owner hand it over: airflow-streaming hand-over "
-        f"{owner.stream} --to {actor.dag_id} --reason TEXT."
+        f"Stream {owner.stream!r} in {home} belongs to dag {owner.dag_id!r}{_of_team(owner.team)} "
+        f"(recorded {owner.at:%Y-%m-%d %H:%M} UTC by {owner.by}); dag {actor.dag_id!r}"
+        f"{_of_team(actor.team)} may not {act} it. Give this dag's stream another name or home,"
+        f"{share} or have the owner hand it over: airflow-streaming hand-over {owner.stream} "
+        f"--to {actor.dag_id}{team} --reason TEXT."
     )
+
+
+def _of_team(team: str) -> str:
+    return f" of team {team!r}" if team else ""

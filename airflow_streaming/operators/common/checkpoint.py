@@ -26,7 +26,7 @@ from airflow_streaming.model.arguments.literals import OF_A_STREAM, check_litera
 from airflow_streaming.model.names import Color, check_stream_name, color_of
 from airflow_streaming.model.records.alert import AlertKind, AlertSource
 from airflow_streaming.model.uris import check_uri
-from airflow_streaming.operators.common.base import ProgressLogger, who
+from airflow_streaming.operators.common.base import ProgressLogger, actor_of, who
 from airflow_streaming.operators.common.run_values import RunValuesTask
 
 if TYPE_CHECKING:
@@ -160,6 +160,20 @@ class CheckpointTask(RunValuesTask, BaseOperator):
     def open_stream(self) -> StreamHome:
         """Open the records of the stream, which is one of ours."""
         return self.open_home().stream(self.stream_name())
+
+    def check_may_operate(self, context: Context, *streams: str) -> None:
+        """
+        Do nothing where the task's DAG may back up and prune streams of the home.
+
+        :param streams: Names in the home; the task's own stream by default.
+        :raises NotTheOwner: a stream belongs to another team.
+        """
+        from airflow_streaming.model.records.owner import DagAct  # not at dag parse
+
+        if self.home:
+            home, actor = self.open_home(), actor_of(self, context)
+            for name in streams or (self.stream_name(),):
+                home.stream(name).check_owner(actor, DagAct.OPERATE)
 
     def open_folders(self, uri: str) -> Folders:
         from airflow_streaming.hooks.checkpoint import CheckpointHook  # not at dag parse

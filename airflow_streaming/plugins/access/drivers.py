@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from airflow.sdk import BaseHook
-
 from airflow_streaming.hooks.clusters import target_of
+from airflow_streaming.hooks.connections import connection_of
 from airflow_streaming.launch.cluster_policy import ask_listed
 from airflow_streaming.launch.clusters.rest import answers_within
 from airflow_streaming.launch.port import DriverLog, Heartbeat, Launcher
@@ -73,7 +72,9 @@ class PageDrivers:
         if self.kept.conn_written != conn_id:
             return f"the dag file does not spell out Spark connection {conn_id!r} of its task"
         try:
-            named = target_of(conn_id, BaseHook.get_connection(conn_id), epoch.launcher).cluster
+            named = target_of(
+                conn_id, connection_of(conn_id, self.kept.dag.team), epoch.launcher
+            ).cluster
         except Exception as err:  # noqa: BLE001 - a secrets backend may raise any exception
             return f"Spark connection {conn_id!r} names no cluster to ask here: {err}"
         if named and named == epoch.host.name:

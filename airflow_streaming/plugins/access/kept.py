@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _REST: Final = 20
 """The list of streams rests this many times as long as its query took."""
 _LONGEST_REST: Final = 60.0
-"""Seconds after which a new stream is shown in any case."""
+"""Seconds until a new stream appears in any case."""
 _recent: Final[deque[Store]] = deque(maxlen=16)
 """Stores that pages have used last; opening one of an object store anew takes half a second."""
 SENSORS: Final = (
@@ -96,8 +96,11 @@ class Kept:
 
     @property
     def place(self) -> str:
-        """The unit of access: a home, with the connection that reaches it."""
-        return self.home if self.home_conn_id is None else f"{self.home} ({self.home_conn_id})"
+        """The unit of access: a home, with the connection that reaches it; two teams may have one of a name."""
+        if self.home_conn_id is None:
+            return self.home
+        team = f" of team {self.dag.team}" if self.dag.team else ""
+        return f"{self.home} ({self.home_conn_id}{team})"
 
 
 def kept_by(dag_id: str, run_id: str, task_id: str, map_index: int) -> Kept | None:
@@ -370,7 +373,9 @@ def open_stream(kept: Kept) -> StreamHome:
     :raises NotTheOwner: the stream belongs to another dag, or to none yet.
     :raises StreamingError: it cannot be read now.
     """
-    hook = StreamHomeHook(kept.home, kept.home_conn_id, looks_only=True, own_type_only=True)
+    hook = StreamHomeHook(
+        kept.home, kept.home_conn_id, looks_only=True, own_type_only=True, team=kept.dag.team
+    )
     home = hook.get_conn()
     _recent.append(home.store)
     stream = home.stream(live_lane(home, kept.stream))

@@ -18,7 +18,7 @@ import pytest
 
 from airflow_streaming.model.host import this_host
 
-PASSWORDS: Final = {"ann": "a", "bob": "b"}
+PASSWORDS: Final = {"ann": "a", "bob": "b", "sue": "s", "kim": "k"}
 RUN: Final = "run-1"
 BUNDLE: Final = "dags-folder"
 
@@ -100,29 +100,32 @@ def add_dag(
     stream: str = "orders",
     conn: str | None = None,
     chosen: str = "",
+    bundle: str = BUNDLE,
 ) -> None:
     """
     Let a dag with one keep-alive task be parsed and run, as far as its first rendered fields.
 
     :param chosen: The home that the run was given as a parameter.
+    :param bundle: Bundle of the file, in the folder of its name if it is not the default bundle.
     """
     text = FILE.format(dag=dag, home=home, stream=stream, conn=conn)
-    run_task(add_file(folder, dag, text)[dag], "keep", chosen)
+    run_task(add_file(folder, dag, text, bundle)[dag], "keep", chosen)
 
 
-def add_file(folder: Path, name: str, text: str) -> dict[str, Any]:
+def add_file(folder: Path, name: str, text: str, bundle: str = BUNDLE) -> dict[str, Any]:
     """Let a dag file be parsed; return its dags by their ids."""
     from airflow.dag_processing.bundles.manager import DagBundlesManager
     from airflow.dag_processing.dagbag import BundleDagBag, sync_bag_to_db
     from airflow.utils.session import create_session
 
-    path = folder / "dags"
+    path = folder / ("dags" if bundle == BUNDLE else bundle)
+    path.mkdir(exist_ok=True)
     (path / f"{name}.py").write_text(text)
     with create_session() as session:
         DagBundlesManager().sync_bundles_to_db(session=session)
-    bag = BundleDagBag(dag_folder=path, bundle_path=path, bundle_name=BUNDLE)
+    bag = BundleDagBag(dag_folder=path, bundle_path=path, bundle_name=bundle)
     assert not bag.import_errors, bag.import_errors
-    sync_bag_to_db(bag, BUNDLE, None)
+    sync_bag_to_db(bag, bundle, None)
     return dict(bag.dags)
 
 
