@@ -47,7 +47,7 @@ def loaded_by(lines: str) -> set[str]:
     [
         (FIRST, 31),
         (f"{FIRST}\nfrom airflow_streaming.operators.stream import SparkStreamOperator", 41),
-        ("from airflow_streaming.orchestration.stream_dags import stream_dags", 107),
+        ("from airflow_streaming.orchestration.stream_dags import stream_dags", 111),
     ],
 )
 def test_a_dag_of_a_stream_loads_arguments_and_no_engine(lines: str, most: int) -> None:
