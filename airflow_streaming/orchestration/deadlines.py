@@ -36,7 +36,7 @@ def complete_by(
     Return a DAG that waits at each time until the stream is complete up to it, with a deadline.
 
     ``at="0 6 * * *", within=timedelta(minutes=20)`` says: complete until 06:00 by 06:20. A missed deadline stands
-    on Airflow's page of deadlines, and Airflow calls the callback. The run goes on until the stream is complete.
+    on Airflow's page of deadlines, and Airflow calls the callback. The run continues until the stream is complete.
 
     :param stream: The stream's name.
     :param home: The home's URI.
