@@ -42,6 +42,7 @@ from airflow_streaming.launch.java import find_java
 from airflow_streaming.launch.runtime import resolve_runtime
 from airflow_streaming.model.uris import to_fsspec
 from airflow_streaming.model.wire import MAX_RECORD_BYTES, parse_json
+from airflow_streaming.storage.blobs import Blobs
 from airflow_streaming.storage.fsspec_blobs import open_blobs
 from airflow_streaming.storage.probe import check_initialized, race
 
@@ -52,6 +53,11 @@ AIRFLOW_SECONDS: Final = 180.0
 SERVER_SECONDS: Final = 10.0
 HEALTH: Final = "/api/v2/monitor/health"
 Opener = Callable[[str], Home]
+BlobsOpener = Callable[[str], Blobs]
+
+
+def _open_blobs(uri: str) -> Blobs:
+    return open_blobs(to_fsspec(uri))
 
 
 def gather(
@@ -59,6 +65,7 @@ def gather(
     environment: Mapping[str, str] = os.environ,
     *,
     open_: Opener = open_home,
+    blobs_of: BlobsOpener = _open_blobs,
     ask: Callable[[], tuple[dict[str, Any], str]] | None = None,
     get: Callable[[str], tuple[int, bytes]] | None = None,
 ) -> Installation:
@@ -67,6 +74,7 @@ def gather(
 
     :param homes: Homes to try in addition to [streaming] homes.
     :param open_: Opens a home.
+    :param blobs_of: Opens its files, whose dates are compared with this host's clock.
     :param ask: Returns the facts of Airflow and the reason where they are missing.
     :param get: Returns status and content of an address; raises ``OSError``.
     """
@@ -78,7 +86,7 @@ def gather(
         java=java,
         java_problem=java_problem,
         runtimes=tuple(_runtimes(told.get("runtimes", {}), environment)),
-        homes=tuple(try_home(uri, open_) for uri in places),
+        homes=tuple(try_home(uri, open_, blobs_of) for uri in places),
         airflow=seen,
         airflow_problem=problem,
         server=SeenServer(problem="[api] base_url is not known")
@@ -129,7 +137,7 @@ def _runtimes(table: Mapping[str, Any], environment: Mapping[str, str]) -> list[
     return found
 
 
-def try_home(uri: str, open_: Opener = open_home) -> SeenHome:
+def try_home(uri: str, open_: Opener = open_home, blobs_of: BlobsOpener = _open_blobs) -> SeenHome:
     """Let writers race in a home, and time one file."""
     seen = SeenHome(uri=uri)
     try:
@@ -137,14 +145,14 @@ def try_home(uri: str, open_: Opener = open_home) -> SeenHome:
         seen = replace(seen, latency_ms=_latency(home), streams=len(home.streams()))
         race(home.store)
     except HomeNotExclusive as err:
-        return replace(seen, flaw=str(err), skew_s=_skew(uri))
+        return replace(seen, flaw=str(err), skew_s=_skew(blobs_of(uri)))
     except StreamingError as err:
         return replace(seen, problem=str(err))
     try:
         check_initialized(home.store)
     except StreamingError:
         return replace(seen, is_made=False)
-    return replace(seen, skew_s=_skew(uri))
+    return replace(seen, skew_s=_skew(blobs_of(uri)))
 
 
 def _latency(home: Home) -> float:
@@ -157,9 +165,9 @@ def _latency(home: Home) -> float:
     return taken
 
 
-def _skew(uri: str) -> float | None:
+def _skew(blobs: Blobs) -> float | None:
     """Return by how many seconds the store's clock is ahead; ``None`` where the store does not tell."""
-    name, blobs = f"check-{uuid.uuid4().hex}", open_blobs(to_fsspec(uri))
+    name = f"check-{uuid.uuid4().hex}"
     blobs.create(f"_store/{name}", b"check")
     now = datetime.now(UTC)
     try:
