@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from math import ceil
 from typing import Any, Final
 
 from airflow_streaming.changes.judging.topic_records import (
@@ -39,7 +40,7 @@ from airflow_streaming.model.spark.failures import presentable
 from airflow_streaming.model.spark.secrets import REDACTED
 
 LOOKS: Final = 6
-"""Number of later looks for records that one lane lacks."""
+"""Least number of later looks for records that one lane lacks."""
 PAUSE: Final = 5.0
 """Seconds before each later look."""
 MOST_RECORDS: Final = 2_000_000
@@ -62,11 +63,14 @@ class TopicRange:
     :param topic: Name of the topic.
     :param since: Records that were produced from this time on must be in the other lane too; ``None`` for all.
     :param read_since: The other lane may have records from this time on, e.g. after a replay. Default: ``since``.
+    :param lacks_history: The topic can begin later than the other lane's results, because its lane continued the
+        position of an earlier deployment.
     """
 
     topic: str
     since: datetime | None = None
     read_since: datetime | None = None
+    lacks_history: bool = False
 
 
 def compare_topics(
@@ -76,6 +80,7 @@ def compare_topics(
     *,
     options: Mapping[str, str] | None = None,
     complete_from: datetime | None = None,
+    in_flight: timedelta = timedelta(0),
     timeout: timedelta = timedelta(minutes=30),
     sleep: Callable[[float], None] = time.sleep,
 ) -> CompareReport:
@@ -86,6 +91,7 @@ def compare_topics(
         terms.
     :param complete_from: Green's results of earlier times can lack rows, e.g. windows that began before a replay;
         records of such times, by ``CompareTerms.time``, are left out.
+    :param in_flight: How long a lane may take to write a record that the other lane has written.
     :param timeout: A longer comparison ends and is inconclusive.
     :return: A report in every case. It is inconclusive, with the reason, where a topic cannot be read.
     """
@@ -97,7 +103,8 @@ def compare_topics(
         terms=terms,
         options=terms.options if options is None else options,
         complete_from=complete_from,
-        deadline=begun + timeout.total_seconds(),
+        looks=max(LOOKS, ceil(in_flight.total_seconds() / PAUSE)),
+        deadline=begun + (timeout + in_flight).total_seconds(),
     )
     try:
         found = _compared(task, blue, green, sleep)
@@ -111,6 +118,7 @@ class _Task:
     terms: CompareTerms
     options: Mapping[str, str] = field(repr=False)
     complete_from: datetime | None
+    looks: int
     deadline: float
 
     def shown(self, text: str) -> str:
@@ -127,7 +135,7 @@ def _compared(
         one.read(required=True)
         other.read(required=True)
         looks = 0
-        while looks < LOOKS and (other.side.lacks(one.side) or one.side.lacks(other.side)):
+        while looks < task.looks and (other.side.lacks(one.side) or one.side.lacks(other.side)):
             looks += 1
             sleep(PAUSE)
             one.read(required=False)
@@ -138,6 +146,7 @@ def _compared(
             looks=looks,
             offsets=(one.offsets("Blue"), other.offsets("Green")),
             complete_from=task.complete_from,
+            blue_lacks_history=blue.lacks_history,
         )
 
 
@@ -320,7 +329,7 @@ class _Reader:
         }
 
     def _keep_cause(self, error: Any) -> None:
-        """Keep why a connection fails, e.g. a wrong password: a later error says only that there is none."""
+        """Keep why a connection fails, e.g. a wrong password: a later error does not name it."""
         if error.code() != self._library.KafkaError._ALL_BROKERS_DOWN:
             self._cause = error.str()
 

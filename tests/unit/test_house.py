@@ -601,3 +601,51 @@ def test_constants_stand_above_the_first_definition() -> None:
     found = offenders(PACKAGE, low_constants)
 
     assert [module for module in found if not module.startswith(NOT_SORTED_YET)] == []
+
+
+ABOUT_THE_TESTS: Final = frozenset({"faults", "fuzz"})
+"""Folders that attack many rooms at once."""
+NOT_RENAMED_YET: Final = (
+    "gates/",
+    "plugins/",
+    "model/plan/",
+    "home/test_fleet_",
+    "operators/test_compared_topics",
+)
+
+
+def test_a_unit_test_is_named_after_a_module_of_its_room() -> None:
+    tests = REPOSITORY / "tests" / "unit"
+    files = [path.relative_to(tests) for path in tests.glob("*/**/test_*.py")]
+    assert len(files) > 400
+    foreign = {file.as_posix() for file in files if not has_subject(file, PACKAGE)}
+
+    assert {name for name in foreign if not name.startswith(NOT_RENAMED_YET)} == set()
+
+
+def has_subject(file: Path, package: Path) -> bool:
+    """Say whether ``<room>/test_<module>_<aspect>.py`` names a module, or a room, in its room."""
+    room, words = file.parts[0], file.stem.split("_")[1:]
+    if room in ABOUT_THE_TESTS:
+        return True
+    subjects = {path.stem for path in (package / room).rglob("*.py")}
+    subjects |= {room, *(path.name for path in (package / room).rglob("*") if path.is_dir())}
+    return any("_".join(words[:end]) in subjects for end in range(1, len(words) + 1))
+
+
+@pytest.mark.parametrize(
+    ("name", "has"),
+    [
+        ("room/test_lease.py", True),
+        ("room/inner/test_lease_of_two.py", True),
+        ("room/test_inner_end.py", True),
+        ("room/test_leases.py", False),
+        ("other/test_lease.py", False),
+        ("fuzz/test_all.py", True),
+    ],
+)
+def test_the_guard_sees_a_test_without_its_module(tmp_path: Path, name: str, has: bool) -> None:
+    (tmp_path / "room" / "inner").mkdir(parents=True)
+    (tmp_path / "room" / "lease.py").touch()
+
+    assert has_subject(Path(name), tmp_path) is has

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final, Self
 
 from airflow_streaming.changes.judging.soak import (
@@ -28,7 +28,7 @@ from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.jobs.comparison import Bound
 from airflow_streaming.model.observation import Observation, VerdictState
 from airflow_streaming.model.progress import BatchProgress
-from airflow_streaming.model.status import QueryStatus
+from airflow_streaming.model.status import QueryStatus, Status
 from airflow_streaming.supervision.health import judge
 
 QUIET_S: Final = 20.0
@@ -127,6 +127,17 @@ class Since:
             )
         except (KeyError, ValueError, RecordError):
             return None
+
+
+def longest_wait(status: Status | None) -> timedelta:
+    """Return how long a row can wait for its output: an interval of the trigger, and two of the newest batches."""
+    queries = () if status is None else status.queries
+    waits = (
+        (query.processing_interval_s or 0)
+        + 2 * max(query.recent_durations_ms[-3:], default=0) / 1000
+        for query in queries
+    )
+    return timedelta(seconds=max(waits, default=0))
 
 
 def figures_of(

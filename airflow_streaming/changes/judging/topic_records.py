@@ -210,6 +210,7 @@ class TopicFindings:
     :param looks: Number of later looks for records in flight.
     :param offsets: The compared ranges, a sentence each.
     :param complete_from: Records of earlier times were left out.
+    :param blue_lacks_history: Blue's topic can begin later than green's results.
     """
 
     blue: TopicSide
@@ -217,6 +218,7 @@ class TopicFindings:
     looks: int
     offsets: tuple[str, ...]
     complete_from: datetime | None = None
+    blue_lacks_history: bool = False
 
     @property
     def untimed(self) -> int:
@@ -287,6 +289,11 @@ def _result(
                 f"{said} Green's replay lacks rows of earlier windows, and {found.untimed:,} records have no time at "
                 f"{terms.time or WINDOW_START}, so these can be the difference. Give CompareTerms time='value.FIELD' "
                 "with the start of the window."
+            )
+        if found.blue_lacks_history and not full.blue:
+            return CompareResult.INCONCLUSIVE, (
+                f"{said} Blue's deployment continued the position of an earlier one, so its topic can lack the earlier "
+                "results that green has computed again. Start green from a clone of blue's checkpoint."
             )
         return CompareResult.DIFFERS, said
     if min(blue.compared, green.compared) < max(1, terms.least_rows):

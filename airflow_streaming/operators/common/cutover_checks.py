@@ -4,38 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from airflow_streaming.changes.judging.green import Judgment, judge_reports
 from airflow_streaming.changes.judging.lane_figures import bound_of
 from airflow_streaming.changes.pointers.pointer import Pointer
-from airflow_streaming.changes.topic_comparison import TopicRange, compare_topics
-from airflow_streaming.changes.topic_connection import (
-    SERVERS,
-    Launched,
-    NoConnection,
-    connection_of,
-)
+from airflow_streaming.changes.topic_connection import Launched
 from airflow_streaming.checkpoints.progress import Progress
-from airflow_streaming.exceptions import SpecError
 from airflow_streaming.home.consumers import live
 from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.model.arguments.calls import name_of, run
-from airflow_streaming.model.jobs.comparison import (
-    Bound,
-    CompareReport,
-    ComparisonRequest,
-    not_made,
-)
+from airflow_streaming.model.jobs.comparison import Bound, CompareReport
 from airflow_streaming.model.names import base_of
 from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.model.records.cutover import CompareTerms, StartWay
 from airflow_streaming.model.records.cutover_table import CUTOVER, CutoverState
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.spark.failures import presentable
-from airflow_streaming.model.spark.plan import KAFKA, SinkPlan
+from airflow_streaming.model.spark.plan import KAFKA
 from airflow_streaming.model.spark.secrets import REDACTED
+from airflow_streaming.operators.common.compared_topics import Lane, compare_lanes
 from airflow_streaming.options import CutoverCheck, SideBySide
 from airflow_streaming.spark_jobs.compare import compare
 
@@ -135,47 +124,18 @@ class Comparing:
     def _compare_topics(
         self, terms: CompareTerms, blue: Deployment, green: Deployment
     ) -> CompareReport:
-        """Compare in this process; see ``topic_comparison`` for the reason."""
-        sinks = [topic_of(terms, one, self._home(one)) for one in (blue, green)]
-        if SERVERS not in terms.options:
-            _check_one_broker(*sinks)
         program = self._lanes.hook(green.stream).program(green, b"")
-        try:
-            options = connection_of(
-                sinks[0].options, terms.options, Launched(conf=program.conf, env=program.env)
-            )
-        except NoConnection as err:
-            asked = ComparisonRequest(terms=terms, blue=sinks[0].target, green=sinks[1].target)
-            return not_made(asked, presentable(str(err)), at=datetime.now(UTC), refused=True)
-        replayed = datetime.fromisoformat(green.replay_from) if green.replay_from else None
-        is_whole = replayed is None and self._is_fresh(green)
-        # Green's checkpoint was copied before its first launch. Blue may have written since the proposal.
-        first = self._home(green).first_epoch(green.number)
-        since = green.created_at if first is None else first.created_at
-        return compare_topics(
+        return compare_lanes(
             terms,
-            TopicRange(
-                topic=sinks[0].target, since=None if is_whole else since, read_since=replayed
+            Lane(deployment=blue, home=self._home(blue)),
+            Lane(
+                deployment=green,
+                home=self._home(green),
+                is_fresh=self._is_fresh(green),
+                complete_from=self._complete_from.get(base_of(green.stream)),
             ),
-            TopicRange(topic=sinks[1].target, since=since),
-            options=options,
-            complete_from=self._windows_from(green, replayed),
+            Launched(conf=program.conf, env=program.env),
         )
-
-    def _windows_from(self, green: Deployment, replayed: datetime | None) -> datetime | None:
-        """
-        Return the time from which green's results are complete after a replay; ``None`` for a green without state.
-
-        A window that begins with the replay, or later, has all its rows. Other state is complete for results that
-        close after blue's watermark.
-        """
-        plans = self._home(green).newest_plans(green.number)
-        operators = [operator for plan in plans for operator in plan.operators]
-        if replayed is None or not operators:
-            return None
-        if all(operator.window_us for operator in operators):
-            return replayed
-        return max(replayed, self._complete_from.get(base_of(green.stream), replayed))
 
     def _bound(self, blue: StreamHome, green: StreamHome, deployment: Deployment) -> Bound:
         since = self._since(deployment)
@@ -201,48 +161,6 @@ class Comparing:
 
     def _home(self, deployment: Deployment) -> StreamHome:
         return self._lanes.hook(deployment.stream).lane(deployment.stream).home
-
-
-def topic_of(terms: CompareTerms, deployment: Deployment, home: StreamHome) -> SinkPlan:
-    """
-    Return the Kafka sink of a lane, with the topic of the terms or of the lane's newest plans.
-
-    :raises SpecError: the terms name no topic, and the plans have not exactly one.
-    """
-    plans = home.newest_plans(deployment.number)
-    sinks = [sink for plan in plans for sink in (plan.sink, *plan.writes) if sink.sink == KAFKA]
-    if terms.topic:
-        named = deployment.filled(terms.topic, home.store.uri)
-        # The connection is that of the sink that names the topic; a sink of another query can have another cluster.
-        ranked = sorted(sinks, key=lambda sink: named not in sink.possible_topics)
-        options = ranked[0].options if ranked else {}
-        return SinkPlan(sink=KAFKA, target=named, options=options)
-    topics = list({sink.target: sink for sink in sinks if sink.target}.values())
-    if len(topics) != 1:
-        raise SpecError(
-            f"The plans of {deployment.stream} have {len(topics)} sinks with a topic, and a comparison "
-            "needs one. Give CompareTerms a topic, e.g. topic='orders-{stream}-{deployment}'."
-        )
-    return topics[0]
-
-
-def _check_one_broker(blue: SinkPlan, green: SinkPlan) -> None:
-    """
-    Do nothing for sinks of one Kafka cluster, or of unknown clusters.
-
-    :raises SpecError: naming both topics with their brokers.
-    """
-    brokers = [{one.strip() for one in _servers(sink).split(",")} for sink in (blue, green)]
-    if all(map(_servers, (blue, green))) and brokers[0].isdisjoint(brokers[1]):
-        raise SpecError(
-            f"Topic {blue.target} on {_servers(blue)} and topic {green.target} on {_servers(green)} have no "
-            "broker in common, and a comparison reads both from one cluster. If the brokers are one cluster, give "
-            f"CompareTerms options={{{SERVERS!r}: ...}}."
-        )
-
-
-def _servers(sink: SinkPlan) -> str:
-    return sink.options.get(SERVERS, "")
 
 
 def _batches(home: StreamHome, since: datetime) -> list[BatchProgress]:

@@ -81,6 +81,33 @@ def test_a_record_that_arrives_while_it_is_looked_for_is_not_missing(broker: str
     assert [one.key["key"] for one in named] == ["value.order.id=99"]
 
 
+def test_records_that_arrive_while_a_topic_is_read_are_found_in_the_next_look(
+    broker: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, growing = "whole", "growing"
+    for topic in (whole, growing):
+        create_topic(broker, topic, 2)
+    fill(broker, whole, range(200))
+    fill(broker, growing, range(150))
+    refresh = topic_comparison._Reader._refresh
+    arriving = [range(150, 200)]
+
+    def grow(self: Any) -> None:
+        refresh(self)
+        if self.side.topic == growing and arriving:
+            fill(broker, growing, arriving.pop())
+
+    monkeypatch.setattr(topic_comparison._Reader, "_refresh", grow)
+    terms = CompareTerms(
+        stream="orders", format="kafka", options={"kafka.bootstrap.servers": broker}
+    )
+
+    ranges = TopicRange(topic=growing), TopicRange(topic=whole)
+    report = compare_topics(terms, *ranges, sleep=lambda _: None)
+
+    assert report.result is CompareResult.SAME, report.reason
+
+
 def test_only_records_of_the_range_must_be_in_both(broker: str) -> None:
     old, new, now = "since-1", "since-2", datetime.now(UTC)
     for topic in (old, new):

@@ -63,11 +63,11 @@ class Driver:
     def __init__(
         self, world: World, epoch: int, process: subprocess.Popen[bytes], log: Path
     ) -> None:
-        self.world, self.epoch, self.process, self._log = world, epoch, process, log
+        self.world, self.epoch, self.process, self.log_file = world, epoch, process, log
 
     @property
     def log(self) -> str:
-        return self._log.read_text(errors="replace")
+        return self.log_file.read_text(errors="replace")
 
     def status(self) -> Status | None:
         data = self.world.store.read(LAYOUT.epoch(self.epoch, "status.json"))
@@ -211,7 +211,8 @@ class World:
         :param submit: Options for ``spark-submit``.
         """
         log = self.folder / f"driver-{epoch}.log"
-        with log.open("wb") as output:
+        # Appended to, as a launch does: only such a log is bounded.
+        with log.open("ab") as output:
             process = subprocess.Popen(
                 [
                     *self._submit(submit),

@@ -14,7 +14,9 @@ from typing import Any
 
 import pytest
 
+from airflow_streaming.model.names import older_part
 from airflow_streaming.model.records.epoch import Exit
+from airflow_streaming.model.spark.conf import LOG_BYTES
 from airflow_streaming.model.spark.failure_signs import FailureKind
 from tests.conftest import REPOSITORY
 from tests.integration.driver.running import Driver, World
@@ -44,6 +46,8 @@ writer.start().awaitTermination()
 """
 
 
+MOST_LOG = 2_000_000
+"""Bytes of a driver's log with its older part."""
 LONG = pytest.mark.nightly("A driver is started again and again.")
 
 
@@ -66,7 +70,14 @@ class Reader:
         self._env = {"PYTHONPATH": str(stand_in)}
         self._options = ["--jars", official_jars()] if connector == OFFICIAL else []
 
-    def start(self, servers: str, topics: str, trigger: str = "once", *more: str) -> Driver:
+    def start(
+        self,
+        servers: str,
+        topics: str,
+        trigger: str = "once",
+        *more: str,
+        env: Mapping[str, str] | None = None,
+    ) -> Driver:
         self.runs += 1
         arguments = (
             str(self.world.folder),
@@ -84,7 +95,7 @@ class Reader:
             checkpoint=str(self.world.home / "checkpoint"),
         )
         self.world.begin_epoch(self.runs, self.runs)
-        return self.world.launch(self.runs, env=self._env, submit=self._options)
+        return self.world.launch(self.runs, env={**self._env, **(env or {})}, submit=self._options)
 
     def ends(self, servers: str, topics: str, *more: str) -> Exit:
         driver = self.start(servers, topics, "once", *more)
@@ -142,6 +153,32 @@ def test_brokers_that_do_not_answer_are_named_while_the_driver_waits_and_when_it
     assert ended.failure_kind is FailureKind.UNREACHABLE
     assert ended.retryable
     assert refusal in ended.reason
+
+
+@LONG
+def test_the_log_of_an_outage_keeps_its_bound_and_its_last_lines(
+    world: World, tmp_path: Path
+) -> None:
+    reader = Reader(world, OFFICIAL, REPOSITORY)
+    with kafka_broker(tmp_path / "leaves") as servers:
+        create_topic(servers, "clicks", 1)
+        send(servers, "clicks", 5)
+        driver = reader.start(servers, "clicks", "for ever", env={LOG_BYTES: f"{MOST_LOG}"})
+        driver.has_committed(1)
+    older = driver.log_file.with_name(older_part(driver.log_file.name))
+    driver.until(older.exists, "a log that was full")
+    before, largest = older.stat().st_ino, 0
+
+    def is_full_again() -> bool:
+        nonlocal largest
+        largest = max(largest, driver.log_file.stat().st_size + older.stat().st_size)
+        return older.stat().st_ino != before
+
+    driver.until(is_full_again, "a log that was full again")
+
+    # A log grows past its half for as long as the driver's next look takes.
+    assert largest < 3 * MOST_LOG
+    assert "could not be established" in older.read_text(errors="replace")
 
 
 @LONG

@@ -172,12 +172,53 @@ def test_a_record_that_never_comes_differs_after_the_last_look(
     assert len(waits) == LOOKS
 
 
+def test_a_record_of_a_lane_with_a_long_interval_is_looked_for_as_long_as_it_may_take(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broker = Broker(blue=rows("a", "b"), green=rows("a"))
+    monkeypatch.setattr(topic_comparison, "_library", lambda: broker)
+    waited = 0.0
+
+    def wait(seconds: float) -> None:
+        nonlocal waited
+        waited += seconds
+        if waited == 300:
+            broker.topics["green"] += rows("b")
+
+    def report(in_flight: float) -> CompareReport:
+        return compare_topics(
+            CompareTerms(stream="orders", format="kafka"),
+            TopicRange(topic="blue"),
+            TopicRange(topic="green"),
+            in_flight=timedelta(seconds=in_flight),
+            sleep=wait,
+        )
+
+    assert report(294).result is DIFFERS
+    waited = 0.0
+    assert report(296).result is SAME
+
+
 def test_records_before_the_range_are_not_required(monkeypatch: pytest.MonkeyPatch) -> None:
     before, after = NOON - timedelta(days=1), NOON + timedelta(minutes=1)
     broker = Broker(blue=[*rows("a", at=before), *rows("b", at=after)], green=rows("b", at=after))
 
     assert compared(broker, monkeypatch, since=NOON).result is SAME
     assert compared(broker, monkeypatch).result is DIFFERS
+
+
+def test_records_from_before_the_topic_of_a_blue_that_continued_another_prove_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    green_has_more = Broker(blue=rows("b"), green=rows("a", "b"))
+    blue_has_more = Broker(blue=rows("a", "b"), green=rows("b"))
+
+    report = compared(green_has_more, monkeypatch, lacks_history=True)
+
+    assert report.result is INCONCLUSIVE
+    assert "Start green from a clone of blue's checkpoint" in report.reason
+    assert compared(green_has_more, monkeypatch).result is DIFFERS
+    assert compared(blue_has_more, monkeypatch, lacks_history=True).result is DIFFERS
 
 
 def test_a_replayed_record_is_found_where_blue_wrote_it_long_before(

@@ -26,7 +26,7 @@ from tests.unit.driver.fakes import (
     make_epoch,
     make_tracked,
 )
-from tests.unit.driver.test_report import FakeJvm
+from tests.unit.driver.test_heartbeat import FakeJvm
 from tests.unit.faults.disk import FaultyDisk
 
 BATCHES = 5

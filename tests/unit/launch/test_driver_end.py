@@ -22,7 +22,7 @@ from airflow_streaming.model.spark.launchers import LOCAL
 from tests.fakes import FakeLauncher
 from tests.patience import PATIENCE
 from tests.unit.launch.conftest import MakeEpoch
-from tests.unit.launch.test_launcher_contract import LocalWorld
+from tests.unit.launch.test_port_contract import LocalWorld
 
 pytestmark = pytest.mark.skipif(
     not hasattr(os, "pidfd_open"), reason="This system has no descriptors of processes."

@@ -33,7 +33,7 @@ from airflow_streaming.launch.port import ClusterApplication
 from airflow_streaming.model.observation import ProcessState
 from airflow_streaming.model.records.epoch import Epoch
 from tests.unit.launch.recorded_master import JsonServer
-from tests.unit.launch.test_launcher_contract import cluster_request_for, make_contract_epoch
+from tests.unit.launch.test_port_contract import cluster_request_for, make_contract_epoch
 
 RUNNING, GONE, UNSEEN = ProcessState.RUNNING, ProcessState.GONE, ProcessState.UNSEEN
 PLACE = "k8s://https://api:6443/streams"

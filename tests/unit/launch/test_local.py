@@ -24,7 +24,7 @@ from airflow_streaming.model.observation import ProcessState
 from airflow_streaming.model.records.epoch import Epoch, Host, Launch
 from tests.patience import until
 from tests.unit.launch.conftest import MakeEpoch
-from tests.unit.launch.test_launcher_contract import wait_until
+from tests.unit.launch.test_port_contract import wait_until
 
 SLEEP = "import time; time.sleep(600)"
 REPO = Path(__file__).parents[3]

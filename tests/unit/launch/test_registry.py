@@ -21,7 +21,7 @@ from airflow_streaming.operators.switch import StopStreamOperator
 from tests.fakes import FAKE_HOST
 from tests.unit.launch.brokered import NAME
 from tests.unit.launch.conftest import MakeEpoch
-from tests.unit.launch.test_launcher_contract import SUBMIT
+from tests.unit.launch.test_port_contract import SUBMIT
 from tests.unit.world import World
 
 Install = Callable[[str, str], None]

@@ -20,7 +20,7 @@ from airflow_streaming.launch.clusters.spark_operators import (
 )
 from airflow_streaming.model.observation import ProcessState
 from tests.unit.launch.test_kubernetes import AT_WORK, ENDED, pod
-from tests.unit.launch.test_launcher_contract import cluster_request_for, make_contract_epoch
+from tests.unit.launch.test_port_contract import cluster_request_for, make_contract_epoch
 
 RUNNING, GONE, UNSEEN = ProcessState.RUNNING, ProcessState.GONE, ProcessState.UNSEEN
 PLACE = "k8s://https://api:6443/streams"

@@ -23,7 +23,7 @@ from airflow_streaming.launch.clusters.standalone import (
 from airflow_streaming.model.observation import ProcessState
 from airflow_streaming.model.spark.conf import PRIVATE_CONF
 from tests.unit.launch.recorded_master import RecordedMaster
-from tests.unit.launch.test_launcher_contract import cluster_request_for, make_contract_epoch
+from tests.unit.launch.test_port_contract import cluster_request_for, make_contract_epoch
 
 RUNNING, GONE, UNSEEN = ProcessState.RUNNING, ProcessState.GONE, ProcessState.UNSEEN
 

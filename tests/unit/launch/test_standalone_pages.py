@@ -13,7 +13,7 @@ from airflow_streaming.launch.clusters.standalone import StandaloneLauncher
 from airflow_streaming.launch.clusters.standalone_pages import Output, worker_address
 from airflow_streaming.launch.port import DriverLog
 from tests.unit.launch.recorded_master import WORKER, RecordedMaster
-from tests.unit.launch.test_launcher_contract import cluster_request_for, make_contract_epoch
+from tests.unit.launch.test_port_contract import cluster_request_for, make_contract_epoch
 
 PAGES = "http://10.0.0.7:8081"
 

@@ -29,7 +29,7 @@ from airflow_streaming.launch.clusters.yarn_api import (
 from airflow_streaming.model.observation import ProcessState
 from airflow_streaming.model.spark.conf import DIES_WITH_JVM, PRIVATE_CONF
 from tests.unit.launch.recorded_yarn import STARTED
-from tests.unit.launch.test_launcher_contract import (
+from tests.unit.launch.test_port_contract import (
     YarnWorld,
     cluster_request_for,
     make_contract_epoch,

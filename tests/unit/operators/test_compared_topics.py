@@ -16,13 +16,23 @@ from airflow_streaming.exceptions import SpecError
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.jobs.comparison import CompareReport, ComparisonRequest, not_made
 from airflow_streaming.model.names import Layout
-from airflow_streaming.model.records.cutover import CompareTerms, StartWay
+from airflow_streaming.model.records.control import Change, ChangeKind
+from airflow_streaming.model.records.cutover import (
+    CompareTerms,
+    CutoverTerms,
+    Pair,
+    StartWay,
+    SwitchMethod,
+)
 from airflow_streaming.model.spark.plan import OperatorKind, OperatorPlan, QueryPlan, SinkPlan
 from airflow_streaming.model.spark.secrets import REDACTED
+from airflow_streaming.model.status import Status
 from airflow_streaming.model.storage import LocalStore
-from airflow_streaming.operators.common import cutover_checks
-from airflow_streaming.operators.common.cutover_checks import Comparing, topic_of
+from airflow_streaming.operators.common import compared_topics
+from airflow_streaming.operators.common.compared_topics import Lane, has_whole_history, topic_of
+from airflow_streaming.operators.common.cutover_checks import Comparing
 from tests.unit.home.make import NOON, SCRIPT, make_deployment, make_epoch
+from tests.unit.supervision.builders import a_query, a_status
 
 LAUNCHED = NOON + timedelta(minutes=5)
 TERMS = CompareTerms(stream="orders", format="kafka")
@@ -77,6 +87,7 @@ class Compared:
     green: TopicRange | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     complete_from: datetime | None = None
+    in_flight: timedelta = timedelta(0)
     report: CompareReport
 
 
@@ -94,13 +105,82 @@ def compared(
         request = ComparisonRequest(terms=terms, blue=blue.topic, green=green.topic)
         return not_made(request, "A test.", at=NOON)
 
-    monkeypatch.setattr(cutover_checks, "compare_topics", compare)
+    monkeypatch.setattr(compared_topics, "compare_topics", compare)
     lanes: Any = topics
     comparing = Comparing(
         lanes, complete_from=complete_from, progress=lambda *_: None, heard=reports.append
     )
     comparing(terms, topics.blue, topics.green)
     return Compared(report=reports[0], **(calls[0] if calls else {}))
+
+
+@pytest.mark.parametrize(
+    ("blue", "lacks"),
+    [
+        pytest.param({}, False, id="the first deployment"),
+        pytest.param({"number": 2}, True, id="an upgrade in place"),
+        pytest.param({"replay_from": NOON.isoformat()}, True, id="began with a replay"),
+    ],
+)
+def test_a_green_from_the_beginning_has_more_than_a_blue_that_continued_another(
+    blue: dict[str, Any], lacks: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topics = Topics(tmp_path, StartWay.FRESH)
+    topics.blue = replace(topics.blue, **blue)
+
+    found = compared(topics, monkeypatch, replace(TERMS, topic="{stream}-1"))
+
+    assert found.blue == TopicRange(topic="orders-1", lacks_history=lacks)
+
+
+@pytest.mark.parametrize(
+    ("start", "lacks"),
+    [(StartWay.FRESH, False), (StartWay.CLONED, True), (StartWay.CARRIED, True)],
+)
+def test_the_history_of_a_blue_that_an_earlier_cutover_made_live_depends_on_its_start(
+    start: StartWay, lacks: bool, tmp_path: Path
+) -> None:
+    topics = Topics(tmp_path, StartWay.FRESH)
+    base, lane = topics.homes["orders"], replace(topics.green, number=3)
+    led_elsewhere = base.beside("payments")
+    for home, number, green in ((led_elsewhere, 4, lane), (base, 1, replace(lane, number=2))):
+        pair = Pair(
+            stream="orders", blue="orders", green="orders.green", blue_deployment=1,
+            shadow=green, live=green, start=start if green is lane else StartWay.FRESH,
+        )  # fmt: skip
+        terms = CutoverTerms(change=number, way=SwitchMethod.PARALLEL, pairs=(pair,))
+        begin(home, number, terms=home.keep_cutover_terms(terms))
+    begin(base, 2, leader="payments/4")
+
+    assert has_whole_history(lane, base) is not lacks
+
+
+def begin(home: StreamHome, number: int, **more: str) -> None:
+    home.begin_change(
+        Change(
+            number=number, stream=home.name, what=ChangeKind.CUTOVER, replaced=1, deployment=1,
+            checkpoint="", by="test", reason="A test.", at=NOON, **more,
+        )
+    )  # fmt: skip
+
+
+def test_a_replay_that_blue_has_seen_itself_is_whole_in_its_topic(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for replayed, lacks in ((LAUNCHED, False), (LAUNCHED - timedelta(seconds=1), True)):
+        topics = Topics(tmp_path / str(lacks), StartWay.FRESH, replay_from=replayed.isoformat())
+        upgraded = replace(topics.blue, number=2)
+        topics.homes["orders"].create_epoch(
+            make_epoch(3, stream="orders", deployment=2, created_at=LAUNCHED)
+        )
+        topics.homes["orders"].create_deployment(upgraded, SCRIPT)
+        topics.blue = upgraded
+        named = replace(TERMS, topic="{stream}")
+
+        blue = compared(topics, monkeypatch, named).blue
+
+        assert blue is not None
+        assert blue.lacks_history is lacks
 
 
 @pytest.mark.parametrize("start", [StartWay.CLONED, StartWay.CARRIED])
@@ -112,6 +192,21 @@ def test_blue_records_before_the_copy_of_its_checkpoint_are_not_required_of_gree
     # The copy is made between the proposal (``created_at``) and the first launch, and blue runs on.
     assert found.blue == TopicRange(topic="orders-1", since=LAUNCHED)
     assert found.green == TopicRange(topic="orders-2", since=LAUNCHED)
+
+
+@pytest.mark.parametrize("slow", ["orders", "orders.green"])
+def test_a_record_may_be_in_flight_for_an_interval_and_two_batches_of_the_slower_lane(
+    slow: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topics = Topics(tmp_path, StartWay.CLONED)
+    # The first batch took ten minutes, because it read all old records.
+    durations = (600_000, 2_000, 20_000, 1_000)
+    query = a_query(processing_interval_s=300, recent_durations_ms=durations)
+    home, layout = topics.homes[slow], Layout(slow)
+    status = a_status(stream=slow, epoch=2, queries=(a_query(), query))
+    home.store.create(layout.place(Status, epoch=2), layout.bytes_of(status))
+
+    assert compared(topics, monkeypatch).in_flight == timedelta(seconds=340)
 
 
 def test_a_green_from_the_beginning_has_every_record_of_blue(
@@ -213,7 +308,7 @@ def test_the_topic_that_a_function_of_foreach_batch_writes_is_compared(tmp_path:
     written = SinkPlan(sink="kafka", target="orders-2", options=options(BROKER))
     topics.record(home, SinkPlan(sink="foreachbatch", target="write"), "by_code", writes=(written,))
 
-    assert topic_of(TERMS, topics.green, home).target == "orders-2"
+    assert topic_of(TERMS, Lane(deployment=topics.green, home=home)).target == "orders-2"
 
 
 def test_a_lane_with_several_topics_needs_a_name(tmp_path: Path) -> None:
@@ -222,4 +317,4 @@ def test_a_lane_with_several_topics_needs_a_name(tmp_path: Path) -> None:
     topics.record(home, SinkPlan(sink="kafka", target="late", options=options(BROKER)), "late")
 
     with pytest.raises(SpecError, match="2 sinks with a topic"):
-        topic_of(TERMS, topics.blue, home)
+        topic_of(TERMS, Lane(deployment=topics.blue, home=home))

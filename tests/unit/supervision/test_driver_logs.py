@@ -18,7 +18,7 @@ from airflow_streaming.model.names import numbered
 from airflow_streaming.model.records.epoch import KeptLog
 from airflow_streaming.supervision.driver_logs import MOST, keep_log, masked, shown_log
 from tests.fakes import FAKE_HOST, FakeLauncher
-from tests.unit.launch.test_launcher_contract import LocalWorld, make_contract_epoch
+from tests.unit.launch.test_port_contract import LocalWorld, make_contract_epoch
 from tests.unit.world import World
 
 AT = datetime(2026, 11, 22, tzinfo=UTC)

@@ -26,7 +26,7 @@ from airflow_streaming.launch.environment import properties_text
 from airflow_streaming.launch.port import ClusterApplication
 from airflow_streaming.model.records.epoch import Epoch
 from tests.conf_keys import ODD_KEYS, read_properties
-from tests.unit.launch.test_launcher_contract import cluster_request_for, make_contract_epoch
+from tests.unit.launch.test_port_contract import cluster_request_for, make_contract_epoch
 
 PLACE = "k8s://https://api:6443/streams"
 CONF = {key: f"v={number}: x" for number, key in enumerate(ODD_KEYS)}

@@ -11,7 +11,7 @@ from airflow_streaming.exceptions import HomeUnavailable, RecordError, SpecError
 from airflow_streaming.storage.blobs import Blobs, Elsewhere, LocalBlobs
 from airflow_streaming.storage.fsspec_blobs import FsspecBlobs, open_blobs
 from tests.unit.checkpoints.blobs_contract import BlobsContract
-from tests.unit.home.test_fsspec_store import PrivateMemory, RenamingFileSystem
+from tests.unit.storage.test_fsspec_store import PrivateMemory, RenamingFileSystem
 
 
 class TestLocal(BlobsContract):

@@ -15,7 +15,7 @@ from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.epoch import OrderAct, QueryClaim, StandbyAnswer
 from airflow_streaming.model.storage import LocalStore
-from tests.unit.checkpoints.test_handing_over import files_of, run, run_files
+from tests.unit.changes.handover.test_handover import files_of, run, run_files
 from tests.unit.home.make import NOON, make_deployment
 
 PAST = [["old0"], ["old1"], ["a"], ["b"]]

@@ -15,7 +15,7 @@ from airflow_streaming.exceptions import CheckpointError, HomeUnavailable, Recor
 from airflow_streaming.model.spark.listing import Listing
 from airflow_streaming.storage import trees as limits
 from airflow_streaming.storage.folders import Folders, RemoteFolders, open_folders, walk
-from tests.unit.home.test_fsspec_store import PrivateMemory
+from tests.unit.storage.test_fsspec_store import PrivateMemory
 
 
 def local(folder: Path) -> Folders:

@@ -18,7 +18,7 @@ from airflow_streaming.model.host import this_host
 from airflow_streaming.model.observation import Process, ProcessState
 from airflow_streaming.model.records.epoch import Epoch, Launch
 from tests.unit.launch.conftest import MakeEpoch
-from tests.unit.launch.test_launcher_contract import LocalWorld, wait_until
+from tests.unit.launch.test_port_contract import LocalWorld, wait_until
 
 pytestmark = pytest.mark.skipif(not HAS_PROC, reason="This system has no /proc.")
 

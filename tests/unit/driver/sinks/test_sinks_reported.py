@@ -16,7 +16,7 @@ from airflow_streaming.model.status import SinkStatus, Status
 from airflow_streaming.model.storage import LocalStore
 from tests.unit.driver.fakes import LAYOUT, FakeQuery, make_deployment, make_epoch, make_tracked
 from tests.unit.driver.sinks.events import ORIGIN
-from tests.unit.driver.test_report import FakeJvm
+from tests.unit.driver.test_heartbeat import FakeJvm
 
 
 class World:

@@ -17,7 +17,7 @@ from airflow_streaming.model.observation import ProcessState
 from tests.conftest import REPOSITORY
 from tests.unit.launch.jobs_launcher import JobsLauncher
 from tests.unit.launch.played_jobs import JobService
-from tests.unit.launch.test_launcher_contract import make_contract_epoch, request_for
+from tests.unit.launch.test_port_contract import make_contract_epoch, request_for
 
 SOURCE = Path(__file__).with_name("jobs_launcher.py")
 PAGE = REPOSITORY / "docs" / "launcher-example.md"

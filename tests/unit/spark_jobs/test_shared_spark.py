@@ -242,7 +242,7 @@ def test_a_spark_that_no_job_needs_is_not_started(tmp_path: Path) -> None:
 CALLER: Final = """
 import sys
 from pathlib import Path
-from tests.unit.changes.upgrade.test_shared_spark import ENTRY, Ran, a_runtime
+from tests.unit.spark_jobs.test_shared_spark import ENTRY, Ran, a_runtime
 from airflow_streaming.spark_jobs import shared_spark
 shared_spark._ENTRY = ENTRY.replace("{", "{{").replace("}", "}}")
 folder = Path(sys.argv[1])
