@@ -43,12 +43,21 @@ from airflow_streaming.model.texts import one_line
 from airflow_streaming.plugins.access.kept import Keepers, Kept, dags_of
 from airflow_streaming.plugins.access.looks import Looks
 from airflow_streaming.plugins.acts import act_on
+from airflow_streaming.plugins.admin.installation import (
+    administers,
+    installation_view,
+    server_facts,
+)
+from airflow_streaming.plugins.admin.removal import (
+    RemovalBody,
+    Removals,
+    may_remove,
+    remove_from_page,
+)
 from airflow_streaming.plugins.board import REMOVED, Boards, Lane
 from airflow_streaming.plugins.changes import changes_view
 from airflow_streaming.plugins.fleet_page import READING, Column, FleetView, page_of
-from airflow_streaming.plugins.installation import administers, installation_view, server_facts
 from airflow_streaming.plugins.lists import deployments_view, lanes_of, timeline_view
-from airflow_streaming.plugins.removal import RemovalBody, Removals, may_remove, remove_from_page
 from airflow_streaming.plugins.reports import all_reports, one_report
 from airflow_streaming.plugins.views import now_utc
 from airflow_streaming.supervision.stream_status import Level

@@ -25,9 +25,10 @@ from starlette.datastructures import State
 from airflow_streaming.home.home import open_home
 from airflow_streaming.model.names import GREEN_SUFFIX, Layout
 from airflow_streaming.model.records.owner import Actor
-from airflow_streaming.plugins import api, installation, removal
+from airflow_streaming.plugins import api
 from airflow_streaming.plugins.access.kept import Kept, external_name
 from airflow_streaming.plugins.access.looks import Looks
+from airflow_streaming.plugins.admin import installation, removal
 from airflow_streaming.plugins.board import Boards
 from airflow_streaming.plugins.routes import create_app
 

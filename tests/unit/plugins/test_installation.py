@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.plugins import installation as module
+from airflow_streaming.plugins.admin import installation as module
 
 with warnings.catch_warnings():
     # Starlette would rather have a successor of httpx that Airflow does not bring.

@@ -31,8 +31,8 @@ from airflow_streaming.model.uris import is_local, to_fsspec
 from airflow_streaming.plugins.access.drivers import PageDrivers
 from airflow_streaming.plugins.access.kept import Kept, check_owner, keeps_still
 from airflow_streaming.plugins.access.trust import check_home
+from airflow_streaming.plugins.admin.installation import administers
 from airflow_streaming.plugins.board import Boards, open_checked
-from airflow_streaming.plugins.installation import administers
 from airflow_streaming.services.removing import RemovalRequest, RemovedStream, remove_stream
 from airflow_streaming.settings import read_settings
 from airflow_streaming.storage.folders import Folders, open_folders
