@@ -124,5 +124,5 @@ def _uri(subject: Subject, topic: EventType, query: str | None) -> str:
     place = f"file:{local_path(subject.place)}" if is_local(subject.place) else subject.place
     kind = "checkpoint" if subject.is_external else "stream"
     folder = place if subject.is_external else f"{place}/{subject.stream}"
-    asked = {"on": topic.value, **({"query": query} if query is not None else {})}
-    return f"{kind}+{folder}?{urlencode(asked)}"
+    values = {"on": topic.value, **({"query": query} if query is not None else {})}
+    return f"{kind}+{folder}?{urlencode(values)}"

@@ -156,7 +156,7 @@ class BackupNotFound(CheckpointError):
 
 
 class BackupDamaged(CheckpointError):
-    """A backup is not what was written; nothing of it was restored."""
+    """A backup differs from its manifest; nothing of it was restored."""
 
 
 class RestoreRefused(CheckpointError):
@@ -168,11 +168,11 @@ class RestoreTaken(RestoreRefused):
 
 
 class UpgradeRefused(StreamingError):
-    """An upgrade cannot be begun, or not go the way that was asked; nothing was changed."""
+    """An upgrade cannot begin, or its state refuses the command; nothing was changed."""
 
 
 class CutoverRefused(StreamingError):
-    """A cutover cannot be begun, or not take what was asked in its state; nothing was changed."""
+    """A cutover cannot begin, or its state refuses the command; nothing was changed."""
 
 
 class PointerRefused(CutoverRefused):

@@ -33,7 +33,7 @@ def live(
     history: bool = False,
 ) -> LiveOutput:
     """
-    Return which lane of a stream is live, and what it writes.
+    Return the live lane of a stream, with its outputs.
 
     :param stream: Name of the stream.
     :param home: URI of the home; by default that in ``AIRFLOW_STREAMING_HOME``.
@@ -55,7 +55,7 @@ def live_together(
     storage_options: Mapping[str, Any] | None = None,
 ) -> Mapping[str, LiveOutput]:
     """
-    Return what is live of several streams at one and the same moment.
+    Return the live lanes of several streams at one moment.
 
     Streams that are cut over together are switched by one record; two calls of ``live`` could fall
     before and after it, this one does not.

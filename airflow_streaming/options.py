@@ -211,7 +211,7 @@ def _check_soak(where: str, soak: SoakTerms | None) -> None:
 
 
 class Edits(TypedDict, total=False):
-    """What a changed stream runs with; what is not given stays. Templated."""
+    """The settings of the changed stream; omitted settings stay. Templated."""
 
     runtime: str | None
     """Name of another Spark installation."""

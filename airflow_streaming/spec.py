@@ -205,11 +205,11 @@ class StreamSpec:
 
     def serialize(self) -> dict[str, Any]:
         """Return the spec without secrets, as Airflow shows it among the rendered templates."""
-        shown = {name: _shown(getattr(self, name)) for name in self.template_fields}
+        values = {name: _shown(getattr(self, name)) for name in self.template_fields}
         is_conf, is_env = isinstance(self.conf, Mapping), isinstance(self.env, Mapping)
         # A template of one is no secret.
         conf = {"conf": redact(self.conf)} if is_conf else {}
-        return {**shown, **conf, **({"env": dict.fromkeys(self.env, REDACTED)} if is_env else {})}
+        return {**values, **conf, **({"env": dict.fromkeys(self.env, REDACTED)} if is_env else {})}
 
     def configuration(
         self,

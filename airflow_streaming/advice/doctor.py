@@ -65,5 +65,5 @@ def examine(facts: Facts) -> tuple[Advice, ...]:
     return tuple(sorted(said, key=lambda one: (_ORDER[one.outcome], _GRAVITY[one.level])))
 
 
-def risks(said: Iterable[Advice]) -> tuple[Advice, ...]:
-    return tuple(one for one in said if one.outcome is Outcome.RISK)
+def risks(advice: Iterable[Advice]) -> tuple[Advice, ...]:
+    return tuple(one for one in advice if one.outcome is Outcome.RISK)

@@ -163,7 +163,7 @@ def _store_named(name: str) -> StateStore:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
     """
-    One setting of a profile.
+    A setting of a profile.
 
     :param value: As Spark reads it; ``None`` when it is left out.
     :param why: Its purpose, with the document or measurement behind it; or the reason to leave it
@@ -420,7 +420,7 @@ class ConfSource(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfValue:
     """
-    One value of the configuration.
+    A value of the configuration.
 
     :param value: As Spark reads it, possibly a secret; ``None`` when it is left out.
     :param why: The profile's reason for its value, or for leaving it out.
@@ -511,7 +511,7 @@ def effective(values: Iterable[ConfValue]) -> dict[str, str]:
 def summary(profile: Profile, values: Sequence[ConfValue]) -> str:
     """Return one line for a log: the number of values by origin, and the rejected values."""
     counted = Counter(value.source for value in values if value.value is not None)
-    told = ", ".join(f"{counted[source]} {words}" for source, words in _IN_WORDS if counted[source])
+    text = ", ".join(f"{counted[source]} {words}" for source, words in _IN_WORDS if counted[source])
     passed = [
         f"{value.key}={value.replaces}"
         for value in values
@@ -519,7 +519,7 @@ def summary(profile: Profile, values: Sequence[ConfValue]) -> str:
     ]
     not_taken = f" Not taken, as the checkpoint continues: {', '.join(passed)}." if passed else ""
     return (
-        f"Profile {profile.name!r} for {profile.cores} cores: {told or 'no value'}.{not_taken} "
+        f"Profile {profile.name!r} for {profile.cores} cores: {text or 'no value'}.{not_taken} "
         "'airflow-streaming conf' explains each value."
     )
 

@@ -45,7 +45,7 @@ class SizedSetting(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizeAdvice:
     """
-    One piece of advice.
+    A piece of advice.
 
     :param present: The value now, where it is known.
     :param suggested: The value to try.
@@ -83,8 +83,8 @@ def advise(recent: Mapping[str, Sequence[BatchProgress]], size: Size) -> tuple[S
 
     :param recent: Batches of each query with input, oldest first.
     """
-    told = telling(recent)
-    return (*_cores(told, size), *_intervals(told, size), *_partitions(told, size))
+    batches = telling(recent)
+    return (*_cores(batches, size), *_intervals(batches, size), *_partitions(batches, size))
 
 
 def telling(recent: Mapping[str, Sequence[BatchProgress]]) -> dict[str, Sequence[BatchProgress]]:
@@ -115,11 +115,11 @@ def busy_share(batches: Sequence[BatchProgress], interval_s: float | None) -> fl
     return _usual_high(shares) if len(shares) >= MIN_BATCHES else None
 
 
-def _cores(told: Mapping[str, Sequence[BatchProgress]], size: Size) -> Iterator[SizeAdvice]:
-    shares = busy_shares(told, size)
+def _cores(batches: Mapping[str, Sequence[BatchProgress]], size: Size) -> Iterator[SizeAdvice]:
+    shares = busy_shares(batches, size)
     known = {query: share for query, share in shares.items() if share is not None}
     # An unmeasured query may be the busy one.
-    if not size.cores or not known or len(known) < len(told):
+    if not size.cores or not known or len(known) < len(batches):
         return
     query, share = max(known.items(), key=lambda item: item[1])
     wanted = max(1, math.ceil(size.cores * share / TARGET))
@@ -159,9 +159,9 @@ def _intervals(told: Mapping[str, Sequence[BatchProgress]], size: Size) -> Itera
             )
 
 
-def _partitions(told: Mapping[str, Sequence[BatchProgress]], size: Size) -> Iterator[SizeAdvice]:
+def _partitions(batches: Mapping[str, Sequence[BatchProgress]], size: Size) -> Iterator[SizeAdvice]:
     for query, partitions in sorted((size.state_partitions or {}).items()):
-        state = max(map(stored_bytes, told.get(query, ())), default=0)
+        state = max(map(stored_bytes, batches.get(query, ())), default=0)
         if partitions and state / partitions > STATE_PER_PARTITION:
             yield SizeAdvice(
                 setting=SizedSetting.STATE_PARTITIONS,

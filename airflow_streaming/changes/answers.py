@@ -77,14 +77,14 @@ def command_settled(
     return Settled(Answer.VOID, given)
 
 
-def start_settled(asked: Mapping[str, Running], now: Mapping[str, Running]) -> Settled | None:
+def start_settled(running: Mapping[str, Running], now: Mapping[str, Running]) -> Settled | None:
     """
     Return how the question whether a change may start was settled; ``None`` while it is open.
 
-    :param asked: The streams, and what each ran when the report was made.
+    :param running: The streams, and what each ran when the report was made.
     :param now: The same, as it is now. A stream without a deployment is one whose home is not mounted.
     """
-    for stream, was in asked.items():
+    for stream, was in running.items():
         runs = now[stream]
         if runs.deployment is not None and runs != was:
             return Settled(

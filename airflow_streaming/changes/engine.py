@@ -36,7 +36,7 @@ T = TypeVar("T", bound=Transition[Any, Any])
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move(Generic[E]):
     """
-    One move.
+    A move.
 
     :param do: The kind of move.
     :param reason: Why, in words; for a wait, the awaited event.

@@ -120,12 +120,12 @@ def checkpoints_of(
             f"Stream {home.name!r} has no deployment, so there is nothing to rehearse on. Start it "
             "first, or correct the name."
         )
-    asked = BackupRequest(
+    request = BackupRequest(
         origin=Origin.BEFORE_UPGRADE,
         by="a rehearsal",
         open_folders=partial(open_folders, storage_options=storage_options),
     )
-    found = stream_sources(home, deployment, asked)
+    found = stream_sources(home, deployment, request)
     return OfCheckpoints(
         checkpoints={source.folder: source.folders.uri for source in found},
         storage_options=storage_options,

@@ -131,8 +131,8 @@ def query_folders(folders: Folders) -> list[str]:
     """
     Return ``[""]`` if the folder is a checkpoint, else the names of the checkpoints in it.
 
-    :raises CheckpointRefused: One entry is a link, which may hide a checkpoint.
-    :raises CheckpointError: There is no checkpoint, or too many.
+    :raises CheckpointRefused: An entry is a link, which may hide a checkpoint.
+    :raises CheckpointError: The folder has no checkpoint, or too many.
     :raises HomeUnavailable: The store cannot be reached.
     """
     found = find_queries(folders)

@@ -78,10 +78,10 @@ def add_commands(
     :param whose: Which stream is to be named.
     :return: The parser of each command, for options of its own.
     """
-    told = {"status": status, **{name: one.help for name, one in table.commands.items()}}
+    values = {"status": status, **{name: one.help for name, one in table.commands.items()}}
     kinds = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     verbs = {}
-    for name, text in told.items():
+    for name, text in values.items():
         verb = kinds.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
         add_home(verb)
         verb.add_argument("stream", metavar="STREAM", help=whose)

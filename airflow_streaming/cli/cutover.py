@@ -173,8 +173,8 @@ class CutoverPage:
         for step in self.history:
             # The same task takes many steps in a row, and its name is long.
             who, by = "" if step.by == by else f" ({step.by})", step.by
-            told = f"{step.after.value:13} {step.event.value}: {step.reason}{who}"
-            yield f"  {clock(step.at)}  {told}"
+            message = f"{step.after.value:13} {step.event.value}: {step.reason}{who}"
+            yield f"  {clock(step.at)}  {message}"
 
     def _first(self) -> str:
         parts = [f"{words(self.state)} since {clock(self.since)}"]
@@ -312,14 +312,14 @@ def _told(progress: Progress) -> str:
 
 def _backups(facts: Mapping[str, str]) -> list[str]:
     """Return a sentence for each final backup."""
-    told = {
+    values = {
         name.removesuffix(".backup"): i for name, i in facts.items() if name.endswith(".backup")
     }
-    if not told:
+    if not values:
         return ["No final backup was taken."]
     return [
         f"Final backup of {stream}: {backup}." if backup else f"{stream} had nothing to back up."
-        for stream, backup in told.items()
+        for stream, backup in values.items()
     ]
 
 

@@ -56,8 +56,8 @@ def show_events(stream: StreamHome, arguments: argparse.Namespace) -> int:
     """Print the events that pass the filters."""
     found = [*selected(stream.events(10_000), arguments, datetime.now(UTC))][-arguments.last :]
     if arguments.json:
-        told = {"stream": stream.name, "events": [event.to_dict() for event in found]}
-        show_json(told)
+        values = {"stream": stream.name, "events": [event.to_dict() for event in found]}
+        show_json(values)
         return OK
     width = shutil.get_terminal_size().columns if is_terminal(sys.stdout) else None
     for event in found:

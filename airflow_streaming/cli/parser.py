@@ -129,7 +129,7 @@ def _add_status(parser: argparse.ArgumentParser) -> None:
 @dataclass(frozen=True, slots=True)
 class Command:
     """
-    One command.
+    A command.
 
     :param summary: Its action in the imperative, without a period.
     :param more: Sentences about it, such as its exit codes.
@@ -145,8 +145,8 @@ class Command:
     @property
     def epilog(self) -> str:
         """Return the text below the arguments."""
-        shown = "\n".join(f"  airflow-streaming {one}" for one in self.examples)
-        return "\n\n".join(filter(None, (f"Examples:\n{shown}" if shown else "", self.more)))
+        text = "\n".join(f"  airflow-streaming {one}" for one in self.examples)
+        return "\n\n".join(filter(None, (f"Examples:\n{text}" if text else "", self.more)))
 
 
 COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (

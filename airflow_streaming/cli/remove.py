@@ -98,12 +98,12 @@ def reuse(home: Home, arguments: argparse.Namespace, person: Person) -> int:
 
 def _lines(done: RemovedStream, *, dry_run: bool) -> list[str]:
     if not dry_run:
-        told = f"Stream {done.stream} is removed; {len(done.removed)} files and folders went."
+        message = f"Stream {done.stream} is removed; {len(done.removed)} files and folders went."
     elif done.refusals:
-        told = f"Stream {done.stream} would not be removed:"
+        message = f"Stream {done.stream} would not be removed:"
     else:
-        told = f"Stream {done.stream} would be removed:"
-    lines = [told, *(f"- {one}" for one in done.refusals)]
+        message = f"Stream {done.stream} would be removed:"
+    lines = [message, *(f"- {one}" for one in done.refusals)]
     if dry_run:
         lines += [f"would go: {one}" for one in done.removed]
     lines += [f"stays: {one}" for one in done.kept]

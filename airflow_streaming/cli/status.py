@@ -108,8 +108,8 @@ def list_streams(home: Home, probe: Probe, arguments: argparse.Namespace) -> int
     unread = {name: why for name, why in found.items() if isinstance(why, str)}
     following = page[-1] if len(page) < len(names) else None
     if as_json:
-        told = {"home": home.store.uri, "streams": [one.to_dict() for one in rows]}
-        show_json({**told, "unreadable": unread, "after": following}, sort_keys=True)
+        values = {"home": home.store.uri, "streams": [one.to_dict() for one in rows]}
+        show_json({**values, "unreadable": unread, "after": following}, sort_keys=True)
     else:
         show(streams_report(rows, home.store.uri, unread, datetime.now(UTC)))
         if following is not None:
@@ -292,6 +292,6 @@ def lies_in_output(found: LiveOutput, place: str) -> bool:
 
 def to_dict(found: LiveOutput) -> dict[str, Any]:
     """Return the live lane for ``--json``, with earlier live periods, the oldest first."""
-    told: dict[str, Any] = encode(found)
-    history = [{**encode(reign), "color": reign.color.value} for reign in found.history]
-    return {**told, "color": found.color.value, "history": history}
+    values: dict[str, Any] = encode(found)
+    history = [{**encode(period), "color": period.color.value} for period in found.history]
+    return {**values, "color": found.color.value, "history": history}

@@ -103,7 +103,7 @@ def add_hand_over_arguments(parser: argparse.ArgumentParser) -> None:
 def start(stream: StreamHome, person: Person, *, again: bool) -> int:
     """Start a stream, and say what brings it up."""
     done = streams.start(stream, by=person.name, reason=person.reason, again=again)
-    lines = [_desired(stream, done.wish, is_new=done.is_new)]
+    lines = [_desired(stream, done.desired, is_new=done.is_new)]
     if done.closed is not None:
         lines.append(
             f"Its circuit was open and is closed, with a whole restart budget: {done.closed.reason}"
@@ -117,7 +117,7 @@ def stop(
 ) -> int:
     """Stop a stream; with ``wait`` until its driver is proved dead."""
     done = streams.stop(stream, by=person.name, reason=person.reason, grace=grace)
-    lines = [_desired(stream, done.wish, is_new=done.is_new)]
+    lines = [_desired(stream, done.desired, is_new=done.is_new)]
     from airflow_streaming.cli.cutover import what_a_stop_does  # see _COMMANDS
 
     if consequence := what_a_stop_does(stream):
@@ -165,11 +165,11 @@ def declare_dead(stream: StreamHome, person: Person, probe: Probe, *, number: in
     return OK
 
 
-def _desired(stream: StreamHome, wish: Desired, *, is_new: bool) -> str:
+def _desired(stream: StreamHome, desired: Desired, *, is_new: bool) -> str:
     if is_new:
-        return f'Desired state of {stream.name} is now "{wish.state}".'
-    since = f"by {wish.by} since {clock(wish.at)}"
-    return f'Desired state of {stream.name} is "{wish.state}" already, {since}.'
+        return f'Desired state of {stream.name} is now "{desired.state}".'
+    since = f"by {desired.by} since {clock(desired.at)}"
+    return f'Desired state of {stream.name} is "{desired.state}" already, {since}.'
 
 
 def _wait_until_down(stream: StreamHome, probe: Probe, limit: float) -> int:

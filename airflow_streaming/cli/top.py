@@ -211,8 +211,10 @@ def _number(value: float | None) -> str:
 
 def backlog_text(backlog: Mapping[str, float | None]) -> str:
     """Return the backlog in every unit that a source reports; records without their unit."""
-    told = {unit: number(amount) for unit, amount in backlog.items() if amount is not None}
-    return ", ".join(text if unit == "records" else f"{text} {unit}" for unit, text in told.items())
+    values = {unit: number(amount) for unit, amount in backlog.items() if amount is not None}
+    return ", ".join(
+        text if unit == "records" else f"{text} {unit}" for unit, text in values.items()
+    )
 
 
 def figures(

@@ -299,8 +299,8 @@ def _stopped(end: RunEnd, stop: Stop) -> Exit:
 
 def _query_failed(end: RunEnd, error: QueryError) -> Exit:
     batch = "" if error.batch_id is None else f" in batch {error.batch_id}"
-    told = f"Query {end.failed_query!r} failed{batch}: {error.message}"
-    return _diagnosed(end, error, told, _diagnosis(error), query=end.failed_query)
+    message = f"Query {end.failed_query!r} failed{batch}: {error.message}"
+    return _diagnosed(end, error, message, _diagnosis(error), query=end.failed_query)
 
 
 def _script_failed(end: RunEnd) -> Exit:
@@ -324,12 +324,12 @@ def _diagnosis(error: QueryError) -> Diagnosis:
 
 
 def _diagnosed(
-    end: RunEnd, error: QueryError, told: str, found: Diagnosis, *, query: str | None
+    end: RunEnd, error: QueryError, text: str, found: Diagnosis, *, query: str | None
 ) -> Exit:
     return Exit(
         epoch=end.epoch,
         outcome=Outcome.FAILED,
-        reason=presentable(told),
+        reason=presentable(text),
         ended_at=end.at,
         exception_class=error.exception_class,
         condition=error.condition,

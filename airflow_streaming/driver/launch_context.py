@@ -64,7 +64,7 @@ class DriverArgs:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchContext:
     """
-    One epoch's work.
+    An epoch's work.
 
     :param home: The home's URI, as the user wrote it.
     :param source: The script, byte for byte as deployed.

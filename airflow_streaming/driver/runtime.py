@@ -163,7 +163,7 @@ class Driver:
         )
         self._plans = PlanKeeper(store, lane, epoch.number, on_read=self._note_places)
         outputs = LiveOutputs(store, lane.root)
-        self._admission = StartGuard(
+        self._guard = StartGuard(
             deployment.checkpoint,
             queries=self._queries,
             claims=claims,
@@ -171,8 +171,8 @@ class Driver:
             barrier=self._barrier,
             outputs=outputs,
         )
-        self._interception = StartHook(
-            admission=self._admission,
+        self._start_hook = StartHook(
+            guard=self._guard,
             gate=Gate(
                 self._check_may_write,
                 self._ending,
@@ -203,7 +203,7 @@ class Driver:
         for work in (self._bring_down, self._keep_deadline):
             threading.Thread(target=work, name="airflow-streaming-end", daemon=True).start()
         try:
-            self._interception.install()
+            self._start_hook.install()
             if self._barrier is not None:
                 install_patience(self._barrier)
             self._script = run_script(self._assignment)
@@ -290,7 +290,7 @@ class Driver:
     def _bring_down(self) -> None:
         self._ending.begun.wait()
         left = stop_queries(
-            self._admission.started,
+            self._guard.started,
             until=time.monotonic() + self._ending.grace,
             clock=time.monotonic,
             pause=time.sleep,

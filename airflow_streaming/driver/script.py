@@ -123,8 +123,8 @@ def error_of(err: BaseException) -> QueryError:
 def _left(code: object) -> ScriptEnd:
     if code in (None, 0):
         return ScriptEnd(state=ScriptState.RETURNED)
-    said = f"exit code {code}" if isinstance(code, int) else presentable(first_line(str(code)))
-    error = QueryError(message=f"It left with {said}.", exception_class="SystemExit")
+    text = f"exit code {code}" if isinstance(code, int) else presentable(first_line(str(code)))
+    error = QueryError(message=f"It left with {text}.", exception_class="SystemExit")
     return ScriptEnd(state=ScriptState.FAILED, error=error)
 
 

@@ -126,7 +126,7 @@ class StartGuard:
 
     def start(
         self,
-        wish: StartRequest,
+        request: StartRequest,
         *,
         open_checkpoint: Callable[[str], CheckpointStore],
         launch: Callable[[str, str], Started],
@@ -141,16 +141,16 @@ class StartGuard:
         :raises DriverRefusal: it is not safe.
         :raises StopRequested: the driver is coming to its end.
         """
-        self._check_not_ending(wish)
-        with self._telling(wish):
-            place = self._place(wish, open_checkpoint, run_planned)
+        self._check_not_ending(request)
+        with self._telling(request):
+            place = self._place(request, open_checkpoint, run_planned)
             if self._barrier is not None:
                 self._barrier.wait(place.name, place.absorb)
         with self._lock:
-            self._check_not_ending(wish)
-            with self._telling(wish):
+            self._check_not_ending(request)
+            with self._telling(request):
                 files = place.open()
-                shift = self._check(place, files, wish)
+                shift = self._check(place, files, request)
             # Before the start: the first batch may run before this thread continues.
             self._queries.shift_batches(place.name, shift)
             started = launch(place.name, place.location)
@@ -163,7 +163,7 @@ class StartGuard:
                     checkpoint=files.location,
                     files=files,
                     origin=place.origin,
-                    gated=wish.gated,
+                    gated=request.gated,
                     batch_shift=shift,
                 )
             )
@@ -171,23 +171,25 @@ class StartGuard:
 
     def _place(
         self,
-        wish: StartRequest,
+        request: StartRequest,
         open_checkpoint: Callable[[str], CheckpointStore],
         run_planned: Run,
     ) -> CheckpointLocation:
-        name = checked_name(wish.name)
-        location, origin = self._locate(name, wish)
+        name = checked_name(request.name)
+        location, origin = self._locate(name, request)
         return CheckpointLocation(name, location, origin, open_checkpoint, run_planned)
 
-    def _check(self, place: CheckpointLocation, files: CheckpointStore, wish: StartRequest) -> int:
+    def _check(
+        self, place: CheckpointLocation, files: CheckpointStore, request: StartRequest
+    ) -> int:
         """Check that a query may start, and return by how much its batch ids are shifted."""
         self._check_free(place.name, files.location)
         if self._outputs is not None:
-            self._outputs.check(place.name, wish.place)
-            if wish.gated:
+            self._outputs.check(place.name, request.place)
+            if request.gated:
                 # Its function is checked while batches run, when the home may be away.
                 self._outputs.learn()
-        claim = self._claims.check(place.name, files, files.location, must_know=wish.gated)
+        claim = self._claims.check(place.name, files, files.location, must_know=request.gated)
         if claim is None:
             return 0
         if claim.absorb is not None:
@@ -195,7 +197,7 @@ class StartGuard:
         return claim.batch_shift
 
     @contextlib.contextmanager
-    def _telling(self, wish: StartRequest) -> Iterator[None]:
+    def _telling(self, request: StartRequest) -> Iterator[None]:
         """End the driver by whatever keeps a query from starting, even if the script continues."""
         try:
             yield
@@ -205,19 +207,19 @@ class StartGuard:
             self._ending.refuse(err)
             raise
         except Exception as err:
-            self._queries.note_not_started(wish.name or "", error_of(err))
+            self._queries.note_not_started(request.name or "", error_of(err))
             self._ending.fail()
             raise
 
-    def _check_not_ending(self, wish: StartRequest) -> None:
+    def _check_not_ending(self, request: StartRequest) -> None:
         if self._ending.begun.is_set():
             raise StopRequested(
-                f"Query {wish.name!r} was not started because the stream is ending."
+                f"Query {request.name!r} was not started because the stream is ending."
             )
 
-    def _locate(self, name: str, wish: StartRequest) -> tuple[str, CheckpointOrigin]:
-        if wish.location:
-            return wish.location, CheckpointOrigin.SCRIPT
+    def _locate(self, name: str, request: StartRequest) -> tuple[str, CheckpointOrigin]:
+        if request.location:
+            return request.location, CheckpointOrigin.SCRIPT
         return to_hadoop(join(self._checkpoint, name)), CheckpointOrigin.DEPLOYMENT
 
     def _check_free(self, name: str, location: str) -> None:

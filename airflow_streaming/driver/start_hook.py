@@ -111,9 +111,9 @@ class Gate:
             # driver can have begun it.
             tracked.unbegun = batch_id if before == batch_id - 1 else None
         shift = self._queries.batch_shift(query or "")
-        told = f"Batch {batch_id}{f' ({batch_id + shift} to its function)' if shift else ''}"
+        message = f"Batch {batch_id}{f' ({batch_id + shift} to its function)' if shift else ''}"
         raise StopRequested(
-            f"{told} of query {query!r} was not begun because the stream is ending. It runs when "
+            f"{message} of query {query!r} was not begun because the stream is ending. It runs when "
             "the stream is started again."
         )
 
@@ -140,13 +140,13 @@ class StartHook:
     def __init__(
         self,
         *,
-        admission: StartGuard,
+        guard: StartGuard,
         gate: Gate,
         fair_pools: bool,
         ending: ShutdownState,
         plans: PlanKeeper | None = None,
     ) -> None:
-        self._admission, self._gate, self._plans = admission, gate, plans
+        self._guard, self._gate, self._plans = guard, gate, plans
         self._fair_pools, self._ending = fair_pools, ending
         self._plain_start: Any = None
         self._warm_up: WarmUp | None = None
@@ -221,9 +221,9 @@ class StartHook:
 
     def _start(self, original: Any, writer: Any, given: Mapping[str, Any]) -> Any:
         name = name_query(writer, given)
-        if self._admission.holds_back and self._warm_up is not None:
+        if self._guard.holds_back and self._warm_up is not None:
             self._warm_up.run(writer._spark)
-        if self._aside is None or not self._admission.sets_aside(name):
+        if self._aside is None or not self._guard.sets_aside(name):
             return self._begin(original, writer, given)
         own = apart(writer)
         return self._aside.start(lambda: self._begin(original, own, given, said_again=True))
@@ -233,7 +233,7 @@ class StartHook:
     ) -> Any:
         """Start a query; where the writer's JVM half may be another one's by then, say it again."""
         name, context = name_of(writer, given), writer._spark.sparkContext
-        wish = StartRequest(
+        request = StartRequest(
             name=name,
             location=location_of(writer, given, name),
             gated=_GATED in writer.__dict__,
@@ -245,16 +245,16 @@ class StartHook:
             # Past the patches: our own settings are not the script's choice.
             if said_again:
                 writer._jwrite = writer._jwrite.queryName(name)
-            if wish.location is None or said_again:
+            if request.location is None or said_again:
                 writer._jwrite = writer._jwrite.option("checkpointLocation", location)
-            planning = self._planning(writer, given, name, wish.location)
+            planning = self._planning(writer, given, name, request.location)
             with planning, self._pool(context, name):
                 query = call_original(original, writer, given)
             results.append(query)
             return Started(query=SparkQuery(query._jsq), id=str(query.id), run_id=str(query.runId))
 
-        self._admission.start(
-            wish,
+        self._guard.start(
+            request,
             open_checkpoint=lambda location: HadoopStore(
                 location, context._gateway, context._jsc.hadoopConfiguration()
             ),

@@ -170,7 +170,7 @@ class Changes(Histories):
         """
         return self._terms(UpgradeTerms, change, "Put the file back, or abort the upgrade.")
 
-    def wish(self, change: Change) -> str:
+    def request_key(self, change: Change) -> str:
         """Return the key of the request for an upgrade; empty when its terms cannot be read."""
         try:
             return self.terms(change).key

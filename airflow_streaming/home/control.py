@@ -76,7 +76,7 @@ class Control(Shared):
             raise HomeUnavailable(f"The wish for stream {self.name!r} was not recorded. Try again.")
         return newest
 
-    def want_next(self, wish: Desired) -> bool:
+    def want_next(self, desired: Desired) -> bool:
         """
         Record a wish under the very number that it has; tell whether it was recorded.
 
@@ -84,7 +84,7 @@ class Control(Shared):
         since,
         the number is taken, and nothing is done.
         """
-        return self._create(wish)
+        return self._create(desired)
 
     def circuit(self) -> Circuit | None:
         """Return the newest change of the circuit, ``None`` when it was never opened."""
@@ -141,20 +141,20 @@ class Control(Shared):
                 log.warning("Passed over: %s", err)
         return DEFAULTS
 
-    def supervise(self, asked: Supervision) -> tuple[str, ...] | None:
+    def supervise(self, supervision: Supervision) -> tuple[str, ...] | None:
         """
         Record the stream's supervision settings, unless the newest record has the same.
 
-        :param asked: Its number is set here.
+        :param supervision: Its number is set here.
         :returns: The changed settings; ``None`` without a new record.
         """
         shared, newest = self._base(), self.supervision()
         number = max(shared._numbers_of(Supervision), default=0)
-        changes = newest.differences(asked)
+        changes = newest.differences(supervision)
         if newest.number == number != 0 and not changes:
             return None
         # Or another task says what its DAG asks.
-        return changes if shared._create(replace(asked, number=number + 1)) else None
+        return changes if shared._create(replace(supervision, number=number + 1)) else None
 
     def deviation(self) -> Deviation | None:
         """Return the newest record of the DAG's difference from the live deployment, if any."""

@@ -8,7 +8,7 @@ a name are left out: a socket, a function of ``foreachBatch``, a pattern of topi
 The driver's parent comes from Airflow's own injection, and is switched on where Airflow's
 ``SparkSubmitOperator`` has it: ``[openlineage] spark_inject_parent_job_info`` and
 ``spark_inject_transport_info``. It goes to the driver only, never into a deployment: another run of
-the dag is no other version of the stream.
+the dag is not a new version of the stream.
 """
 
 from __future__ import annotations

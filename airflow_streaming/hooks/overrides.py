@@ -30,9 +30,9 @@ def values_of(spec: StreamSpec) -> dict[str, str]:
     }
 
 
-def overrides_between(dag: StreamSpec, asked: StreamSpec) -> tuple[Override, ...]:
+def overrides_between(dag: StreamSpec, spec: StreamSpec) -> tuple[Override, ...]:
     """Return the values in which the stream that a run asks for differs from its DAG."""
-    named, wanted = values_of(dag), values_of(asked)
+    named, wanted = values_of(dag), values_of(spec)
     return tuple(
         Override(what=what, value=wanted.get(what), dag=named.get(what))
         for what in sorted({*named, *wanted})

@@ -131,11 +131,11 @@ class StreamSnapshotReader:
         self._observer.lose_sight()
 
     def _pause(self, situation: ReconcileInput) -> Pause | None:
-        wish, newest = self._home.desired(), self._home.newest_change()
-        if wish is None:
+        desired, newest = self._home.desired(), self._home.newest_change()
+        if desired is None:
             return None
         return pause_of(
-            wish,
+            desired,
             change=newest,
             progress=situation.change,
             end=self._home.change_end(newest.number) if newest is not None else None,

@@ -44,7 +44,7 @@ class SqlPointer:
 
     :param conn_id: An Airflow connection whose hook has ``get_conn``, as the hooks of all SQL
         databases do.
-    :param sql: One statement or several, e.g. ``CREATE OR REPLACE VIEW orders AS SELECT * FROM
+    :param sql: A statement or several, e.g. ``CREATE OR REPLACE VIEW orders AS SELECT * FROM
         read_parquet('{output}/*.parquet')`` or ``UPDATE feeds SET folder = '{output}' WHERE feed =
         '{stream}'``. ``{stream}``, ``{lane}``, ``{color}``, ``{deployment}``, ``{number}`` and
         ``{output}`` are filled with the new live output.
@@ -197,13 +197,13 @@ class _Rows:
         statement = f"INSERT INTO {TABLE} ({names}) VALUES ({signs})"  # noqa: S608 - names of ours
         self.run(statement, [self._name, *_values(wanted)])
 
-    def _update(self, shown: Mark, wanted: Mark) -> None:
+    def _update(self, mark: Mark, wanted: Mark) -> None:
         written = ", ".join(f"{column} = {self._sign}" for column in _COLUMNS)
         # Only over the row that was read: the database waits for a concurrent writer, which then
         # wins.
         where = " AND ".join(f"{c} = {self._sign}" for c in ("pointer", "word", "is_undone"))
         statement = f"UPDATE {TABLE} SET {written} WHERE {where}"  # noqa: S608 - names of ours
-        self.run(statement, [*_values(wanted), self._name, shown.number, int(shown.undone)])
+        self.run(statement, [*_values(wanted), self._name, mark.number, int(mark.undone)])
         if self._cursor.rowcount == 0:
             raise PointerFailed(
                 f"Pointer {self._name!r} was moved by another task at the same time. Retry: the later "

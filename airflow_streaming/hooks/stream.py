@@ -135,7 +135,7 @@ class SparkStreamHook(BaseHook):
         """
         Return the hook of one lane of this stream, live or not.
 
-        ``home``, ``keeper``, ``observer()`` and ``spec`` are that lane's.
+        ``home``, ``controller``, ``observer()`` and ``spec`` are that lane's.
 
         :raises SpecError: the lane belongs to another stream.
         """
@@ -187,7 +187,7 @@ class SparkStreamHook(BaseHook):
         )
 
     @cached_property
-    def keeper(self) -> StreamController:
+    def controller(self) -> StreamController:
         """Who acts on the stream."""
         return StreamController(
             self.home,
@@ -225,7 +225,7 @@ class SparkStreamHook(BaseHook):
         runtime = self.runtime(self.asked.runtime)
         location = locate_application(self.asked.application, self.folders)
         source = read_application(location)
-        proposed = self.keeper.propose(
+        proposed = self.controller.propose(
             runtime,
             location,
             source,
@@ -248,9 +248,9 @@ class SparkStreamHook(BaseHook):
         asked = with_live(self.dag, () if live is None else live.overrides)
         return self._copy(asked, self._given_lane)
 
-    def _copy(self, asked: StreamSpec, lane: str | None) -> SparkStreamHook:
+    def _copy(self, spec: StreamSpec, lane: str | None) -> SparkStreamHook:
         return SparkStreamHook(
-            asked,
+            spec,
             conn_id=self.conn_id,
             home_conn_id=self.home_conn_id,
             by=self.by,

@@ -296,8 +296,8 @@ def guarded(conf: Mapping[str, str], defaults: str = "") -> dict[str, str]:
 def split_secrets(conf: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     """Return the public and the secret part of a configuration."""
     hidden = {key for key, value in redact(conf).items() if value == REDACTED}
-    shown = {key: value for key, value in conf.items() if key not in hidden}
-    return shown, {key: conf[key] for key in hidden}
+    values = {key: value for key, value in conf.items() if key not in hidden}
+    return values, {key: conf[key] for key in hidden}
 
 
 def properties_text(conf: Mapping[str, Any], defaults: str = "") -> str:

@@ -69,7 +69,7 @@ class ClusterApplication:
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class LaunchRequest:
     """
-    One driver to start. It has no ``repr`` of its fields: the environment may hold secrets.
+    A driver to start. It has no ``repr`` of its fields: the environment may hold secrets.
 
     :param epoch: The right to start it.
     :param command: ``spark-submit`` with all its arguments, the script and the script's arguments;

@@ -229,7 +229,7 @@ def _is_older(process: psutil.Process, epoch: Epoch) -> bool:
 @dataclass(frozen=True, slots=True)
 class ProcStat:
     """
-    One line of ``/proc/<pid>/stat``.
+    A line of ``/proc/<pid>/stat``.
 
     :param parent: Its parent's process id.
     :param started: Ticks since the boot; with the id it identifies one process for good.

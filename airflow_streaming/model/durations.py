@@ -43,5 +43,5 @@ def number_text(number: float, digits: int = 3) -> str:
     if number == 0 or not isfinite(number):
         return f"{abs(number):.0f}"
     places = max(0, digits - 1 - floor(log10(abs(number))))
-    shown = f"{number:,.{places}f}"
-    return shown.rstrip("0").rstrip(".") if places else shown
+    text = f"{number:,.{places}f}"
+    return text.rstrip("0").rstrip(".") if places else text

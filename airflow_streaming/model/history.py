@@ -124,16 +124,16 @@ class Bucket:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the bucket as JSON; a figure that never changed is one number."""
-        told: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for name, last in self.lasts.items():
             three = [_rounded(value) for value in (self.lows[name], self.highs[name], last)]
-            told[name] = three[0] if len(set(three)) == 1 else three
+            values[name] = three[0] if len(set(three)) == 1 else three
         return {
             "query": self.query,
             "begin": round(self.begin, 3),
             "end": round(self.end, 3),
             "rows": self.rows,
-            "figures": told,
+            "figures": values,
         }
 
     @classmethod
@@ -197,13 +197,13 @@ class Series:
         figures: dict[str, Any] = {}
         for name, lasts in self.lasts.items():
             shorts = [*map(_short, lasts)]
-            told: dict[str, Any] = {"last": shorts}
+            values: dict[str, Any] = {"last": shorts}
             if lasts != self.lows[name] or lasts != self.highs[name]:
                 # A bucket of one batch holds one value three times, and it is rounded once.
                 for key, column in (("min", self.lows[name]), ("max", self.highs[name])):
                     three = zip(column, lasts, shorts, strict=True)
-                    told[key] = [last if v is value else _short(v) for v, value, last in three]
-            figures[name] = told
+                    values[key] = [last if v is value else _short(v) for v, value, last in three]
+            figures[name] = values
         return {"query": self.query, "at": [round(at, 1) for at in self.at], "figures": figures}
 
 

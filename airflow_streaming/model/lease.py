@@ -64,7 +64,7 @@ def is_over(lease: timedelta | None, silent_for: timedelta) -> bool:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instant:
     """
-    One moment by two clocks of the driver's host, in seconds.
+    A moment by two clocks of the driver's host, in seconds.
 
     :param running: A clock that runs while the host sleeps and is never set.
     :param wall: The time of day, which jumps forward after a pause that the other clock missed.

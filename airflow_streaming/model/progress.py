@@ -195,7 +195,7 @@ def _is_number(value: Any) -> bool:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceProgress:
     """
-    One source's input to a batch, and its backlog.
+    A source's input to a batch, and its backlog.
 
     :param source: Spark's description of it, at most 200 characters.
     :param backlog_records: Records after the batch's end offset, where the source reports them.

@@ -37,7 +37,7 @@ class CheckpointOrigin(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryStatus:
     """
-    One query as the driver sees it now.
+    A query as the driver sees it now.
 
     :param processing: A batch is in work (``isTriggerActive``).
     :param data_available: The source has data to read.

@@ -356,13 +356,13 @@ class LocalStore:
                 f"{err.filename} is {err.strerror}, not a folder; nothing was read or written "
                 "through it. Find out who put it there, and move it away."
             )
-        said = f"{self._root / check_relative(path)} cannot be used: {err.strerror or err}."
+        message = f"{self._root / check_relative(path)} cannot be used: {err.strerror or err}."
         if err.errno == errno.EACCES:
             return AccessDenied(
-                f"{said} Give the user of this process the rights of the home's owner to it."
+                f"{message} Give the user of this process the rights of the home's owner to it."
             )
         return HomeUnavailable(
-            f"{said} Check that the folder exists on this host, that this user may write there, "
+            f"{message} Check that the folder exists on this host, that this user may write there, "
             "that its disk has room and that its file system has hard links."
         )
 

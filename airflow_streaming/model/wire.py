@@ -153,11 +153,11 @@ class Record:
         :raises RecordError: as ``from_bytes``.
         :raises RecordFormatError: its bytes name no stream.
         """
-        told = parse_json(data, limit=cls.LARGEST)
+        record = parse_json(data, limit=cls.LARGEST)
         # Before the fields: a class with a field of that name would call it malformed.
-        cls._check_kind(told)
-        _check_names_stream(told.get(STREAM))
-        return cls.from_dict(told), told[STREAM]
+        cls._check_kind(record)
+        _check_names_stream(record.get(STREAM))
+        return cls.from_dict(record), record[STREAM]
 
 
 def _cut(record: Record, most: int) -> dict[str, Any]:

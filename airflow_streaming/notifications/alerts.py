@@ -87,27 +87,29 @@ def _label(notifier: Notifier) -> str:
     return getattr(notifier, "__name__", type(notifier).__name__)
 
 
-def hand_over(parcels: Sequence[Notification], *, limit: timedelta) -> list[str]:
+def hand_over(notifications: Sequence[Notification], *, limit: timedelta) -> list[str]:
     """
     Call the notifiers, for as long as the limit lasts.
 
     :returns: The failure of each parcel; empty where it was delivered.
     """
-    faults = ["no answer in time"] * len(parcels)
+    faults = ["no answer in time"] * len(notifications)
     rounds: dict[int, list[int]] = {}
-    for index, parcel in enumerate(parcels):
-        rounds.setdefault(id(parcel.notifier), []).append(index)
+    for index, notification in enumerate(notifications):
+        rounds.setdefault(id(notification.notifier), []).append(index)
     deadline = time.monotonic() + limit.total_seconds()
-    threads = [_start(parcels, indices, faults) for indices in rounds.values()]
+    threads = [_start(notifications, indices, faults) for indices in rounds.values()]
     for thread in threads:
         thread.join(max(0.0, deadline - time.monotonic()))
     return list(faults)  # a late thread keeps writing into its own list
 
 
-def _start(parcels: Sequence[Notification], indices: Sequence[int], faults: list[str]) -> Thread:
+def _start(
+    notifications: Sequence[Notification], indices: Sequence[int], faults: list[str]
+) -> Thread:
     def deliver() -> None:
         for index in indices:
-            faults[index] = _call(parcels[index])
+            faults[index] = _call(notifications[index])
 
     # Airflow's log processors and its current task live in context variables.
     run = contextvars.copy_context().run
@@ -116,16 +118,16 @@ def _start(parcels: Sequence[Notification], indices: Sequence[int], faults: list
     return thread
 
 
-def _call(parcel: Notification) -> str:
-    notifier = parcel.notifier
+def _call(notification: Notification) -> str:
+    notifier = notification.notifier
     if isinstance(notifier, BaseNotifier):
         # A notifier renders its templates into itself, so that a second call would send the first
         # message again; and it adds its fields to its context.
         notifier = copy.copy(notifier)
     try:
-        run(notifier, dict(parcel.context))
+        run(notifier, dict(notification.context))
     except BaseException as err:  # noqa: BLE001 - no notifier may end the task
-        log.warning("%s did not take an alert: %s", parcel.label, type(err).__name__)
+        log.warning("%s did not take an alert: %s", notification.label, type(err).__name__)
         # HTTP errors quote the URL, and a webhook's URL is its password: the record gets the class.
         log.debug("%s", presentable(repr(err)))
         return type(err).__name__
@@ -251,16 +253,20 @@ class Alerts:
 
     def _hand_over(self, alerts: Sequence[Alert], tries: Mapping[int, int | None]) -> None:
         links = alert_links(self._operator, self._context)
-        parcels = [
+        notifications = [
             Notification(alert=alert, notifier=notifier, context=context)
             for alert in alerts
             for context in (enriched(self._context, alert, links),)
             for notifier in self._for(alert)
         ]
-        faults = hand_over(parcels, limit=self._limit)
+        faults = hand_over(notifications, limit=self._limit)
         for alert in alerts:
-            answers = zip(parcels, faults, strict=True)
-            mine = [(parcel.label, why) for parcel, why in answers if parcel.alert is alert]
+            answers = zip(notifications, faults, strict=True)
+            mine = [
+                (notification.label, why)
+                for notification, why in answers
+                if notification.alert is alert
+            ]
             taken = any(not why for _, why in mine)
             untold = ", ".join(f"{label}: {why}" for label, why in mine if why)
             self._mark(alert, taken=taken, untold=untold, attempt=tries[alert.number] or 0)

@@ -173,7 +173,7 @@ class CheckpointBackupOperator(CheckpointTask):
             back_up_stream,
         )
 
-        asked = BackupRequest(
+        request = BackupRequest(
             origin=_origin_of(self.origin),
             by=by,
             note=self.note,
@@ -182,8 +182,8 @@ class CheckpointBackupOperator(CheckpointTask):
             progress=narrator,
         )
         if self.checkpoint:
-            return back_up(self.checkpoint, self.stream_name(), store, asked)
-        return back_up_stream(self.open_stream(), store, asked)
+            return back_up(self.checkpoint, self.stream_name(), store, request)
+        return back_up_stream(self.open_stream(), store, request)
 
     def _verify(
         self, store: BackupStore, backup: Backup, narrator: ProgressLogger, *, by: str

@@ -191,9 +191,9 @@ def _retire_what_is_kept(engine: Cutover, lanes: DagLanes) -> None:
 def _pairs(
     lanes: DagLanes, report: Mapping[str, Any], way: SwitchMethod
 ) -> Iterator[tuple[Pair, bytes]]:
-    told = {one["stream"]: one for one in report["pairs"]}
+    values = {one["stream"]: one for one in report["pairs"]}
     for candidate in lanes.candidates():
-        one = told.get(candidate.stream)
+        one = values.get(candidate.stream)
         if one is None:
             raise CutoverRefused(
                 f"Stream {candidate.stream!r} was not in the report that was approved. Run the "
@@ -202,28 +202,28 @@ def _pairs(
         yield _pair(candidate, one, way)
 
 
-def _pair(candidate: Candidate, told: Mapping[str, Any], way: SwitchMethod) -> tuple[Pair, bytes]:
+def _pair(candidate: Candidate, values: Mapping[str, Any], way: SwitchMethod) -> tuple[Pair, bytes]:
     from airflow_streaming.changes.cutover.lanes import Facts, pair_of  # not at dag parse
 
     pair, source = pair_of(
         candidate,
         way,
         Facts(
-            start=StartWay(told["start"]),
-            replay_from=told["replay_from"],
-            queries=tuple(told["queries"]),
-            stateful=tuple(told["stateful"]),
-            sinks=tuple(decode(SinkFacts, sink, "sink") for sink in told["sinks"]),
+            start=StartWay(values["start"]),
+            replay_from=values["replay_from"],
+            queries=tuple(values["queries"]),
+            stateful=tuple(values["stateful"]),
+            sinks=tuple(decode(SinkFacts, sink, "sink") for sink in values["sinks"]),
         ),
     )
     runs = (pair.blue, pair.blue_deployment)
-    if runs != (told["blue"], told["replaced"]):
+    if runs != (values["blue"], values["replaced"]):
         raise CutoverRefused(
             f"Stream {pair.stream!r} runs deployment {pair.blue_deployment} in lane {pair.blue!r}, "
-            f"and the report was made for {told['replaced']} in {told['blue']!r}. Run the whole dag "
+            f"and the report was made for {values['replaced']} in {values['blue']!r}. Run the whole dag "
             "again."
         )
-    if pair.shadow.fingerprint != told["fingerprint"]:
+    if pair.shadow.fingerprint != values["fingerprint"]:
         raise CutoverRefused(
             f"The DAG's proposal for stream {pair.stream!r} has changed since the report was "
             "made, so it is not approved. Run the whole DAG again."
@@ -347,7 +347,7 @@ class CutoverCheckOperator(CutoverTask):
 
 class CutoverFinishOperator(CutoverTask):
     """
-    Bring a cutover to its end, whatever the outcome of the tasks before it.
+    End a cutover, also after a task before it has failed.
 
     It succeeds when green stays, is skipped when the run started no cutover on purpose, and fails,
     with the reason, when blue is live. A cutover with a failed task is abandoned: before the switch

@@ -290,21 +290,21 @@ class CutoverPreflightOperator(CutoverTask):
         from airflow_streaming.operators.common.base import ProgressLogger
         from airflow_streaming.spark_jobs.shared_spark import SharedSpark
 
-        wish = self._wish()
+        request = self._request()
         options = access_options(self.stream.home, self.home_conn_id)
         told = ProgressLogger(self.log)
         with SharedSpark() as spark:
             pairs = [
-                plan_pair(one, wish, storage_options=options, progress=told, spark=spark)
+                plan_pair(one, request, storage_options=options, progress=told, spark=spark)
                 for one in candidates
             ]
-        return CutoverPreflight(way=wish.way, pairs=tuple(pairs))
+        return CutoverPreflight(way=request.way, pairs=tuple(pairs))
 
     def _refused(self, given: Sequence[RunValue]) -> list[Refusal]:
         # A cutover has none of the codes that only an author accepts. It names its own codes itself.
         return super()._refused([one for one in given if one.field != "accept"])
 
-    def _wish(self) -> PlanRequest:
+    def _request(self) -> PlanRequest:
         from airflow_streaming.changes.cutover.begin import PlanRequest  # not at dag parse
 
         start = choice_of(self.start or GreenStart.BY_GATE.value, "start", GreenStart)

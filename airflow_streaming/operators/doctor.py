@@ -81,9 +81,9 @@ class StreamDoctorOperator(NamedParameters, BaseOperator):
         write("%s: %s %s %s", one.rule, one.what, one.evidence, one.remedy)
 
 
-def grave_risks(said: Sequence[Advice], fail_on: str) -> list[Advice]:
+def grave_risks(advice: Sequence[Advice], fail_on: str) -> list[Advice]:
     """Return the risks of a level or above; ``never`` is above all."""
     from airflow_streaming.advice.doctor import risks  # not at dag parse
 
     levels = FAIL_ON[1 : FAIL_ON.index(fail_on) + 1]
-    return [one for one in risks(said) if one.level in levels]
+    return [one for one in risks(advice) if one.level in levels]

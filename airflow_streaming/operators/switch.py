@@ -139,7 +139,7 @@ class StopStreamOperator(StreamSwitch):
             situation = observer.situation()
             step, seen = decide(situation), situation.seen
             self.log.info("%s: %s", step.action, step.reason)
-            if not situation.wish:
+            if not situation.desired_number:
                 raise HomeUnavailable(
                     f"The home {self.home!r} does not show the wish that this task wrote for "
                     f"stream {lane.name!r}. Is the home mounted? Then clear this task."

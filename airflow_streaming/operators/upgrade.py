@@ -294,8 +294,8 @@ class UpgradeCheckOperator(UpgradeTask):
         try:
             return run(check, soaked)  # type: ignore[no-any-return]
         except Exception as err:
-            said = presentable(f"{type(err).__name__}: {err}")
-            wrong = f"Check {name_of(check)!r} raised {said}"
+            text = presentable(f"{type(err).__name__}: {err}")
+            wrong = f"Check {name_of(check)!r} raised {text}"
             context["ti"].xcom_push(key=WRONG_XCOM_KEY, value=wrong)
             raise
 

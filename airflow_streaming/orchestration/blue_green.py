@@ -75,8 +75,8 @@ class CutoverRequest(ChangeSettings):
     @property
     def for_all(self) -> dict[str, Any]:
         """Return the arguments of every task on the streams."""
-        told = {"stream": self.streams, "pointers": self.pointers, "checks": self.checks}
-        return {**told, **self.for_tasks}
+        values = {"stream": self.streams, "pointers": self.pointers, "checks": self.checks}
+        return {**values, **self.for_tasks}
 
 
 class CutoverPath(Chain):

@@ -253,13 +253,13 @@ def runtime_param(stream: StreamSpec) -> Param:
     """Return the field for the Spark installation to go to."""
     listed = stream.form_policy.runtimes
     known = [one for one in known_runtimes() if listed is None or one in listed]
-    told: dict[str, Any] = {
+    values: dict[str, Any] = {
         "title": "Target runtime",
         "description": "Spark installation to go to, by its name in [streaming] runtimes.",
     }
     if not known:
-        return Param(None, type=["string", "null"], **told)
-    return Param(AS_IT_IS, enum=[AS_IT_IS, *known], **told)
+        return Param(None, type=["string", "null"], **values)
+    return Param(AS_IT_IS, enum=[AS_IT_IS, *known], **values)
 
 
 def soak_param(description: str) -> Param:
@@ -373,15 +373,15 @@ def approval_param(
 def approvers_param(approvers: Sequence[str]) -> Param:
     """Return the field for those who may answer."""
     items: dict[str, Any] = {"type": "string"}
-    told: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     if approvers:
-        items["enum"] = told["examples"] = list(approvers)
+        items["enum"] = values["examples"] = list(approvers)
     return Param(
         list(approvers),
         type=["array", "null"],
         items=items,
         title="Approvers",
-        **told,
+        **values,
         description="Ids of the users who may approve, one per line. Empty: every user who may edit the "
         "DAG."
         if not approvers

@@ -288,11 +288,11 @@ def _binding(approval: Mapping[str, Any]) -> Any:
 def _blue_green(of: _Shared, options: CutoverOptions) -> DAG:
     stream = of.stream
     given = {name: getattr(options, name) for name in ("way", "start")}
-    shown = {name: value for name, value in given.items() if value is not None}
+    values = {name: value for name, value in given.items() if value is not None}
     with DAG(
         f"{stream.name}_blue_green",
         schedule=None,
-        params=_shown(cutover_params(stream, **_asking(of, options), **shown), options),
+        params=_shown(cutover_params(stream, **_asking(of, options), **values), options),
         doc_md=blue_green_page(stream),
         description=f"Runs another version of stream {stream.name} beside it, and switches.",
         **{**of.every, "max_active_runs": CUTOVER_RUNS},

@@ -312,7 +312,7 @@ async def series(
     :param seconds: Length of the range.
     :param end: Its end in Unix time; now by default.
     :param part: ``main`` without RocksDB's figures and observed metrics, or only one of these.
-    :param lane: One lane; the live one by default.
+    :param lane: A lane; the live lane by default.
     """
     until = time.time() if end is None else end
     begin = until - seconds

@@ -155,7 +155,7 @@ class _Seen:
     row: dict[str, Any] | None = None
     at: float = float("-inf")
     is_left: bool = False
-    """A trigger has left the row; nothing was looked at."""
+    """A trigger has left the row; the page made no look."""
 
 
 @dataclass(slots=True)

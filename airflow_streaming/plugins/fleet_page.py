@@ -1,5 +1,5 @@
 """
-One page of the fleet: search, filter and order of the rows of all streams that a user may see.
+A page of the fleet: search, filter and order of the rows of all streams that a user may see.
 
 The server selects the rows, so that a browser gets 50 rows of a home with thousands of streams.
 This module does no I/O.

@@ -36,7 +36,7 @@ _TYPES: Final = {
 
 
 class File(NamedTuple):
-    """One file of the page."""
+    """A file of the page."""
 
     data: bytes
     type: str

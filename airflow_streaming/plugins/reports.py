@@ -1,7 +1,7 @@
 """
 Reports of gates, rehearsals and preflights that the tasks of a stream's dags have left in Airflow.
 
-They are shown as text and decide nothing, so it does no harm that users can write there too.
+The page prints them as text and decides nothing by them, so it does no harm that users can write there too.
 """
 
 from __future__ import annotations

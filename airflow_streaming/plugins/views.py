@@ -1,5 +1,5 @@
 """
-One stream for the page, read from its records: the row of the fleet and the full view.
+A stream for the page, read from its records: the row of the fleet and the full view.
 
 Every text is sent as it is in the home, cut to a length; the page inserts it as text and never as
 HTML.
@@ -199,7 +199,7 @@ class StreamWatch:
 
 
 def head_of(row: FleetRow, change: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Return the row of the fleet; a row that a trigger has left is shown as one of a look."""
+    """Return the row of the fleet; a row that a trigger has left looks like the row of a look."""
     return {
         "lane": row.lane,
         "color": color_of(row.lane).value,

@@ -86,24 +86,24 @@ def _said(one: Advice) -> str:
 
 
 def profile_report(
-    profile: Profile, spark: str, values: Sequence[ConfValue], asked: str = ""
+    profile: Profile, spark: str, values: Sequence[ConfValue], text: str = ""
 ) -> Report:
     """
     Return a profile's Spark settings.
 
     :param spark: Version that the values are for.
-    :param asked: The requested version, where it is newer than every known one.
+    :param text: The requested version, where it is newer than every known one.
     """
-    return report_of(_of_profile(profile, spark, values, asked))
+    return report_of(_of_profile(profile, spark, values, text))
 
 
 def _of_profile(
-    profile: Profile, spark: str, values: Sequence[ConfValue], asked: str
+    profile: Profile, spark: str, values: Sequence[ConfValue], text: str
 ) -> Iterator[Block]:
-    if asked and asked != spark:
+    if text and text != spark:
         yield Paragraph(
-            f"Spark {asked} is newer than any that this release knows: this is the profile of {spark}, "
-            f"and whether {asked} takes every value of it is not known."
+            f"Spark {text} is newer than any that this release knows: this is the profile of {spark}, "
+            f"and whether {text} takes every value of it is not known."
         )
     given = sum(one.value is not None for one in values)
     yield Paragraph(

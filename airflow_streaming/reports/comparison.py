@@ -84,8 +84,8 @@ def _difference(found: GroupDiffers, keys: list[str]) -> tuple[Words, ...]:
     return _values(found.bucket, *of_keys, found.what, found.blue or "none", found.green or "none")
 
 
-def _values(*told: str) -> tuple[Words, ...]:
-    return tuple(map(value, told))
+def _values(*text: str) -> tuple[Words, ...]:
+    return tuple(map(value, text))
 
 
 def _moment(at: datetime | None) -> str:

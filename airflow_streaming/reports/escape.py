@@ -1,5 +1,5 @@
 """
-Values in Markdown: text of a user, a script or a store is shown literally, and is never markup.
+Values in Markdown: text of a user, a script or a store appears literally, never as markup.
 
 Every page is made with these functions, so that no value can end its cell or its code span, or
 become a heading, a list, a link or HTML. All of them return one line.

@@ -179,8 +179,8 @@ def _facts(query: QueryPlan) -> Iterator[tuple[Words, Words]]:
         yield "note", note
 
 
-def _values(*told: str) -> Words:
-    return value(" ".join(filter(None, told)))
+def _values(*text: str) -> Words:
+    return value(" ".join(filter(None, text)))
 
 
 def _operator(operator: OperatorPlan) -> str:

@@ -29,7 +29,7 @@ _TONES: Final = {
 
 
 def installation_report(host: str, lines: Sequence[Line]) -> Report:
-    """Return what was checked on a host, problems first."""
+    """Return the report on a host, problems first."""
     return report_of(_blocks(host, lines))
 
 

@@ -107,7 +107,7 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """One or more sentences."""
+    """A paragraph."""
 
     words: Words
 
@@ -159,7 +159,7 @@ class Table:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """
-    One finding.
+    A finding.
 
     :param label: Its gravity, in a word or two.
     :param message: The finding in a sentence.

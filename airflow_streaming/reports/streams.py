@@ -322,8 +322,8 @@ def _query(query: QueryStatus) -> tuple[Words, ...]:
 
 
 def _sink(sink: SinkStatus) -> str:
-    told = f"{sink.sink}: {sink.sent} sent, {sink.dropped} dropped"
-    return ", ".join(part for part in (told, sink.url, sink.trouble) if part)
+    message = f"{sink.sink}: {sink.sent} sent, {sink.dropped} dropped"
+    return ", ".join(part for part in (message, sink.url, sink.trouble) if part)
 
 
 def _backlog(progress: BatchProgress) -> str:
@@ -402,7 +402,7 @@ def _row(row: StreamRow, now: datetime | None, *, with_lane: bool) -> tuple[Word
 
 
 def age_words(seen_at: datetime | None, now: datetime) -> str:
-    """Return how long ago a trigger saw a stream; empty for a stream that was looked at."""
+    """Return how long ago a trigger saw a stream; empty for a stream with a look of its own."""
     if seen_at is None:
         return ""
     return f"{duration_text(max(0, round((now - seen_at).total_seconds())))} ago"

@@ -230,7 +230,7 @@ class StreamHealthSensor(StreamGateSensor):
 
     Healthy means that its queries make progress, or wait because no source has data, and that a
     sign of life was observed while waiting. An external stream without an endpoint shows life by
-    its commits alone, so one that waits for data does not pass.
+    its commits alone, so it does not pass while it waits for data.
 
     :param healthy_for: How long the stream must have been healthy: a stream of this provider, in
         its present epoch; an external one, while this sensor watched.

@@ -159,8 +159,10 @@ def adopt(
 def _copy(
     stream: StreamHome, store: BackupStore, one: Continued, by: str, reason: str, progress: Progress
 ) -> Adopted:
-    asked = BackupRequest(origin=Origin.MANUAL, by=by, note=f"Adopted: {reason}", progress=progress)
-    backup = back_up(one.checkpoint.uri, stream.name, store, asked)
+    request = BackupRequest(
+        origin=Origin.MANUAL, by=by, note=f"Adopted: {reason}", progress=progress
+    )
+    backup = back_up(one.checkpoint.uri, stream.name, store, request)
     # The newest batch is restored, so no sink is put behind its checkpoint.
     place = Place(to=one.to)
     restored = restore(store, backup.id, place, accept=ACCEPTABLE, progress=progress)

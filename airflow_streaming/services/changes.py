@@ -100,7 +100,7 @@ class HomeLanes:
         home = self._home.stream(lane)
         return LaneContext(
             home=home,
-            keeper=None,
+            controller=None,
             acts=StreamActions(home, self._launcher, by=self._by),
             observer=Observer(home, self._launcher),
         )
@@ -127,21 +127,21 @@ def final_backup(
     from airflow_streaming.checkpoints.backup.records import Origin  # not at dag parse
     from airflow_streaming.checkpoints.backup.stream_backup import BackupRequest, backup_before
 
-    asked = BackupRequest(
+    request = BackupRequest(
         origin=Origin.BEFORE_UPGRADE,
         by=by,
         note=f"Final backup of deployment {blue.number}, change {change.number}: {reason}",
         open_folders=open_folders,
         progress=progress,
     )
-    return backup_before(lane.beside(pair.blue), store, asked)
+    return backup_before(lane.beside(pair.blue), store, request)
 
 
 def restore_stream(
     home: StreamHome,
     store: BackupStore,
     backup_id: str,
-    asked: RestoreRequest,
+    request: RestoreRequest,
     *,
     launcher: Launcher,
     by: str,
@@ -167,14 +167,14 @@ def restore_stream(
         by=by,
         note=reason,
         open_folders=open_folders,
-        progress=asked.progress,
+        progress=request.progress,
     )
 
     def take(_: Deployment) -> str:
         return backup_before(home, store, before)
 
     return switch(
-        *(home, launcher, store, backup_id, asked),
+        *(home, launcher, store, backup_id, request),
         by=by,
         reason=reason,
         backup_before=take if backs_up else None,

@@ -112,7 +112,7 @@ def row_of_look(
     :param decisions: The newest decision about a failed epoch, as ``read_failures`` returns it.
     :raises RecordError: a record of the stream is damaged.
     """
-    # Without an epoch the home may be an empty folder in place of one that is not mounted.
+    # Without an epoch the home may be an empty folder in place of a home that is not mounted.
     if seen.seen is None or seen.change is not None or home.unfinished_change() is not None:
         return None
     recorded = seen.seen.status
@@ -295,7 +295,7 @@ def _read(store: Store, path: str) -> Mapping[str, Any]:
         data = store.read(path)
         told = {} if data is None else parse_json(data)
     except StreamingError as err:
-        log.info("%r is no part of an index: %s", path, err)
+        log.info("%r is not a part of an index: %s", path, err)
         return {}
     is_ours = (told.get("kind"), told.get("version")) == (KIND, VERSION)
     return told if is_ours else {}

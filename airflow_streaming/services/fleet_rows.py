@@ -75,7 +75,7 @@ class FleetRow:
 
     def __post_init__(self) -> None:
         if self.word not in _WORDS:
-            raise ValueError(f"{self.word!r:.80} is no state of a stream.")
+            raise ValueError(f"{self.word!r:.80} is not a state of a stream.")
         numbers = (
             self.deployment,
             self.epoch,

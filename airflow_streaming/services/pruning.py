@@ -84,7 +84,7 @@ def prune(
     :param driver_folder: This host's folder of driver logs; ``None`` leaves them.
     :param backed_up: Returns the deployments named in backups; it matters for outputs.
     :param clock: The time of day; the store's own counts when it is behind that.
-    :raises SpecError: There is no such stream.
+    :raises SpecError: The home has no such stream.
     :raises RecordError: A record of needed things cannot be read; no file was removed.
     :raises HomeUnavailable: The home cannot be read; the next run finishes this one.
     """
@@ -112,7 +112,7 @@ def prune(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Run:
     """
-    One run.
+    A run.
 
     :param seen: The newest deployment of each lane in the plan.
     """
@@ -307,7 +307,7 @@ def _tell(home: Home, done: Pruned, by: str, reason: str, now: datetime) -> None
     counts: dict[str, int] = {}
     for one in done.removed:
         counts[one.what.value] = counts.get(one.what.value, 0) + 1
-    told = ", ".join(f"{count} {what}" for what, count in sorted(counts.items()))
+    text = ", ".join(f"{count} {what}" for what, count in sorted(counts.items()))
     lane = home.stream(live_lane(home, done.stream))
     why = f" {reason}" if reason else ""
     lane.add_event(
@@ -317,7 +317,7 @@ def _tell(home: Home, done: Pruned, by: str, reason: str, now: datetime) -> None
             by=by,
             message=(
                 f"Removed old things ({duration_text(done.plan.period)} or older) that are not "
-                f"needed: {told}; {done.files} files, {done.size} bytes.{why}"
+                f"needed: {text}; {done.files} files, {done.size} bytes.{why}"
             ),
             facts={**{what: str(count) for what, count in counts.items()}, "bytes": str(done.size)},
         )

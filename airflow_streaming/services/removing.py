@@ -186,7 +186,7 @@ class _Work:
 
     def facts(self, store: str) -> RemovalFacts:
         owner = self.base.owner()
-        wish = self._home.stream(live_lane(self._home, self.base.name)).desired()
+        desired = self._home.stream(live_lane(self._home, self.base.name)).desired()
         used, unread = used_by_others(self._home, self.base.name)
         folders, going = tuple(self._folders()), self.going()
         linked = {f"{folder.name}/{link}" for folder in folders for link in folder.links}
@@ -194,7 +194,7 @@ class _Work:
         return RemovalFacts(
             stream=self.base.name,
             folders=folders,
-            is_stopped=wish is not None and wish.state is DesiredState.STOPPED,
+            is_stopped=desired is not None and desired.state is DesiredState.STOPPED,
             change=next((one for one in changes if one is not None), None),
             dag=owner.dag_id if owner is not None else "",
             has_released=owner is not None and owner.dag_id == self._request.released_by,

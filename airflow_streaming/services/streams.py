@@ -91,12 +91,12 @@ class Started:
     """
     The result of a start.
 
-    :param wish: The effective desired state.
+    :param desired: The effective desired state.
     :param is_new: It was recorded just now.
     :param closed: The circuit, if it was open and was closed just now.
     """
 
-    wish: Desired
+    desired: Desired
     is_new: bool
     closed: Circuit | None
 
@@ -106,14 +106,14 @@ class Stopped:
     """
     The result of a stop.
 
-    :param wish: The effective desired state.
+    :param desired: The effective desired state.
     :param is_new: It was recorded just now.
     :param epoch: The newest epoch; ``None`` if the stream has never run.
     :param request: The effective request to its driver; ``None`` if the driver has ended.
     :param is_asked_now: The request was made just now.
     """
 
-    wish: Desired
+    desired: Desired
     is_new: bool
     epoch: int | None = None
     request: StopRequest | None = None
@@ -149,10 +149,10 @@ def start(home: StreamHome, *, by: str, reason: str, again: bool = False) -> Sta
     """
     _check_no_open_restore(home, by)
     _check_copy(home, again=again)
-    wish, is_new = _want(home, DesiredState.RUNNING, by, reason)
-    with recorded(_recorded_state(home, wish)):
+    desired, is_new = _want(home, DesiredState.RUNNING, by, reason)
+    with recorded(_recorded_state(home, desired)):
         closed = _close_circuit(home, by=by, reason=reason)
-    return Started(wish=wish, is_new=is_new, closed=closed)
+    return Started(desired=desired, is_new=is_new, closed=closed)
 
 
 def _check_copy(home: StreamHome, *, again: bool) -> None:
@@ -204,14 +204,14 @@ def stop(home: StreamHome, *, by: str, reason: str, grace: timedelta | None = No
     :param grace: Time for the driver to end; default: from the stream's DAG.
     """
     # Desired state first: a driver that ends while the stream should run is restarted.
-    wish, is_new = _want(home, DesiredState.STOPPED, by, reason)
-    with recorded(f"{_recorded_state(home, wish)} Its driver was not asked to stop."):
+    desired, is_new = _want(home, DesiredState.STOPPED, by, reason)
+    with recorded(f"{_recorded_state(home, desired)} Its driver was not asked to stop."):
         epoch = home.newest_epoch()
         if epoch is None:
-            return Stopped(wish=wish, is_new=is_new)
+            return Stopped(desired=desired, is_new=is_new)
         known = home.aftermath(epoch.number)
         if known.exit is not None or known.death is not None:
-            return Stopped(wish=wish, is_new=is_new, epoch=epoch.number)
+            return Stopped(desired=desired, is_new=is_new, epoch=epoch.number)
         asked = StopRequest(
             epoch=epoch.number,
             by=by,
@@ -221,11 +221,11 @@ def stop(home: StreamHome, *, by: str, reason: str, grace: timedelta | None = No
         )
         request = home.request_stop(asked)
     if request == asked:
-        with recorded(f"{_recorded_state(home, wish)} Its driver was requested to stop."):
-            told = f"Epoch {epoch.number}: {reason}"
-            _tell(home, EventKind.STOP_REQUESTED, by, told, epoch.number)
+        with recorded(f"{_recorded_state(home, desired)} Its driver was requested to stop."):
+            message = f"Epoch {epoch.number}: {reason}"
+            _tell(home, EventKind.STOP_REQUESTED, by, message, epoch.number)
     return Stopped(
-        wish=wish,
+        desired=desired,
         is_new=is_new,
         epoch=epoch.number,
         request=request,
@@ -337,16 +337,16 @@ def _sign_of_life(home: StreamHome, epoch: Epoch, probe: Probe) -> str | None:
 
 def _want(home: StreamHome, state: DesiredState, by: str, reason: str) -> tuple[Desired, bool]:
     now = _now()
-    wish = home.want(state, by=by, reason=reason, now=now)
-    is_new = (wish.by, wish.at) == (by, now)
+    desired = home.want(state, by=by, reason=reason, now=now)
+    is_new = (desired.by, desired.at) == (by, now)
     if is_new:
-        with recorded(_recorded_state(home, wish)):
+        with recorded(_recorded_state(home, desired)):
             _tell(home, EventKind.DESIRED, by, f'Desired state is "{state}": {reason}')
-    return wish, is_new
+    return desired, is_new
 
 
-def _recorded_state(home: StreamHome, wish: Desired) -> str:
-    return f'The desired state of {home.name} is recorded as "{wish.state}".'
+def _recorded_state(home: StreamHome, desired: Desired) -> str:
+    return f'The desired state of {home.name} is recorded as "{desired.state}".'
 
 
 def _tell(

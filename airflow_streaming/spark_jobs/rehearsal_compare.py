@@ -123,7 +123,7 @@ class _Ran(NamedTuple):
         """Return a query's work; of its batches only ``steps``, without any all."""
         copy = self.copies.get(query)
         if copy is None:
-            return SideRun(failure="It was not run: there is no batch of the old version.")
+            return SideRun(failure="It was not run: the old version has no batch.")
         return side_of(self.events, query, steps, failure=self.failure, run_note=copy.run_note)
 
 
@@ -167,10 +167,10 @@ def side_of(
     )
 
 
-def _no_batch(told: Sequence[RehearsalEvent], run_note: str) -> str:
-    if not any(event.seen is Seen.STARTED for event in told):
+def _no_batch(events: Sequence[RehearsalEvent], run_note: str) -> str:
+    if not any(event.seen is Seen.STARTED for event in events):
         return "It did not start the query."
-    return f"It ran no batch: {run_note or 'there is no new input.'}"
+    return f"It ran no batch: {run_note or 'the source has no new input.'}"
 
 
 def _bag(event: RehearsalEvent) -> Bag:
@@ -287,7 +287,7 @@ def _past(
 
 def _why_no_past(place: OfBackup | OfCheckpoints, steps: Sequence[int], most: int) -> str:
     if not steps:
-        return "there is no held-back batch."
+        return "no batch was held back."
     if isinstance(place, OfBackup):
         return "a backup holds the newest plans alone."
     if steps[0] > most:

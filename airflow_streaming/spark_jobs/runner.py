@@ -284,7 +284,7 @@ def ask(
         return answer.from_bytes(Path(order.answer).read_bytes())
     except FileNotFoundError as err:
         within = "" if in_time else f" within {duration_text(order.seconds)}"
-        raise NoAnswer(f"There was no answer{within}: {last_words(scratch)}") from err
+        raise NoAnswer(f"No answer came{within}: {last_words(scratch)}") from err
 
 
 def last_words(scratch: Path) -> str:

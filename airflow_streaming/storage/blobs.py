@@ -58,7 +58,7 @@ class Stored(NamedTuple):
 
     :param size: Bytes; 0 for a folder.
     :param modified: When it was stored, by the store's clock; ``None`` where it does not tell.
-    :param strange: What it is when it is neither file nor folder, e.g. ``symbolic link``.
+    :param strange: Its kind, if neither file nor folder, e.g. ``symbolic link``.
     """
 
     name: str

@@ -120,7 +120,7 @@ class Entry:
     A file or folder.
 
     :param modified: Its time by the store's clock; ``None`` where the store does not tell.
-    :param strange: What it is when it is neither file nor folder, e.g. ``symbolic link``; it was not
+    :param strange: Its kind, if neither file nor folder, e.g. ``symbolic link``; it was not
         followed.
     """
 

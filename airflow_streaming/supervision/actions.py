@@ -92,14 +92,14 @@ class StreamActions:
                 grace_seconds=grace.total_seconds(),
                 requested_at=self._now(),
                 verdict=verdict,
-                wish=None if verdict is None else self._newest_wish(),
+                wish=None if verdict is None else self._desired_number(),
                 change=change,
             )
         )
         self.tell(EventKind.STOP_REQUESTED, f"Epoch {number}: {reason}", epoch=number)
         return request
 
-    def _newest_wish(self) -> int:
+    def _desired_number(self) -> int:
         desired = self._home.desired()
         return desired.number if desired is not None else 0
 

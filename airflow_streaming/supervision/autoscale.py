@@ -46,7 +46,7 @@ _DAY: Final = timedelta(days=1)
 
 
 class Sample(NamedTuple):
-    """One batch: its start, rows, seconds, and the backlog after it."""
+    """A batch: its start, rows, seconds, and the backlog after it."""
 
     at: datetime
     rows: int

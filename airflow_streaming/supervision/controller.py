@@ -172,7 +172,7 @@ class StreamController(StreamActions):
         :param notifiers: See ``Supervision``.
         """
         spec = self._spec
-        asked = Supervision(
+        supervision = Supervision(
             number=0,
             by=self._by,
             at=self._now(),
@@ -184,7 +184,10 @@ class StreamController(StreamActions):
         try:
             if self._home.newest_deployment() is None:
                 return  # a home that is not mounted, in whose place nothing may be written
-            is_first, changes = self._home.supervision().number == 0, self._home.supervise(asked)
+            is_first, changes = (
+                self._home.supervision().number == 0,
+                self._home.supervise(supervision),
+            )
         except StreamingError as err:
             log.warning(
                 "The rules of stream %s were not recorded, so the recorded ones stay in force: %s",
@@ -192,9 +195,9 @@ class StreamController(StreamActions):
             )
             return
         if changes and not is_first:
-            shown = "; ".join(changes[:MOST_CHANGES])
+            text = "; ".join(changes[:MOST_CHANGES])
             more = f"; {len(changes) - MOST_CHANGES} more" if len(changes) > MOST_CHANGES else ""
-            self.tell(EventKind.SUPERVISED, f"The DAG has changed {shown}{more}.")
+            self.tell(EventKind.SUPERVISED, f"The DAG has changed {text}{more}.")
 
     def begin(
         self,

@@ -54,7 +54,7 @@ class ReconcileInput:
     :param seen: The newest epoch as observed; ``None`` before the first.
     :param decision: The restart decision recorded for that epoch.
     :param alerts: Alerts recorded for the stream, oldest first.
-    :param wish: Number of the newest desired state; 0 if never recorded.
+    :param desired_number: Number of the newest desired state; 0 if never recorded.
     :param stopping_for: How long this observer has seen the stop request unanswered.
     :param watched: The epoch this task has been watching; ``None`` in a fresh task.
     :param mark: The mark of that epoch, see ``Epoch.mark``; empty in a fresh task.
@@ -81,7 +81,7 @@ class ReconcileInput:
     seen: Observation | None = None
     decision: RestartDecision | None = None
     stop: StopRequest | None = None
-    wish: int = 0
+    desired_number: int = 0
     alerts: tuple[Alert, ...] = ()
     stopping_for: timedelta = timedelta(0)
     watched: int | None = None
@@ -198,7 +198,7 @@ PASSIVE: Final = frozenset({Action.WATCH, Action.WAIT, Action.PARK})
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """
-    One step, with the reason in words.
+    A step, with the reason in words.
 
     :param cause: For a launch: why.
     :param verdict: For a stop: the severity of the health verdict behind it; ``None`` for a stop by
@@ -430,7 +430,7 @@ def _without_driver(s: ReconcileInput, verdict: Verdict | None) -> Step:
 def _is_wanted(s: ReconcileInput, stop: StopRequest) -> bool:
     # A user who stopped and started the stream after a verdict asked for its end overrides the
     # verdict: that end is then neither a failure nor a reason to give up.
-    is_overtaken = stop.wish is not None and s.wish > stop.wish
+    is_overtaken = stop.wish is not None and s.desired_number > stop.wish
     return stop.verdict is None or is_overtaken
 
 

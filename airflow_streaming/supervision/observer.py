@@ -249,7 +249,7 @@ class Observer:
         desired, epoch = self._home.desired(), self._home.newest_epoch()
         situation = ReconcileInput(
             desired=desired.state if desired else DesiredState.RUNNING,
-            wish=desired.number if desired else 0,
+            desired_number=desired.number if desired else 0,
             now=now,
             rules=rules,
             policy=policy,

@@ -83,8 +83,8 @@ class StandbyObserver:
         if self._heard is None:
             return {}
         number, beat = self._heard
-        told = {"number": number, "beat": beat, "silent_for": self._clock() - self._since}
-        return {"standby": told}
+        values = {"number": number, "beat": beat, "silent_for": self._clock() - self._since}
+        return {"standby": values}
 
     def look(self, live: Epoch | None) -> StandbyView | None:
         """

@@ -422,8 +422,8 @@ def _script_run(reply: Mapping[str, Any]) -> ScriptRun:
     return ScriptRun(queries=queries, error=_error(reply["error"]))
 
 
-def _error(told: Mapping[str, Any] | None) -> Any:
-    if told is None:
+def _error(values: Mapping[str, Any] | None) -> Any:
+    if values is None:
         return None
-    text = f"{told['kind']}: {told['text']}"
-    return StreamTestError(text, kind=told["kind"], condition=told["condition"])
+    text = f"{values['kind']}: {values['text']}"
+    return StreamTestError(text, kind=values["kind"], condition=values["condition"])

@@ -156,10 +156,10 @@ class StreamEventTrigger(SubjectTrigger, BaseEventTrigger):
         await self._keep(self._told, None)
         self._delivered_at = None
 
-    async def _keep(self, told: LastSent, pending: dict[str, Any] | None) -> None:
+    async def _keep(self, sent: LastSent, pending: dict[str, Any] | None) -> None:
         store = self._store()
         if store is not None:
-            await store.aset(self._key, {"told": told.to_dict(), "pending": pending})
+            await store.aset(self._key, {"told": sent.to_dict(), "pending": pending})
 
     @property
     def _key(self) -> str:

@@ -69,21 +69,25 @@ class KeepWithStandby(KeepAlive):
         )
         situation = observer.situation(wants_standby=True)
         self._memories[stream] = observer.memory()
-        step, keeper, seen = decide(situation), stage.keeper(stream, "keep-alive"), situation.seen
-        keeper.adopt(seen)
+        step, controller, seen = (
+            decide(situation),
+            stage.controller(stream, "keep-alive"),
+            situation.seen,
+        )
+        controller.adopt(seen)
         match step.action:
             case Action.LAUNCH:
-                keeper.begin(situation, step)
+                controller.begin(situation, step)
             case Action.SETTLE:
-                keeper.settle(situation)
+                controller.settle(situation)
             case Action.STOP if seen is not None:
-                keeper.stop(seen, step.reason, timedelta(seconds=30))
+                controller.stop(seen, step.reason, timedelta(seconds=30))
             case Action.KILL if seen is not None:
-                keeper.kill(seen, step.reason)
+                controller.kill(seen, step.reason)
             case Action.STANDBY:
-                keeper.launch_standby(situation, step)
+                controller.launch_standby(situation, step)
             case Action.RELEASE if seen is not None:
-                keeper.release(seen.epoch)
+                controller.release(seen.epoch)
         return step.action
 
 
@@ -280,7 +284,7 @@ def end_standbys(stage: Stage) -> None:
     """Kill the standbys that wait still."""
     standbys, launcher = (
         stage.lane(STREAM).standbys(),
-        stage.keeper(STREAM, "the program").launcher,
+        stage.controller(STREAM, "the program").launcher,
     )
     for epoch in map(standbys.epoch, standbys.epoch_numbers()):
         launch = standbys.launch(epoch.number)

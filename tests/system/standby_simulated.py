@@ -257,7 +257,7 @@ class Task:
         self.store = MemoryStore(world.files)
         self.home = MemoryHome(self.store, "orders")
         self.seen: tuple[ReconcileInput, Step] | None = None
-        self.keeper = StreamController(
+        self.controller = StreamController(
             self.home,
             world.launcher,
             spec=a_spec(standby=True),
@@ -281,7 +281,7 @@ class Task:
     def look(self) -> None:
         situation = self.observer.situation(wants_standby=True)
         self.memory = self.observer.memory()
-        self.keeper.adopt(situation.seen)
+        self.controller.adopt(situation.seen)
         self.seen = situation, decide(situation)
 
     def act(self) -> None:
@@ -299,17 +299,17 @@ class Task:
         match step.action:
             case Action.LAUNCH:
                 self.world.acts["promote"] += step.promotes is not None
-                self.keeper.begin(situation, step)
+                self.controller.begin(situation, step)
             case Action.SETTLE:
-                self.keeper.settle(situation)
+                self.controller.settle(situation)
             case Action.STOP if seen is not None:
-                self.keeper.stop(seen, step.reason, timedelta(seconds=5), verdict=step.verdict)
+                self.controller.stop(seen, step.reason, timedelta(seconds=5), verdict=step.verdict)
             case Action.KILL if seen is not None:
-                self.keeper.kill(seen, step.reason)
+                self.controller.kill(seen, step.reason)
             case Action.STANDBY:
-                self.keeper.launch_standby(situation, step)
+                self.controller.launch_standby(situation, step)
             case Action.RELEASE if seen is not None:
-                self.keeper.release(seen.epoch)
+                self.controller.release(seen.epoch)
 
     def do(self, what: str) -> None:
         """Look or act, and be followed by the next attempt when killed in the middle of it."""

@@ -267,8 +267,8 @@ def _faults(stream: Simulated) -> list[str]:
 
 
 def _running(stream: Simulated) -> list[str]:
-    running, wish = stream.running(), stream.home.desired()
-    if wish is not None and wish.state is DesiredState.STOPPED:
+    running, desired = stream.running(), stream.home.desired()
+    if desired is not None and desired.state is DesiredState.STOPPED:
         return [] if running is None else [f"Deployment {running} runs; it is wanted stopped."]
     is_bad = stream.code not in ("works", "idles")
     if is_bad and stream.is_kept_by_command:

@@ -620,7 +620,8 @@ def test_a_unit_test_is_named_after_a_module_of_its_room() -> None:
     assert len(files) > 400
     foreign = {file.as_posix() for file in files if not has_subject(file, PACKAGE)}
 
-    assert {name for name in foreign if not name.startswith(NOT_RENAMED_YET)} == set()
+    misnamed = sorted(name for name in foreign if not name.startswith(NOT_RENAMED_YET))
+    assert misnamed == [], "Name each tests/unit/<room>/test_<module>_<aspect>.py."
 
 
 def has_subject(file: Path, package: Path) -> bool:

@@ -107,8 +107,11 @@ CONSTRUCTIONS: Final = tuple(
         r"\b(?:is|are|was|were|be) (?:told|said|asked|shown|given|wanted)\b",
     )
 )
-MOST: Final = 20
+MOST: Final = 14
 """Constructions per 10,000 words of docstrings, comments and strings."""
+MOST_ON_A_PAGE: Final = 20
+SHORT_PAGE: Final = 500
+"""Words below which a page may have one construction."""
 PLAIN: Final = sorted(
     room.parent.name for room in (REPOSITORY / "airflow_streaming").glob("*/__init__.py")
 )
@@ -142,6 +145,16 @@ def test_a_room_has_few_translated_constructions(room: str) -> None:
 
     worst = [text for text in found if constructions([text])]
     assert 10_000 * constructions(found) / words <= MOST, worst
+
+
+@pytest.mark.parametrize("page", pages())
+def test_a_page_has_few_translated_constructions(page: str) -> None:
+    lines = re.sub(r"```.*?```", "", (REPOSITORY / page).read_text(), flags=re.DOTALL).splitlines()
+    found = [re.sub("`[^`]*`", "X", line.strip()) for line in lines if len(line.split()) >= 4]
+    words = max(sum(len(line.split()) for line in found), SHORT_PAGE)
+
+    worst = [line for line in found if constructions([line])]
+    assert 10_000 * constructions(found) / words <= MOST_ON_A_PAGE, worst
 
 
 def test_constructions_are_found() -> None:

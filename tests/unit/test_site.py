@@ -181,6 +181,7 @@ LONG: Final = {
     "operations.md",
     "pipelines-security.md",
     "pipelines.md",
+    "teams.md",
     "upgrades.md",
 }
 """Guides of more than one task."""

@@ -55,12 +55,12 @@ class TwoLanes:
         """Deploy and launch green, as a cutover does before it asks anything of blue."""
         hook = self.world.operator(**spec).open_hook(self.world.context()).lane(self.green)
         source = self.world.script.read_bytes()
-        deployment = hook.keeper.propose(
+        deployment = hook.controller.propose(
             hook.runtime("spark-4.3"), str(self.world.script), source, fresh=True
         )
-        assert hook.keeper.deploy(deployment, source)
+        assert hook.controller.deploy(deployment, source)
         step = Step(action=Action.LAUNCH, reason="It starts green.", cause=LaunchCause.CUTOVER)
-        assert hook.keeper.begin(hook.observer().situation(), step) is not None
+        assert hook.controller.begin(hook.observer().situation(), step) is not None
         return deployment
 
     def begin(self, *events: CutoverEvent) -> None:

@@ -136,8 +136,8 @@ class Switching:
     """
     Makes green live, and blue again.
 
-    :param handing: Brings one lane to the other's position; ``None`` where that cannot be done.
-    :param leading: Leads consumers.
+    :param handover: Brings one lane to the other's position; ``None`` where that cannot be done.
+    :param consumers: Leads consumers.
     """
 
     def __init__(
@@ -145,11 +145,11 @@ class Switching:
         lanes: Lanes,
         recorder: Recorder,
         checkpoints: Checkpoints | None,
-        handing: PositionHandover | None,
-        leading: PointerUpdater,
+        handover: PositionHandover | None,
+        consumers: PointerUpdater,
     ) -> None:
         self._lanes, self._recorder = lanes, recorder
-        self._checkpoints, self._handing, self._leading = checkpoints, handing, leading
+        self._checkpoints, self._handover, self._consumers = checkpoints, handover, consumers
 
     def began(self, view: CutoverView) -> Mapping[str, str]:
         """Return the facts of how far blue was when green began to catch up."""
@@ -166,7 +166,7 @@ class Switching:
         """Bring green near blue while blue runs on, and take the step."""
 
         def work() -> str | None:
-            return self._cross(view, lambda way, handing: handing.approach(way))
+            return self._cross(view, lambda way, handover: handover.approach(way))
 
         waiting = self._tried(view, work, failing=E.GREEN_FAILED)
         if waiting is None and self._is_at(view):
@@ -178,10 +178,10 @@ class Switching:
 
         def work() -> str | None:
             if view.is_handover:
-                waiting = self._cross(view, lambda way, handing: handing.arrive(way))
+                waiting = self._cross(view, lambda way, handover: handover.arrive(way))
                 if waiting is not None:
                     return waiting
-            self._leading.to_green(view)
+            self._consumers.to_green(view)
             return None
 
         waiting = self._tried(view, work, failing=E.GREEN_FAILED, refused=E.ABORT)
@@ -191,11 +191,11 @@ class Switching:
 
     def release(self, view: CutoverView, move: Move) -> str | None:
         """Let the driver at the barrier continue."""
-        if self._handing is None:
+        if self._handover is None:
             return "The driver at the barrier is released by the stream's dag only."
         one = view.pairs[move.pair]
         is_green = move.lane == one.green.lane
-        self._handing.release(self._crossing(one, to_green=is_green))
+        self._handover.release(self._crossing(one, to_green=is_green))
         return None
 
     def turn_back(self, view: CutoverView, move: Move) -> str | None:
@@ -204,11 +204,11 @@ class Switching:
         def work() -> str | None:
             if view.is_handover:
                 waiting = self._cross(
-                    view, lambda way, handing: handing.arrive(way, told=False), to_green=False
+                    view, lambda way, handover: handover.arrive(way, told=False), to_green=False
                 )
                 if waiting is not None:
                     return waiting
-            self._leading.to_blue(view)
+            self._consumers.to_blue(view)
             return None
 
         waiting = self._tried(view, work)
@@ -220,7 +220,7 @@ class Switching:
         """Lead consumers back of whom some may have been led to green, and take the step."""
 
         def work() -> None:
-            self._leading.undo(view)
+            self._consumers.undo(view)
 
         waiting = self._tried(view, work)
         if waiting is None:
@@ -260,10 +260,10 @@ class Switching:
         *,
         to_green: bool = True,
     ) -> str | None:
-        if self._handing is None:
+        if self._handover is None:
             return "An output is handed over by the stream's dag only."
         for one in view.pairs:
-            waiting = act(self._crossing(one, to_green=to_green), self._handing)
+            waiting = act(self._crossing(one, to_green=to_green), self._handover)
             if waiting is not None:
                 return waiting
         return None
@@ -308,11 +308,11 @@ def _live_facts(view: CutoverView) -> dict[str, str]:
     for one in view.pairs:
         seen = one.green.situation.seen
         status = None if seen is None or view.is_handover else seen.status
-        told = {
+        values = {
             "live_epoch": str(one.green_epoch),
             "live_batches": str(0 if status is None else status.batches),
         }
-        facts |= of_stream(one.pair.stream, told)
+        facts |= of_stream(one.pair.stream, values)
     return facts
 
 
@@ -379,13 +379,13 @@ class Acts:
         self._recorder.invite(view.change, view.terms)
 
     def _launch(self, view: CutoverView, move: Move) -> str | None:
-        lane, hands = self._found(view, move)
-        if hands.keeper is None:
+        lane, context = self._found(view, move)
+        if context.controller is None:
             return f"A driver of {lane.lane} can be launched by the stream's dag only."
         step = Step(action=Action.LAUNCH, reason=move.reason, cause=move.cause)
         stands_by = move.do is Do.STAND_BY
         try:
-            hands.keeper.begin(
+            context.controller.begin(
                 lane.situation,
                 step,
                 change=lane.change,
@@ -413,31 +413,31 @@ class Acts:
         return f"{lane.lane} could not be launched: {why}"
 
     def _stop(self, view: CutoverView, move: Move) -> None:
-        lane, hands = self._found(view, move)
+        lane, context = self._found(view, move)
         if lane.situation.seen is not None:
             grace = view.terms.stop_grace
-            hands.acts.stop(lane.situation.seen, move.reason, grace, verdict=move.verdict)
+            context.acts.stop(lane.situation.seen, move.reason, grace, verdict=move.verdict)
 
     def _kill(self, view: CutoverView, move: Move) -> str | None:
-        lane, hands = self._found(view, move)
+        lane, context = self._found(view, move)
         seen = lane.situation.seen
-        if seen is None or hands.acts.kill(seen, move.reason):
+        if seen is None or context.acts.kill(seen, move.reason):
             return None
         return f"The driver of {lane.lane} could not be killed. {move.reason}"
 
     def _settle(self, view: CutoverView, move: Move) -> None:
-        lane, hands = self._found(view, move)
-        hands.acts.settle(lane.situation)
+        lane, context = self._found(view, move)
+        context.acts.settle(lane.situation)
 
     def _fence(self, view: CutoverView, move: Move) -> None:
-        lane, hands = self._found(view, move)
+        lane, context = self._found(view, move)
         seen = lane.situation.seen
         if lane.is_half_fenced and seen is not None:
-            hands.acts.finish_fence(seen.epoch)
+            context.acts.finish_fence(seen.epoch)
             return
         if lane.change is None:
             raise StreamingError(f"Lane {lane.lane} has no change to take a fence for.")
-        hands.acts.fence(
+        context.acts.fence(
             None if seen is None else seen.epoch,
             move.reason,
             change=lane.change,

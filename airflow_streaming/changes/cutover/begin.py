@@ -89,7 +89,7 @@ class Deploying:
     def start(self, view: CutoverView, move: Move) -> str | None:
         """Make what green begins with, and its deployment; the record comes last."""
         one = view.pairs[move.pair]
-        pair, hands = one.pair, self._lanes.green(one.pair)
+        pair, context = one.pair, self._lanes.green(one.pair)
         if self._checkpoints is None:
             return f"The checkpoint of {pair.green} can be made by the stream's dag only."
         try:
@@ -100,14 +100,14 @@ class Deploying:
             reason = f"{pair.green} cannot begin with that checkpoint: {err}"
             self._recorder.take(view, CutoverEvent.GREEN_FAILED, reason)
             return None
-        self._claim(hands.home, pair, ids)
-        epoch = hands.home.newest_epoch()
-        circuit = hands.home.circuit()
+        self._claim(context.home, pair, ids)
+        epoch = context.home.newest_epoch()
+        circuit = context.home.circuit()
         if circuit is not None and circuit.holds(epoch.number if epoch else None):
             # Earlier failures belong to another deployment.
-            hands.acts.forgive(f"Change {view.change.number} begins anew in this lane.")
-        self._want(view, hands.home, one.green, DesiredState.RUNNING, move.reason)
-        self._deploy(hands.home, pair.shadow, move.reason)
+            context.acts.forgive(f"Change {view.change.number} begins anew in this lane.")
+        self._want(view, context.home, one.green, DesiredState.RUNNING, move.reason)
+        self._deploy(context.home, pair.shadow, move.reason)
         return None
 
     def reserve(self, view: CutoverView, move: Move) -> None:
@@ -144,15 +144,15 @@ class Deploying:
         is_late = len(self._lanes.home.steps(view.change.number, view.history)) != view.step
         if is_late or lane.situation.desired is state:
             return
-        wish = Desired(
-            number=lane.wish.number + 1 if lane.wish is not None else 1,
+        desired = Desired(
+            number=lane.desired.number + 1 if lane.desired is not None else 1,
             state=state,
             by=self._recorder.by,
             reason=reason,
             at=self._recorder.now,
             change=lane.change,
         )
-        if not home.want_next(wish):
+        if not home.want_next(desired):
             log.info("Desired state of lane %s was already set by another task.", home.name)
 
     def _deploy(self, home: StreamHome, deployment: Deployment, reason: str) -> None:
@@ -168,8 +168,8 @@ class Deploying:
                 home.name,
             )
             return
-        told = f"Deployment {deployment.number} is now the current one of lane {home.name}."
-        self._recorder.tell(home, EventKind.DEPLOYED, f"{told} {reason}")
+        message = f"Deployment {deployment.number} is now the current one of lane {home.name}."
+        self._recorder.tell(home, EventKind.DEPLOYED, f"{message} {reason}")
 
     def _claim(self, home: StreamHome, pair: Pair, ids: Mapping[str, str]) -> None:
         # A checkpoint that vanished before its first start is refused then, not started empty.
@@ -230,7 +230,7 @@ class PlanRequest:
 
 def plan_pair(
     candidate: Candidate,
-    wish: PlanRequest,
+    request: PlanRequest,
     *,
     storage_options: Mapping[str, Any] | None = None,
     progress: Progress = no_progress,
@@ -255,22 +255,22 @@ def plan_pair(
     gates = judge_plan(candidate.blue, current, proposed, new, storage_options)
     queries = tuple(plan.query for plan in new.queries)
     absent = queries_without_batch(current, queries, storage_options)
-    start, why = chosen_start(wish.start, gates, queries, absent)
+    start, why = chosen_start(request.start, gates, queries, absent)
     replay = _replay(candidate, new, start, storage_options)
     facts = Facts(
         start=start,
-        replay_from=_replay_from(wish, replay),
+        replay_from=_replay_from(request, replay),
         queries=queries,
         stateful=_stateful([*old, *new.queries]),
         sinks=sinks_of(
-            DeploymentPair(current=current, proposed=proposed, old=old, new=new), wish.habits
+            DeploymentPair(current=current, proposed=proposed, old=old, new=new), request.habits
         ),
     )
-    pair, _ = pair_of(candidate, wish.way, facts)
+    pair, _ = pair_of(candidate, request.way, facts)
     back = steps_back(
         *(current, pair.shadow, deployments_of(candidate.blue)),
         of_profile=candidate.of_profile(current),
-        accepted=wish.accepted,
+        accepted=request.accepted,
     )
     gates = report_of([*gates.findings, *back], gates.pattern)
     ways = switch_ways(
@@ -362,11 +362,11 @@ def _replay(
     return replay_start(new.queries, watermarks)
 
 
-def _replay_from(wish: PlanRequest, replay: ReplayStart | None) -> str:
+def _replay_from(request: PlanRequest, replay: ReplayStart | None) -> str:
     if replay is None:
         return ""
-    if wish.replay_from:
-        return iso_time(wish.replay_from)
+    if request.replay_from:
+        return iso_time(request.replay_from)
     return "" if replay.at is None else replay.at.isoformat()
 
 
@@ -480,8 +480,8 @@ class Beginning:
             )
 
     def _check_green(self, pair: Pair, way: SwitchMethod) -> None:
-        hands = self._lanes.green(pair)
-        expected = hands.home.next_deployment()
+        context = self._lanes.green(pair)
+        expected = context.home.next_deployment()
         if pair.shadow.number != expected:
             raise self._refused(
                 f"{pair.green} has {expected - 1} deployments, and the next one is not "
@@ -494,8 +494,8 @@ class Beginning:
             self._check_handover(pair, blue.output)
         elif pair.live != pair.shadow:
             raise self._refused("with parallel outputs green goes live as it is.")
-        if hands.keeper is not None:
-            hands.keeper.check_can_launch(pair.shadow)
+        if context.controller is not None:
+            context.controller.check_can_launch(pair.shadow)
 
     def _check_handover(self, pair: Pair, output: str) -> None:
         is_next = pair.live.number == pair.shadow.number + 1

@@ -106,9 +106,9 @@ class Cutover:
         )
         self._looking.errors.update(known.get(ERRORS, {}))
         self._checks = Checks(self._lanes, self._recorder, compare)
-        handing = None
+        handover = None
         if checkpoints is not None:
-            handing = PositionHandover(checkpoints, by=by, now=now, clock=clock, sleep=sleep)
+            handover = PositionHandover(checkpoints, by=by, now=now, clock=clock, sleep=sleep)
         self._acts = Acts(
             self._lanes,
             self._recorder,
@@ -117,7 +117,7 @@ class Cutover:
                 self._lanes,
                 self._recorder,
                 checkpoints,
-                handing,
+                handover,
                 PointerUpdater(self._lanes, self._recorder, pointers or {}),
             ),
             self._checks,

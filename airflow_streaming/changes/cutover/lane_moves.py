@@ -1,5 +1,5 @@
 """
-One lane of a cutover: kept alive, or brought down.
+A lane of a cutover: kept alive, or brought down.
 
 A cutover keeps a lane alive by the rules of keep-alive tasks, and brings it down as an upgrade
 does: stop request, wait, kill if needed, proof, fence.
@@ -72,7 +72,7 @@ class Do(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move(engine.Move[CutoverEvent]):
     """
-    One move of a cutover.
+    A move of a cutover.
 
     :param pair: Number of the pair, from 0.
     :param lane: The lane to change; empty for a move of all.

@@ -56,15 +56,15 @@ class LaneContext:
     """
     Observes and changes one lane.
 
-    :param keeper: Acts on the lane with its stream's spec; without one (at a terminal) launches
+    :param controller: Acts on the lane with its stream's spec; without one (at a terminal) launches
         wait for the DAG.
-    :param acts: Stops, kills, fences; the same as ``keeper`` if present.
+    :param acts: Stops, kills, fences; the same as ``controller`` if present.
     :param observer: Observes the lane. Keep it between looks: it remembers how long it has heard no
         heartbeat.
     """
 
     home: StreamHome
-    keeper: StreamController | None
+    controller: StreamController | None
     acts: StreamActions
     observer: Observer
 
@@ -225,7 +225,7 @@ class Lanes:
 
     def memory(self) -> dict[str, object]:
         """Return what all observers remember, by lane."""
-        return {lane: hands.observer.memory() for lane, hands in self._open.items()}
+        return {lane: context.observer.memory() for lane, context in self._open.items()}
 
 
 def guest_of(leader: str, change: int) -> str:
@@ -236,7 +236,7 @@ def guest_of(leader: str, change: int) -> str:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
     """
-    One stream of a planned cutover.
+    A stream of a planned cutover.
 
     :param stream: Its name.
     :param home: URI of the home.

@@ -258,7 +258,7 @@ def warming(view: CutoverView) -> Move:
 def _warm(view: CutoverView, pair: PairView) -> Move | None:
     green = pair.green
     if green.newest < pair.pair.live.number:
-        down = bring_down(green, view.step, _handing(view))
+        down = bring_down(green, view.step, _why_down(view))
         return down or Move(do=Do.DEPLOY_LIVE, reason="Green resumes in blue's output.")
     care = care_for(green)
     if care.failed:
@@ -281,7 +281,7 @@ def draining(view: CutoverView) -> Move:
     if (move := given_up(view) or _standing(view)) is not None:
         return move
     downs = (
-        of_pair(bring_down(pair.blue, view.step, _handing(view), in_haste=True), index)
+        of_pair(bring_down(pair.blue, view.step, _why_down(view), in_haste=True), index)
         for index, pair in enumerate(view.pairs)
     )
     if (move := first_of(downs)) is not None:
@@ -330,7 +330,7 @@ def _is_mute(lane: LaneView) -> bool:
     return seen is not None and seen.silent_for >= MUTE
 
 
-def _handing(view: CutoverView) -> str:
+def _why_down(view: CutoverView) -> str:
     return f"Change {view.change.number} hands the output over."
 
 

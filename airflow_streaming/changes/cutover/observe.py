@@ -132,10 +132,10 @@ class Looking:
         return going_back(home, view, old, begun, number=max(view.blue.newest, old.number + 1))
 
     def _lane(
-        self, hands: LaneContext, stream: str, change: Change, state: CutoverState
+        self, context: LaneContext, stream: str, change: Change, state: CutoverState
     ) -> LaneView:
-        home, situation = hands.home, hands.observer.situation(asks_change=False)
-        wish = home.desired()
+        home, situation = context.home, context.observer.situation(asks_change=False)
+        desired = home.desired()
         taken = None
         if state is S.PLANNED:
             taken = self._lanes.taken(home.name, stream, change)
@@ -143,8 +143,10 @@ class Looking:
         is_standby = epoch is not None and epoch.standby
         return LaneView(
             lane=home.name,
-            situation=replace(situation, desired=wish.state if wish else DesiredState.RUNNING),
-            wish=wish,
+            situation=replace(
+                situation, desired=desired.state if desired else DesiredState.RUNNING
+            ),
+            desired=desired,
             change=self._lanes.change_in(home.name, stream, change),
             taken="" if taken is None else f"Lane {home.name} has a change: {words(taken)}",
             barrier=home.barrier(epoch.number) if epoch and is_standby else None,
@@ -216,11 +218,11 @@ class Looking:
         )
         return judge_after(judge_soak(baseline, figures, terms.soak, situation.now))
 
-    def _figures(self, hands: LaneContext, lane: LaneView) -> LaneFigures | None:
+    def _figures(self, context: LaneContext, lane: LaneView) -> LaneFigures | None:
         situation: ReconcileInput = lane.situation
         if situation.seen is None:
             return None
-        rows = hands.home.read_progress(situation.seen.epoch.number, limit=_BATCHES)
+        rows = context.home.read_progress(situation.seen.epoch.number, limit=_BATCHES)
         return figures_of(situation.seen, situation.rules, rows)
 
 

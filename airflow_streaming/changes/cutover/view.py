@@ -38,14 +38,14 @@ _LONG: Final = (CutoverState.CATCHING_UP, CutoverState.SHADOWING)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneView:
     """
-    One lane as observed.
+    A lane as observed.
 
     :param situation: Of its newest epoch.
     :param change: Number of the cutover's change in this lane, if any.
     :param taken: The unfinished change of another task, in words; else empty.
     :param barrier: The state at the barrier of the newest epoch, if that is a standby.
     :param orders: Orders to the newest epoch's driver.
-    :param wish: The record of the lane's desired state; ``situation`` has the state.
+    :param desired: The record of the lane's desired state; ``situation`` has the state.
     """
 
     lane: str
@@ -54,7 +54,7 @@ class LaneView:
     taken: str = ""
     barrier: Barrier | None = None
     orders: tuple[StandbyOrder, ...] = ()
-    wish: Desired | None = None
+    desired: Desired | None = None
 
     @property
     def epoch(self) -> Epoch | None:
@@ -79,13 +79,13 @@ class LaneView:
     @property
     def is_stopped_by_person(self) -> bool:
         """Return whether this lane should stop, and not by the cutover's own request."""
-        is_own = self.wish is not None and self.wish.change is not None
+        is_own = self.desired is not None and self.desired.change is not None
         return self.is_wanted_stopped and not is_own
 
     @property
     def is_stopped_by_us(self) -> bool:
         """Tell whether this very cutover has recorded that the lane is to be down."""
-        is_own = self.wish is not None and self.wish.change == self.change is not None
+        is_own = self.desired is not None and self.desired.change == self.change is not None
         return self.is_wanted_stopped and is_own
 
     @property
@@ -138,7 +138,7 @@ class LaneView:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairView:
     """
-    One stream of a cutover as observed.
+    A stream of a cutover as observed.
 
     :param catching_up: The judgment in ``catching_up``; else ``None``.
     :param ready: The judgment from ``shadowing`` to ``ready``.

@@ -88,7 +88,7 @@ class PlannedBatch:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryView:
     """
-    One query's checkpoint.
+    A query's checkpoint.
 
     :param committed: Plan of its newest committed batch; ``None`` before the first.
     :param planned: The plan after it, if any.
@@ -147,7 +147,7 @@ def log_end(point: SourcePoint) -> int:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FastForward:
     """
-    One batch planned in green's checkpoint.
+    A batch planned in green's checkpoint.
 
     :param batch: Its number there.
     :param written: Small files by path, in the order of writing; the plan itself,

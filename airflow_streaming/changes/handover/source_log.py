@@ -120,10 +120,10 @@ def since_common(files: Iterable[str], known: Collection[str]) -> list[str]:
 
 
 def _parsed(line: str) -> tuple[str, LogEntry]:
-    told = json_object(line, "source log", limit=MAX_SOURCE_LOG_BYTES)
-    spelled = json.dumps(string(told.get("path"), "path"), ensure_ascii=False)[1:-1]
+    record = json_object(line, "source log", limit=MAX_SOURCE_LOG_BYTES)
+    spelled = json.dumps(string(record.get("path"), "path"), ensure_ascii=False)[1:-1]
     return spelled, LogEntry(
-        integer(told.get("timestamp"), "timestamp"), integer(told.get("batchId"), "batchId")
+        integer(record.get("timestamp"), "timestamp"), integer(record.get("batchId"), "batchId")
     )
 
 

@@ -161,7 +161,7 @@ def unwritten(green: LaneFigures, blue: LaneFigures) -> Iterator[str]:
 
 def figures_told(green: LaneFigures, blue: LaneFigures | None) -> dict[str, str]:
     """Return the figures of green beside blue's, a line for each query."""
-    told = {}
+    values = {}
     for query in green.queries:
         theirs = None if blue is None else blue.query(query.name)
         left = _left(query)
@@ -169,10 +169,10 @@ def figures_told(green: LaneFigures, blue: LaneFigures | None) -> dict[str, str]
         rows = rows_text(query.read, query.wrote)
         if theirs is not None:
             rows += f" (blue: {rows_text(theirs.read, theirs.wrote)})"
-        told[f"query {query.name}"] = (
+        values[f"query {query.name}"] = (
             f"{query.batches} batches, {rows}{f', backlog {left}{beside}' if left else ''}"
         )
-    return told
+    return values
 
 
 def _left(query: QueryFigures) -> str:
@@ -298,7 +298,7 @@ def judge_reports(reports: Iterable[CompareReport]) -> Judgment:
         decides. Without any report the output counts as the same.
     """
     known = list(reports)
-    told = {f"compared {report.stream}": report.reason for report in known}
+    values = {f"compared {report.stream}": report.reason for report in known}
     for wanted, result, event in (
         (CompareResult.DIFFERS, Result.FAIL, CutoverEvent.OUTPUT_DIFFERS),
         (CompareResult.INCONCLUSIVE, Result.INCONCLUSIVE, CutoverEvent.INCONCLUSIVE),
@@ -306,10 +306,10 @@ def judge_reports(reports: Iterable[CompareReport]) -> Judgment:
         found = [report for report in known if report.result is wanted]
         if found:
             reason = " ".join(f"{report.stream}: {report.reason}" for report in found)
-            return _judged(result, reason, told, event)
+            return _judged(result, reason, values, event)
     reason = " ".join(f"{report.stream}: {report.reason}" for report in known)
     none = "The terms have no comparison of outputs."
-    return _judged(Result.PASS, reason or none, told, CutoverEvent.OUTPUT_SAME)
+    return _judged(Result.PASS, reason or none, values, CutoverEvent.OUTPUT_SAME)
 
 
 def fold_errors(errors: int, terms: ReadyTerms, error: str) -> Judgment:
@@ -333,7 +333,7 @@ def fold_errors(errors: int, terms: ReadyTerms, error: str) -> Judgment:
 
 
 def _shown(
-    terms: ReadyTerms, well: timedelta, told: dict[str, str], is_told: bool, lacking: list[str]
+    terms: ReadyTerms, well: timedelta, values: dict[str, str], is_told: bool, lacking: list[str]
 ) -> Judgment:
     """
     Judge the time for which green has been well.
@@ -341,7 +341,7 @@ def _shown(
     :param is_told: It had input, or its reaction is visible elsewhere.
     :param lacking: Facts it has not shown yet.
     """
-    facts = told | {"well_for": duration_text(well)}
+    facts = values | {"well_for": duration_text(well)}
     if not lacking and is_told and well >= terms.well_for:
         reason = f"Green has been well for {duration_text(well)}."
         return _judged(Result.PASS, reason, facts, CutoverEvent.GREEN_WELL)

@@ -38,7 +38,7 @@ QUIET_S: Final = 20.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryFigures:
     """
-    One query of a lane.
+    A query of a lane.
 
     :param batches: Batches committed in the epoch.
     :param idle: It has no input, and has not committed for a while.

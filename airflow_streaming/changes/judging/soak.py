@@ -262,15 +262,15 @@ def _grown(batches: Sequence[BatchProgress], factor: float) -> str | None:
 
 def _figures(figures: SoakFigures) -> dict[str, str]:
     status = None if figures.seen is None else figures.seen.status
-    told = {}
+    values = {}
     for query in status.queries if status is not None else ():
         rest = None if query.progress is None else backlog_of(query.progress)
         left = "" if rest is None else f", backlog {rest.amount:.0f} {rest.unit}"
         rows = batches_of(query, figures.batches)
         read = sum(batch.input_rows for batch in rows)
         counts = f", {rows_text(read, written_by(rows))}" if rows else ""
-        told[query.name] = f"{query.batches} batches{counts}{left}"
-    return told
+        values[query.name] = f"{query.batches} batches{counts}{left}"
+    return values
 
 
 def rows_text(read: int, wrote: int | None) -> str:

@@ -152,7 +152,7 @@ class LaneFacts:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PruneItem:
     """
-    One thing to remove.
+    A thing to remove.
 
     :param name: Number of an epoch, name of a folder, or the folder of files.
     :param paths: For ``HISTORY``, ``EVENTS`` and ``SIZES``: the files, relative to the home.
@@ -192,7 +192,7 @@ class PrunePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removed:
-    """One removed thing, or in a dry run a removable one; ``size`` is in bytes."""
+    """A removed thing, or in a dry run a removable one; ``size`` is in bytes."""
 
     what: RemovalKind
     lane: str

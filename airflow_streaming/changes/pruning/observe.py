@@ -155,7 +155,7 @@ def real(uri: str) -> str:
 
 
 def _lane(lane: StreamHome, blobs: Blobs, *, is_live: bool, backed_up: BackedUp) -> LaneFacts:
-    wish, supervision = lane.desired(), lane.supervision()
+    desired, supervision = lane.desired(), lane.supervision()
     # In this order: a change that is begun after this look finds the mark of a removal.
     change = lane.newest_change()
     end = None if change is None else lane.change_end(change.number)
@@ -164,7 +164,7 @@ def _lane(lane: StreamHome, blobs: Blobs, *, is_live: bool, backed_up: BackedUp)
     return LaneFacts(
         lane=lane.name,
         is_live=is_live,
-        is_wanted=wish is not None and wish.state is DesiredState.RUNNING,
+        is_wanted=desired is not None and desired.state is DesiredState.RUNNING,
         open_change=open_change_of(lane),
         change_ended_at=None if end is None else end.at,
         epochs=tuple(_epochs(lane, blobs, problems)),

@@ -116,8 +116,8 @@ class StreamRestore:
         plan = self._judge(pending).ready.plan
         if pending is None or not self._switching.is_made(pending):
             return plan
-        told = f"Change {pending.number} was made already; only its end is to be recorded."
-        return replace(plan, refusals=(), warnings=(told, *plan.warnings))
+        message = f"Change {pending.number} was made already; only its end is to be recorded."
+        return replace(plan, refusals=(), warnings=(message, *plan.warnings))
 
     def run(self, reason: str, backup_before: BackupBefore | None) -> Switched:
         """
@@ -132,7 +132,7 @@ class StreamRestore:
             self._check_not_overtaken(pending)
         judged = self._judge(pending)
         check_allowed(judged.ready.plan)
-        change = pending or self._switching.begin(self._wish(judged.ready, reason))
+        change = pending or self._switching.begin(self._switch_request(judged.ready, reason))
         taken = "" if backup_before is None else self._backed_up(backup_before)
         if not judged.is_restored:
             self._write(change, judged.ready, is_own=pending is None)
@@ -152,7 +152,7 @@ class StreamRestore:
         current, number = self._switching.current(), self._home.next_change()
         return self._asked.checkpoint or beside(self._home, current, number)
 
-    def _wish(self, ready: Prepared, reason: str) -> SwitchRequest:
+    def _switch_request(self, ready: Prepared, reason: str) -> SwitchRequest:
         return SwitchRequest(
             what=ChangeKind.RESTORE,
             checkpoint=ready.plan.target,

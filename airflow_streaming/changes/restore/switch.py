@@ -143,7 +143,7 @@ class Switching:
             log.warning("The sinks of stream %r are unknown: %s", self._home.name, err)
             return {}
 
-    def begin(self, wish: SwitchRequest) -> Change:
+    def begin(self, request: SwitchRequest) -> Change:
         """
         Record a change that is about to be made.
 
@@ -153,16 +153,16 @@ class Switching:
         change = Change(
             number=self._home.next_change(),
             stream=self._home.name,
-            what=wish.what,
+            what=request.what,
             replaced=current.number,
             deployment=current.number + 1,
-            checkpoint=wish.checkpoint,
+            checkpoint=request.checkpoint,
             by=self._by,
-            reason=wish.reason,
+            reason=request.reason,
             at=self._now(),
-            backup=wish.backup,
-            queries=dict(wish.queries or {}),
-            rewinds_sinks=wish.rewinds_sinks,
+            backup=request.backup,
+            queries=dict(request.queries or {}),
+            rewinds_sinks=request.rewinds_sinks,
         )
         self._check_none_unfinished()
         try:

@@ -62,7 +62,7 @@ def plan_switch(
     launcher: Launcher,
     store: BackupStore,
     backup_id: str,
-    asked: RestoreRequest = USUAL_RESTORE,
+    request: RestoreRequest = USUAL_RESTORE,
 ) -> RestorePlan:
     """
     Plan a stream's restore; writes no files (the dry run).
@@ -73,7 +73,7 @@ def plan_switch(
     """
     switching, backup = Switching(home, launcher, by="a dry run"), store.backup(backup_id)
     with store.hold(backup.stream, "restore", backup_id):
-        return StreamRestore(home, switching, store, backup, asked).plan()
+        return StreamRestore(home, switching, store, backup, request).plan()
 
 
 def switch(
@@ -81,7 +81,7 @@ def switch(
     launcher: Launcher,
     store: BackupStore,
     backup_id: str,
-    asked: RestoreRequest = USUAL_RESTORE,
+    request: RestoreRequest = USUAL_RESTORE,
     *,
     by: str,
     reason: str = "",
@@ -103,7 +103,7 @@ def switch(
     """
     switching, backup = Switching(home, launcher, by=by, now=now), store.backup(backup_id)
     with store.hold(backup.stream, "restore", backup_id):
-        restore = StreamRestore(home, switching, store, backup, asked)
+        restore = StreamRestore(home, switching, store, backup, request)
         return restore.run(reason, backup_before)
 
 
@@ -132,10 +132,10 @@ def undo(
     change = home.unfinished_change()
     if change is None or change.what is not ChangeKind.UNDO:
         switching.check_stopped(change)
-        wish = _undoing(home, switching, reason)
-        checkpoints_at(wish.checkpoint, storage_options)
-        _check_sinks(home, switching.current(), wish.checkpoint, accept, storage_options)
-        change = switching.begin(wish)
+        request = _undoing(home, switching, reason)
+        checkpoints_at(request.checkpoint, storage_options)
+        _check_sinks(home, switching.current(), request.checkpoint, accept, storage_options)
+        change = switching.begin(request)
     removal = home.removal_of(change.checkpoint)
     if removal is not None:
         # Looked for after the change was begun: see ``Removal``.
@@ -283,12 +283,12 @@ def _declared(
             f"The file sinks of stream {home.name!r} are not in step with {change.checkpoint}: "
             f"{' '.join(wrong)} Ask for the same restore again, which finishes it."
         )
-    told = f"Its file sinks were declared in step by {by}: {reason.rstrip('.')}."
+    message = f"Its file sinks were declared in step by {by}: {reason.rstrip('.')}."
     if unseen:
         blind = f"The sink's log of {', '.join(map(repr, unseen))} could not be seen."
         log.warning("Stream %r: %s", home.name, blind)
-        told = f"{told} {blind}"
-    return told
+        message = f"{message} {blind}"
+    return message
 
 
 def _undoing(home: StreamHome, switching: Switching, reason: str) -> SwitchRequest:

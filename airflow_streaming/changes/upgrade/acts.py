@@ -116,9 +116,9 @@ class Committed:
         deployment = self._home.newest_deployment()
         if deployment is None:
             return {}
-        asked = BackupRequest(origin=Origin.BEFORE_UPGRADE, by="", open_folders=self._open)
+        request = BackupRequest(origin=Origin.BEFORE_UPGRADE, by="", open_folders=self._open)
         try:
-            sources = stream_sources(self._home, deployment, asked)
+            sources = stream_sources(self._home, deployment, request)
         except CheckpointError:
             return {}
         found = {source.folders.uri: _newest(source.folders) for source in sources}
@@ -161,7 +161,7 @@ class BackingUp:
             must suffice, since a restore checks every byte anyway.
         :raises CheckpointError: there is nothing to back up, or it cannot be done.
         """
-        asked = BackupRequest(
+        request = BackupRequest(
             origin=Origin.BEFORE_UPGRADE,
             by=self._by,
             note=f"Change {change.number}: {change.reason}",
@@ -171,7 +171,7 @@ class BackingUp:
             progress=self._progress,
             clock=self._now,
         )
-        backup = backup_before(self._home, self._store, asked)
+        backup = backup_before(self._home, self._store, request)
         if not backup:
             raise CheckpointRefused(
                 f"Stream {self._home.name!r} has committed no batch yet, so there is nothing to go "

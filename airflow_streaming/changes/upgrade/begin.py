@@ -136,27 +136,32 @@ class Beginning:
     """
 
     def __init__(
-        self, home: StreamHome, keeper: StreamController, *, by: str, now: Callable[[], datetime]
+        self,
+        home: StreamHome,
+        controller: StreamController,
+        *,
+        by: str,
+        now: Callable[[], datetime],
     ) -> None:
-        self._home, self._keeper = home, keeper
+        self._home, self._controller = home, controller
         self._by, self._now = by, now
 
-    def begin(self, proposed: Deployment, source: bytes, asked: UpgradeTermsRequest) -> Change:
+    def begin(self, proposed: Deployment, source: bytes, request: UpgradeTermsRequest) -> Change:
         """
         Open the change, or find the open one for the same upgrade.
 
         :raises UpgradeRefused: With the reason; no change was opened.
         :raises SpecError: The old or the new deployment could not be launched now.
         """
-        found = self._found(proposed, asked)
+        found = self._found(proposed, request)
         if found is not None:
             return found
-        current = self._check(proposed, asked)
-        change = self._keep(replace(proposed, number=current.number + 1), source, asked, current)
+        current = self._check(proposed, request)
+        change = self._keep(replace(proposed, number=current.number + 1), source, request, current)
         try:
             self._home.begin_change(change)
         except AlreadyExists as err:
-            found = self._found(proposed, asked)
+            found = self._found(proposed, request)
             if found is not None:
                 return found
             raise UpgradeRefused(
@@ -165,18 +170,18 @@ class Beginning:
             ) from err
         return change
 
-    def _found(self, proposed: Deployment, asked: UpgradeTermsRequest) -> Change | None:
+    def _found(self, proposed: Deployment, request: UpgradeTermsRequest) -> Change | None:
         newest = self._home.newest_change()
         is_open = newest is not None and self._home.change_end(newest.number) is None
         if newest is None or (newest.what is not ChangeKind.UPGRADE and not is_open):
             return None
         if newest.what is not ChangeKind.UPGRADE:
             raise self._refused(f"it has an unfinished change: {words(newest)} Finish it first.")
-        if asked.key and self._home.wish(newest) == asked.key:
+        if request.key and self._home.request_key(newest) == request.key:
             return newest
         if not is_open:
             return None
-        if not asked.key and self._is_proposed(newest, proposed):
+        if not request.key and self._is_proposed(newest, proposed):
             return newest
         raise self._refused(f"it has an unfinished change: {words(newest)} {self._advice(newest)}")
 
@@ -195,8 +200,8 @@ class Beginning:
         verbs = " or ".join(UPGRADE.commands_in(stage))
         return f"Let it end, or end it yourself: airflow-streaming upgrade {verbs} {name}"
 
-    def _check(self, proposed: Deployment, asked: UpgradeTermsRequest) -> Deployment:
-        home, rollback = self._home, asked.rollback
+    def _check(self, proposed: Deployment, request: UpgradeTermsRequest) -> Deployment:
+        home, rollback = self._home, request.rollback
         current, desired = home.newest_deployment(), home.desired()
         if current is None or home.newest_epoch() is None:
             raise self._refused("it has never run. Start it with the new deployment.")
@@ -212,37 +217,37 @@ class Beginning:
             )
         if (
             rollback.refused or rollback.way is RollbackMethod.NONE
-        ) and not asked.accepts_no_way_back:
+        ) and not request.accepts_no_way_back:
             raise self._refused(
                 f"a safe rollback is not possible: {rollback.refused or rollback.reason}"
             )
-        if asked.partitions and rollback.way is RollbackMethod.NONE:
+        if request.partitions and rollback.way is RollbackMethod.NONE:
             raise self._refused(
                 "another number of state partitions needs a rollback, which is not possible: "
                 f"{rollback.reason}"
             )
-        if asked.soak.at_most < asked.soak.at_least:
+        if request.soak.at_most < request.soak.at_least:
             raise self._refused("its soak would end before it may: at_most is below at_least.")
         for deployment in (current, replace(proposed, number=current.number + 1)):
-            self._keeper.check_can_launch(deployment)
+            self._controller.check_can_launch(deployment)
         return current
 
     def _keep(
-        self, proposed: Deployment, source: bytes, asked: UpgradeTermsRequest, current: Deployment
+        self, proposed: Deployment, source: bytes, request: UpgradeTermsRequest, current: Deployment
     ) -> Change:
         number = self._home.next_change()
         terms = UpgradeTerms(
             change=number,
             proposed=proposed,
-            rollback=asked.rollback,
-            soak=asked.soak,
-            keeps_by_itself=asked.keeps_by_itself,
-            stop_grace=asked.stop_grace,
-            sinks=asked.sinks,
+            rollback=request.rollback,
+            soak=request.soak,
+            keeps_by_itself=request.keeps_by_itself,
+            stop_grace=request.stop_grace,
+            sinks=request.sinks,
             # A driver would wait at the barrier while Spark writes all of the state anew.
-            prewarm=asked.prewarm and not asked.partitions,
-            key=asked.key,
-            partitions=asked.partitions,
+            prewarm=request.prewarm and not request.partitions,
+            key=request.key,
+            partitions=request.partitions,
         )
         self._home.keep_application(proposed, source)
         return Change(
@@ -253,7 +258,7 @@ class Beginning:
             deployment=proposed.number,
             checkpoint=current.checkpoint,
             by=self._by,
-            reason=asked.reason or f"Upgrade of deployment {current.number}.",
+            reason=request.reason or f"Upgrade of deployment {current.number}.",
             at=self._now(),
             terms=self._home.keep_terms(terms),
         )

@@ -85,7 +85,7 @@ class Acts:
     """
     Does one action after another.
 
-    :param keeper: Acts on the stream; without a ``StreamController`` it has no spec and starts no
+    :param controller: Acts on the stream; without a ``StreamController`` it has no spec and starts no
         driver.
     :param recorder: Records the stages.
     :param backups: Takes the backups.
@@ -97,7 +97,7 @@ class Acts:
     def __init__(
         self,
         home: StreamHome,
-        keeper: StreamActions,
+        controller: StreamActions,
         recorder: Recorder,
         backups: BackingUp,
         back: TakingBack,
@@ -105,9 +105,9 @@ class Acts:
         repartitioner: Repartitioner | None = None,
     ) -> None:
         self._repartitioner = repartitioner
-        self._home, self._keeper, self._recorder = home, keeper, recorder
+        self._home, self._controller, self._recorder = home, controller, recorder
         self._backups, self._back, self._committed = backups, back, committed
-        self._ending: Final = Ending(home, keeper, recorder)
+        self._ending: Final = Ending(home, controller, recorder)
         self._acts: Final[dict[Do, Callable[[UpgradeView, Move], str | None]]] = {
             Do.BACK_UP: self._back_up,
             Do.WARM_UP: self._warm_up,
@@ -147,13 +147,16 @@ class Acts:
         self._recorder.take(state, E.BACKUP_HOLDS, f"Backup {backup} holds.", facts)
 
     def _warm_up(self, state: UpgradeView, act: Move) -> None:
-        keeper, terms = self._keeper, state.terms
-        if not isinstance(keeper, StreamController) or keeper.launcher.kind not in WITH_STANDBY:
+        controller, terms = self._controller, state.terms
+        if (
+            not isinstance(controller, StreamController)
+            or controller.launcher.kind not in WITH_STANDBY
+        ):
             self._go_cold(state, WarmUp.NO_STANDBY, "No standby driver can be started from here.")
             return
         queries, change = terms.soak.queries, state.change.number
         try:
-            keeper.warm_up(state.situation, act.reason, terms.proposed, queries, change)
+            controller.warm_up(state.situation, act.reason, terms.proposed, queries, change)
         except HomeUnavailable:
             raise
         except StreamingError as err:
@@ -176,10 +179,10 @@ class Acts:
         self._recorder.take(state, E.NEW_WARMED, act.reason, facts)
 
     def _release(self, state: UpgradeView, act: Move) -> str | None:
-        if not isinstance(self._keeper, StreamController) or state.epoch is None:
+        if not isinstance(self._controller, StreamController) or state.epoch is None:
             return "The task of the upgrade releases the warmed driver."
         try:
-            self._keeper.release(state.epoch)
+            self._controller.release(state.epoch)
         except HomeError:
             raise
         except StreamingError as err:
@@ -189,11 +192,11 @@ class Acts:
     def _stop(self, state: UpgradeView, act: Move) -> None:
         if state.situation.seen is not None:
             change, grace = state.change.number, state.terms.stop_grace
-            self._keeper.stop(state.situation.seen, act.reason, grace, change=change)
+            self._controller.stop(state.situation.seen, act.reason, grace, change=change)
 
     def _kill(self, state: UpgradeView, act: Move) -> str | None:
         seen = state.situation.seen
-        if seen is None or self._keeper.kill(seen, act.reason):
+        if seen is None or self._controller.kill(seen, act.reason):
             return None
         return f"The driver of epoch {seen.epoch.number} could not be killed. {act.reason}"
 
@@ -310,11 +313,11 @@ class Acts:
 
     def _begin(self, state: UpgradeView, act: Move) -> None:
         """Take the next epoch and start its driver; the next look sees the result."""
-        if not isinstance(self._keeper, StreamController):
+        if not isinstance(self._controller, StreamController):
             raise SpecError("The task that keeps the stream alive starts it.")
         step = Step(action=Action.LAUNCH, reason=act.reason, cause=act.cause, promotes=act.promotes)
         try:
-            self._keeper.begin(state.situation, step, change=state.change.number)
+            self._controller.begin(state.situation, step, change=state.change.number)
         except (SpecError, HomeError):
             raise
         except StreamingError as err:
@@ -340,7 +343,7 @@ class UpgradeInPlace:
     All methods may be called again, by any task and at any time: finished work is not repeated.
 
     :param home: The stream's records.
-    :param keeper: Acts on the stream; its spec gives the secrets of both deployments, and its
+    :param controller: Acts on the stream; its spec gives the secrets of both deployments, and its
         ``propose`` makes the proposed one.
     :param observer: Observes the stream, with its memory.
     :param store: The store of the backups.
@@ -359,7 +362,7 @@ class UpgradeInPlace:
     def __init__(
         self,
         home: StreamHome,
-        keeper: StreamController,
+        controller: StreamController,
         observer: Observer,
         store: BackupStore,
         *,
@@ -374,17 +377,17 @@ class UpgradeInPlace:
         now: Callable[[], datetime] = now_in_utc,
     ) -> None:
         self._home, self._observer, self._pace = home, observer, pace
-        self._beginning = Beginning(home, keeper, by=by, now=now)
+        self._beginning = Beginning(home, controller, by=by, now=now)
         self._words = UpgradeCommands(home, by=by, now=now, open_folders=open_folders)
         self._committed = Committed(home, open_folders)
         self._acts = Acts(
             home,
-            keeper,
+            controller,
             Recorder(home, by=by, now=now),
             BackingUp(home, store, by=by, now=now, open_folders=open_folders, progress=progress),
             back
             or BoundaryBack(
-                *(home, store, keeper.launcher),
+                *(home, store, controller.launcher),
                 rewind=rewind,
                 storage_options=storage_options,
                 progress=progress,
@@ -394,7 +397,7 @@ class UpgradeInPlace:
         )
         self._repartitioner = repartitioner
 
-    def begin(self, proposed: Deployment, source: bytes, asked: UpgradeTermsRequest) -> Change:
+    def begin(self, proposed: Deployment, source: bytes, request: UpgradeTermsRequest) -> Change:
         """
         Open the change, or find the open one for the same upgrade.
 
@@ -405,8 +408,8 @@ class UpgradeInPlace:
         :raises SpecError: The old or the new deployment could not be launched with the DAG's
             present values.
         """
-        self._carry_out(asked.key)
-        return self._beginning.begin(proposed, source, asked)
+        self._carry_out(request.key)
+        return self._beginning.begin(proposed, source, request)
 
     def current(self) -> tuple[Change, UpgradeTerms] | None:
         """Return the open upgrade of the stream, if there is one."""
@@ -465,7 +468,7 @@ class UpgradeInPlace:
     def _carry_out(self, key: str) -> None:
         """Finish an earlier upgrade whose end was decided, until it must wait."""
         found = self._home.open_upgrade()
-        if found is None or (key and self._home.wish(found) == key):
+        if found is None or (key and self._home.request_key(found) == key):
             return
         if not UPGRADE.state_of(self._home.upgrade_steps(found.number)).is_decided:
             return

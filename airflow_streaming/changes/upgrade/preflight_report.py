@@ -99,10 +99,10 @@ class Preflight:
 
         The fingerprint of the deployment takes its place: the arguments may hold secrets.
         """
-        shown: dict[str, Any] = encode(self)
-        del shown["proposed"]
+        values: dict[str, Any] = encode(self)
+        del values["proposed"]
         return {
-            **shown,
+            **values,
             "gates": self.gates.to_dict(),
             "decision": self.decision.value,
             "fingerprint": self.proposed.fingerprint,

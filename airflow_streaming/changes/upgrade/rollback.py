@@ -454,9 +454,9 @@ def sinks_of(
     old, new = ({plan.query for plan in plans} for plans in (both.old, both.new.queries))
     if not old:
         return ()
-    told = {query: habit for query, habit in habits.items() if query in old or query not in new}
+    values = {query: habit for query, habit in habits.items() if query in old or query not in new}
     try:
-        return sink_facts_of(both.old, told, checkpoint=both.current.checkpoint)
+        return sink_facts_of(both.old, values, checkpoint=both.current.checkpoint)
     except ValueError as err:
         raise SpecError(str(err)) from err
 

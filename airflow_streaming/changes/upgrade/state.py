@@ -75,7 +75,7 @@ class Do(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move(engine.Move[UpgradeEvent]):
     """
-    One move of an upgrade.
+    A move of an upgrade.
 
     :param cause: For a launch: why.
     :param promotes: For a launch: the standby whose driver is the next epoch's, if any.

@@ -43,7 +43,7 @@ def take_backup(
     """
     Back up the checkpoints of a stream; they may be in use and are only read.
 
-    :param sources: One for each query, with folders that differ; see ``sources_of``.
+    :param sources: A source for each query, with folders that differ; see ``sources_of``.
     :param stream: Name under which the store keeps the backups.
     :param attempts: How often the copy of a query is begun before it is given up.
     :param clock: The time of day, for the record.

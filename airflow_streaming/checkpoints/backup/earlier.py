@@ -264,10 +264,10 @@ class _Damage(NamedTuple):
     is_more: bool = False
 
 
-def _damage(said: Iterable[Said]) -> _Damage:
+def _damage(verifications: Iterable[Said]) -> _Damage:
     found = _Damage()
     before: list[Said] = []
-    for verification in said:
+    for verification in verifications:
         before.append(verification)
         if isinstance(verification, UnreadableVerification):
             # It may have found anything, so nothing of this backup is referred to.

@@ -81,7 +81,7 @@ def with_only_query(sinks: Mapping[str, str], queries: Collection[str]) -> dict[
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
     """
-    One checkpoint to copy.
+    A checkpoint to copy.
 
     :param folder: Its folder in the backup, which is the query's name; empty for a single
         checkpoint.
@@ -101,8 +101,8 @@ def sources_of(folders: Folders) -> list[Source]:
     """
     Return the checkpoint at a URI, or the checkpoints directly under it, by name.
 
-    :raises CheckpointRefused: One entry is a link, which may hide a checkpoint.
-    :raises CheckpointError: There is no checkpoint.
+    :raises CheckpointRefused: An entry is a link, which may hide a checkpoint.
+    :raises CheckpointError: The folder has no checkpoint.
     :raises HomeUnavailable: The store cannot be reached.
     """
     return [
@@ -220,7 +220,7 @@ def _newest_commit(folders: Folders) -> int | None:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copied:
     """
-    One complete copy of a checkpoint.
+    A complete copy of a checkpoint.
 
     :param members: Its files, with the paths of ``Source.member``.
     :param checkpoint: The copy as a sound checkpoint.

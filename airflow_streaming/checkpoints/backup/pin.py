@@ -125,26 +125,26 @@ def _lacks_ids(found: Missing) -> bool:
 
 
 def state_files_of(
-    listing: Listing, batch: int, told: ToldIds, *, runs_again: int | None = None
+    listing: Listing, batch: int, state_ids: ToldIds, *, runs_again: int | None = None
 ) -> list[str] | Incomplete:
     """
     Return the files of the state after a batch, oldest of every store first.
 
     The files of the state before the batch are included if whole.
 
-    :param told: Ids of state from the commit log, of this batch and at least the one before.
+    :param state_ids: Ids of state from the commit log, of this batch and at least the one before.
     :param runs_again: An older batch whose files are included too.
     """
     begins = [batch] if runs_again is None or runs_again > batch else [runs_again, batch]
     needed: list[list[str]] = []
     spare: dict[int, list[list[str]]] = {version: [] for version in begins}
     for ref in stores(listing):
-        found = _chain(ref, batch + 1, told)
+        found = _chain(ref, batch + 1, state_ids)
         if isinstance(found, Incomplete):
             return found
         needed.append(found)
         for version, chains in spare.items():
-            earlier = _chain(ref, version, told)
+            earlier = _chain(ref, version, state_ids)
             chains.append([] if isinstance(earlier, Incomplete) else earlier)
     # A purge removes the oldest files of all stores alike.
     return list(dict.fromkeys(chain.from_iterable(map(_in_turn, [*spare.values(), needed]))))
@@ -167,8 +167,8 @@ def is_versioned_metadata(path: str) -> bool:
     return path.startswith("state/") and "/_metadata/v2/" in path
 
 
-def _chain(ref: StoreRef, version: int, told: ToldIds) -> list[str] | Incomplete:
-    found = told.chain(ref, version)
+def _chain(ref: StoreRef, version: int, state_ids: ToldIds) -> list[str] | Incomplete:
+    found = state_ids.chain(ref, version)
     if isinstance(found, Missing):
         return Incomplete(found.path, found.why)
     return list(found.files)
@@ -203,7 +203,7 @@ def _noted_batch(path: str) -> int:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pin:
     """
-    One batch and its files.
+    A batch and its files.
 
     :param batch: The committed batch.
     :param planned: ``batch + 1`` if its plan is among the files, else ``batch``.
@@ -336,9 +336,9 @@ def _pin_at(batch: int, listing: Listing, read: Read) -> Pin | Incomplete:
     if isinstance(logs, Incomplete):
         return logs
     ids = {number: commit.state_ids for number, commit in logs.commits.items()}
-    told = ToldIds(listing, read, ids)
+    state_ids = ToldIds(listing, read, ids)
     again = _runs_again(listing, read, batch)
-    state = state_files_of(listing, batch, told, runs_again=again)
+    state = state_files_of(listing, batch, state_ids, runs_again=again)
     if isinstance(state, Incomplete):
         return state
     pin = _assembled(batch, listing, logs, state)
@@ -346,8 +346,8 @@ def _pin_at(batch: int, listing: Listing, read: Read) -> Pin | Incomplete:
         return pin
     executed = batch if again is None else min(again, batch)
     # A batch is executed again from the commit of the one before it.
-    needed = max(0, min(executed - 1, told.oldest))
-    return replace(pin, oldest_told=told.oldest, oldest_needed=needed)
+    needed = max(0, min(executed - 1, state_ids.oldest))
+    return replace(pin, oldest_told=state_ids.oldest, oldest_needed=needed)
 
 
 def _runs_again(listing: Listing, read: Read, batch: int) -> int | None:
@@ -391,7 +391,7 @@ def _assembled(
 
 
 def _skipped(pin: Pin, before: Listing, commits: Sequence[int]) -> Incomplete | None:
-    """Return a batch that was planned after one that is still not committed."""
+    """Return a batch that was planned after a batch that is still not committed."""
     planned = [batch for batch in batches(before, "offsets") if batch > pin.planned]
     lost = next((batch - 1 for batch in planned if _is_lost(batch - 1, commits)), None)
     if lost is None:

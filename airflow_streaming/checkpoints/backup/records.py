@@ -40,7 +40,7 @@ class Origin(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
     """
-    One file of a backup.
+    A file of a backup.
 
     :param path: The query's folder in the backup and the path in the checkpoint, e.g.
         ``counts/offsets/17``; without a folder for a single checkpoint.
@@ -91,7 +91,7 @@ class BundleUse:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryBackup:
     """
-    One query in a backup.
+    A query in a backup.
 
     :param folder: Its folder in the backup, which is the query's name; empty for a single
         checkpoint.
@@ -180,7 +180,7 @@ class Verification(Record):
     The result of verifying one backup.
 
     :param backup: The backup's id.
-    :param problems: One sentence each; empty if the backup is whole.
+    :param problems: A sentence each; empty if the backup is whole.
     :param facts: The scope, e.g. ``files``, ``spark``, ``batch``.
     :param manifest: SHA-256 of the verified manifest; the result counts for that manifest only.
     """
@@ -215,7 +215,7 @@ class UnreadableVerification:
 
 
 Said = Verification | UnreadableVerification
-"""One verification as stored."""
+"""A verification as stored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -72,7 +72,7 @@ class BackupRequest:
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
 
 
-def back_up_stream(home: StreamHome, store: BackupStore, asked: BackupRequest) -> Backup:
+def back_up_stream(home: StreamHome, store: BackupStore, request: BackupRequest) -> Backup:
     """
     Back up all queries of a stream's newest deployment, while they run or not.
 
@@ -88,24 +88,24 @@ def back_up_stream(home: StreamHome, store: BackupStore, asked: BackupRequest) -
             f"Stream {home.name!r} has no deployment, so there is nothing to back up. Start it "
             "first, or correct the name."
         )
-    sources = stream_sources(home, deployment, asked)
+    sources = stream_sources(home, deployment, request)
     return take_backup(
-        with_known_logs(home, deployment, sources, asked.open_folders),
+        with_known_logs(home, deployment, sources, request.open_folders),
         store,
         stream=home.name,
-        origin=asked.origin,
-        by=asked.by,
-        note=asked.note,
-        facts=asked.facts,
+        origin=request.origin,
+        by=request.by,
+        note=request.note,
+        facts=request.facts,
         deployment=deployment.number,
         epoch=None if epoch is None else epoch.number,
         spark_version=deployment.spark_version,
-        progress=asked.progress,
-        clock=asked.clock,
+        progress=request.progress,
+        clock=request.clock,
     )
 
 
-def back_up(checkpoint: str, name: str, store: BackupStore, asked: BackupRequest) -> Backup:
+def back_up(checkpoint: str, name: str, store: BackupStore, request: BackupRequest) -> Backup:
     """
     Back up a checkpoint, or those directly under a folder, that belong to no stream of ours.
 
@@ -114,51 +114,55 @@ def back_up(checkpoint: str, name: str, store: BackupStore, asked: BackupRequest
     :raises CheckpointBusy: it changed under every attempt.
     :raises HomeUnavailable: a store cannot be reached.
     """
-    found = sources_of(asked.open_folders(checkpoint))
-    sinks = _sinks(asked, [source.folder for source in found])
-    sources = [replace(source, sink_log=_sink_log(source.folder, sinks, asked)) for source in found]
+    found = sources_of(request.open_folders(checkpoint))
+    sinks = _sinks(request, [source.folder for source in found])
+    sources = [
+        replace(source, sink_log=_sink_log(source.folder, sinks, request)) for source in found
+    ]
     return take_backup(
         sources,
         store,
         stream=name,
-        origin=asked.origin,
-        by=asked.by,
-        note=asked.note,
-        facts=asked.facts,
-        progress=asked.progress,
-        clock=asked.clock,
+        origin=request.origin,
+        by=request.by,
+        note=request.note,
+        facts=request.facts,
+        progress=request.progress,
+        clock=request.clock,
     )
 
 
-def backup_before(home: StreamHome, store: BackupStore, asked: BackupRequest) -> str:
+def backup_before(home: StreamHome, store: BackupStore, request: BackupRequest) -> str:
     """
     Back up a stream before an upgrade or restore.
 
-    :returns: The backup's id; empty if there is no checkpoint to lose.
+    :returns: The backup's id; empty without a checkpoint to lose.
     :raises CheckpointError: There is a checkpoint, and it could not be backed up.
     """
     deployment = home.newest_deployment()
-    if deployment is None or not _has_anything(home, deployment, asked):
+    if deployment is None or not _has_anything(home, deployment, request):
         log.info("Stream %s has no checkpoint yet, so nothing was backed up.", home.name)
         return ""
-    backup = back_up_stream(home, store, asked)
+    backup = back_up_stream(home, store, request)
     log.info("Stream %s was backed up: %s.", home.name, backup.id)
     return backup.id
 
 
-def stream_sources(home: StreamHome, deployment: Deployment, asked: BackupRequest) -> list[Source]:
+def stream_sources(
+    home: StreamHome, deployment: Deployment, request: BackupRequest
+) -> list[Source]:
     """
     Return the checkpoints of a deployment's queries, by query.
 
     Checkpoints without a committed batch are left out, unless all are.
 
-    :raises CheckpointRefused: One entry is a link, which may hide a checkpoint.
-    :raises CheckpointError: There is no checkpoint.
+    :raises CheckpointRefused: An entry is a link, which may hide a checkpoint.
+    :raises CheckpointError: The place has no checkpoint.
     :raises SpecError: A sink has no query name, and there are several queries.
     """
     elsewhere = dict(_elsewhere(home))
     try:
-        own = sources_of(asked.open_folders(deployment.checkpoint))
+        own = sources_of(request.open_folders(deployment.checkpoint))
     except CheckpointRefused:
         raise
     except CheckpointError:
@@ -176,13 +180,13 @@ def stream_sources(home: StreamHome, deployment: Deployment, asked: BackupReques
                 query,
                 uri,
             )
-        places[query] = asked.open_folders(uri)
-    sinks = _sinks(asked, places)
+        places[query] = request.open_folders(uri)
+    sinks = _sinks(request, places)
     committed = {query for query, folders in places.items() if has_committed(folders)}
     for query in sorted(set(places) - committed if committed else ()):
         log.warning("Query %r of stream %s has committed no batch yet.", query, home.name)
     return [
-        Source(folder=query, folders=folders, sink_log=_sink_log(query, sinks, asked))
+        Source(folder=query, folders=folders, sink_log=_sink_log(query, sinks, request))
         for query, folders in sorted(places.items())
         if query in committed or not committed
     ]
@@ -193,10 +197,10 @@ def has_committed(folders: Folders) -> bool:
     return any(entry.name.isdecimal() for entry in folders.entries("commits", list) or ())
 
 
-def _has_anything(home: StreamHome, deployment: Deployment, asked: BackupRequest) -> bool:
+def _has_anything(home: StreamHome, deployment: Deployment, request: BackupRequest) -> bool:
     try:
         return any(
-            has_committed(source.folders) for source in stream_sources(home, deployment, asked)
+            has_committed(source.folders) for source in stream_sources(home, deployment, request)
         )
     except CheckpointRefused:
         raise
@@ -204,8 +208,8 @@ def _has_anything(home: StreamHome, deployment: Deployment, asked: BackupRequest
         return False
 
 
-def _sinks(asked: BackupRequest, queries: Collection[str]) -> dict[str, str]:
-    sinks = with_only_query(asked.sink_logs, queries)
+def _sinks(request: BackupRequest, queries: Collection[str]) -> dict[str, str]:
+    sinks = with_only_query(request.sink_logs, queries)
     unknown = sorted(set(sinks) - set(queries))
     names = ", ".join(sorted(queries))
     if "" in unknown:
@@ -223,9 +227,9 @@ def _sinks(asked: BackupRequest, queries: Collection[str]) -> dict[str, str]:
     return sinks
 
 
-def _sink_log(query: str, sinks: Mapping[str, str], asked: BackupRequest) -> Folders | None:
+def _sink_log(query: str, sinks: Mapping[str, str], request: BackupRequest) -> Folders | None:
     output = sinks.get(query)
-    return None if output is None else asked.open_folders(join(output, SINK_LOG))
+    return None if output is None else request.open_folders(join(output, SINK_LOG))
 
 
 def _elsewhere(home: StreamHome) -> Iterator[tuple[str, str]]:

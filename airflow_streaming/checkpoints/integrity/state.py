@@ -336,8 +336,8 @@ def _watermark(journal: Journal) -> bool:
 
 
 def _some(numbers: list[int]) -> str:
-    shown = ", ".join(map(str, numbers[:5]))
-    return f"{shown} and {len(numbers) - 5} more" if len(numbers) > 5 else shown
+    text = ", ".join(map(str, numbers[:5]))
+    return f"{text} and {len(numbers) - 5} more" if len(numbers) > 5 else text
 
 
 def _finding(code: FindingCode, path: str, message: str) -> Finding:

@@ -141,7 +141,7 @@ def _entry(line: str) -> SourceLogEntry:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkLogEntry:
     """
-    One file of the output.
+    A file of the output.
 
     :param path: Its absolute URI, with Spark's escapes.
     :param action: ``add`` or ``delete``.
@@ -154,7 +154,7 @@ class SinkLogEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkLog:
-    """One file of the sink's log: ``N``, or ``N.compact`` with everything up to batch N."""
+    """A file of the sink's log: ``N``, or ``N.compact`` with everything up to batch N."""
 
     version: int
     entries: tuple[SinkLogEntry, ...]
@@ -180,7 +180,7 @@ def _sink_entry(line: str) -> SinkLogEntry:
 
 
 def _action(value: Any) -> str:
-    # One shared text for all entries: a log may have a million of them.
+    # A text that all entries share: a log may have a million of them.
     for action in ACTIONS:
         if value == action:
             return action

@@ -117,7 +117,7 @@ class JavaInput:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorStore:
     """
-    One state store of an operator.
+    A state store of an operator.
 
     :param prefix_columns: Leading key columns usable in searches.
     :param partitions: State partitions.
@@ -133,7 +133,7 @@ class OperatorStore:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorMetadata:
     """
-    One stateful operator.
+    A stateful operator.
 
     :param version: 1 or 2.
     :param id: Its number in the plan.

@@ -90,7 +90,7 @@ class FindingCode(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """
-    One remark on a checkpoint.
+    A remark on a checkpoint.
 
     :param path: The file or folder, relative to the checkpoint; empty for the whole.
     :param message: The defect, Spark's reaction on a restart, and the next step.
@@ -148,7 +148,7 @@ class StoreType(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateStore:
     """
-    One state store of an operator, over all partitions.
+    A state store of an operator, over all partitions.
 
     :param name: ``default`` but for joins.
     :param newest_version: The newest version that every partition can load; batch N writes version
@@ -167,7 +167,7 @@ class StateStore:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operator:
     """
-    One stateful operator.
+    A stateful operator.
 
     :param id: Its number in the plan; 0 is nearest to the sink.
     :param name: Spark's name of it, e.g. ``stateStoreSave``; unknown with Spark 3.5 and older.
@@ -244,5 +244,5 @@ class Checkpoint:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form that ``inspect --json`` prints."""
-        shown: dict[str, Any] = encode(self)
-        return {**shown, "is_sound": self.is_sound}
+        values: dict[str, Any] = encode(self)
+        return {**values, "is_sound": self.is_sound}

@@ -25,7 +25,7 @@ _WHAT: Final = "state schema"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
     """
-    One column.
+    A column.
 
     :param type: Spark's JSON of its type: a name, or an object for a nested one.
     :param metadata: Spark's notes on it, e.g. ``spark.timeWindow``.

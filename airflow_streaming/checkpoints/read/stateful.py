@@ -191,7 +191,7 @@ def _format(files: Mapping[StoreRef, Sequence[StateFile]], journal: Journal) -> 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaFile:
     """
-    One schema file.
+    A schema file.
 
     :param path: Its path in this checkpoint, ``None`` if it is outside.
     :param named: The absolute path in the operator's metadata, if any.

@@ -96,9 +96,9 @@ def read_back(
     report = read_checkpoint(listing, written.read, uri=uri, depth=depth)
     problems = [p for p in report.problems if p.code is not FindingCode.UNFINISHED_RESTORE]
     if problems:
-        told = " ".join(problem.message for problem in problems[:SHOWN])
+        text = " ".join(problem.message for problem in problems[:SHOWN])
         raise RestoreRefused(
-            f"The checkpoint written to {uri} is not sound and was discarded: {told}"
+            f"The checkpoint written to {uri} is not sound and was discarded: {text}"
         )
     if (report.last_committed_batch, report.query_id) != (batch, query_id):
         raise RestoreRefused(
@@ -130,14 +130,14 @@ def discard(target: Target, error: BaseException) -> None:
     except RestoreTaken:
         raise
     except StreamingError as err:
-        told = (
+        message = (
             f"{error} The partial result in {target.uri} could not be removed either ({err}). It "
             f"must not be used: delete the folder {target.uri} before the next attempt."
         )
         if isinstance(error, Exception):
-            raise HomeUnavailable(told) from error
+            raise HomeUnavailable(message) from error
         # An interrupt must be obeyed.
-        error.add_note(told)
+        error.add_note(message)
 
 
 def _abandon(target: Target, error: BaseException) -> None:

@@ -170,7 +170,7 @@ def clone(
     """
     Copy a live checkpoint to a new place as an independent query.
 
-    :param uri: One query's checkpoint; it is read only.
+    :param uri: A query's checkpoint; it is read only.
     :param to: A place that is missing or empty.
     :param query_id: The clone's id; a new random one when not given.
     :param keep_query_id: Keep the original's id instead, for a move.

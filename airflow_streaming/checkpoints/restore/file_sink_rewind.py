@@ -60,7 +60,7 @@ def begin_sink_log(output: str, batch: int, compact_interval: int, **access: Any
     :param output: The sink's output; not yet in use.
     :param batch: The last batch before its first one.
     :param compact_interval: The number of batches Spark compacts; from an existing entry Spark
-        derives a fitting interval, whatever is configured.
+        derives a fitting interval, regardless of the configured interval.
     :param access: ``storage_options`` and ``filesystem``, as for a checkpoint.
     :raises HomeUnavailable: The output cannot be reached.
     """

@@ -97,7 +97,7 @@ class LocalTarget:
 
     def finish(self) -> None:
         with self._reporting():
-            # One call for ten thousand files; single syncs would take a thousand times as long.
+            # A single call syncs ten thousand files; single syncs would take a thousand times as long.
             os.sync()
             self._beside.rename(self._target)
             _sync_folder(self._target.parent)

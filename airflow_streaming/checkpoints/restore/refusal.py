@@ -278,8 +278,8 @@ def _unsound(report: Checkpoint, batch: int) -> str:
 
 
 def _some(names: Sequence[str]) -> str:
-    shown = ", ".join(sorted(names)[:SHOWN])
-    return shown if len(names) <= SHOWN else f"{shown} and {len(names) - SHOWN} more"
+    text = ", ".join(sorted(names)[:SHOWN])
+    return text if len(names) <= SHOWN else f"{text} and {len(names) - SHOWN} more"
 
 
 def going_back(

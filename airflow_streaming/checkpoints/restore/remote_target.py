@@ -44,7 +44,7 @@ WAITING: Final = 4 * WORKERS
 
 class Claim:
     """
-    One attempt's claim on the folders that it will write.
+    An attempt's claim on the folders that it will write.
 
     :param records: The place, as a store of records.
     :param source: The content to write.

@@ -4,7 +4,7 @@ The effects of a restore: replayed batches and input that is read again.
 A batch needs its commit, its plan and the plan before it, and its version of every state store.
 
 If the present checkpoint cannot be read, the distance is reported as unknown; offsets without
-numbers are shown as Spark wrote them.
+numbers appear as Spark wrote them.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ ACCEPTABLE: Final = OF_SINKS | {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
     """
-    One reason not to restore, with the next step.
+    A reason not to restore, with the next step.
 
     :param query: The affected query; empty for the whole backup.
     """

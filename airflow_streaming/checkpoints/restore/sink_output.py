@@ -40,7 +40,7 @@ Move = tuple[str, str]
 
 class Output(Protocol):
     """
-    One output folder.
+    An output folder.
 
     Methods raise ``HomeUnavailable`` if the store cannot be reached.
     """

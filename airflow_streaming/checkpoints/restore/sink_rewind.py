@@ -153,30 +153,30 @@ class SinkRewind:
                 target=facts.target,
             )
 
-    def _ask(self, asked: Rewinding) -> None:
+    def _ask(self, rewinding: Rewinding) -> None:
         if self._author is None:
             return
         try:
-            run(self._author, asked)
+            run(self._author, rewinding)
         except StreamingError:
             raise
         except Exception as err:
             # The author's code: any error means that the sink is not rewound.
             raise CheckpointRefused(
-                f"The function that takes batches after {asked.batch} out of the sink of query "
-                f"{asked.query!r} failed: {err} ({type(err).__name__}). The stream stays stopped. "
+                f"The function that takes batches after {rewinding.batch} out of the sink of query "
+                f"{rewinding.query!r} failed: {err} ({type(err).__name__}). The stream stays stopped. "
                 "Fix the function or the sink, and ask again for the same to continue."
             ) from err
-        log.info("Query %s: its sink was put back to batch %s.", asked.query, asked.batch)
+        log.info("Query %s: its sink was put back to batch %s.", rewinding.query, rewinding.batch)
 
 
-def _planned(asked: Rewinding) -> RewindPlan:
-    newest = asked.batch if asked.newest is None else asked.newest
+def _planned(rewinding: Rewinding) -> RewindPlan:
+    newest = rewinding.batch if rewinding.newest is None else rewinding.newest
     return RewindPlan(
-        query=asked.query,
-        output=asked.target or asked.sink,
-        batch=asked.batch,
-        batches=tuple(range(asked.batch + 1, newest + 1)),
+        query=rewinding.query,
+        output=rewinding.target or rewinding.sink,
+        batch=rewinding.batch,
+        batches=tuple(range(rewinding.batch + 1, newest + 1)),
     )
 
 

@@ -3,7 +3,8 @@ Whether a file sink is in step with the checkpoint that a query continues from.
 
 Spark skips a batch that is in the sink's log: it writes neither its rows nor its state. And it
 never repeats a committed batch, whether the sink has it or not. So a sink that is ahead drops new
-rows, and one that is behind has lost old rows. Restore, undo, the end of a restore by hand, and the
+rows, and a sink that
+is behind has lost old rows. Restore, undo, the end of a restore by hand, and the
 dry run all use ``out_of_step``.
 """
 

@@ -255,8 +255,8 @@ class _Search:
             return self._missing(table.path, f"{path} is damaged.", is_damaged=True)
         if stat.size == table.size:
             return None
-        said = f"{path} has {stat.size} bytes; {file.name} says {table.size}."
-        return self._missing(table.path, said, is_damaged=True)
+        message = f"{path} has {stat.size} bytes; {file.name} says {table.size}."
+        return self._missing(table.path, message, is_damaged=True)
 
     def _missing(
         self, name: str, why: str, *, is_damaged: bool = False, is_unknown: bool = False

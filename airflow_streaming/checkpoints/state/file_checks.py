@@ -170,7 +170,7 @@ def check_files(
 @dataclass(frozen=True, slots=True)
 class _Check:
     """
-    One check of a chain.
+    A check of a chain.
 
     :param codecs: Whether the codec of each compressed file is one of Spark's.
     """
@@ -192,8 +192,8 @@ class _Check:
             yield self._wrong(path, f"has {stat.size} bytes, not the {named} that its zip names.")
         sidecar = self._sidecar(path)
         if sidecar is not None and stat.size != sidecar.size:
-            said = f"has {stat.size} bytes, not the {sidecar.size} of its checksum file."
-            yield self._wrong(path, said)
+            message = f"has {stat.size} bytes, not the {sidecar.size} of its checksum file."
+            yield self._wrong(path, message)
         if stat.size <= (MAX_THOROUGH_READ if self.thorough else MAX_READ):
             yield from self._content(path, sidecar)
 
@@ -259,11 +259,11 @@ class _Check:
             message=f"{path} is missing. {_fails(self.chain.state_version)} {_REMEDY}",
         )
 
-    def _wrong(self, path: str, said: str) -> Finding:
+    def _wrong(self, path: str, text: str) -> Finding:
         return Finding(
             code=FindingCode.STATE_FILE_DAMAGED,
             path=path,
-            message=f"{path} {said} {_fails(self.chain.state_version)} {_REMEDY}",
+            message=f"{path} {text} {_fails(self.chain.state_version)} {_REMEDY}",
         )
 
 

@@ -91,7 +91,7 @@ def _mix(state: int) -> int:
 
 class Block(NamedTuple):
     """
-    One block.
+    A block.
 
     :param payload: Its bytes, packed or not.
     :param size: Bytes unpacked; 0 for an end mark.

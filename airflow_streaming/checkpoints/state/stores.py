@@ -115,7 +115,7 @@ class StateForm(StrEnum):
 
 class StateFile(NamedTuple):
     """
-    One state file by its name.
+    A state file by its name.
 
     :param version: The version it leads to; batch N writes version N + 1.
     :param unique_id: The attempt that wrote it, in state checkpoint format 2; else ``None``.
@@ -146,7 +146,7 @@ _HDFS_FORMS: Final = frozenset({StateForm.DELTA, StateForm.SNAPSHOT})
 
 class StoreRef(NamedTuple):
     """
-    One state store of one partition.
+    A state store of one partition.
 
     :param name: ``default`` unless the operator has several stores.
     :param folder: Its folder in the checkpoint, e.g. ``state/0/3`` or
@@ -366,7 +366,7 @@ def _by_id(
     files: list[StateFile], read: Read, ref: StoreRef, version: int, ids: Mapping[int, str]
 ) -> Steps:
     own = {version: ids[version]}
-    told = {step: unique_id for step, unique_id in ids.items() if step < version}
+    values = {step: unique_id for step, unique_id in ids.items() if step < version}
     forms = {file.form: file for file in files if file[:2] == (version, ids[version])}
     changelog = forms.get(StateForm.CHANGELOG)
     if forms.keys() & _WHOLE:
@@ -374,14 +374,14 @@ def _by_id(
         return replace(_steps(files, own, version), ids=own)
     ancestors = None if changelog is None else _ancestors(read, ref, changelog)
     if ancestors is None:
-        known = {**told, **own}
+        known = {**values, **own}
         return replace(_steps(files, known, version), ids=known)
     known = {**ancestors, **own}
     return replace(
         _steps(files, known, version),
         ids=known,
         is_told_by_changelog=True,
-        conflict=_conflict(told, ancestors),
+        conflict=_conflict(values, ancestors),
     )
 
 

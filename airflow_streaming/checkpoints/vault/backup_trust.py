@@ -64,10 +64,10 @@ def standings(
 
 def by_backup(verifications: Iterable[Said]) -> dict[str, list[Said]]:
     """Return verifications by the id of their backup."""
-    said: dict[str, list[Said]] = {}
+    values: dict[str, list[Said]] = {}
     for verification in verifications:
-        said.setdefault(verification.backup, []).append(verification)
-    return said
+        values.setdefault(verification.backup, []).append(verification)
+    return values
 
 
 def standing(verifications: Iterable[Said]) -> BackupTrust:
@@ -93,13 +93,17 @@ def unreadable(verifications: Iterable[Said]) -> tuple[UnreadableVerification, .
     return tuple(found)
 
 
-def _after(word: LastWord, said: Said) -> LastWord:
-    if isinstance(said, UnreadableVerification):
+def _after(word: LastWord, verification: Said) -> LastWord:
+    if isinstance(verification, UnreadableVerification):
         is_damaged = word.standing is BackupTrust.DAMAGED
         return word if is_damaged else LastWord(BackupTrust.UNKNOWN, None)
-    if word.standing is BackupTrust.UNKNOWN and said.level is Level.QUICK and said.holds:
+    if (
+        word.standing is BackupTrust.UNKNOWN
+        and verification.level is Level.QUICK
+        and verification.holds
+    ):
         return word
-    return _after_readable(word, said)
+    return _after_readable(word, verification)
 
 
 def _after_readable(word: LastWord, verification: Verification) -> LastWord:

@@ -30,7 +30,7 @@ _OPEN_PACKS: Final = 4
 
 class Content(NamedTuple):
     """
-    One file of a restored folder.
+    A file of a restored folder.
 
     :param path: Relative to the query's folder, e.g. ``offsets/17``.
     :param chunks: Its bytes. Read them before the next file. Raises ``BackupDamaged`` at the end if

@@ -75,10 +75,10 @@ def delete_named(
     now = clock()
     # Reading the store's clock writes into the store, which a dry run must not do.
     stored = now if dry_run else store.clock()
-    keeper = GarbageCollector(
+    collector = GarbageCollector(
         store=store, stream=where, by=by, now=now, stored=stored, progress=no_progress
     )
-    refusal = _in_use(keeper, backup_id) or _refusal(store, where, backup_id, homes)
+    refusal = _in_use(collector, backup_id) or _refusal(store, where, backup_id, homes)
     if refusal:
         raise CheckpointRefused(f"Backup {backup_id} of {where} was not deleted: {refusal}")
     if dry_run:
@@ -97,8 +97,8 @@ def delete_named(
     return where
 
 
-def _in_use(keeper: GarbageCollector, backup_id: str) -> str:
-    for held in keeper.living():
+def _in_use(collector: GarbageCollector, backup_id: str) -> str:
+    for held in collector.living():
         if held.hold is None or held.hold.backup in ("", backup_id):
             return "a task works with the backups of this stream just now. Try again later."
     return ""

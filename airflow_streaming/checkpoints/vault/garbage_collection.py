@@ -70,7 +70,7 @@ class Collected(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GarbageCollector:
     """
-    One collection run for one stream.
+    A collection run for one stream.
 
     :param now: The time of day, for the records.
     :param stored: The time by the store's clock, or ``None`` if unknown. Then the run deletes no
@@ -107,7 +107,7 @@ class GarbageCollector:
         """
         List unreferenced objects for a later run.
 
-        :returns: The number of objects, and the reason if there are none.
+        :returns: The number of objects, and the reason for zero.
         """
         # In this order: an object seen here was either written by a process whose hold is still
         # there, or the manifest that refers to it is.

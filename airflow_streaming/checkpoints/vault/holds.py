@@ -107,7 +107,7 @@ class Hold(Record):
 
     :param id: Its name in the store.
     :param what: The activity, e.g. ``backup``, ``restore``.
-    :param backup: The one backup that is needed; empty for the whole stream.
+    :param backup: The backup that is needed; empty for the whole stream.
     :param by: Host and process.
     :param beats: How often it was written.
     """

@@ -187,7 +187,7 @@ def check_outside(place: Folders) -> None:
 
 
 def _kind_of(metadata: bytes | None, mark: bytes | None) -> tuple[str, str] | None:
-    """Return the kind of a folder with these files, and what a new place inside it would break."""
+    """Return the kind of a folder with these files, and the store or checkpoint that a new place inside it would break."""
     if metadata is not None and parse_query_id(metadata) is not None:
         return "the checkpoint of a query", "Spark would find folders that it never made"
     if mark is not None and _STORE_KIND in mark:

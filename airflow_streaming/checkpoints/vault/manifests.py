@@ -263,13 +263,13 @@ def _withdraw(blobs: Blobs, backup: Backup, path: str, why: BaseException) -> No
     try:
         blobs.delete(path)
     except StreamingError as err:
-        told = (
+        message = (
             f"Backup {backup.id} of {backup.stream} was created in {blobs.uri}, and could then be "
             f"neither checked nor withdrawn: {err} Verify it in full before it is relied on."
         )
         if isinstance(why, Exception):
-            raise HomeUnavailable(told) from why
-        why.add_note(told)
+            raise HomeUnavailable(message) from why
+        why.add_note(message)
 
 
 def _look(blobs: Blobs, backup: Backup, needed: Mapping[str, int]) -> None:

@@ -23,7 +23,7 @@ backup of every checkpoint.
 An open change may need to return to its backups, and the end of the change is recorded in the
 stream's home. So such a backup names its change and home from the start, and retention removes it
 only after it has read the end of the change. No release step exists that a crash could skip: a
-change that dies half-way stays open, and its backups stay. There is no time-out either: an
+change that dies half-way stays open, and its backups stay. No time-out ends it: an
 unreachable home, or a home without the change, keeps the backup.
 """
 

@@ -69,7 +69,7 @@ class Found:
     """
     The result of examining one backup.
 
-    :param problems: One sentence each.
+    :param problems: A sentence each.
     :param damaged: Paths of objects that differ from their digest or size.
     """
 

@@ -112,14 +112,14 @@ def back_up_of_home(stream: StreamHome, arguments: Namespace, person: Person) ->
     uri = arguments.store or default_store(stream.store.uri)
     store = open_backup_store(uri, create=True, home=stream.store)
     with progress() as told:
-        asked = BackupRequest(
+        request = BackupRequest(
             origin=Origin.MANUAL,
             by=person.name,
             note=person.reason,
             sink_logs=dict(arguments.sink),
             progress=told,
         )
-        taken = back_up_stream(stream, store, asked)
+        taken = back_up_stream(stream, store, request)
     return _show_backup(taken, arguments)
 
 
@@ -134,9 +134,9 @@ def _name_of(person: Person | None) -> str:
 
 def _as_dict(backup: Backup) -> dict[str, Any]:
     """Return a backup in JSON form, without where its bytes lie."""
-    shown: dict[str, Any] = encode(backup)
-    del shown["bundles"]
-    return shown
+    values: dict[str, Any] = encode(backup)
+    del values["bundles"]
+    return values
 
 
 def _with_sinks(sources: Sequence[Source], sinks: Mapping[str, str]) -> list[Source]:
@@ -161,9 +161,9 @@ def list_backups(arguments: Namespace, _: Person | None) -> int:
     """Print the backups of a store; a damaged backup or a failed verification is a problem."""
     store = _store_with_stream(arguments)
     listed = store.listed(arguments.stream)
-    said = {(one.stream, one.id): store.verifications(one.id, one.stream) for one in listed}
-    words = {name: last_word(of_it) for name, of_it in said.items()}
-    lost = [one.problem for of_it in said.values() for one in unreadable(of_it)]
+    values = {(one.stream, one.id): store.verifications(one.id, one.stream) for one in listed}
+    words = {name: last_word(of_it) for name, of_it in values.items()}
+    lost = [one.problem for of_it in values.values() for one in unreadable(of_it)]
     verified = {name: trust_text(word) for name, word in words.items()}
     if arguments.json:
         shown = [_listed_as_dict(one, verified[one.stream, one.id]) for one in listed]
@@ -179,10 +179,10 @@ def list_backups(arguments: Namespace, _: Person | None) -> int:
 
 def _listed_as_dict(listed: Listed, verified: str) -> dict[str, Any]:
     """Return one backup of a list in JSON form."""
-    told = {"backup_id": listed.id, "stream": listed.stream, "verified": verified}
+    values = {"backup_id": listed.id, "stream": listed.stream, "verified": verified}
     if listed.backup is None:
-        return {**told, "problem": listed.problem}
-    return {**told, **_as_dict(listed.backup)}
+        return {**values, "problem": listed.problem}
+    return {**values, **_as_dict(listed.backup)}
 
 
 def verify_backup(arguments: Namespace, person: Person | None) -> int:
@@ -292,9 +292,9 @@ def delete(arguments: Namespace, person: Person | None) -> int:
 
 def _retained_as_dict(done: Retained) -> dict[str, Any]:
     """Return the same in JSON form."""
-    shown: dict[str, Any] = encode(done)
-    shown["plan"] = {
+    values: dict[str, Any] = encode(done)
+    values["plan"] = {
         "keep": [{"backup_id": k.backup.id, "reasons": k.reasons} for k in done.plan.keep],
         "remove": [backup.id for backup in done.plan.remove],
     }
-    return shown
+    return values

@@ -104,7 +104,7 @@ def restore_of_home(stream: StreamHome, arguments: Namespace, person: Person) ->
     store = open_backup_store(arguments.store)
     backup_id = arguments.backup_id
     with progress() as told:
-        asked = RestoreRequest(
+        request = RestoreRequest(
             checkpoint=arguments.checkpoint,
             accept=arguments.accept,
             sink_logs=sink_logs(arguments),
@@ -112,11 +112,11 @@ def restore_of_home(stream: StreamHome, arguments: Namespace, person: Person) ->
             progress=told,
         )
         if arguments.dry_run:
-            plan = plan_switch(stream, listed_launcher(), store, backup_id, asked)
+            plan = plan_switch(stream, listed_launcher(), store, backup_id, request)
         else:
             by, reason = person.name, person.reason
             switched = restore_stream(
-                *(stream, store, backup_id, asked),
+                *(stream, store, backup_id, request),
                 launcher=listed_launcher(),
                 by=by,
                 reason=reason,
@@ -163,8 +163,8 @@ def _show_repair(repair: SinkRepair, arguments: Namespace) -> int:
     if arguments.json:
         show_json(encode(repair))
     else:
-        told = f"Batch {repair.batch} of query {repair.query!r} is in {repair.output} again"
-        show_lines([f"{told}; no launch of {repair.stream} moves it out."])
+        message = f"Batch {repair.batch} of query {repair.query!r} is in {repair.output} again"
+        show_lines([f"{message}; no launch of {repair.stream} moves it out."])
     return OK
 
 

@@ -368,11 +368,11 @@ def read_planned(path: Path) -> ScriptPlan:
             f"{path} cannot be read: {closed(why)} Make a plan with `plan --json`."
         ) from err
     try:
-        told = parse_json(data)
-        if told.get("kind") != QueryPlan.KIND:
-            planned = ScriptPlan.from_dict(told)
+        record = parse_json(data)
+        if record.get("kind") != QueryPlan.KIND:
+            planned = ScriptPlan.from_dict(record)
         else:
-            query = QueryPlan.from_dict(told)
+            query = QueryPlan.from_dict(record)
             planned = ScriptPlan(application=str(path), spark=query.spark, queries=(query,))
     except RecordError as err:
         why = str(err).rstrip(".")

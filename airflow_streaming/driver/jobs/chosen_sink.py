@@ -43,20 +43,20 @@ class ChosenSink:
     missing_topics: tuple[str, ...] = ()
 
 
-def chosen_sink(writer: Any, said: WriterSettings) -> ChosenSink | None:
+def chosen_sink(writer: Any, settings: WriterSettings) -> ChosenSink | None:
     """Return the sink of a writer with the results of its checks; ``None`` if it cannot be read."""
     try:
-        return _checked(writer, said)
+        return _checked(writer, settings)
     except Exception as err:  # noqa: BLE001 - a rehearsal without the check still tells whether batches run
         logger.warning("The sink that the script chose could not be checked: %r", err)
         return None
 
 
-def _checked(writer: Any, said: WriterSettings) -> ChosenSink:
+def _checked(writer: Any, settings: WriterSettings) -> ChosenSink:
     gateway = writer._spark.sparkContext._gateway
-    mode = said.output_mode.lower() or "append"
+    mode = settings.output_mode.lower() or "append"
     schema = columns_of(writer._df.schema.jsonValue())
-    sink = replace(sink_of_writer(writer, said), schema=schema)
+    sink = replace(sink_of_writer(writer, settings), schema=schema)
     refusal = refusal_of(
         writer._df._jdf,
         gateway,
@@ -64,12 +64,14 @@ def _checked(writer: Any, said: WriterSettings) -> ChosenSink:
         sink=sink.sink,
         form=sink.format,
         partitioned_by=sink.partitioned_by,
-        trigger=said.processing_trigger,
-        options=said.options,
+        trigger=settings.processing_trigger,
+        options=settings.options,
         notes=[],
     )
     is_checked = sink.sink == KAFKA and not refusal
-    missing = _missing_topics(gateway.jvm, sink.possible_topics, said.options) if is_checked else ()
+    missing = (
+        _missing_topics(gateway.jvm, sink.possible_topics, settings.options) if is_checked else ()
+    )
     return ChosenSink(sink=sink, output_mode=mode, refusal=refusal, missing_topics=missing)
 
 

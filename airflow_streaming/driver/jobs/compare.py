@@ -74,7 +74,7 @@ def run(arguments: Sequence[str]) -> int:
 
 class Comparison:
     """
-    One comparison.
+    A comparison.
 
     :param session: Spark's session; see ``fitted`` for the settings that it needs.
     :param sleep: Sleeps for a number of seconds.
@@ -163,10 +163,10 @@ def _figured(
     report: CompareReport,
     blue: Any,
     green: Any,
-    asked: ComparisonRequest,
+    request: ComparisonRequest,
     common: CommonTime | None,
 ) -> CompareReport:
-    terms = asked.terms
+    terms = request.terms
     columns = tuple(columns_that_differ(blue, green, terms))
     report = replace(report, columns=columns)
     keys, sums = usable_keys(blue, green, terms), usable_sums(blue, green, terms)
@@ -179,7 +179,7 @@ def _figured(
         )
     blue, green = with_moment(blue, terms.time), with_moment(green, terms.time)
     found = spans_of(blue, green, (report.blue, report.green))
-    common = common or common_time(terms, asked.bound, *found)
+    common = common or common_time(terms, request.bound, *found)
     found = split(blue, green, found, common)
     report = replace(
         report,

@@ -211,8 +211,8 @@ def _by_side(blue: Any, green: Any, *figures: Any) -> tuple[Any, Any]:
         for rows, mine in ((blue, True), (green, False))
     ]
     rows = sides[0].unionByName(sides[1]).groupBy("blue").agg(*figures).collect()
-    told = {row[0]: tuple(row)[1:] for row in rows}
-    return told.get(True), told.get(False)
+    values = {row[0]: tuple(row)[1:] for row in rows}
+    return values.get(True), values.get(False)
 
 
 def _with_span(

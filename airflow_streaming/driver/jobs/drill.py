@@ -93,7 +93,7 @@ def later(seconds: float, work: Callable[[], None]) -> threading.Timer:
 
 class Look(NamedTuple):
     """
-    One read with the state reader.
+    A read with the state reader.
 
     :param subject: The store, in words.
     :param options: The reader's options for it.
@@ -204,23 +204,23 @@ class Drill:
             remedy = "" if end.error.diagnosis is None else end.error.diagnosis.remedy
             self._tell(DrillEventKind.SCRIPT_FAILED, text=sentence_of(end.error), remedy=remedy)
 
-    def rehearse(self, asked: QueryStart) -> Any:
+    def rehearse(self, start: QueryStart) -> Any:
         """Run one batch of a query that the script wants to start, and return the ended query."""
-        query = find_query(self._order.queries, asked, self._ran)
+        query = find_query(self._order.queries, start, self._ran)
         if query is None:
             self._tell(
-                DrillEventKind.NOT_IN_BACKUP, text=asked.name or asked.location or "without a name"
+                DrillEventKind.NOT_IN_BACKUP, text=start.name or start.location or "without a name"
             )
-            return Absent(asked.name)
+            return Absent(start.name)
         if query.folder in self._ran:
             # The script starts its queries in an endless loop; more runs would show nothing new.
             raise SystemExit(0)
-        session = asked.writer.session
+        session = start.writer.session
         self._greet(session)
         if query.reads_state:
             self._open_state(session, query)
         self._ran.add(query.folder)
-        ended = self._run_batch(asked.writer, query)
+        ended = self._run_batch(start.writer, query)
         if len(self._ran) == len(self._order.queries):
             self._end_soon()
         return ended

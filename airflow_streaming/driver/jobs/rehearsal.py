@@ -217,34 +217,34 @@ class Run:
             return False
         return len(self._rows) >= self._bounds.batches
 
-    def _watch(self, asked: SparkQuery) -> Ending:
+    def _watch(self, query: SparkQuery) -> Ending:
         ending = Ending.CAUGHT_UP
-        while asked.is_active():
-            self._tell_fresh(asked)
+        while query.is_active():
+            self._tell_fresh(query)
             if self._enough.wait(_POLL) or time.monotonic() >= self._deadline:
                 ending = Ending.ENOUGH_BATCHES if self._enough.is_set() else Ending.OUT_OF_TIME
-                self._stop(asked)
+                self._stop(query)
                 break
-        self._tell_fresh(asked)
+        self._tell_fresh(query)
         is_once = self._bounds.replay_only and self._query.runs is not None
         return Ending.ENOUGH_BATCHES if is_once and ending is Ending.CAUGHT_UP else ending
 
-    def _stop(self, asked: SparkQuery) -> None:
+    def _stop(self, query: SparkQuery) -> None:
         def stop() -> None:
             with contextlib.suppress(Exception):  # it may have ended meanwhile
-                asked.stop()
+                query.stop()
 
         stopper = threading.Thread(target=stop, daemon=True)
         stopper.start()
         until = time.monotonic() + _STOPPING
-        while asked.is_active() and time.monotonic() < until:
+        while query.is_active() and time.monotonic() < until:
             time.sleep(_POLL / 4)
         # Only now may a waiting batch continue: Spark takes its end for the stop's.
         self._stopping.set()
         stopper.join(_STOPPING)
 
-    def _tell_fresh(self, asked: SparkQuery) -> None:
-        for report in asked.progress(None):
+    def _tell_fresh(self, query: SparkQuery) -> None:
+        for report in query.progress(None):
             figures = BatchProgress.from_spark(self._query.folder, report)
             batch = figures.batch_id
             # A batch that was let through has rows that were not counted.
@@ -252,8 +252,8 @@ class Run:
                 self._told = batch
                 self._say(Seen.BATCH, batch=batch, rows=self._rows[batch], figures=figures)
 
-    def _why(self, asked: SparkQuery) -> QueryError | None:
-        error = asked.error()
+    def _why(self, query: SparkQuery) -> QueryError | None:
+        error = query.error()
         return None if error is None else self._error or error
 
     def _say_failed(self, error: QueryError, text: str) -> None:
@@ -313,11 +313,11 @@ class Rehearsal:
             self._tell(RehearsalEvent(seen=Seen.SCRIPT_FAILED, text=text, remedy=remedy))
         self._tell(RehearsalEvent(seen=Seen.END))
 
-    def rehearse(self, asked: QueryStart) -> Any:
+    def rehearse(self, start: QueryStart) -> Any:
         """Run a query that the script wants to start to a bound, and return the ended query."""
         self._stay()
-        self._greet(asked.writer.session)
-        query = find_query(self._order.queries, asked, self._ran) or self._new_query(asked)
+        self._greet(start.writer.session)
+        query = find_query(self._order.queries, start, self._ran) or self._new_query(start)
         if query.folder in self._ran:
             # The script starts its queries in an endless loop; more runs would show nothing new.
             raise SystemExit(0)
@@ -336,8 +336,8 @@ class Rehearsal:
                 compares=self._order.compares,
             )
         )
-        self._check_sink(query.folder, asked.writer)
-        ended = run.go(asked.writer)
+        self._check_sink(query.folder, start.writer)
+        ended = run.go(start.writer)
         if {q.folder for q in self._order.queries} <= self._ran:
             self._leave_soon()
         return ended
@@ -372,8 +372,8 @@ class Rehearsal:
             )
             raise SinkRefused(sentence)
 
-    def _new_query(self, asked: QueryStart) -> DrilledQuery:
-        name = asked.name or asked.location or f"unnamed query {len(self._new) + 1}"
+    def _new_query(self, start: QueryStart) -> DrilledQuery:
+        name = start.name or start.location or f"unnamed query {len(self._new) + 1}"
         known = self._new.get(name)
         if known is not None:
             return known

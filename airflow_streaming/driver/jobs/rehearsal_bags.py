@@ -170,17 +170,17 @@ class SteppedRun:
         count, digest = bag_of(rows)
         self._say(Seen.ROWS, batch=batch, rows=count, digest=digest)
 
-    def _await(self, asked: SparkQuery, batch: int) -> Ending:
-        while asked.is_active():
+    def _await(self, query: SparkQuery, batch: int) -> Ending:
+        while query.is_active():
             if time.monotonic() >= self._deadline:
-                asked.stop()
+                query.stop()
                 return Ending.OUT_OF_TIME
             time.sleep(_POLL)
-        error = asked.error()
+        error = query.error()
         if error is not None:
             self._say(Seen.FAILED, text=sentence_of(error), batch=batch)
             return Ending.FAILED
-        for report in asked.progress(None):
+        for report in query.progress(None):
             figures = BatchProgress.from_spark(self._query.folder, report)
             if figures.batch_id == batch and has_run_a_batch(report):
                 self._say(Seen.BATCH, batch=batch, figures=figures)

@@ -346,18 +346,18 @@ def _build(original: Any, builder: Any, given: Mapping[str, Any]) -> Any:
 
 
 def find_query(
-    queries: Sequence[DrilledQuery], asked: QueryStart, ran: Collection[str]
+    queries: Sequence[DrilledQuery], start: QueryStart, ran: Collection[str]
 ) -> DrilledQuery | None:
     """
     Return the query that the script wants to start, ``None`` when the checkpoints do not have it.
 
     :param ran: Folders of the queries that were started before.
     """
-    place = None if asked.location is None else place_of(asked.location)
+    place = None if start.location is None else place_of(start.location)
     for query in queries:
         if place is not None and place == place_of(query.checkpoint):
             return query
-    names = {asked.name, None if place is None else place.rpartition("/")[2]} - {None, ""}
+    names = {start.name, None if place is None else place.rpartition("/")[2]} - {None, ""}
     for query in queries:
         if query.folder in names:
             return query

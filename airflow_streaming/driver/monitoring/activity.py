@@ -69,7 +69,7 @@ class Work:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActivitySnapshot:
     """
-    One beat's snapshot of the application, for all queries at once.
+    A beat's snapshot of the application, for all queries at once.
 
     :param at: Monotonic seconds.
     :param cpu: Seconds of CPU time the driver's processes have used.
@@ -234,7 +234,7 @@ class TriggerRun:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beat:
     """
-    One beat's observation of a query.
+    A beat's observation of a query.
 
     :param at: Monotonic seconds.
     :param run: The trigger's current run; ``None`` while the query waits.

@@ -168,9 +168,9 @@ def _joined(before: Sequence[Bucket], fresh: Sequence[Bucket]) -> list[Bucket]:
 
 
 def _line(bucket: Bucket, chunk: int) -> bytes:
-    told: dict[str, Any] = {**bucket.to_dict(), "chunk": chunk}
-    line = f"{json.dumps(told)}\n".encode()
+    values: dict[str, Any] = {**bucket.to_dict(), "chunk": chunk}
+    line = f"{json.dumps(values)}\n".encode()
     if len(line) <= MAX_LINE:
         return line
-    figures = {k: v for k, v in told["figures"].items() if not k.startswith("observed.")}
-    return f"{json.dumps({**told, 'figures': figures})}\n".encode()
+    figures = {k: v for k, v in values["figures"].items() if not k.startswith("observed.")}
+    return f"{json.dumps({**values, 'figures': figures})}\n".encode()

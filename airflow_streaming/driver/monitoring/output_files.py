@@ -41,7 +41,7 @@ _PRIVATE: Final = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLO
 
 class OutputFile:
     """
-    One file to which other processes append.
+    A file to which other processes append.
 
     :param descriptor: Open for reading and writing, not for appending; this object closes it.
     :param path: The file's name if every process appends to it, so that it may be truncated.

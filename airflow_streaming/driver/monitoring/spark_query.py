@@ -193,8 +193,8 @@ class SparkQuery:
         return bool(self._jsq.isActive())
 
     def status(self) -> Mapping[str, Any]:
-        told: Mapping[str, Any] = json.loads(self._jsq.status().json())
-        return told
+        values: Mapping[str, Any] = json.loads(self._jsq.status().json())
+        return values
 
     def last_batch(self) -> int | None:
         last = self._jsq.lastProgress()

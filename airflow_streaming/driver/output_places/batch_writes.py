@@ -116,13 +116,13 @@ def _sink_of(writer: Any, method: str, given: Mapping[str, Any]) -> SinkPlan:
     return sink_of_writer(writer, _said(said_on(writer), method, given))
 
 
-def _said(said: WriterSettings, method: str, given: Mapping[str, Any]) -> WriterSettings:
+def _said(settings: WriterSettings, method: str, given: Mapping[str, Any]) -> WriterSettings:
     """Return the settings of a writer with the arguments of the writing method."""
     if method == "jdbc":
-        told = {"url": given["url"], "dbtable": given["table"]}
-        return replace(said.with_options(told), format="jdbc")
+        values = {"url": given["url"], "dbtable": given["table"]}
+        return replace(settings.with_options(values), format="jdbc")
     if method in _OF_TABLE:
-        return replace(said, table=str(given[_OF_TABLE[method]]))
+        return replace(settings, table=str(given[_OF_TABLE[method]]))
     if method in _OF_FORMAT:
-        return replace(said, format=method, path=str(given["path"]))
-    return said.begun(given)
+        return replace(settings, format=method, path=str(given["path"]))
+    return settings.begun(given)

@@ -38,7 +38,7 @@ class Kind(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
     """
-    One figure.
+    A figure.
 
     :param name: Without prefix and unit.
     :param unit: ``seconds``, ``bytes``, ``ratio`` or empty: then the name says which things are

@@ -115,14 +115,14 @@ class _Tally:
 
 def _headers(event: ProgressEvent) -> list[tuple[str, bytes]]:
     origin = event.origin
-    told = {
+    values = {
         "stream": origin.stream,
         "epoch": origin.epoch,
         "deployment": origin.deployment,
         "query": event.query,
         "sequence": event.sequence,
     }
-    return [(name, str(value).encode()) for name, value in told.items()]
+    return [(name, str(value).encode()) for name, value in values.items()]
 
 
 def _settings(config: KafkaConfig, origin: Origin) -> dict[str, Any]:

@@ -233,9 +233,9 @@ class StandbyBarrier:
             raise
         except Exception as err:  # noqa: BLE001 - whatever Spark says of the batch is reported
             # The task that gave the order decides what follows; the query keeps waiting.
-            told = f"Query {query!r} has not absorbed its batch: {error_of(err).message}"
-            logger.warning("%s", told)
-            work.errors.append(told)
+            message = f"Query {query!r} has not absorbed its batch: {error_of(err).message}"
+            logger.warning("%s", message)
+            work.errors.append(message)
         finally:
             with self._changed:
                 work.doing.discard(query)

@@ -203,16 +203,16 @@ class KubernetesLauncher:
     def logs(self, epoch: Epoch, launch: Launch, file: Path | None, most: int) -> DriverLog:
         try:
             place = Place.parse(epoch.host.name)
-            shown = f"kubectl logs -n {place.namespace} {pod_name(epoch)}"
+            text = f"kubectl logs -n {place.namespace} {pod_name(epoch)}"
             if self._pod(epoch, launch) is None:
-                return DriverLog(place=shown, trouble="the driver's pod is gone")
+                return DriverLog(place=text, trouble="the driver's pod is gone")
             path = f"pods/{pod_name(epoch)}/log?tailLines={_LOG_LINES}"
             answer = Namespace(place, self._login).ask("GET", path)
         except (Unreachable, SpecError) as err:
             return DriverLog(place=f"pod {pod_name(epoch)}", trouble=str(err))
         if not answer.is_success:
-            return DriverLog(place=shown, trouble=trouble(answer))
-        return DriverLog(place=shown, tail=answer.raw[-most:])
+            return DriverLog(place=text, trouble=trouble(answer))
+        return DriverLog(place=text, tail=answer.raw[-most:])
 
     def _look(self, epoch: Epoch, launch: Launch | None) -> Process:
         """

@@ -69,8 +69,8 @@ class Place:
         return cls(server=server, namespace=namespace, connection=connection)
 
     def __str__(self) -> str:
-        asked = f"?{urlencode({'connection': self.connection})}" if self.connection else ""
-        return f"{_PREFIX}{self.server}/{self.namespace}{asked}"
+        text = f"?{urlencode({'connection': self.connection})}" if self.connection else ""
+        return f"{_PREFIX}{self.server}/{self.namespace}{text}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,7 +227,7 @@ def _text(path: Path) -> str:
 
 class Namespace:
     """
-    One namespace of an API server.
+    A namespace of an API server.
 
     :param place: Where it is.
     :param login: Returns the credentials; called for every request, since tokens are renewed.
@@ -245,8 +245,8 @@ class Namespace:
 
         :raises Unreachable: no table came.
         """
-        asked = {"labelSelector": selector, "resourceVersion": "0", "includeObject": "None"}
-        answer = self.ask("GET", f"pods?{urlencode(asked)}", accept=_TABLE)
+        values = {"labelSelector": selector, "resourceVersion": "0", "includeObject": "None"}
+        answer = self.ask("GET", f"pods?{urlencode(values)}", accept=_TABLE)
         columns, rows = answer.body.get("columnDefinitions"), answer.body.get("rows")
         try:
             names = [column["name"] for column in columns]  # type: ignore[union-attr]
@@ -265,8 +265,8 @@ class Namespace:
 
         :raises Unreachable: no list came.
         """
-        asked = {"labelSelector": selector, "resourceVersion": "0"}
-        answer = self.ask("GET", f"pods?{urlencode(asked)}", accept=_METADATA)
+        values = {"labelSelector": selector, "resourceVersion": "0"}
+        answer = self.ask("GET", f"pods?{urlencode(values)}", accept=_METADATA)
         items = answer.body.get("items")
         if not answer.is_success or not isinstance(items, list):
             raise Unreachable(f"pods of {self.place} cannot be listed: {trouble(answer)}")
@@ -285,12 +285,12 @@ class Namespace:
         :raises Unreachable: no complete list came.
         """
         found: list[Mapping[str, Any]] = []
-        asked = {"labelSelector": selector, "limit": "500"}
+        values = {"labelSelector": selector, "limit": "500"}
         if pending:
             waits = "status.phase=Pending"
-            asked = {"labelSelector": selector, "fieldSelector": waits, "resourceVersion": "0"}
+            values = {"labelSelector": selector, "fieldSelector": waits, "resourceVersion": "0"}
         while True:
-            answer = self.ask("GET", f"pods?{urlencode(asked)}")
+            answer = self.ask("GET", f"pods?{urlencode(values)}")
             items = answer.body.get("items")
             if not answer.is_success or not isinstance(items, list):
                 raise Unreachable(f"pods of {self.place} cannot be listed: {trouble(answer)}")
@@ -299,7 +299,7 @@ class Namespace:
             more = metadata.get("continue") if isinstance(metadata, dict) else None
             if not more:
                 return found
-            asked = {**asked, "continue": str(more)}
+            values = {**values, "continue": str(more)}
 
     def ask(
         self,

@@ -86,24 +86,24 @@ def judge_pod(pod: Mapping[str, Any] | None) -> Process:
         return Process.gone("the API server has no pod with the driver's token")
     status, metadata = mapping(pod, "status"), mapping(pod, "metadata")
     phase, name = status.get("phase"), metadata.get("name")
-    told = f"pod {name} is {phase}{_why(status)}"
+    message = f"pod {name} is {phase}{_why(status)}"
     if status.get("reason") == "NodeLost" or phase == "Unknown":
         return Process.unseen(
-            f"{told}; its node does not report. Once the node is known to be off, delete the pod with "
+            f"{message}; its node does not report. Once the node is known to be off, delete the pod with "
             f"its uid {metadata.get('uid')} as precondition"
         )
     if phase in ("Succeeded", "Failed"):
         if any(_is_running(container) for container in _containers(status)):
             return Process.unseen(
-                f"{told}, and its node {mapping(pod, 'spec').get('nodeName')} never said that the "
+                f"{message}, and its node {mapping(pod, 'spec').get('nodeName')} never said that the "
                 "container has ended"
             )
-        return Process.gone(told)
+        return Process.gone(message)
     if phase in ("Pending", "Running"):
         if metadata.get("deletionTimestamp"):
-            told = f"{told} and is being deleted"
-        return Process(state=ProcessState.RUNNING, detail=told)
-    return Process.unseen(told)
+            message = f"{message} and is being deleted"
+        return Process(state=ProcessState.RUNNING, detail=message)
+    return Process.unseen(message)
 
 
 def is_drivers(found: Mapping[str, Any], epoch: Epoch, launch: Launch | None) -> bool:

@@ -60,7 +60,7 @@ class Unreachable(Exception):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """
-    One answer.
+    An answer.
 
     :param status: HTTP status.
     :param body: The JSON object in it; empty without one.

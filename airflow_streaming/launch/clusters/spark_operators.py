@@ -210,14 +210,14 @@ def judge_resource(
     status = mapping(resource, "status")
     state = operator.state(status)
     name = mapping(resource, "metadata").get("name")
-    told = f"SparkApplication {name} is {state or 'not taken by an operator yet'}{_why(status)}"
+    message = f"SparkApplication {name} is {state or 'not taken by an operator yet'}{_why(status)}"
     if pod is not None:
         seen = judge_pod(pod)
-        return Process(state=seen.state, detail=f"{seen.detail}; {told}")
+        return Process(state=seen.state, detail=f"{seen.detail}; {message}")
     is_awaited = operator.phases.get(state, PodPhase.AWAITED) is PodPhase.AWAITED
     if is_awaited and not mapping(resource, "metadata").get("deletionTimestamp"):
-        return Process(state=ProcessState.RUNNING, detail=told)
-    return Process.gone(f"{told}, and its driver's pod is gone")
+        return Process(state=ProcessState.RUNNING, detail=message)
+    return Process.gone(f"{message}, and its driver's pod is gone")
 
 
 def _why(status: Mapping[str, Any]) -> str:

@@ -355,12 +355,12 @@ class StandaloneLauncher:
 
     def _judge(self, epoch: Epoch, submitted: str, status: DriverStatus) -> Process:
         state = state_of(status)
-        told = f"{submitted} is {status.state or 'not known'} at {epoch.host.name}"
+        message = f"{submitted} is {status.state or 'not known'} at {epoch.host.name}"
         if status.worker:
-            told = f"{told}, worker {status.worker}"
+            message = f"{message}, worker {status.worker}"
         if status.message:
-            told = f"{told}: {_first(status.message)}"
-        return Process(state=state, detail=told)
+            message = f"{message}: {_first(status.message)}"
+        return Process(state=state, detail=message)
 
     def _submit(self, epoch: Epoch, body: Mapping[str, Any]) -> str:
         """

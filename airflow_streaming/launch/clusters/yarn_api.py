@@ -183,19 +183,19 @@ def _text(body: Mapping[str, Any], key: str) -> str:
 
 def judge(application: Application) -> Process | None:
     """Return the state that the ResourceManager proves; ``None`` if the NodeManager must answer."""
-    told = str(application)
+    text = str(application)
     if application.state is None:
-        return Process.unseen(told)
+        return Process.unseen(text)
     if not application.has_ended:
-        return Process(state=ProcessState.RUNNING, detail=told)
+        return Process(state=ProcessState.RUNNING, detail=text)
     if application.began is None:
-        return Process.unseen(f"{told}; this user may not see where it ran (yarn.acl.enable)")
+        return Process.unseen(f"{text}; this user may not see where it ran (yarn.acl.enable)")
     if reported_exit(application) is not None:
-        return Process.gone(told)
+        return Process.gone(text)
     if not application.container:
         if application.state is AppState.FINISHED:
-            return Process.unseen(f"{told}; the ResourceManager does not say where it ran")
-        return Process.gone(f"{told}; it was never given a container")
+            return Process.unseen(f"{text}; the ResourceManager does not say where it ran")
+        return Process.gone(f"{text}; it was never given a container")
     return None
 
 
@@ -230,19 +230,19 @@ def judge_node(application: Application, report: NodeReport) -> Process:
     A NodeManager that started before the application has known all its containers, so an unknown
     container has ended. A later one may have forgotten a container that lives on.
     """
-    told = f"{application}; node {application.node}"
+    message = f"{application}; node {application.node}"
     if report.is_known is None:
-        return Process.unseen(f"{told} does not say whether its container has ended")
+        return Process.unseen(f"{message} does not say whether its container has ended")
     if report.is_known:
         if report.state in ("DONE", "COMPLETE"):
-            return Process.gone(f"{told} says that its container has ended")
+            return Process.gone(f"{message} says that its container has ended")
         return Process(
-            state=ProcessState.RUNNING, detail=f"{told} says its container is {report.state}"
+            state=ProcessState.RUNNING, detail=f"{message} says its container is {report.state}"
         )
     margin = CLOCKS.total_seconds() * 1000
     if report.up_since is None or report.up_since + margin > (application.began or 0):
-        return Process.unseen(f"{told} was restarted since and does not know its container")
-    return Process.gone(f"{told} has no such container any more")
+        return Process.unseen(f"{message} was restarted since and does not know its container")
+    return Process.gone(f"{message} has no such container any more")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -319,8 +319,8 @@ class ResourceManagers:
 
         :raises Unreachable: no active ResourceManager answered.
         """
-        asked = {"applicationTags": tag, **({"states": ",".join(states)} if states else {})}
-        body = self._active(f"apps?{urlencode(asked)}", "apps").body["apps"]
+        values = {"applicationTags": tag, **({"states": ",".join(states)} if states else {})}
+        body = self._active(f"apps?{urlencode(values)}", "apps").body["apps"]
         listed = body.get("app") if isinstance(body, dict) else None
         found = (Application.of(one) for one in (listed if isinstance(listed, list) else []))
         return [one for one in found if one is not None and tag in one.tags]
@@ -345,8 +345,8 @@ class ResourceManagers:
 
         :raises Unreachable: none took it.
         """
-        asked = f"?{urlencode({'user.name': self.user})}" if self.user else ""
-        path = f"apps/{quote(application)}/state{asked}"
+        text = f"?{urlencode({'user.name': self.user})}" if self.user else ""
+        path = f"apps/{quote(application)}/state{text}"
         self._active(path, "state", method="PUT", body={"state": AppState.KILLED})
 
     def node(self, application: Application) -> NodeReport:

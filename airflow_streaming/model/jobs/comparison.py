@@ -324,22 +324,22 @@ def _nothing_there(report: CompareReport, bound: Bound) -> Found | None:
         )
     empty, other = ("Green", blue) if blue.rows else ("Blue", green)
     name = "blue" if blue.rows else "green"
-    said = f"{empty} has written no row, and {name} has {other.compared:,} in the time compared"
+    message = f"{empty} has written no row, and {name} has {other.compared:,} in the time compared"
     should = bound.from_beginning or bound.since is not None or report.common_until is None
     if other.compared and should:
-        return CompareResult.DIFFERS, f"{said}{_span(report)}."
-    return CompareResult.INCONCLUSIVE, f"{said}; whether it should have any yet is not known."
+        return CompareResult.DIFFERS, f"{message}{_span(report)}."
+    return CompareResult.INCONCLUSIVE, f"{message}; whether it should have any yet is not known."
 
 
 def _columns(report: CompareReport) -> Found | None:
     if not report.columns:
         return None
-    told = ", ".join(
+    text = ", ".join(
         f"{c.column} is {c.blue or 'missing'} in blue and {c.green or 'missing'} in green"
         for c in report.columns[:_SHOWN]
     )
     return CompareResult.DIFFERS, (
-        f"Columns differ ({len(report.columns)}): {told}. Add expected differences to the "
+        f"Columns differ ({len(report.columns)}): {text}. Add expected differences to the "
         "terms' ignore."
     )
 
@@ -359,19 +359,19 @@ def _groups(report: CompareReport, terms: CompareTerms, bound: Bound) -> Found |
     if not report.differing:
         return None
     named = "; ".join(shown(found) for found in report.differences[:_SHOWN])
-    said = f"{report.differing:,} of {report.groups:,} buckets and keys differ{_span(report)}"
+    message = f"{report.differing:,} of {report.groups:,} buckets and keys differ{_span(report)}"
     if report.differing <= bound.late_rows:
         return CompareResult.INCONCLUSIVE, (
-            f"{said}, and {bound.late_rows:,} rows were dropped as late, which can be the cause: "
+            f"{message}, and {bound.late_rows:,} rows were dropped as late, which can be the cause: "
             f"{named}."
         )
     if _is_at_the_end(report, terms, bound):
         return CompareResult.INCONCLUSIVE, (
-            f"{said}, all of them in the last bucket and with rows on one side only, which can be "
+            f"{message}, all of them in the last bucket and with rows on one side only, which can be "
             f"windows that the other has not closed: {named}. Look again later, or set 'settled' to "
             "the length of the windows."
         )
-    return CompareResult.DIFFERS, f"{said}: {named}."
+    return CompareResult.DIFFERS, f"{message}: {named}."
 
 
 def _is_at_the_end(report: CompareReport, terms: CompareTerms, bound: Bound) -> bool:
@@ -395,13 +395,13 @@ def _rows(report: CompareReport, bound: Bound) -> Found | None:
     if full is None or not (full.blue or full.green):
         return None
     sample = f": {full.sample[0]}" if full.sample else ""
-    said = f"{full.blue:,} rows are only in blue and {full.green:,} only in green{_span(report)}"
+    message = f"{full.blue:,} rows are only in blue and {full.green:,} only in green{_span(report)}"
     if max(full.blue, full.green) <= bound.late_rows:
         return CompareResult.INCONCLUSIVE, (
-            f"{said}, and {bound.late_rows:,} rows were dropped as late, which can be the cause"
+            f"{message}, and {bound.late_rows:,} rows were dropped as late, which can be the cause"
             f"{sample}."
         )
-    return CompareResult.DIFFERS, f"{said}{sample}."
+    return CompareResult.DIFFERS, f"{message}{sample}."
 
 
 def _beginnings(report: CompareReport, terms: CompareTerms, bound: Bound) -> Found | None:

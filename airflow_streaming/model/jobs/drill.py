@@ -46,7 +46,7 @@ def is_kept_back(key: str) -> bool:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrilledQuery:
     """
-    One query of a drill.
+    A query of a drill.
 
     :param folder: Its folder in the backup; the query's name, or empty.
     :param checkpoint: URI it was copied from, by which a script that chose it is recognized.
@@ -129,7 +129,7 @@ class DrillEventKind(StrEnum):
     SPARK = "spark"
     """The session is there; the text is Spark's version."""
     STATE = "state"
-    """One store was opened and its rows were counted."""
+    """A store was opened and its rows were counted."""
     STATE_FAILED = "state_failed"
     STARTED = "started"
     """A query is about to run."""
@@ -147,7 +147,7 @@ class DrillEventKind(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrillEvent(Record):
     """
-    One event of a drill, a line of its file.
+    An event of a drill, a line of its file.
 
     :param query: The query's folder.
     :param subject: The store, e.g. ``operator 0 (stateStoreSave)``.

@@ -61,46 +61,46 @@ class Mark(Record):
 
         :raises RecordError: they are not ours.
         """
-        told = {k.removeprefix(PREFIX): v for k, v in properties.items() if k.startswith(PREFIX)}
-        if "stream" not in told:
+        values = {k.removeprefix(PREFIX): v for k, v in properties.items() if k.startswith(PREFIX)}
+        if "stream" not in values:
             raise RecordError(f"it has no property {PREFIX}stream.")
         try:
             return cls(
-                stream=told["stream"],
-                lane=told.get("lane", ""),
-                deployment=int(told.get("deployment", 0)),
-                output=told.get("output", ""),
-                number=int(told.get("number", 0)),
-                undone=told.get("undone") == "true",
+                stream=values["stream"],
+                lane=values.get("lane", ""),
+                deployment=int(values.get("deployment", 0)),
+                output=values.get("output", ""),
+                number=int(values.get("number", 0)),
+                undone=values.get("undone") == "true",
             )
         except ValueError as err:
             raise RecordError(f"its properties are not ours: {closed(err)}") from err
 
 
-def should_write(shown: Mark | None, wanted: Mark, what: str) -> bool:
+def should_write(mark: Mark | None, wanted: Mark, what: str) -> bool:
     """
     Tell whether a pointer must be written to show the desired lane.
 
-    :param shown: Its present content; ``None`` if it does not exist.
+    :param mark: Its present content; ``None`` if it does not exist.
     :param what: The pointer, for messages, e.g. ``the view lake.orders``.
     :raises PointerRefused: it belongs to another stream, or has a later write.
     """
-    if shown is None:
+    if mark is None:
         return True
-    if shown.stream != wanted.stream:
+    if mark.stream != wanted.stream:
         raise PointerRefused(
-            f"{_capital(what)} leads to stream {shown.stream!r} and is not moved for stream "
+            f"{_capital(what)} leads to stream {mark.stream!r} and is not moved for stream "
             f"{wanted.stream!r}. Give the pointer another name."
         )
-    if (shown.number, shown.undone) > (wanted.number, wanted.undone):
+    if (mark.number, mark.undone) > (wanted.number, wanted.undone):
         raise PointerRefused(
             f"{_capital(what)} was not moved to {wanted.lane!r} by live record "
-            f"{wanted.number}: it already has {'the undo of ' if shown.undone else ''}record "
-            f"{shown.number}, which leads to {shown.lane!r}. No action is needed unless the "
-            f"home of stream {shown.stream!r} was created again; then remove the pointer, and "
+            f"{wanted.number}: it already has {'the undo of ' if mark.undone else ''}record "
+            f"{mark.number}, which leads to {mark.lane!r}. No action is needed unless the "
+            f"home of stream {mark.stream!r} was created again; then remove the pointer, and "
             "it is written again."
         )
-    return shown != wanted
+    return mark != wanted
 
 
 def refuse_foreign(what: str, why: str) -> PointerRefused:
@@ -125,7 +125,7 @@ class Entry(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogOrder(AnsweredOrder):
     """
-    One move of a view or a table.
+    A move of a view or a table.
 
     :param name: In SQL syntax, quoted.
     :param wanted: Its new content.

@@ -65,7 +65,7 @@ class Bounds:
 
 
 QUICK = Bounds(batches=1, replay_only=True, seconds=180.0)
-"""One replayed batch: does the state load, and does the new code accept it?"""
+"""A replayed batch: does the state load, and does the new code accept it?"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,7 +46,7 @@ class AlertKind(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert(Record):
     """
-    One alert.
+    An alert.
 
     :param number: Position in the stream's alerts; 0 before it is recorded.
     :param key: Its incident, e.g. ``falling_behind/revenue``.
@@ -79,7 +79,7 @@ class Alert(Record):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertTry(Record):
     """
-    One attempt to pass an alert to the notifiers, recorded before it is made.
+    An attempt to pass an alert to the notifiers, recorded before it is made.
 
     :param number: The alert's.
     :param attempt: 1 for the first; the task that creates its record makes this attempt.

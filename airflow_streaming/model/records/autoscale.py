@@ -105,7 +105,7 @@ class SizeCode(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizeChange(Record):
     """
-    One change of a stream's number of executors, recorded before it is applied.
+    A change of a stream's number of executors, recorded before it is applied.
 
     It holds for every launch from then on, as long as the deployment's configuration sets
     ``configured`` executors: a new configured number replaces it.

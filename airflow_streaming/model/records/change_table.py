@@ -128,7 +128,7 @@ class ChangeTable(Generic[S, E]):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transition(Record, Generic[S, E]):
     """
-    One step of a change; ``changes/000004/steps/000002.json``.
+    A step of a change; ``changes/000004/steps/000002.json``.
 
     The record is created exclusively, so if two tasks observe two events after step 3 only one
     event is recorded; the other task looks again.

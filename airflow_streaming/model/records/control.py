@@ -30,7 +30,7 @@ class DesiredState(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Desired(Record):
     """
-    One change of the desired state; the newest number counts.
+    A change of the desired state; the newest number counts.
 
     :param change: The lane's change that recorded it; ``None`` for a user's or a rule's.
     """
@@ -55,7 +55,7 @@ class CircuitState(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Circuit(Record):
     """
-    One change of the circuit; the newest number counts.
+    A change of the circuit; the newest number counts.
 
     An open circuit keeps the stream down until a user closes it, or the policy allows a trial. The
     trial is a later epoch: from then on its outcome counts, and this record no longer holds.
@@ -126,7 +126,7 @@ class EventKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event(Record):
-    """One line of the timeline; never used for decisions."""
+    """A line of the timeline; never used for decisions."""
 
     KIND: ClassVar[str] = "event"
     LARGEST: ClassVar[int] = MAX_NOTE_BYTES
@@ -155,7 +155,7 @@ class ChangeKind(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change(Record):
     """
-    One exchange of a stream's checkpoint, or one upgrade on the same checkpoint.
+    An exchange of a stream's checkpoint, or one upgrade on the same checkpoint.
 
     :param replaced: Number of the replaced deployment, or of the one whose checkpoint is replaced.
     :param deployment: Number of the deployment that takes its place.

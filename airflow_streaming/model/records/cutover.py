@@ -115,7 +115,7 @@ class StartWay(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
     """
-    One stream of a cutover.
+    A stream of a cutover.
 
     :param stream: The stream's name; its folder has the live pointer.
     :param blue: The lane that is live when the cutover begins.

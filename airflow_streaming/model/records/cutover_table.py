@@ -222,7 +222,7 @@ CUTOVER: Final = ChangeTable(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutoverTransition(Transition[CutoverState, CutoverEvent]):
-    """One step of a cutover, recorded beside the change of the stream that leads it."""
+    """A step of a cutover, recorded beside the change of the stream that leads it."""
 
     KIND: ClassVar[str] = "cutover_transition"
 

@@ -92,9 +92,9 @@ class Deployment(Record):
     @property
     def fingerprint(self) -> str:
         """Return a digest of what makes two deployments different to Spark."""
-        told = {f.name: self._told(f.name) for f in fields(self) if f.name not in _NOT_COMPARED}
-        told["conf"] = dict(self.conf)
-        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+        values = {f.name: self._told(f.name) for f in fields(self) if f.name not in _NOT_COMPARED}
+        values["conf"] = dict(self.conf)
+        return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
     def _told(self, name: str) -> Any:
         if name == "py_files_sha256" and not any(self.py_files_sha256):
@@ -168,13 +168,13 @@ def difference_to_dag(live: Deployment, deviation: Deviation | None) -> str:
     """
     is_current = deviation is not None and deviation.deployment == live.number
     values = deviation.values if deviation is not None and is_current else live.overrides
-    told = "; ".join(
+    text = "; ".join(
         f"{one.what.removeprefix('conf.')}: live {one.value or 'not set'}, DAG {one.dag or 'not set'}"
         for one in values
     )
     return (
-        f"The DAG names another deployment than the live one ({live.number}): {told}."
-        if told
+        f"The DAG names another deployment than the live one ({live.number}): {text}."
+        if text
         else ""
     )
 

@@ -27,7 +27,7 @@ from airflow_streaming.model.wire import Record
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
     """
-    One running operating system, the scope of a process id.
+    A running operating system, the scope of a process id.
 
     :param name: Host name.
     :param machine: The machine's id, the same after a reboot; empty where unknown.
@@ -269,7 +269,7 @@ class Exit(Record):
     :param offsets: Source offsets at which the failed batch ends, one text a source, each at most
         500 characters.
     :param rows: Rows of the failed batch with the value that the error names, as ``line 3 of file:/in/a.json``.
-    :param remedy: One or two sentences with the next step.
+    :param remedy: The next step, in one or two sentences.
     :param cut_off: The driver wrote this just before it ended itself, without a batch boundary: a
         batch may keep writing until its process is gone.
     :param unbegun: By query, the batch that Spark had planned and the driver did not let begin,
@@ -374,7 +374,7 @@ class OrderAct(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandbyOrder(Record):
     """
-    One order to a driver at the barrier.
+    An order to a driver at the barrier.
 
     :param number: From 1.
     :param absorb: For ``ABSORB``: by query, the batch that its checkpoint has planned and not

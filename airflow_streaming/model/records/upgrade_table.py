@@ -210,7 +210,7 @@ UPGRADE: Final = ChangeTable(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpgradeTransition(Transition[Stage, UpgradeEvent]):
-    """One step of an upgrade, recorded beside its change."""
+    """A step of an upgrade, recorded beside its change."""
 
     KIND: ClassVar[str] = "upgrade_transition"
 

@@ -41,7 +41,7 @@ class LostRecords:
     The lost records of a source.
 
     :param reason: Which records, of which partition.
-    :param remedy: One or two sentences with the next step.
+    :param remedy: The next step, in one or two sentences.
     """
 
     reason: str

@@ -113,6 +113,8 @@ def _mapped(value: T, change: Callable[[str], str]) -> T:
     elif isinstance(value, Mapping):
         found = {key: _mapped(one, change) for key, one in value.items()}
     elif is_dataclass(value) and not isinstance(value, type | NodePlan):
-        told = {field.name: _mapped(getattr(value, field.name), change) for field in fields(value)}
-        found = replace(value, **told)
+        values = {
+            field.name: _mapped(getattr(value, field.name), change) for field in fields(value)
+        }
+        found = replace(value, **values)
     return found  # type: ignore[no-any-return]

@@ -55,7 +55,7 @@ class CommitEntry:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogFile:
     """
-    One file of a log.
+    A file of a log.
 
     :param modified: Its time by the store's clock, if the store has one.
     """

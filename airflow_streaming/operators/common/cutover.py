@@ -58,7 +58,7 @@ def found_cutover(home: StreamHome, report: Mapping[str, Any] | None) -> Change 
         return None
     if report.get("resumes"):
         return next((one for one in led_by(home) if one.number == report["resumes"]), None)
-    return next((one for one in led_by(home) if _wish(home, one) == report["key"]), None)
+    return next((one for one in led_by(home) if _request_key(home, one) == report["key"]), None)
 
 
 def led_by(home: StreamHome) -> Iterator[Change]:
@@ -98,7 +98,7 @@ def words(name: str) -> str:
     return str(name).replace("_", " ")
 
 
-def _wish(home: StreamHome, change: Change) -> str:
+def _request_key(home: StreamHome, change: Change) -> str:
     try:
         return home.cutover_terms(change).key
     except RecordError:
@@ -273,8 +273,8 @@ class CutoverTask(ChangeTask):
         """Keep a comparison; a task that waits deferred is another process later."""
         self.log.info("Compared stream %s: %s", report.stream, report.reason)
         kept = {**self._comparisons(context), report.stream: report}
-        told = {stream: one.to_dict() for stream, one in kept.items()}
-        context["ti"].xcom_push(key=COMPARISONS_XCOM_KEY, value=told)
+        values = {stream: one.to_dict() for stream, one in kept.items()}
+        context["ti"].xcom_push(key=COMPARISONS_XCOM_KEY, value=values)
 
     def publish(self, change: int, context: Context) -> None:
         """Leave the page on which a user sees how green stands."""

@@ -55,8 +55,8 @@ class DagLanes:
         hook = self.hook(stream).lane(lane)
         return LaneContext(
             home=hook.home,
-            keeper=hook.keeper,
-            acts=hook.keeper,
+            controller=hook.controller,
+            acts=hook.controller,
             observer=hook.observer(self.memory.get(lane)),
         )
 

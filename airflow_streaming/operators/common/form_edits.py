@@ -79,7 +79,7 @@ def found_change(home: StreamHome, report: Mapping[str, Any] | None) -> Change |
     upgrades = [one for one in reversed(home.changes()) if one.what is ChangeKind.UPGRADE]
     if report.get("resumes"):
         return next((one for one in upgrades if one.number == report["resumes"]), None)
-    return next((one for one in upgrades if home.wish(one) == report["key"]), None)
+    return next((one for one in upgrades if home.request_key(one) == report["key"]), None)
 
 
 def first_told(context: Context, task_ids: Iterable[str | None], key: str) -> str:
@@ -149,13 +149,13 @@ def size_changes(spec: StreamSpec, size: Mapping[str, Any]) -> dict[str, Any]:
 
     :raises SpecError: a size that is not known, or not a number above zero.
     """
-    told = {name: _text(None if value is None else str(value)) for name, value in size.items()}
-    unknown = sorted(told.keys() - SIZES.keys())
+    values = {name: _text(None if value is None else str(value)) for name, value in size.items()}
+    unknown = sorted(values.keys() - SIZES.keys())
     if unknown:
         raise SpecError(f"{unknown[0]!r} is not a size; give {', '.join(SIZES)}.")
     is_dynamic = str(spec.conf.get("spark.dynamicAllocation.enabled", "")).lower() == "true"
     keys = {**SIZES, **({"executors": _MOST_EXECUTORS} if is_dynamic else {})}
-    return {keys[name]: _size(name, value) for name, value in told.items() if value}
+    return {keys[name]: _size(name, value) for name, value in values.items() if value}
 
 
 def check_sizes(spec: StreamSpec, size: object) -> None:

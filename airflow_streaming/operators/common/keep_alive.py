@@ -91,7 +91,7 @@ class KeepAlive:
         self._claim(hook, actor)
         self._supervise(hook)
         if not task.stream.standby:
-            hook.keeper.retire_standby("The dag asks for no standby.")
+            hook.controller.retire_standby("The dag asks for no standby.")
         return self._steer(hook, {})
 
     def resume(self, event: dict[str, Any]) -> dict[str, Any]:
@@ -140,14 +140,14 @@ class KeepAlive:
 
     def _supervise(self, hook: SparkStreamHook) -> None:
         """Record what this DAG asks; task, trigger, command line, page and sensors judge by that."""
-        hook.keeper.supervise(notifier_names(self.notifiers))
+        hook.controller.supervise(notifier_names(self.notifiers))
 
     def _steer(self, hook: SparkStreamHook, event: dict[str, Any]) -> dict[str, Any]:
         observer = hook.observer(event.get("memory"), follows=True)
         with self._alerts(hook) as alerts:
             for _ in range(MAX_ACTS):
                 situation = self._look(hook, observer, event)
-                hook.keeper.adopt(situation.seen)
+                hook.controller.adopt(situation.seen)
                 step = decide(situation)
                 if step.action not in _LOGGED_BY_THE_ACT:
                     self.task.log.info("%s: %s", step.action, step.reason)
@@ -159,7 +159,7 @@ class KeepAlive:
                 if step.is_passive:
                     self._defer(hook, situation, alerts)
                 if step.action is Action.BLOCKED:
-                    hook.keeper.tell(
+                    hook.controller.tell(
                         EventKind.BLOCKED, blocked_message(self.task.stream.name, step)
                     )
                 is_told = told or step.action is not Action.ALERT
@@ -205,13 +205,13 @@ class KeepAlive:
         self, hook: SparkStreamHook, situation: ReconcileInput, step: Step, alerts: Alerts
     ) -> bool:
         """Do one step; tell whether it could be done."""
-        keeper, seen = hook.keeper, situation.seen
+        controller, seen = hook.controller, situation.seen
         match step.action:
             case Action.LAUNCH:
                 with alerts.launch_failures(step, seen), spec_errors_are_final():
-                    keeper.begin(situation, step)
+                    controller.begin(situation, step)
             case Action.SETTLE:
-                decision = keeper.settle(situation)
+                decision = controller.settle(situation)
                 tags: dict[str, Any] = {"stream": self.task.stream.name, "lane": hook.home.name}
                 alerts.tell_decision(decision)
                 if decision.action is RestartAction.GIVE_UP:
@@ -219,15 +219,17 @@ class KeepAlive:
                     raise gave_up(self.task.stream.name, decision)
                 telemetry.count("restarts", **tags)
             case Action.STOP if seen is not None:
-                keeper.stop(seen, step.reason, self.task.stream.stop_grace, verdict=step.verdict)
+                controller.stop(
+                    seen, step.reason, self.task.stream.stop_grace, verdict=step.verdict
+                )
             case Action.KILL if seen is not None:
-                return keeper.kill(seen, step.reason)
+                return controller.kill(seen, step.reason)
             case Action.STANDBY:
-                return keeper.launch_standby(situation, step)
+                return controller.launch_standby(situation, step)
             case Action.RESIZE:
-                keeper.resize(situation, step)
+                controller.resize(situation, step)
             case Action.RELEASE if seen is not None:
-                keeper.release(seen.epoch)
+                controller.release(seen.epoch)
             case Action.BLOCKED | Action.FOLLOW:
                 return False
         return True

@@ -60,7 +60,7 @@ def back_up_before_upgrade(
     :raises AirflowFailException: it cannot be backed up as it is, so the deployment stays.
     :raises CheckpointBusy: trying again may help.
     """
-    asked = BackupRequest(
+    request = BackupRequest(
         origin=Origin.BEFORE_UPGRADE,
         by=by,
         open_folders=lambda uri: CheckpointHook(uri, home_conn_id).get_conn(),
@@ -69,7 +69,7 @@ def back_up_before_upgrade(
     hook = BackupStoreHook(store or default_store(home), home_conn_id)
     opened = hook.get_conn(create=True, home=records.store)
     try:
-        backup_before(records, opened, asked)
+        backup_before(records, opened, request)
     except CheckpointBusy:
         raise
     except CheckpointError as err:
@@ -268,7 +268,7 @@ class Deploying:
                 raise AirflowFailException(str(err)) from err
             # A broken release of the dag must not leave the running stream unwatched.
             message = f"The dag proposes what cannot run, so nothing changes: {err}"
-            hook.keeper.tell(EventKind.PROPOSED, message)
+            hook.controller.tell(EventKind.PROPOSED, message)
             return
         self._record_deviation(current, proposed)
         action = decide_proposal(current, proposed, restart_asked=restart_asked)
@@ -325,13 +325,13 @@ class Deploying:
         self._apply(proposed, source, undoes=f"It changes {_values(proposed, current)}.")
 
     def _tell(self, message: str) -> None:
-        self.hook.keeper.tell(EventKind.PROPOSED, message)
+        self.hook.controller.tell(EventKind.PROPOSED, message)
 
     def _apply(self, proposed: Deployment, source: bytes, *, undoes: str = "") -> None:
         if undoes and self.backs_up:
             self._back_up()
-        self.hook.keeper.deploy(proposed, source, undoes=undoes)
-        self.hook.keeper.forgive("A new deployment was applied.")
+        self.hook.controller.deploy(proposed, source, undoes=undoes)
+        self.hook.controller.forgive("A new deployment was applied.")
 
     def _back_up(self) -> None:
         hook = self.hook

@@ -256,7 +256,7 @@ class UpgradeTask(ChangeTask):
         options = access_options(self.stream.home, self.home_conn_id)
         patience = self.patience.total_seconds()
         return UpgradeInPlace(
-            *(hook.home, hook.keeper, observer, self.open_store()),
+            *(hook.home, hook.controller, observer, self.open_store()),
             by=hook.by,
             rewind=SinkRewind(self.rewind_with, storage_options=options),
             open_folders=self.open_folders,

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _REST: Final = 20
 """The list of streams rests this many times as long as its query took."""
 _LONGEST_REST: Final = 60.0
-"""Seconds after which a new stream is shown in any case."""
+"""Seconds until a new stream appears in any case."""
 _recent: Final[deque[Store]] = deque(maxlen=16)
 """Stores that pages have used last; opening one of an object store anew takes half a second."""
 SENSORS: Final = (

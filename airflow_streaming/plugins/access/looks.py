@@ -1,7 +1,7 @@
 """
 Looks at homes on behalf of pages, in separate threads and with a deadline.
 
-Airflow's API server runs every route that is no coroutine in one shared pool of threads. A home
+Airflow's API server runs every route except coroutines in one shared pool of threads. A home
 that hangs would fill that pool, and Airflow itself would stop answering. So routes are coroutines,
 and the code that reads a home runs here.
 """

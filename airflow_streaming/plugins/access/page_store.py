@@ -79,7 +79,7 @@ class PageStore:
         if known is not None:
             return list(known)
         parent, name = posixpath.split(folder)
-        # One listing of the home has all lanes, and one listing of a lane its folders.
+        # A listing of the home has all lanes, and one listing of a lane its folders.
         if folder and "/" not in parent and name not in self.names(parent):
             # This is as old as the listing of the parent.
             parents = _ANSWERS.get((self._fresh, "names", parent))

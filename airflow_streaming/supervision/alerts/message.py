@@ -87,9 +87,9 @@ def _table(alert: Alert) -> Iterator[str]:
         "epoch": str(alert.epoch),
         **alert.facts,
     }
-    shown = {name: text for name, text in rows.items() if text}
-    width = max(len(name) for name in shown) + 2
-    for name, text in shown.items():
+    values = {name: text for name, text in rows.items() if text}
+    width = max(len(name) for name in values) + 2
+    for name, text in values.items():
         label = f"{name[:1].upper()}{name[1:]}:"
         yield f"{label:<{width}}{_indented(text, width)}"
 

@@ -39,7 +39,7 @@ _LOOPBACK: Final = IPv6Address("::1")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """One endpoint; equal only if spelled equally."""
+    """An endpoint; equal only if spelled equally."""
 
     scheme: str
     host: str

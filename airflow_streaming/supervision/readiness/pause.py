@@ -56,7 +56,7 @@ class Pause:
 
 
 def pause_of(
-    wish: Desired,
+    desired: Desired,
     *,
     change: Change | None,
     progress: ChangeInProgress | None,
@@ -66,11 +66,11 @@ def pause_of(
     """
     Return the pause of a stopped stream.
 
-    :param wish: The desired state, which is "stopped".
+    :param desired: The desired state, which is "stopped".
     :param change: The newest change of the stream, and ``end`` its end where it is closed.
     :param progress: How far it has come, of an upgrade or a cutover that is not closed.
     """
-    lasts = age_of(wish.at, now)
+    lasts = age_of(desired.at, now)
     if change is None:
         return Pause(lasts=lasts)
     if end is None:

@@ -41,13 +41,13 @@ def known(
     :param bad_for: Seconds since it became bad.
     """
     tail = f"({rule.name}: {threshold(rule)})"
-    told = f"{who} has had nothing to do" if figure is None else f"{who} {_told(rule, figure)}"
+    text = f"{who} has had nothing to do" if figure is None else f"{who} {_told(rule, figure)}"
     if state is RuleState.CLEAR:
-        return f"{told} {tail}."
+        return f"{text} {tail}."
     if figure is None or not rule.is_bad(figure):
-        return f"{told}, but not yet long enough to clear {tail}."
+        return f"{text}, but not yet long enough to clear {tail}."
     lasts = rule.metric is not Metric.COMMIT_AGE_SECONDS and bad_for >= 1
-    return f"{told}{f' for {duration_text(bad_for)}' if lasts else ''} {tail}."
+    return f"{text}{f' for {duration_text(bad_for)}' if lasts else ''} {tail}."
 
 
 def missing(rule: HealthRule, who: str, columns: list[str], *, has_interval: bool) -> str:
@@ -71,8 +71,8 @@ def too_young(rule: HealthRule, who: str, age: float) -> str:
 
 def names(found: list[str]) -> str:
     """Return names for a sentence."""
-    shown = ", ".join(repr(name) for name in found[:MAX_NAMED])
-    return f"{shown} and {len(found) - MAX_NAMED} more" if len(found) > MAX_NAMED else shown
+    text = ", ".join(repr(name) for name in found[:MAX_NAMED])
+    return f"{text} and {len(found) - MAX_NAMED} more" if len(found) > MAX_NAMED else text
 
 
 def _told(rule: HealthRule, figure: float) -> str:

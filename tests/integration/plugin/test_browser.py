@@ -148,9 +148,9 @@ def test_a_stream_is_stopped_after_a_second_word(browser: Page, address: str, ho
     browser.until("!document.querySelector('dialog button[type=submit]').disabled")
     browser.press("Enter")
     browser.until("document.querySelector('.toast')")
-    wish = stream.desired()
-    assert wish is not None
-    assert (wish.state, wish.reason) == (DesiredState.STOPPED, "maintenance")
+    desired = stream.desired()
+    assert desired is not None
+    assert (desired.state, desired.reason) == (DesiredState.STOPPED, "maintenance")
 
 
 def test_a_viewer_is_offered_no_act(browser: Page, address: str) -> None:

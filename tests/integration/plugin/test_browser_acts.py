@@ -100,8 +100,8 @@ def cutover_did(event: str) -> Callable[[StreamHome], bool]:
 
 def wants(state: DesiredState) -> Callable[[StreamHome], bool]:
     def check(home: StreamHome) -> bool:
-        wish = home.desired()
-        return wish is not None and (wish.state, wish.by) == (state, "editor")
+        desired = home.desired()
+        return desired is not None and (desired.state, desired.by) == (state, "editor")
 
     return check
 

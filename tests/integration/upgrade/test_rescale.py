@@ -78,7 +78,7 @@ def rescale(stage: Stage, partitions: int) -> None:
     home = to.lane(STREAM)
     spark = SparkRepartitioner(home, lambda: (to.runtime, {**CONF, **to.conf}))
     engine = UpgradeInPlace(
-        *(home, to.keeper(STREAM, "a test", str(GOOD)), to.observer(STREAM)),
+        *(home, to.controller(STREAM, "a test", str(GOOD)), to.observer(STREAM)),
         open_backup_store(to.store_uri, create=True),
         by="a test",
         repartitioner=spark,

@@ -51,21 +51,21 @@ class KeepAlive:
         observer = self._stage.observer(lane, self._memories.get(lane))
         situation = observer.situation()
         self._memories[lane] = observer.memory()
-        step, keeper, seen = (
+        step, controller, seen = (
             decide(situation),
-            self._stage.keeper(lane, "keep-alive"),
+            self._stage.controller(lane, "keep-alive"),
             situation.seen,
         )
         if not step.is_passive:
             self.said.append(f"{lane}: {step.action}: {step.reason}")
         if step.action is Action.LAUNCH:
-            keeper.begin(situation, step)
+            controller.begin(situation, step)
         elif step.action is Action.SETTLE:
-            keeper.settle(situation)
+            controller.settle(situation)
         elif step.action is Action.STOP and seen is not None:
-            keeper.stop(seen, step.reason, timedelta(seconds=30))
+            controller.stop(seen, step.reason, timedelta(seconds=30))
         elif step.action is Action.KILL and seen is not None:
-            keeper.kill(seen, step.reason)
+            controller.kill(seen, step.reason)
         return step.action
 
 
@@ -73,10 +73,10 @@ def start(stage: Stage, application: Path) -> None:
     """Make the first deployment of every stream; whoever keeps it alive starts it."""
     for stream in stage.streams:
         deployment, source = stage.proposal(stream, application, fresh=False)
-        stage.keeper(stream, "a test").deploy(deployment, source)
+        stage.controller(stream, "a test").deploy(deployment, source)
 
 
 def want(stage: Stage, lane: str, state: DesiredState) -> None:
     """Say that a lane is to run, or to be stopped."""
-    keeper = stage.keeper(lane, "a test")
-    stage.lane(lane).want(state, by="a test", reason="The test says so.", now=keeper._now())
+    controller = stage.controller(lane, "a test")
+    stage.lane(lane).want(state, by="a test", reason="The test says so.", now=controller._now())

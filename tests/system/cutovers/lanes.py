@@ -26,11 +26,11 @@ class StageLanes:
     def open(self, stream: str, lane: str) -> LaneContext:
         """Return the hands of one lane."""
         del stream
-        keeper = self._stage.keeper(lane, self._by)
+        controller = self._stage.controller(lane, self._by)
         return LaneContext(
             home=self._stage.lane(lane),
-            keeper=keeper,
-            acts=keeper,
+            controller=controller,
+            acts=controller,
             observer=self._stage.observer(lane),
         )
 

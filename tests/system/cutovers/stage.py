@@ -143,7 +143,7 @@ class Stage:
             conf={**CONF, **self.conf},
         )
 
-    def keeper(
+    def controller(
         self, lane: str, by: str, application: str = "/not/asked/for.py"
     ) -> StreamController:
         """Return who acts on a lane."""
@@ -175,8 +175,8 @@ class Stage:
     ) -> tuple[Deployment, bytes]:
         """Return a deployment of an application in a lane, and its source."""
         source = read_application(str(application))
-        keeper = self.keeper(lane, "a test", str(application))
-        proposed = keeper.propose(
+        controller = self.controller(lane, "a test", str(application))
+        proposed = controller.propose(
             self.runtime, str(application), source, fresh=fresh, carried_on=carried_on
         )
         return proposed, source

@@ -40,7 +40,7 @@ class Launched(DeadStream):
     def __init__(self, folder: Path, **fields: Any) -> None:
         super().__init__(folder)
         self.launcher = FakeLauncher()
-        self.keeper = StreamController(
+        self.controller = StreamController(
             self.home,
             self.launcher,
             spec=a_spec(**fields),
@@ -56,7 +56,7 @@ class Launched(DeadStream):
     def begin(self) -> None:
         situation = Observer(self.home, self.launcher).situation()
         step = Step(action=Action.LAUNCH, reason="It was killed.", cause=LaunchCause.RESTART)
-        self.keeper.begin(situation, step)
+        self.controller.begin(situation, step)
 
     def stop(self) -> None:
         self.home.want(DesiredState.STOPPED, by="kim", reason="A test.", now=NOON)

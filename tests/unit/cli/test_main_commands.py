@@ -23,12 +23,12 @@ class TestStart:
 
         code, out, _ = run("start", "orders", "--reason", "the disk is empty again")
 
-        wish = stream.desired()
+        desired = stream.desired()
         assert code == 0
         assert 'Desired state of orders is now "running".' in out
-        assert wish is not None
-        assert (wish.state, wish.by) == (DesiredState.RUNNING, "ada")
-        assert wish.reason == "the disk is empty again"
+        assert desired is not None
+        assert (desired.state, desired.by) == (DesiredState.RUNNING, "ada")
+        assert desired.reason == "the disk is empty again"
 
     def test_a_second_start_changes_nothing(self, run: Run, stream: StreamHome) -> None:
         run("start", "orders")
@@ -52,14 +52,14 @@ class TestStop:
 
         code, _, err = run("stop", "orders")
 
-        wish = stream.desired()
+        desired = stream.desired()
         assert code == 1
         assert err == (
             "airflow-streaming: The disk is gone. The desired state of orders is recorded as "
             '"stopped". Its driver was not asked to stop.\n'
         )
-        assert wish is not None
-        assert wish.state is DesiredState.STOPPED
+        assert desired is not None
+        assert desired.state is DesiredState.STOPPED
 
     def test_the_newest_epoch_is_asked_to_stop(self, run: Run, stream: StreamHome) -> None:
         begin(stream, 1)
@@ -188,14 +188,14 @@ class TestStartOfAStreamThatWasGivenUp:
 
         code, out, _ = run("start", "orders", "--reason", "the topic is back")
 
-        circuit, wish = stream.circuit(), stream.desired()
+        circuit, desired = stream.circuit(), stream.desired()
         assert code == 0
         assert "is closed, with a whole restart budget: The budget is spent." in out
         assert circuit is not None
         assert (circuit.state, circuit.epoch) == (CircuitState.CLOSED, 2)
         assert (circuit.by, circuit.reason) == ("ada", "the topic is back")
-        assert wish is not None
-        assert (wish.state, wish.by) == (DesiredState.RUNNING, "ada" if is_stopped else "ann")
+        assert desired is not None
+        assert (desired.state, desired.by) == (DesiredState.RUNNING, "ada" if is_stopped else "ann")
 
     def test_a_closed_one_is_left_alone(self, run: Run, stream: StreamHome) -> None:
         code, out, _ = run("start", "orders")

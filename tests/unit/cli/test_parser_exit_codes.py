@@ -157,12 +157,12 @@ def test_an_unreadable_epoch_is_told_with_what_was_recorded_before(
 
     code, _, err = run("stop", "orders")
 
-    wish = stream.desired()
+    desired = stream.desired()
     assert code == 1
     assert "orders/epochs/000001.json" in err
     assert 'The desired state of orders is recorded as "stopped".' in err
-    assert wish is not None
-    assert wish.state is DesiredState.STOPPED
+    assert desired is not None
+    assert desired.state is DesiredState.STOPPED
 
 
 def test_a_start_records_nothing_while_it_cannot_tell_what_would_start(

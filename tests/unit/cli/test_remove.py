@@ -260,10 +260,10 @@ def test_a_freed_name_continues_the_numbers(run: Run, orders: StreamHome) -> Non
 
     code, _, _ = run("reuse", "orders", "--reason", "back")
 
-    wish = orders.desired()
+    desired = orders.desired()
     assert code == 0
-    assert wish is not None
-    assert wish.state is DesiredState.RUNNING
+    assert desired is not None
+    assert desired.state is DesiredState.RUNNING
     assert orders.next_deployment() == 2
     orders.create_deployment(make_deployment(2), SCRIPT)
     orders.create_epoch(make_epoch(5, deployment=2))

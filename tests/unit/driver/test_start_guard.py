@@ -36,7 +36,7 @@ class Script:
         self.store.present = True
         self.claims = Claims(self.store, LAYOUT, deployment=1, epoch=1)
         self.folder = folder / "checkpoints"
-        self.admission = StartGuard(
+        self.guard = StartGuard(
             str(self.folder), queries=self.queries, claims=self.claims, ending=self.ending
         )
         self.launched: list[tuple[str, str]] = []
@@ -47,7 +47,7 @@ class Script:
         self.may_launch.set()
 
     def start(self, name: str | None = "q", location: str | None = None) -> None:
-        self.admission.start(
+        self.guard.start(
             StartRequest(name=name, location=location, gated=False),
             open_checkpoint=lambda uri: CheckpointFolder(uri.rstrip("/")),
             launch=self._launch,
@@ -192,7 +192,7 @@ def test_whoever_stops_the_queries_waits_for_one_that_is_just_starting(script: S
         starting = threads.submit(script.start, "q")
         assert script.launching.wait(PATIENCE)
         script.ending.ask_stop(Stop(by="ann", reason="Enough.", grace=60))
-        asked = threads.submit(script.admission.started)
+        asked = threads.submit(script.guard.started)
         with pytest.raises(StillWaits):
             asked.result(0.05)
         script.may_launch.set()

@@ -179,8 +179,8 @@ class Script:
     ) -> None:
         self.ending, self.queries = ShutdownState(), Queries()
         claims = Claims(LocalStore(str(folder / "home")), LAYOUT, deployment=1, epoch=1)
-        interception = StartHook(
-            admission=StartGuard(
+        start_hook = StartHook(
+            guard=StartGuard(
                 *("/c",),
                 queries=self.queries,
                 claims=claims,
@@ -194,7 +194,7 @@ class Script:
         # New classes for every test, because they get patched.
         self.writer_class = type("Writer", (), fresh(Writer))
         self.builder_class = type("Builder", (), fresh(Builder))
-        interception.patch(self.builder_class, self.writer_class, aside)
+        start_hook.patch(self.builder_class, self.writer_class, aside)
         self.session = Session()
         monkeypatch.setattr(intercept, "HadoopStore", lambda uri, *_: CheckpointFolder(uri))
         monkeypatch.setattr(intercept, "SparkQuery", lambda _: FakeQuery())

@@ -150,10 +150,10 @@ class StoppedByCommand(Launched):
 
     def outcome(self) -> Any:
         home, epoch = self.world.home, self.world.epoch().number
-        wish, request = home.desired(), home.stop_request(epoch)
+        desired, request = home.desired(), home.stop_request(epoch)
         return (
-            wish is not None and wish.state,
-            wish is not None and wish.number,
+            desired is not None and desired.state,
+            desired is not None and desired.number,
             request is not None and request.by,
             self.drivers(),
             epoch,

@@ -30,9 +30,9 @@ def test_a_new_stream_has_no_wish_and_no_circuit(stream: StreamHome) -> None:
 def test_the_newest_wish_counts(stream: StreamHome) -> None:
     assert [want(stream, state) for state in (STOPPED, RUNNING, STOPPED)] == [1, 2, 3]
 
-    wish = stream.desired()
-    assert wish is not None
-    assert (wish.number, wish.state, wish.by) == (3, STOPPED, "ada")
+    desired = stream.desired()
+    assert desired is not None
+    assert (desired.number, desired.state, desired.by) == (3, STOPPED, "ada")
 
 
 def test_a_wish_that_stands_already_is_not_recorded_again(stream: StreamHome) -> None:
@@ -70,20 +70,20 @@ def test_a_wish_that_loses_its_number_takes_the_next(tmp_path: Path) -> None:
 
     assert want(stream, RUNNING) == 2
 
-    wish = stream.desired()
-    assert wish is not None
-    assert (wish.state, wish.by) == (RUNNING, "ada")
+    desired = stream.desired()
+    assert desired is not None
+    assert (desired.state, desired.by) == (RUNNING, "ada")
 
 
 def test_racing_wishes_for_one_thing_make_one_record(stream: StreamHome) -> None:
     start = threading.Barrier(12)
 
-    def wish(number: int) -> int:
+    def desired(number: int) -> int:
         start.wait()
         return want(stream, STOPPED, by=f"person {number}")
 
     with ThreadPoolExecutor(12) as pool:
-        assert set(pool.map(wish, range(12))) == {1}
+        assert set(pool.map(desired, range(12))) == {1}
 
     assert stream.store.names("orders/desired") == ["000001.json"]
 
@@ -91,12 +91,12 @@ def test_racing_wishes_for_one_thing_make_one_record(stream: StreamHome) -> None
 def test_racing_wishes_for_two_things_alternate(stream: StreamHome) -> None:
     start = threading.Barrier(12)
 
-    def wish(number: int) -> int:
+    def desired(number: int) -> int:
         start.wait()
         return want(stream, (STOPPED, RUNNING)[number % 2])
 
     with ThreadPoolExecutor(12) as pool:
-        numbers = [*pool.map(wish, range(12))]
+        numbers = [*pool.map(desired, range(12))]
 
     names = stream.store.names("orders/desired")
     wishes = [Desired.from_bytes(stream.store.read(f"orders/desired/{n}") or b"") for n in names]

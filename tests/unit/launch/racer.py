@@ -41,7 +41,7 @@ class Racer:
             )
 
         self.home = home
-        self.keeper = StreamController(home, launcher, spec=spec, submit=submit, by=name)
+        self.controller = StreamController(home, launcher, spec=spec, submit=submit, by=name)
         observer = Observer(home, launcher, rules=HealthRules(), policy=RestartPolicy())
         if home.newest_deployment() is None:
             home.create_deployment(make_deployment(), SCRIPT)
@@ -49,4 +49,4 @@ class Racer:
 
     def launch(self) -> None:
         """Launch by what was seen before the race; the loser finds the number taken."""
-        self.keeper.begin(self.situation, FIRST)
+        self.controller.begin(self.situation, FIRST)

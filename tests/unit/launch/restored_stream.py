@@ -122,7 +122,7 @@ class Stream:
             "application_args": ("--output", "{output}"),
             "conf": {"spark.sql.shuffle.partitions": "2"},
         }
-        keeper = StreamController(
+        controller = StreamController(
             self.home, self.launcher, spec=StreamSpec(**asked | spec), submit=no_launch, by="dag"
         )
         runtime = Runtime(
@@ -132,7 +132,7 @@ class Stream:
             java_home=None,
             spark_version="4.3.0",
         )
-        proposed = keeper.propose(runtime, "/dags/jobs/orders.py", SCRIPT)
+        proposed = controller.propose(runtime, "/dags/jobs/orders.py", SCRIPT)
         return decide_proposal(self.home.newest_deployment(), proposed, restart_asked=False)
 
 

@@ -28,10 +28,10 @@ def test_nothing_of_a_text_acts_on_its_reader(text: str, shown: str, line: str) 
 
 
 def test_a_record_neither_writes_a_secret_nor_reads_an_escape() -> None:
-    wish = Desired(
+    desired = Desired(
         number=1, state=DesiredState.STOPPED, by="kim", reason="pw=hunter2 \x1b[2J", at=NOON
     )
 
-    assert b"hunter2" not in wish.to_bytes()
-    assert Desired.from_bytes(wish.to_bytes()).reason == "pw=(redacted) \ufffd[2J"
-    assert Desired.from_dict(wish.to_dict()).reason == "pw=hunter2 \ufffd[2J"
+    assert b"hunter2" not in desired.to_bytes()
+    assert Desired.from_bytes(desired.to_bytes()).reason == "pw=(redacted) \ufffd[2J"
+    assert Desired.from_dict(desired.to_dict()).reason == "pw=hunter2 \ufffd[2J"

@@ -77,3 +77,18 @@ def test_a_pointer_that_tells_of_a_switch_that_was_given_up_is_left_as_it_is(
     home.point(replace(home.live_records()[-1], step=100))
 
     assert lay({pointer.name: pointer}, home) == []
+
+
+def test_a_pointer_of_another_stream_of_the_cutover_leads_to_the_lane_of_that_stream(
+    tmp_path: Path, pointer: PointerFile
+) -> None:
+    streams = Cutting(tmp_path, streams=("orders", "payments"))
+
+    assert lay({f"payments/{pointer.name}": pointer}, streams.home("orders")) == [
+        f"payments/{pointer.name}"
+    ]
+
+    shown, paid = pointer.read(), streams.home("payments").newest_deployment()
+    assert shown is not None
+    assert paid is not None
+    assert (shown.lane, shown.output) == ("payments", paid.output)

@@ -121,7 +121,7 @@ def test_a_cutover_refuses_codes_of_upgrades_by_its_own_codes(
     task = render(task_of(name, dags), accept=["live.older_spark", code])
 
     with pytest.raises(SpecError, match=rf"accept has '{code}'; give live\.older_spark, "):
-        task._wish()
+        task._request()
 
 
 @pytest.mark.parametrize("name", OF_UPGRADES)

@@ -155,7 +155,7 @@ def test_a_task_that_lost_the_race_for_the_epoch_starts_nothing(world: World) ->
     situation = hook.observer().situation()
     world.home.create_epoch(dataclasses.replace(rival, number=3, created_at=now()))
 
-    begun = hook.keeper.begin(situation, Step(action=Action.LAUNCH, reason="late"))
+    begun = hook.controller.begin(situation, Step(action=Action.LAUNCH, reason="late"))
 
     assert begun is None
     assert len(world.launcher.launched) == 2
@@ -170,7 +170,7 @@ def test_a_driver_that_appears_late_is_killed_before_the_next_one_starts(world: 
     driver = world.launcher.drivers[token]
     driver.has_leader = driver.has_child = True
 
-    hook.keeper.begin(situation, Step(action=Action.LAUNCH, reason="restart"))
+    hook.controller.begin(situation, Step(action=Action.LAUNCH, reason="restart"))
 
     assert world.launcher.killed == [1]
     assert world.launcher.living() == [2]
@@ -187,13 +187,13 @@ def test_an_epoch_that_got_no_driver_does_not_hide_the_one_before_it(world: Worl
     step = Step(action=Action.LAUNCH, reason="restart")
     for _ in range(2):
         with pytest.raises(StreamingError, match=r"Driver of epoch 1 .* is still there"):
-            hook.keeper.begin(hook.observer().situation(), step)
+            hook.controller.begin(hook.observer().situation(), step)
 
     assert world.launcher.living() == [1]
     assert situation.seen is not None
     assert not [p for p in (world.folder / "drivers").rglob("*.conf") if "000001" not in p.name]
     world.launcher.is_unkillable = False
-    hook.keeper.begin(hook.observer().situation(), step)
+    hook.controller.begin(hook.observer().situation(), step)
     assert world.launcher.living() == [world.epochs()]
 
 

@@ -200,7 +200,7 @@ def test_an_edit_is_applied_on_top_of_the_values_that_a_form_has_set(
     task = world.operator()
     by_form = {"spark.executor.cores": "2"}
     hook = task.open_edited_hook(world.context(), task.stream, conf=by_form)
-    hook.keeper.deploy(*hook.proposal())
+    hook.controller.deploy(*hook.proposal())
     answer(monkeypatch, GateDecision.ALLOWED)
 
     world.run(edited(world))
@@ -217,7 +217,7 @@ def test_a_dag_without_an_edit_takes_back_no_value_of_a_form(
     world.run()
     task = world.operator()
     hook = task.open_edited_hook(world.context(), task.stream, conf={"spark.executor.cores": "2"})
-    hook.keeper.deploy(*hook.proposal())
+    hook.controller.deploy(*hook.proposal())
     answer(monkeypatch, GateDecision.ALLOWED)
     task.apply_allowed = True
 

@@ -83,7 +83,7 @@ def test_a_deployment_that_was_proposed_before_the_cutover_began_is_not_made(
     proposed, source = hook.proposal()
     TwoLanes(world).begin()
 
-    assert not hook.keeper.deploy(proposed, source)
+    assert not hook.controller.deploy(proposed, source)
 
 
 # Places: the dag goes on naming what it named.

@@ -172,7 +172,7 @@ def set_by_form(world: World, **conf: str) -> None:
     task = world.operator()
     keys = {f"spark.{key.replace('_', '.')}": value for key, value in conf.items()}
     hook = task.open_edited_hook(world.context(), task.stream, conf=keys)
-    hook.keeper.deploy(*hook.proposal())
+    hook.controller.deploy(*hook.proposal())
 
 
 def test_a_run_of_the_dag_keeps_the_values_of_a_form_and_reports_the_difference(

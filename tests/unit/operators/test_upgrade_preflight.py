@@ -612,7 +612,7 @@ def by_form(world: World, **form: Any) -> None:
     """Deploy what a form asks for, as an upgrade does."""
     task = preflight(world, **{"conf": None, **form})
     hook = task.hook(context({}))
-    hook.keeper.deploy(*hook.proposal())
+    hook.controller.deploy(*hook.proposal())
 
 
 def test_an_empty_form_starts_from_the_live_deployment_and_not_from_the_dag(

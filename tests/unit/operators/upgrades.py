@@ -168,7 +168,7 @@ class Run:
     def _engine(self, hook: Any, observer: Any) -> UpgradeInPlace:
         stream = self.stream
         return UpgradeInPlace(
-            *(stream.home, stream.keeper(), observer, stream.store),
+            *(stream.home, stream.controller(), observer, stream.store),
             by="kim",
             now=lambda: stream.now,
         )
@@ -183,7 +183,7 @@ def hook_of(stream: Upgraded) -> Any:
 
     return SimpleNamespace(
         home=stream.home,
-        keeper=stream.keeper(),
+        controller=stream.controller(),
         launcher=stream.launcher,
         observer=observer,
         by="kim",

@@ -295,18 +295,22 @@ def test_an_editor_stops_and_starts_a_stream_in_his_own_name(
     told = {"reason": "maintenance", "confirm": "orders_eu"}
     headers = as_user("editor", **ACT)
     assert client.post(f"{STREAM}/acts/stop", headers=headers, json=told).status_code == 200
-    wish, request = stream(home).desired(), stream(home).stop_request(2)
-    assert wish is not None
-    assert (wish.state, wish.by, wish.reason) == (DesiredState.STOPPED, "editor", "maintenance")
+    desired, request = stream(home).desired(), stream(home).stop_request(2)
+    assert desired is not None
+    assert (desired.state, desired.by, desired.reason) == (
+        DesiredState.STOPPED,
+        "editor",
+        "maintenance",
+    )
     assert request is not None
     assert request.by == "editor"
     acts = {one["act"] for one in client.get(STREAM).json()["acts"]}
     assert "start" in acts
     assert "stop" not in acts
     assert client.post(f"{STREAM}/acts/start", headers=headers, json=told).status_code == 200
-    wish = stream(home).desired()
-    assert wish is not None
-    assert wish.state is DesiredState.RUNNING
+    desired = stream(home).desired()
+    assert desired is not None
+    assert desired.state is DesiredState.RUNNING
 
 
 def test_a_start_on_the_page_closes_the_circuit(client: TestClient, home: Path) -> None:

@@ -136,23 +136,23 @@ TABLE: Final[dict[str, tuple[dict[str, Any], str]]] = {
         "launch",
     ),
     "a person who has stopped and started it since has the last word": (
-        {"seen": HAS_STOPPED, "stop": OVERRULING, "wish": 4},
+        {"seen": HAS_STOPPED, "stop": OVERRULING, "desired_number": 4},
         "launch",
     ),
     "also before what was decided meanwhile": (
-        {"seen": DEAD, "stop": OVERRULING, "wish": 4, "decision": a_give_up()},
+        {"seen": DEAD, "stop": OVERRULING, "desired_number": 4, "decision": a_give_up()},
         "launch",
     ),
     "but not before an open circuit": (
-        {"seen": DEAD, "stop": OVERRULING, "wish": 4, "circuit": OPEN},
+        {"seen": DEAD, "stop": OVERRULING, "desired_number": 4, "circuit": OPEN},
         "park",
     ),
     "who had started it before the verdict has not": (
-        {"seen": HAS_STOPPED, "stop": OVERRULING, "wish": 2},
+        {"seen": HAS_STOPPED, "stop": OVERRULING, "desired_number": 2},
         "settle",
     ),
-    "nor before a verdict that names no wish": (
-        {"seen": HAS_STOPPED, "stop": VERDICTS_STOP, "wish": 4},
+    "nor before a verdict that names no desired state": (
+        {"seen": HAS_STOPPED, "stop": VERDICTS_STOP, "desired_number": 4},
         "settle",
     ),
     # Telling.

@@ -326,7 +326,7 @@ class Sized:
             a_deployment(number=1, application_sha256=digest, conf=SIZED), source
         )
         self.folder, self.autoscale = folder, autoscale
-        self.keeper = StreamController(
+        self.controller = StreamController(
             self.home,
             self.launcher,
             spec=a_spec(conf=SIZED, autoscale=autoscale),
@@ -348,7 +348,7 @@ class Sized:
         return self.observer.situation(autoscale=self.autoscale)
 
     def launch(self) -> Any:
-        return self.keeper.begin(self.look(), decide(self.look()))
+        return self.controller.begin(self.look(), decide(self.look()))
 
     def works(self, epoch: int, found: Sequence[Sample]) -> None:
         self.beats += 1
@@ -387,8 +387,8 @@ def test_a_change_is_recorded_with_its_figures_before_the_driver_is_stopped(tmp_
     assert step.action is Action.RESIZE
     assert stream.home.size_numbers() == []
     situation = stream.look()
-    stream.keeper.resize(situation, step)
-    stream.keeper.resize(situation, step)  # another task, or another try
+    stream.controller.resize(situation, step)
+    stream.controller.resize(situation, step)  # another task, or another try
 
     change = stream.home.newest_size()
     assert change is not None
@@ -403,7 +403,7 @@ def test_a_change_is_recorded_with_its_figures_before_the_driver_is_stopped(tmp_
     step = decide(stream.look())
     assert step.action is Action.STOP
     assert step.verdict is None, "it is no failure"
-    stream.keeper.stop(stream.look().seen, step.reason, seconds(60))
+    stream.controller.stop(stream.look().seen, step.reason, seconds(60))
     stream.launcher.end(first.token)
     second = stream.launch()
     assert second.executors == 6

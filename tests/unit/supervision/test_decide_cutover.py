@@ -65,10 +65,10 @@ def test_whoever_looks_on_says_why() -> None:
 
 @pytest.mark.parametrize("state", CutoverState)
 def test_a_person_who_wants_it_stopped_gets_it_in_every_state(state: CutoverState) -> None:
-    wish = {"desired": DesiredState.STOPPED}
+    desired = {"desired": DesiredState.STOPPED}
 
-    assert decide(a_situation(**wish, change=a_cutover(state))).action is Action.STOP
-    assert decide(a_situation(**FAILED | wish, change=a_cutover(state))).action is Action.PARK
+    assert decide(a_situation(**desired, change=a_cutover(state))).action is Action.STOP
+    assert decide(a_situation(**FAILED | desired, change=a_cutover(state))).action is Action.PARK
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ PARTITIONS = "spark.sql.shuffle.partitions"
 def propose(world: World, spec: dict[str, Any], **told: Any) -> Any:
     hook = world.operator(**spec).open_hook(world.context()).lane(GREEN)
     runtime, source = hook.runtime("spark-4.3"), world.script.read_bytes()
-    return hook.keeper.propose(runtime, str(world.script), source, **told)
+    return hook.controller.propose(runtime, str(world.script), source, **told)
 
 
 def test_each_fresh_deployment_has_places_of_its_own(world: World) -> None:
@@ -60,7 +60,7 @@ def test_a_standby_driver_is_recorded_as_one(world: World) -> None:
     hook = world.operator().open_hook(world.context()).lane(GREEN)
     step = Step(action=Action.LAUNCH, reason="It is warmed.", cause=LaunchCause.CUTOVER)
 
-    epoch = hook.keeper.begin(hook.observer().situation(), step, change=1, standby=True)
+    epoch = hook.controller.begin(hook.observer().situation(), step, change=1, standby=True)
 
     assert epoch is not None
     assert lane(world, GREEN).epoch(2).standby

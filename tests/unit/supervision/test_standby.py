@@ -222,7 +222,7 @@ class Keeping:
         self.home.create_deployment(
             a_deployment(number=1, application_sha256=hashlib.sha256(SOURCE).hexdigest()), SOURCE
         )
-        self.keeper = StreamController(
+        self.controller = StreamController(
             self.home,
             self.launcher,
             spec=a_spec(standby=True),
@@ -233,9 +233,9 @@ class Keeping:
             now=lambda: NOW,
         )
         self.observer = Observer(self.home, self.launcher, now=lambda: NOW)
-        self.keeper.begin(self.look(), decide(self.look()))
+        self.controller.begin(self.look(), decide(self.look()))
         self.beat(self.home, 1)
-        self.keeper.launch_standby(self.look(), decide(self.look()))
+        self.controller.launch_standby(self.look(), decide(self.look()))
         self.standbys = self.home.standbys()
         self.beat(self.standbys, 1, standby=True)
         self.come()
@@ -265,7 +265,7 @@ class Keeping:
         step = replace(
             decide(situation), action=Action.LAUNCH, cause=LaunchCause.RESTART, promotes=1
         )
-        return self.keeper.begin(situation, step)
+        return self.controller.begin(situation, step)
 
 
 @pytest.fixture
@@ -321,7 +321,7 @@ def test_a_standby_waits_on_while_a_driver_before_it_cannot_be_killed(keeping: K
     keeping.launcher.is_unkillable = False
     step = decide(keeping.look())
     assert step.action is Action.RELEASE
-    keeping.keeper.release(keeping.home.epoch(2))
+    keeping.controller.release(keeping.home.epoch(2))
     assert keeping.launcher.living() == [1], "the standby, by the number it was launched with"
     assert keeping.home.is_released(2)
 
@@ -336,7 +336,7 @@ def test_a_promotion_without_its_release_proves_nothing_of_the_drivers_before_it
     situation = keeping.look()
     step = replace(decide(situation), action=Action.LAUNCH, promotes=None)
     with pytest.raises(StreamingError):
-        keeping.keeper.begin(situation, step)
+        keeping.controller.begin(situation, step)
 
     assert keeping.launcher.living() == [1], "the first driver lives, and none is started beside it"
 
@@ -368,7 +368,7 @@ def test_a_task_that_starts_a_driver_and_one_that_promotes_race_for_one_epoch(
 ) -> None:
     keeping.launcher.end(keeping.home.epoch(1).token)
     situation = keeping.look()
-    started = keeping.keeper.begin(
+    started = keeping.controller.begin(
         situation, replace(decide(situation), action=Action.LAUNCH, promotes=None)
     )
 
@@ -378,9 +378,9 @@ def test_a_task_that_starts_a_driver_and_one_that_promotes_race_for_one_epoch(
 
 
 def test_a_standby_that_is_not_asked_for_any_more_is_asked_to_end_once(keeping: Keeping) -> None:
-    keeping.keeper.retire_standby("The dag asks for no standby.")
+    keeping.controller.retire_standby("The dag asks for no standby.")
     first = keeping.standbys.stop_request(1)
-    keeping.keeper.retire_standby("Again.")
+    keeping.controller.retire_standby("Again.")
 
     assert first is not None
     assert keeping.standbys.stop_request(1) == first
@@ -389,7 +389,7 @@ def test_a_standby_that_is_not_asked_for_any_more_is_asked_to_end_once(keeping: 
 def test_the_live_driver_is_never_retired_as_a_standby(keeping: Keeping) -> None:
     keeping.launcher.end(keeping.home.epoch(1).token)
     keeping.promote()
-    keeping.keeper.retire_standby("The dag asks for no standby.")
+    keeping.controller.retire_standby("The dag asks for no standby.")
 
     assert keeping.standbys.stop_request(1) is None
 

@@ -18,7 +18,7 @@ def killed_and_due(world: World) -> None:
     world.run(operator)
     world.crash()
     hook = operator.open_hook(world.context())
-    hook.keeper.settle(hook.observer().situation())
+    hook.controller.settle(hook.observer().situation())
 
 
 async def test_it_waits_for_a_restart_that_is_not_due(world: World) -> None:
@@ -26,8 +26,8 @@ async def test_it_waits_for_a_restart_that_is_not_due(world: World) -> None:
     trigger = world.run(operator)
     world.crash()
     hook = operator.open_hook(world.context())
-    hook.keeper._chance = lambda: 1.0
-    hook.keeper.settle(hook.observer().situation())
+    hook.controller._chance = lambda: 1.0
+    hook.controller.settle(hook.observer().situation())
     trigger = make_trigger(world)
     decision = world.home.restart_decision(1)
     assert decision is not None

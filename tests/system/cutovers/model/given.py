@@ -28,11 +28,11 @@ class Lanes:
 
     def open(self, stream: str, lane: str) -> LaneContext:
         del stream
-        keeper = self._world.keeper(lane, self._by, self._store, self._launcher)
+        controller = self._world.controller(lane, self._by, self._store, self._launcher)
         return LaneContext(
             home=self._world.home(lane, self._store),
-            keeper=keeper,
-            acts=keeper,
+            controller=controller,
+            acts=controller,
             observer=self._world.observer(lane, self._store),
         )
 
@@ -68,8 +68,8 @@ class Terms:
         application = f"/jobs/{leg.code}.py"
 
         def propose(_: object) -> tuple[Deployment, bytes]:
-            keeper = world.keeper(green, "kim")
-            return keeper.propose(RUNTIME, application, source, fresh=True), source
+            controller = world.controller(green, "kim")
+            return controller.propose(RUNTIME, application, source, fresh=True), source
 
         candidate = Candidate(
             stream=STREAM,

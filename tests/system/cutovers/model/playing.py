@@ -110,8 +110,8 @@ class Play:
         self.world = World(folder, course.seed, course.shape)
         self.steps, self._number = 0, -1
         source = b"# works from the beginning\n"
-        keeper = self.world.keeper(STREAM, "kim")
-        keeper.deploy(keeper.propose(RUNTIME, "/jobs/works.py", source), source)
+        controller = self.world.controller(STREAM, "kim")
+        controller.deploy(controller.propose(RUNTIME, "/jobs/works.py", source), source)
 
     def run(self) -> Played:
         """Play everything and judge it."""

@@ -161,7 +161,7 @@ class World:
     def home(self, lane: str, store: Store | None = None) -> StreamHome:
         return StreamHome(store or self.store, lane)
 
-    def keeper(
+    def controller(
         self, lane: str, by: str, store: Store | None = None, launcher: Any = None
     ) -> StreamController:
         return StreamController(
@@ -196,16 +196,20 @@ class World:
         observer = self.observer(lane, memory=self._memories.get(lane))
         situation = observer.situation()
         self._memories[lane] = observer.memory()
-        step, keeper, seen = decide(situation), self.keeper(lane, "keep-alive"), situation.seen
+        step, controller, seen = (
+            decide(situation),
+            self.controller(lane, "keep-alive"),
+            situation.seen,
+        )
         with contextlib.suppress(StreamingError):
             if step.action is Action.LAUNCH:
-                keeper.begin(situation, step)
+                controller.begin(situation, step)
             elif step.action is Action.SETTLE:
-                keeper.settle(situation)
+                controller.settle(situation)
             elif step.action is Action.STOP and seen is not None:
-                keeper.stop(seen, step.reason, timedelta(seconds=30))
+                controller.stop(seen, step.reason, timedelta(seconds=30))
             elif step.action is Action.KILL and seen is not None:
-                keeper.kill(seen, step.reason)
+                controller.kill(seen, step.reason)
 
     def consume(self) -> None:
         """Let the consumer read what is live."""

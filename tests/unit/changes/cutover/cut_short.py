@@ -30,10 +30,12 @@ class DyingLanes:
 
     def open(self, stream: str, lane: str) -> LaneContext:
         store = DyingStore(LocalStore(self._world.uri), self._life)
-        hands = self._world.open(stream, lane, store)
+        context = self._world.open(stream, lane, store)
         launcher = DyingLauncher(self._world.lane(lane).launcher, self._life)
-        keeper = self._world.keeper(hands.home, "cutover", launcher)
-        return LaneContext(home=hands.home, keeper=keeper, acts=keeper, observer=hands.observer)
+        controller = self._world.controller(context.home, "cutover", launcher)
+        return LaneContext(
+            home=context.home, controller=controller, acts=controller, observer=context.observer
+        )
 
 
 def to_the_end(world: Cutting, lanes: Any) -> None:

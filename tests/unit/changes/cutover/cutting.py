@@ -79,13 +79,15 @@ class Cutting(Played):
 
     def open(self, stream: str, lane: str, store: Any = None, who: str = "cutover") -> LaneContext:
         home = StreamHome(store or LocalStore(self.uri), lane)
-        keeper = self.keeper(home, who)
+        controller = self.controller(home, who)
         kept = self.lane(lane)
         if kept.observer is None:
             kept.observer = self.observer(self.home(lane), lane, who)
-        return LaneContext(home=home, keeper=keeper, acts=keeper, observer=kept.observer)
+        return LaneContext(
+            home=home, controller=controller, acts=controller, observer=kept.observer
+        )
 
-    def keeper(self, home: StreamHome, by: str, launcher: Any = None) -> StreamController:
+    def controller(self, home: StreamHome, by: str, launcher: Any = None) -> StreamController:
         spec = StreamSpec(
             name=home.name.removesuffix(".green"),
             application="/dags/jobs/orders.py",
@@ -187,18 +189,18 @@ class Cutting(Played):
         lane = self.live_lane(stream)
         home = self.home(lane)
         observer = self.observer(home, lane, "keep-alive", live=lambda: self.live_lane(stream))
-        keeper = self.keeper(home, "keep-alive")
+        controller = self.controller(home, "keep-alive")
         situation = observer.situation(watched=None)
         self.lane(lane).memories["keep-alive"] = observer.memory()
         step, seen = decide(situation), situation.seen
         if step.action is Action.LAUNCH:
-            keeper.begin(situation, step)
+            controller.begin(situation, step)
         elif step.action is Action.SETTLE:
-            keeper.settle(situation)
+            controller.settle(situation)
         elif step.action is Action.STOP and seen is not None:
-            keeper.stop(seen, step.reason, timedelta(seconds=60))
+            controller.stop(seen, step.reason, timedelta(seconds=60))
         elif step.action is Action.KILL and seen is not None:
-            keeper.kill(seen, step.reason)
+            controller.kill(seen, step.reason)
         return step.action
 
     def want(self, state: DesiredState, lane: str) -> None:
@@ -249,7 +251,7 @@ class Cutting(Played):
         home = self.home(lane)
         situation = self.observer(home, lane, "nobody").situation()
         step = Step(action=Action.LAUNCH, reason="The first launch.", cause=LaunchCause.FIRST)
-        assert self.keeper(home, "keep-alive").begin(situation, step) is not None
+        assert self.controller(home, "keep-alive").begin(situation, step) is not None
 
 
 def outcome(world: Cutting) -> tuple[Any, ...]:

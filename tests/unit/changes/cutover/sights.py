@@ -115,7 +115,7 @@ def history_of(events: list[CutoverEvent]) -> tuple[CutoverTransition, ...]:
 
 
 @cache
-def lane(name: str, sight: str, deployment: int, wish: Desired | None = None) -> LaneView:
+def lane(name: str, sight: str, deployment: int, desired: Desired | None = None) -> LaneView:
     """Return a lane as it looks in one of the situations."""
     told: dict[str, Any] = {}
     epoch: dict[str, Any] = {"deployment": deployment, "change": 2, "stream": name, "step": LATE}
@@ -152,7 +152,7 @@ def lane(name: str, sight: str, deployment: int, wish: Desired | None = None) ->
     return LaneView(
         lane=name,
         situation=ReconcileInput(
-            desired=wish.state if wish is not None else DesiredState.RUNNING,
+            desired=desired.state if desired is not None else DesiredState.RUNNING,
             now=NOON,
             rules=HealthRules(),
             policy=RestartPolicy(),
@@ -161,7 +161,7 @@ def lane(name: str, sight: str, deployment: int, wish: Desired | None = None) ->
             **situation,
         ),
         change=2,
-        wish=wish,
+        desired=desired,
         **view,
     )
 

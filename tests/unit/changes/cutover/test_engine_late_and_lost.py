@@ -57,9 +57,9 @@ def test_whoever_wakes_up_late_does_not_stop_the_live_stream(
 
     awake(late, view, move)
 
-    wish = world.home("orders").desired()
-    assert wish is not None
-    assert (wish.number, wish.state) == (2, RUNNING)
+    desired = world.home("orders").desired()
+    assert desired is not None
+    assert (desired.number, desired.state) == (2, RUNNING)
 
 
 def test_a_guest_that_comes_after_the_end_is_closed(

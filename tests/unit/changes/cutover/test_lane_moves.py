@@ -65,13 +65,13 @@ def test_a_blue_that_was_never_asked_to_stop_keeps_no_aborted_cutover_open() -> 
 
 
 @pytest.mark.parametrize(
-    ("wish", "launches"), [(BY_US, True), (BY_THE_LAST, True), (STOPPED, False)]
+    ("desired", "launches"), [(BY_US, True), (BY_THE_LAST, True), (STOPPED, False)]
 )
 def test_what_the_cutover_itself_has_stopped_is_not_taken_for_a_persons_wish(
-    wish: Desired, launches: bool
+    desired: Desired, launches: bool
 ) -> None:
     view = view_of(SwitchMethod.HANDOVER, S.ABORTING, "fenced", "unseen")
-    green = lane("orders.green", "unseen", 2, wish)
+    green = lane("orders.green", "unseen", 2, desired)
 
     move = next_move(replace(view, pairs=(replace(view.pairs[0], green=green),)))
 

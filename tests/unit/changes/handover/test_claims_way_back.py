@@ -31,7 +31,7 @@ class Back:
         self.other = run_files(folder / "green/q", [*green])
         store = LocalStore(str(folder / "home"))
         self.blue, self.green = StreamHome(store, "orders"), StreamHome(store, "orders.green")
-        self.handing = PositionHandover(
+        self.handover = PositionHandover(
             StoredCheckpoints(),
             by="test",
             now=lambda: NOON,
@@ -58,7 +58,7 @@ class Back:
         self.green.add_claim(2, claim)
 
     def arrive(self) -> str | None:
-        return self.handing.arrive(self.way, told=False)
+        return self.handover.arrive(self.way, told=False)
 
 
 def test_what_green_wrote_is_absorbed_though_blue_has_a_past_of_its_own(tmp_path: Path) -> None:

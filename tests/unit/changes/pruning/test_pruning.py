@@ -462,9 +462,11 @@ def _needed(kept: Kept, policy: PrunePolicy, backed_up: frozenset[int]) -> set[s
             prefix = f"{layout.epoch(number, '')}"
             needed |= {file for file in files if file.startswith(prefix)}
         is_live = lane.name == "orders"
-        wish = lane.desired()
+        desired = lane.desired()
         used = (
-            {newest.number} if is_live or (wish and wish.state is DesiredState.RUNNING) else set()
+            {newest.number}
+            if is_live or (desired and desired.state is DesiredState.RUNNING)
+            else set()
         )
         if epochs and lane.exit(epochs[-1]) is None:
             used.add(newest.number)

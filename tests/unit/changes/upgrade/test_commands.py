@@ -196,7 +196,7 @@ def test_given_up_before_anything_was_stopped_it_is_closed_at_once(
     end = end_of(stream)
     assert end is not None
     assert (end.outcome, end.by) == (ChangeOutcome.ABANDONED, "ada")
-    assert stream.keeper().deploy(stream.proposed(), stream.new_script)
+    assert stream.controller().deploy(stream.proposed(), stream.new_script)
 
 
 @pytest.mark.parametrize(
@@ -323,7 +323,7 @@ def test_a_backlog_is_compared_with_that_of_the_first_batch(stream: Upgraded) ->
 def test_a_launcher_that_died_on_another_host_is_told_to_a_person(stream: Upgraded) -> None:
     stream.begin()
     stream.drive(Stage.DEPLOYED)
-    begun = stream.keeper()._epoch_after(stream.epoch, 2, LaunchCause.UPGRADE, "It begins.", 1)
+    begun = stream.controller()._epoch_after(stream.epoch, 2, LaunchCause.UPGRADE, "It begins.", 1)
     stream.home.create_epoch(begun)
     probe = stream.launcher.probe
 

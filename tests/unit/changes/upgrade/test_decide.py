@@ -351,8 +351,8 @@ WAYS: Final = (
     (*RESTORED, Stage.ROLLED_BACK),
 )
 SIGHTS: Final = tuple(
-    {**seen, **wish, **made}
-    for seen, wish, made in product(
+    {**seen, **desired, **made}
+    for seen, desired, made in product(
         (
             {},
             ENDED,

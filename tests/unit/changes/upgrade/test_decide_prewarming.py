@@ -367,7 +367,7 @@ def test_the_task_that_keeps_the_stream_leaves_the_warmed_driver_alone(tmp_path:
     stream = Upgraded(tmp_path, warmth="warms")
     stream.begin()
     stream.drive(Stage.READY)
-    stream.keeper(by="keep-alive").retire_standby("The stream asks for no standby.")
+    stream.controller(by="keep-alive").retire_standby("The stream asks for no standby.")
     stream.tick()
     assert [one.number for one in stream.standbys()] == [1]
     stream.drive()

@@ -250,7 +250,7 @@ def test_what_else_is_deployed_meanwhile_ends_it(stream: Upgraded) -> None:
 def test_the_dag_deploys_nothing_while_an_upgrade_is_open(stream: Upgraded) -> None:
     stream.begin()
     other = stream.proposed(application_args=("--other",))
-    assert not stream.keeper().deploy(other, stream.new_script)
+    assert not stream.controller().deploy(other, stream.new_script)
     assert stream.deployment.number == 1
     assert stream.drive().state is Stage.KEPT
 

@@ -121,7 +121,7 @@ class Upgraded:
 
     # Who acts.
 
-    def keeper(self, home: StreamHome | None = None, by: str = "upgrade") -> StreamController:
+    def controller(self, home: StreamHome | None = None, by: str = "upgrade") -> StreamController:
         spec = StreamSpec(
             name="orders",
             application="/dags/jobs/orders.py",
@@ -152,7 +152,9 @@ class Upgraded:
         observer = self.observer(home)
         self._listening = observer
         given = {"by": "kim", "now": lambda: self.now, **more}
-        return UpgradeInPlace(home or self.home, self.keeper(home), observer, self.store, **given)
+        return UpgradeInPlace(
+            home or self.home, self.controller(home), observer, self.store, **given
+        )
 
     def proposed(self, **changes: Any) -> Deployment:
         told = {
@@ -189,19 +191,19 @@ class Upgraded:
 
     def keep_alive(self) -> Action:
         """Do what the task that keeps the stream alive does."""
-        observer, keeper = self.observer(who="keep-alive"), self.keeper(by="keep-alive")
+        observer, controller = self.observer(who="keep-alive"), self.controller(by="keep-alive")
         situation = observer.situation(watched=None)
         self.memories["keep-alive"] = observer.memory()
         step = decide(situation)
         seen = situation.seen
         if step.action is Action.LAUNCH:
-            keeper.begin(situation, step)
+            controller.begin(situation, step)
         elif step.action is Action.SETTLE:
-            keeper.settle(situation)
+            controller.settle(situation)
         elif step.action is Action.STOP and seen is not None:
-            keeper.stop(seen, step.reason, timedelta(seconds=60))
+            controller.stop(seen, step.reason, timedelta(seconds=60))
         elif step.action is Action.KILL and seen is not None:
-            keeper.kill(seen, step.reason)
+            controller.kill(seen, step.reason)
         return step.action
 
     def want(self, state: DesiredState) -> None:
@@ -329,7 +331,7 @@ class Upgraded:
     def _start(self) -> None:
         situation = self.observer(who="nobody").situation()
         step = Step(action=Action.LAUNCH, reason="The first launch.", cause=LaunchCause.FIRST)
-        assert self.keeper().begin(situation, step) is not None
+        assert self.controller().begin(situation, step) is not None
         for _ in range(2):
             self.tick()
 
