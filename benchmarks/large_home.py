@@ -1,7 +1,7 @@
 """
-Lists a home with thousands of streams: `list`, `top`, the names, and `doctor` of one stream.
+Reads a home with thousands of streams: `list`, `top`, the names, `doctor` and `status` of one stream, the fleet page.
 
-    python -m benchmarks.large_home --streams 10000 [--rows] [--s3]
+    python -m benchmarks.large_home --streams 10000 [--rows] [--s3 [--thin]]
 
 Each stream has what a living one has after a day: one deployment, three epochs with launches and
 statuses, forty events, six alerts, an owner, a desired state and a supervision record.
@@ -10,11 +10,14 @@ statuses, forty events, six alerts, an owner, a desired state and a supervision 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import contextlib
 import io
+import json
 import os
 import resource
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -33,7 +36,11 @@ from airflow_streaming.model.records.alert import AlertKind
 from airflow_streaming.model.records.control import DesiredState, Event, EventKind
 from airflow_streaming.model.records.owner import Actor
 from airflow_streaming.model.records.supervision import Supervision
-from airflow_streaming.services.fleet_index import IndexWriter, row_of
+from airflow_streaming.plugins.access.kept import Kept
+from airflow_streaming.plugins.access.looks import Looks
+from airflow_streaming.plugins.board import Boards
+from airflow_streaming.plugins.fleet_page import FleetView, page_of
+from airflow_streaming.services.fleet_writer import IndexWriter, row_of
 from airflow_streaming.supervision.alerts.alerting import RESTART_KEY, Alert
 from tests.integration.home.servers import seaweedfs
 from tests.unit.home.make import (
@@ -105,8 +112,12 @@ def make_home(home: Path, streams: int, events: int = EVENTS) -> None:
 
 
 @contextlib.contextmanager
-def on_s3(home: Path) -> Iterator[str]:
-    """Give the URI of the same home on the S3 server of the tests."""
+def on_s3(home: Path, *, thin: bool) -> Iterator[str]:
+    """
+    Give the URI of the same home on the S3 server of the tests.
+
+    :param thin: Only the deployment of each stream, which is enough for readers of the rows.
+    """
     with seaweedfs(Path(tempfile.mkdtemp())) as server:
         os.environ["AWS_ACCESS_KEY_ID"] = server.options["key"]
         os.environ["AWS_SECRET_ACCESS_KEY"] = server.options["secret"]
@@ -114,7 +125,8 @@ def on_s3(home: Path) -> Iterator[str]:
         os.environ["AWS_DEFAULT_REGION"] = "us-east-1"
         uri = "s3://streams/fleet"
         store = open_home(uri).store
-        files = [path for path in home.rglob("*") if path.is_file()]
+        found = home.glob("*/deployments/*.json") if thin else home.rglob("*")
+        files = [path for path in found if path.is_file()]
         with ThreadPoolExecutor(16) as threads:
             put = [
                 threads.submit(store.replace, str(file.relative_to(home)), file.read_bytes())
@@ -145,6 +157,31 @@ def leave_rows(home: str, streams: int) -> None:
     )
 
 
+def fleet(home: str, streams: int) -> None:
+    """Print the answer that the fleet page gets, again and again until it shows each stream."""
+    kept = [
+        Kept(home=home, home_conn_id=None, stream=f"{TEMPLATE}_{n:05d}", written=home, dag=OWNER)
+        for n in range(streams)
+    ]
+
+    async def ask() -> None:
+        boards = Boards(Looks(), open_home=lambda one: open_home(one.home))
+        for _ in range(100):
+            begun, used = time.perf_counter(), _cpu()
+            page = page_of(await boards.rows(kept), FleetView())
+            seconds, cpu = time.perf_counter() - begun, _cpu() - used
+            body = json.dumps(page.to_dict())
+            print(
+                f"  answer in {seconds:.2f} s, {cpu:.2f} s CPU: {len(body) / 1e3:.0f} kB, {page.reading} not seen",
+                file=sys.__stdout__,
+            )
+            if not page.reading:
+                return
+            await asyncio.sleep(5)
+
+    asyncio.run(ask())
+
+
 def timed(act: Callable[[], Any]) -> tuple[float, float, int]:
     """Return the seconds, the CPU seconds and the bytes printed of an act."""
     began, used, out = time.perf_counter(), _cpu(), io.StringIO()
@@ -168,7 +205,8 @@ def main() -> None:
     parser.add_argument("--home", type=Path, help="keep the home here, and use it if it is there")
     parser.add_argument("--rows", action="store_true", help="with rows that triggerers have left")
     parser.add_argument("--s3", action="store_true", help="on the S3 server of the tests")
-    parser.add_argument("--only", default="", help="the one command to run")
+    parser.add_argument("--thin", action="store_true", help="one object of each stream on S3")
+    parser.add_argument("--only", default="", help="commands to run, by commas")
     arguments = parser.parse_args()
     home = arguments.home or Path(tempfile.mkdtemp())
     if not (home / TEMPLATE).exists():
@@ -176,7 +214,11 @@ def main() -> None:
         began = time.perf_counter()
         make_home(home, arguments.streams, arguments.events)
         print(f"{arguments.streams} streams written in {time.perf_counter() - began:.0f} s")
-    with on_s3(home) if arguments.s3 else contextlib.nullcontext(str(home)) as uri:
+    with (
+        on_s3(home, thin=arguments.thin)
+        if arguments.s3
+        else contextlib.nullcontext(str(home)) as uri
+    ):
         measure(uri, arguments)
     if arguments.home is None:
         shutil.rmtree(home)
@@ -193,16 +235,18 @@ def measure(uri: str, arguments: argparse.Namespace) -> None:
         "names": lambda: open_home(uri).streams(),
         "doctor": lambda: command(["doctor", one]),
         "status": lambda: command(["status", "nosuch"]),
+        "page": lambda: fleet(uri, arguments.streams),
     }
     for name, act in acts.items():
-        if arguments.only in ("", name):
+        if not arguments.only or name in arguments.only.split(","):
             if arguments.rows:
                 leave_rows(uri, arguments.streams)
             seconds, cpu, size = timed(act)
+            load = os.getloadavg()[0]
             memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
             print(
                 f"{name:12} {seconds:6.1f} s  {cpu:6.1f} s CPU  {size / 1e6:6.2f} MB printed"
-                f"  {memory:5.0f} MB peak"
+                f"  {memory:5.0f} MB peak  load {load:.1f}"
             )
 
 

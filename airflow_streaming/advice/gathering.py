@@ -13,6 +13,7 @@ from typing import Final
 from airflow_streaming.advice.examined import BackupPlace, Facts, OtherStream, pinned_conf
 from airflow_streaming.exceptions import StreamingError
 from airflow_streaming.home.home import Home, StreamHome
+from airflow_streaming.model.names import is_lane
 from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.model.spark.plan import QueryPlan
 from airflow_streaming.model.status import QueryStatus, Status
@@ -100,8 +101,8 @@ def _others(home: Home, own: str, unread: list[str]) -> Iterator[OtherStream]:
         except StreamingError as err:
             return f"Stream {name}, which may share a checkpoint, cannot be read: {err}"
 
-    names = [name for name in home.streams(folders.names) if name != own]
-    for found in look_at_each(home.store, look, names):
+    names = [name for name in filter(is_lane, folders.names) if name != own]
+    for found in look_at_each(home.store, look, names, may_fork=True):
         if isinstance(found, str):
             unread.append(found)
         elif found is not None:

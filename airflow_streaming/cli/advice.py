@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from airflow_streaming.advice.doctor import examine, risks
@@ -55,6 +56,12 @@ def show_advice(home: Home, stream: StreamHome, *, cores: int | None, as_json: b
 def add_check_arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``check``."""
     parser.set_defaults(run=check_installation)
+    parser.add_argument(
+        "--rebuild-rows",
+        action="store_true",
+        help="delete the rows that triggers leave for 'list', 'top' and the fleet page; triggers write them "
+        "again within 40 s",
+    )
     add_json(parser)
 
 
@@ -64,12 +71,32 @@ def check_installation(arguments: Namespace) -> int:
 
     :raises SpecError: the URI cannot be a home.
     """
-    from airflow_streaming.advice.installation.installation_checks import CheckOutcome, judge, worst
+    from airflow_streaming.advice.installation.installation_checks import (
+        CheckOutcome,
+        SeenRows,
+        judge,
+        worst,
+    )
     from airflow_streaming.advice.installation.installation_probes import gather as gather_facts
     from airflow_streaming.reports.installation import installation_report
+    from airflow_streaming.services.fleet_index import clear, state_of
+
+    def rows_of(home: Home) -> SeenRows:
+        if arguments.rebuild_rows:
+            clear(home.store)
+        now = datetime.now(UTC)
+        state = state_of(home.store, now)
+        age = None if state.newest is None else (now - state.newest).total_seconds()
+        return SeenRows(
+            objects=state.objects,
+            rows=state.rows,
+            malformed=state.malformed,
+            ahead=state.ahead,
+            newest_age_s=age,
+        )
 
     homes = [check_uri(place_of(arguments.home), "home")] if arguments.home else []
-    lines = judge(gather_facts(homes))
+    lines = judge(gather_facts(homes, rows_of=rows_of))
     host = socket.gethostname()
     answer(
         installation_report(host, lines),

@@ -10,6 +10,7 @@ from typing import Final
 
 from airflow_streaming.cli.common import OK
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.texts import printable
 
 _KINDS: Final = ("grafana", "prometheus")
 
@@ -52,7 +53,7 @@ def monitoring(arguments: argparse.Namespace) -> int:
             raise SpecError(
                 f"{place} cannot be written: {err.strerror}. Give another folder."
             ) from err
-        print(place)
+        print(printable(str(place)))
     return OK
 
 

@@ -204,7 +204,8 @@ COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
                 "Check that this host and its Airflow have what streams need",
                 _of("advice", "add_check_arguments"),
                 "A line for each thing: the value seen, the value expected, the next step. It creates and "
-                "deletes a few files in the home, and changes nothing else. Exit codes: 0 in order, warnings "
+                "deletes a few files in the home, and changes nothing else; --rebuild-rows deletes the rows that "
+                "triggers leave there. Exit codes: 0 in order, warnings "
                 "included; 1 a problem; 2 wrong use; 3 something could not be looked at.",
                 ("check --home /data/streams", "check --json"),
             ),

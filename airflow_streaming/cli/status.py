@@ -77,7 +77,8 @@ def seen_rows(home: Home, folders: Listing, *, fresh: bool) -> dict[str, FleetRo
     if fresh or INDEX not in folders:
         return {}
     lanes = [*filter(is_lane, folders.names)]
-    return believed(read_index(home.store, lanes), lanes, datetime.now(UTC))
+    now = datetime.now(UTC)
+    return believed(read_index(home.store, lanes, now), lanes, now)
 
 
 def list_streams(home: Home, probe: Probe, arguments: argparse.Namespace) -> int:

@@ -24,8 +24,8 @@ from airflow_streaming.model.history import Series, downsample
 from airflow_streaming.model.names import base_of, color_of
 from airflow_streaming.reports.streams import age_words
 from airflow_streaming.reports.terminal import masked
-from airflow_streaming.services.fleet_index import row_of
 from airflow_streaming.services.fleet_rows import FleetRow
+from airflow_streaming.services.fleet_writer import row_of
 from airflow_streaming.services.streams import Probe
 from airflow_streaming.storage.one_look import Listing, OneLook, look_at_each
 from airflow_streaming.supervision.stream_status import Level, StreamStatus

@@ -17,6 +17,7 @@ from airflow_streaming.model.jobs.rehearsal import QUICK, Bounds
 from airflow_streaming.operators.common.base import Log, ProgressLogger
 from airflow_streaming.operators.common.checkpoint import Terminated
 from airflow_streaming.operators.common.form_edits import (
+    LONGEST_REHEARSAL,
     choice_of,
     positive_minutes,
     pulled,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from airflow_streaming.spark_jobs.shared_spark import SharedSpark
 
 REHEARSED_XCOM_KEY: Final = "rehearsed"
+_MOST_DIGITS: Final = 9
 """XCom of a preflight with the rehearsal that it has made."""
 
 
@@ -104,9 +106,10 @@ def bounds_of(
     :raises SpecError: ``batches`` or ``minutes`` has another value than a number.
     """
     text = str(batches).strip()
-    if not text.isdecimal():
-        raise SpecError(f"batches is {batches!r}; give a number, 0 for one replayed batch.")
-    typed, is_quick = positive_minutes(minutes, "rehearsal_minutes"), int(text) == 0
+    if not text.isdecimal() or len(text) > _MOST_DIGITS:
+        raise SpecError(f"batches is {text!r:.80}; give a number, 0 for one replayed batch.")
+    typed = positive_minutes(minutes, "rehearsal_minutes", LONGEST_REHEARSAL)
+    is_quick = int(text) == 0
     seconds = (typed or time_limit).total_seconds()
     if is_quick and typed is None:
         seconds = min(seconds, QUICK.seconds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
 from typing import Final, TypeVar
 
 from airflow.sdk import Param
@@ -12,6 +13,7 @@ from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.arguments.fields import checked
 from airflow_streaming.model.names import check_is_stream
 from airflow_streaming.model.records.cutover import SwitchMethod
+from airflow_streaming.operators.common.form_edits import LONGEST
 from airflow_streaming.options import Approval, CutoverApproval, GreenStart, plain
 from airflow_streaming.orchestration import form
 from airflow_streaming.orchestration.form import (
@@ -149,6 +151,7 @@ def cutover_params(
             None,
             type=["number", "null"],
             exclusiveMinimum=0,
+            maximum=LONGEST / timedelta(hours=1),
             title="Keep blue, hours",
             description="How long the old version's checkpoint and output are kept after the soak; then "
             "its final backup is taken. To go back within this time, start another cutover. Empty: the time "

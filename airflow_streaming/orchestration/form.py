@@ -12,6 +12,7 @@ all other fields are filled in. The form has no sections, because Airflow shows 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any, Final
 
 from airflow.sdk import Param
@@ -20,8 +21,9 @@ from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.arguments.accepted import STEPS_BACK
 from airflow_streaming.model.arguments.fields import checked, is_template
 from airflow_streaming.model.arguments.form_policy import FormPolicy
-from airflow_streaming.operators.common.form_edits import ADVISED
+from airflow_streaming.operators.common.form_edits import ADVISED, LONGEST_REHEARSAL
 from airflow_streaming.options import (
+    MOST_SOAK,
     Approval,
     BackupLevel,
     ChangeApproval,
@@ -47,7 +49,6 @@ __all__ = [
 
 _LEFT: Final = "Leave empty to keep the current value."
 _WHO: Final = {Approval.ASK: "ask a user", Approval.AUTO: "no approval"}
-LONGEST_REHEARSAL: Final = 24 * 60
 """Minutes. A rehearsal occupies a worker's slot and the memory of a Spark for that long."""
 AS_IT_IS: Final = "as it is live"
 """Choice of the live runtime; a form cannot show an empty choice."""
@@ -125,7 +126,7 @@ def upgrade_params(
             None,
             type=["number", "null"],
             exclusiveMinimum=0,
-            maximum=LONGEST_REHEARSAL,
+            maximum=LONGEST_REHEARSAL / timedelta(minutes=1),
             title="Rehearsal, minutes at most",
             description="Time for all queries of the rehearsal together, for scripts whose batches take long. "
             "Empty: the bound of the DAG.",
@@ -268,6 +269,7 @@ def soak_param(description: str) -> Param:
         None,
         type=["number", "null"],
         exclusiveMinimum=0,
+        maximum=MOST_SOAK / timedelta(minutes=1),
         title="Soak, minutes at most",
         description=f"{description} Empty: the bound of the DAG, which the dry run's report shows.",
     )

@@ -42,6 +42,7 @@ from airflow_streaming.plugins.access.trust import check_home
 from airflow_streaming.plugins.external import ExternalWatch, open_observer
 from airflow_streaming.plugins.fleet_page import READING
 from airflow_streaming.plugins.views import StreamWatch, head_of, now_utc, unreadable
+from airflow_streaming.services.fleet_index import FOLDER as INDEX
 from airflow_streaming.services.fleet_index import read_index
 from airflow_streaming.services.fleet_rows import FRESH as ROW_AGE
 from airflow_streaming.services.fleet_rows import FleetRow, believed
@@ -155,7 +156,7 @@ class _Seen:
     row: dict[str, Any] | None = None
     at: float = float("-inf")
     is_left: bool = False
-    """A trigger has left the row; the page made no look."""
+    """A trigger has left the row."""
 
 
 @dataclass(slots=True)
@@ -337,7 +338,7 @@ class Boards:
         with suppress(StreamingError):  # each look tells the error
             lanes = [lane for one in ones for lane in (one.stream, other_lane(one.stream))]
             now = now_utc()
-            rows = believed(read_index(self._open(ones[0]).store, lanes), lanes, now)
+            rows = believed(read_index(self._open(ones[0]).store, lanes, now), lanes, now)
             for one in ones:
                 row = row_for(one, rows)
                 at = float("-inf") if row is None else clock - (now - row.seen_at).total_seconds()
@@ -362,8 +363,8 @@ class Boards:
             return unreadable(kept.stream, str(err))
 
     def _is_away(self, kept: Kept) -> bool:
-        """Tell whether a home has nothing at all, as a mount point does when nothing is mounted."""
-        return not self.lane(kept).live.base.store.names("")
+        """Tell whether a home has no records at all, as a mount point does when nothing is mounted."""
+        return {*self.lane(kept).live.base.store.names("")} <= {INDEX}
 
     def _at(self, board: HomeBoard, kept: Kept) -> float:
         seen = board.seen.get(_key(kept))

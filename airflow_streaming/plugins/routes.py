@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection
+from ipaddress import ip_address
 from typing import Annotated, Final
 from urllib.parse import urlencode
 
@@ -114,7 +115,8 @@ async def driver_log(request: Request, kept: KeptByTask) -> Response:
 
 async def spark_ui(request: Request, kept: KeptByTask, workers: Workers) -> Response:
     """Lead to the Spark UI of the driver that runs now."""
-    return await page_of(request, kept, lambda home: _to_spark_ui(home, workers))
+    viewer = request.client.host if request.client else ""
+    return await page_of(request, kept, lambda home: _to_spark_ui(home, workers, viewer))
 
 
 async def stream_page(request: Request, kept: KeptByTask) -> Response:
@@ -137,14 +139,14 @@ def _end_of_log(home: StreamHome, drivers: PageDrivers) -> Response:
         raise HTTPException(404, str(err)) from err
 
 
-def _to_spark_ui(home: StreamHome, workers: Collection[str]) -> Response:
+def _to_spark_ui(home: StreamHome, workers: Collection[str], viewer: str) -> Response:
     _, launch = _newest_launch(home)
     status = home.status(launch.epoch)
     if status is None or not status.ui_url:
         raise HTTPException(404, "The driver has not reported its Spark UI address yet.")
     address = ui_address(
         status.ui_url,
-        hosts={*workers, *(_local_names() if this_host().name.lower() in workers else ())},
+        hosts={*workers, *(_local_names(viewer) if this_host().name.lower() in workers else ())},
         allowed=read_settings().ui_hosts,
     )
     if address is None:
@@ -152,17 +154,31 @@ def _to_spark_ui(home: StreamHome, workers: Collection[str]) -> Response:
         raise HTTPException(
             403,
             f"The driver reports its Spark UI at {status.ui_url!r:.300}, on none of the hosts that ran tasks "
-            f"of its dag ({', '.join(sorted(workers)) or 'none'}). If the host is right, add it to [streaming] "
-            "ui_hosts.",
+            f"of its dag ({', '.join(sorted(workers)) or 'none'}) or at no port and path of a Spark UI. If the address "
+            "is right, add its host to [streaming] ui_hosts. A driver on the loopback address shows its page only "
+            "to a browser on the same host.",
         )
     return RedirectResponse(address)
 
 
-def _local_names() -> set[str]:
+def _local_names(viewer: str) -> set[str]:
+    """
+    Return the names of this host. Names of its loopback need a browser on this host.
+
+    :param viewer: Address of the browser.
+    """
     import psutil  # no other page needs it
 
     found = {address.address for one in psutil.net_if_addrs().values() for address in one}
-    return {"localhost", *found}
+    loopback = {"localhost", *filter(_is_loopback, found)}
+    return found | loopback if _is_loopback(viewer) else found - loopback
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ip_address(address).is_loopback
+    except ValueError:
+        return False  # a name, or the address of a network card
 
 
 def _newest_launch(home: StreamHome) -> tuple[Epoch, Launch]:

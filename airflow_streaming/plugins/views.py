@@ -35,8 +35,8 @@ from airflow_streaming.plugins.access.drivers import in_time
 from airflow_streaming.plugins.changes import acts_of, open_upgrade_waits_for
 from airflow_streaming.plugins.lists import backup_view
 from airflow_streaming.plugins.page_values import cut, quoted, told, tried
-from airflow_streaming.services.fleet_index import row_of
 from airflow_streaming.services.fleet_rows import FleetRow
+from airflow_streaming.services.fleet_writer import row_of
 from airflow_streaming.services.status_reader import failing, read_status
 from airflow_streaming.services.stream_figures import UNITS
 from airflow_streaming.services.streams import Probe, look_once

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from math import isfinite
 from typing import ClassVar, Final
 
 from airflow_streaming.model.names import MAX_NUMBER, base_of
@@ -85,10 +86,16 @@ class FleetRow:
         )
         if any(number is not None and not 0 <= number <= MAX_NUMBER for number in numbers):
             raise ValueError(f"A number of {self.lane!r:.80} is impossible.")
+        if not all(map(isfinite, filter(None, self._amounts()))):
+            raise ValueError(f"A figure of {self.lane!r:.80} is not finite.")
         if self.owner is not None and self.owner.stream != base_of(self.lane):
             raise ValueError(f"The owner of {self.lane!r:.80} is recorded for another stream.")
         for name in self.TEXTS:
             object.__setattr__(self, name, printable(getattr(self, name)[:MOST_TEXT]))
+
+    def _amounts(self) -> tuple[float | None, ...]:
+        figures = (self.input_rate, self.processing_rate, self.batch_ms, self.watermark_delay_s)
+        return (*figures, self.state_rows, *self.backlog.values())
 
     @property
     def standing(self) -> StreamStanding:

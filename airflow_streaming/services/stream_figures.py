@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any, Final
 
 from airflow_streaming.model.observation import ENDED, VerdictState
@@ -65,9 +66,12 @@ def _unread(latest: Sequence[BatchProgress], field: str) -> float | None:
         amount = getattr(source, field)
         if amount is not None:
             most[source.source] = max(amount, most.get(source.source, 0.0))
-    return sum(most.values()) if most else None
+    unread: float | None = _sum(most.values())
+    return unread
 
 
 def _sum(values: Iterable[Any]) -> Any:
+    """Return the sum of the known values; ``None`` without any, and beyond the largest number."""
     found = [value for value in values if value is not None]
-    return sum(found) if found else None
+    total: Any = sum(found) if found else None
+    return total if total is None or isfinite(total) else None

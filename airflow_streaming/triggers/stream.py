@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_streaming import telemetry
-from airflow_streaming.exceptions import RecordError
+from airflow_streaming.exceptions import RecordError, StreamingError
 from airflow_streaming.home.live_lane import SELDOM, LiveLaneCache, live_lane
 from airflow_streaming.model.records.epoch import LaunchCause
 from airflow_streaming.model.records.policy import RestartDecision
@@ -25,7 +25,7 @@ from airflow_streaming.supervision.restart import Progress, failures_in_a_row
 from airflow_streaming.triggers.home import HomeTrigger, autoscale_from
 
 if TYPE_CHECKING:
-    from airflow_streaming.services.fleet_index import IndexWriter
+    from airflow_streaming.services.fleet_writer import IndexWriter
 
 RELOOK: Final = timedelta(minutes=5)
 """
@@ -188,10 +188,12 @@ class StreamTrigger(HomeTrigger):
     def _note_row(self, s: ReconcileInput) -> None:
         """Leave a row of the stream for readers of the fleet, every ``ROW_EVERY`` seconds."""
         now = time.monotonic()
+        if self._index is not None:
+            self._index.write_if_due()
         if self.until_parked or self._live is None or now < self._row_due:
             return
         self._row_due = now + ROW_EVERY
-        from airflow_streaming.services.fleet_index import (
+        from airflow_streaming.services.fleet_writer import (
             row_of_look,
             writer_of,
         )  # not at dag parse
@@ -202,8 +204,8 @@ class StreamTrigger(HomeTrigger):
         _, decisions, progress = self._failures or (0, (), ())
         try:
             row = row_of_look(self._live.home(lane), s, decisions, progress)
-        except RecordError as err:
-            # Readers look at the stream themselves, and name the record.
+        except (StreamingError, ValueError) as err:
+            # A figure is not worth the look. Readers look at the stream themselves, and name the record.
             self.log.debug("No row is left for readers of the fleet: %s", err)
             row = None
         if row is None:

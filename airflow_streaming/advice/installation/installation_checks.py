@@ -13,11 +13,14 @@ from enum import StrEnum
 from typing import Final
 
 from airflow_streaming.advice.installation.airflow_issues import NEWEST_TRIED, issues_of, version_of
+from airflow_streaming.model.durations import duration_text
 
 OLDEST_AIRFLOW: Final = (3, 3, 0)
 SLOW_HOME_MS: Final = 1000.0
 """A heartbeat and its reader make some ten requests within a few seconds."""
 SKEW_SECONDS: Final = 30.0
+MOST_ROW_OBJECTS: Final = 200
+"""Objects with rows that `list` and the fleet page read."""
 LITTLE_DISK: Final = 1_000_000_000
 SOME_DISK: Final = 5_000_000_000
 LITTLE_MEMORY: Final = 1_500_000_000
@@ -79,6 +82,23 @@ class SeenRuntime:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SeenRows:
+    """
+    The rows that triggers leave in a home for readers of the fleet.
+
+    :param malformed: Objects that cannot be read.
+    :param ahead: Objects with dates to come, by the clock of this host.
+    :param newest_age_s: Age of the newest row.
+    """
+
+    objects: int = 0
+    rows: int = 0
+    malformed: int = 0
+    ahead: int = 0
+    newest_age_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SeenHome:
     """
     A home, after a race of writers in it.
@@ -97,6 +117,7 @@ class SeenHome:
     latency_ms: float | None = None
     skew_s: float | None = None
     streams: int = 0
+    rows: SeenRows = SeenRows()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,6 +306,32 @@ def _home(one: SeenHome) -> Iterator[Line]:
             expected=f"at most {SKEW_SECONDS:.0f} s apart",
             step="Let NTP set the clocks. No decision compares them, but times in records mislead.",
         )
+    yield from _rows(one)
+
+
+def _rows(one: SeenHome) -> Iterator[Line]:
+    """Judge the rows of triggers; a home without any, or with old ones, is in order but slow to list."""
+    found, name = one.rows, f"home {one.uri}: rows of triggers"
+    rebuild = f"airflow-streaming check --home {one.uri} --rebuild-rows"
+    if not found.objects:
+        return
+    age = duration_text(max(found.newest_age_s or 0.0, 0.0))
+    problems = {
+        f"{found.malformed} cannot be read": found.malformed,
+        f"{found.ahead} with dates to come": found.ahead,
+        f"more than {MOST_ROW_OBJECTS}, the others are not read": found.objects > MOST_ROW_OBJECTS,
+    }
+    wrong = [text for text, is_wrong in problems.items() if is_wrong]
+    yield _line(
+        name,
+        CheckOutcome.WARNING,
+        bool(wrong),
+        seen=f"{found.objects} objects: {', '.join(wrong)}"
+        if wrong
+        else f"{found.rows} rows in {found.objects} objects, the newest {age} old",
+        expected="objects that each reader can use, from clocks at most 10 s apart",
+        step=f"Let NTP set the clocks of the triggerers, then {rebuild}",
+    )
 
 
 def _airflow(found: Installation) -> Iterator[Line]:

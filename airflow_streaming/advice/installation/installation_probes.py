@@ -33,6 +33,7 @@ from airflow_streaming.advice.installation.installation_checks import (
     SeenAirflow,
     SeenHome,
     SeenHost,
+    SeenRows,
     SeenRuntime,
     SeenServer,
 )
@@ -60,10 +61,15 @@ def _open_blobs(uri: str) -> Blobs:
     return open_blobs(to_fsspec(uri))
 
 
+def _no_rows(home: Home) -> SeenRows:
+    return SeenRows()
+
+
 def gather(
     homes: Sequence[str],
     environment: Mapping[str, str] = os.environ,
     *,
+    rows_of: Callable[[Home], SeenRows] = _no_rows,
     open_: Opener = open_home,
     blobs_of: BlobsOpener = _open_blobs,
     ask: Callable[[], tuple[dict[str, Any], str]] | None = None,
@@ -73,6 +79,7 @@ def gather(
     Gather the facts.
 
     :param homes: Homes to try in addition to [streaming] homes.
+    :param rows_of: Looks at the rows that triggers have left in a home.
     :param open_: Opens a home.
     :param blobs_of: Opens its files, whose dates are compared with this host's clock.
     :param ask: Returns the facts of Airflow and the reason where they are missing.
@@ -86,7 +93,7 @@ def gather(
         java=java,
         java_problem=java_problem,
         runtimes=tuple(_runtimes(told.get("runtimes", {}), environment)),
-        homes=tuple(try_home(uri, open_, blobs_of) for uri in places),
+        homes=tuple(try_home(uri, open_, rows_of, blobs_of) for uri in places),
         airflow=seen,
         airflow_problem=problem,
         server=SeenServer(problem="[api] base_url is not known")
@@ -137,12 +144,18 @@ def _runtimes(table: Mapping[str, Any], environment: Mapping[str, str]) -> list[
     return found
 
 
-def try_home(uri: str, open_: Opener = open_home, blobs_of: BlobsOpener = _open_blobs) -> SeenHome:
-    """Let writers race in a home, and time one file."""
+def try_home(
+    uri: str,
+    open_: Opener = open_home,
+    rows_of: Callable[[Home], SeenRows] = _no_rows,
+    blobs_of: BlobsOpener = _open_blobs,
+) -> SeenHome:
+    """Let writers race in a home, time one file, and look at the rows of triggers."""
     seen = SeenHome(uri=uri)
     try:
         home = open_(uri)
         seen = replace(seen, latency_ms=_latency(home), streams=len(home.streams()))
+        seen = replace(seen, rows=rows_of(home))
         race(home.store)
     except HomeNotExclusive as err:
         return replace(seen, flaw=str(err), skew_s=_skew(blobs_of(uri)))

@@ -22,6 +22,7 @@ REDACTED: Final = "(redacted)"
 _ANYWHERE: Final = frozenset(
     {
         *("password", "passwords", "passwd", "passphrase", "passcode", "pwd", "psk", "jaas", "sas"),
+        *("kennwort", "passwort"),
         *("secret", "secrets", "token", "tokens", "credential", "credentials", "creds", "cred"),
         *(
             "webhook",
@@ -97,7 +98,13 @@ _PAIRS: Final = frozenset(
         *(("argon", "pepper"), ("backup", "code"), ("backup", "codes"), ("card", "pin")),
         *(("client", "assertion"), ("encryption", "salt"), ("key", "material")),
         *(("keytab", "base"), ("keytab", "content"), ("nkey", "seed"), ("otp", "seed")),
-        *(("pin", "code"), ("recovery", "code"), ("recovery", "codes"), ("seed", "phrase")),
+        *(
+            ("mfa", "code"),
+            ("pin", "code"),
+            ("recovery", "code"),
+            ("recovery", "codes"),
+            ("seed", "phrase"),
+        ),
         *(("snmp", "community"), ("totp", "seed"), ("unlock", "code")),
     }
 )
@@ -164,7 +171,8 @@ _NAME: Final = (
     r"(?:(?<![\w.$-])(?P<lead>[A-Za-z]{2,20})[ ]{1,2})?(?<![\w.$-])(?P<name>[\w.$-]{1,160}+)"
 )
 _SIGN: Final = (
-    r"(?P<sign>\\?['\"]?\s{0,4}(?:=>|->|[=:])(?:[ \t]{0,4}\r?\n[ \t]{0,40}|\s{0,4})|\\?['\"]\s{0,4},\s{0,4}(?=\\?['\"])"
+    r"(?P<sign>\\?['\"]?\s{0,4}(?:(?:is|was)\s{0,2})?(?:=>|->|={1,3}|:{1,2}=?)"
+    r"(?:(?:[ \t]{1,4}[|>][+-]?)?[ \t]{0,4}\r?\n[ \t]{0,40}(?:-[ ]{1,4})?|\s{0,4})|\((?=\\?['\"])|\\?['\"]\s{0,4},\s{0,4}(?=\\?['\"])"
     r"|</name>\s{0,9}<value>)"
 )
 _LOOSE: Final = r"(?P<loose>\s{1,4}(?:(?:is|are|was)\s{1,4})?)"
@@ -180,7 +188,7 @@ _VALUE_FOR: Final = re.compile(
 """The errors of Kafka and of Java's settings, which give the value before its name."""
 _ALONE: Final = re.compile(rf"(?P<lead>(?!))?(?P<name>[A-Za-z]{{2,20}}){_LOOSE}(?=\S)")
 """A secret name in front of a word that may be a name itself."""
-_BREAK: Final = r"(?:\r?\n|\\r\\n|\\n)[ \t]{0,8}"
+_BREAK: Final = r"\\?(?:\r?\n|\\r\\n|\\n)[ \t]{0,8}"
 _BROKEN: Final = re.compile(
     rf"(?<![\w.$-])(?P<front>[\w.$-]{{1,160}}+){_BREAK}(?P<back>[\w.$-]{{1,80}}+){_SIGN}"
 )
@@ -196,6 +204,7 @@ _BLOCK: Final = re.compile(
 """A text of several lines in YAML."""
 _SCHEME: Final = re.compile(
     r"[\['\"]{0,4}digest\s{1,4}(?:[\w-]{1,30}=(?:\"[^\"\n]{0,400}\"|[^\s,\"]{1,400}),?[ ]{0,2}){1,20}"
+    r"|[\['\"]{0,4}aws4[\w-]{0,20}\s{1,4}(?:\w{1,30}=[^\s,]{1,400},?[ ]{0,2}){1,6}"
     r"|[\['\"]{0,4}(?:apikey|aws4[\w-]{0,20}|basic|bearer|digest|geniekey|negotiate|ntlm|sharedkey|splunk"
     r"|token)\s{1,4}\S+",
     re.IGNORECASE,
@@ -212,8 +221,8 @@ _NAMES_A_CLASS: Final = re.compile(r"(?:provider|class|impl|factory)s?$", re.IGN
 KNOWN_TOKEN: Final = re.compile(
     r"\b(?:gh[oprsu]_\w{20,200}|github_pat_\w{20,200}|gl[a-z]{2,5}-[\w-]{20,200}|glsa_\w{30,60}"
     r"|xox[abeprs]-[\w-]{10,200}|xapp-[\w-]{10,200}|A(?:KI|SI)A[0-9A-Z]{16}\b|AIza[\w-]{35}"
-    r"|ya29\.[\w-]{20,400}|GOCSPX-[\w-]{20,60}|hv[bs]\.[\w-]{20,200}|dapi[0-9a-f]{32}\b"
-    r"|hf_[A-Za-z0-9]{30,60}|npm_[A-Za-z0-9]{36}\b|pypi-[\w-]{50,300}|dckr_pat_[\w-]{20,60}"
+    r"|ya29\.[\w-]{20,400}|GOCSPX-[\w-]{20,60}|hv[bs]\.[\w-]{20,200}|dapi[\w-]{32,60}"
+    r"|hf_[A-Za-z0-9]{30,60}|npm_[A-Za-z0-9]{30,60}|pypi-AgE[\w-]{20,300}|dckr_pat_[\w-]{20,60}"
     r"|do[opr]_v1_[0-9a-f]{64}|[rs]k_(?:live|test)_[A-Za-z0-9]{16,200}|sk-(?=[\w-]{0,60}\d)[\w-]{20,300}"
     r"|SG\.[\w-]{16,60}\.[\w-]{16,80}|shp(?:at|ca|pa|ss)_[0-9a-f]{32}|ATATT3[\w=-]{20,300}"
     r"|AGE-SECRET-KEY-1[0-9A-Z]{50,60}|eyJ[\w-]{10,4000}\.[\w-]{1,4000}\.[\w-]{0,4000})"
@@ -255,13 +264,15 @@ _ARGUMENT: Final = re.compile(
     r"|((?<![\w-])mysql(?:dump|admin)?\b[^\n|;]{0,200}?\s-p)[^\s'\"]+"
     r"|((?<![\w-])sshpass\s{1,4}-p\s{0,4})\S+"
     r"|((?<![\w-])redis-cli\b[^\n|;]{0,200}?\s-a\s{1,4})\S+"
-    r"|((?<![\w-])[Pp]assword for [^\s:]{1,200}:[ ]{1,4})\S+"
+    r"|((?<![\w-])[Pp]ass(?:word|phrase) for [^\s:]{1,200}:[ ]{1,4})\S+"
 )
 """Programs whose options for a password have one letter."""
 _LOGINS: Final = (_ORACLE, _LOGIN)
 _SHAPES: Final = (KNOWN_TOKEN, _HEADER, _HOOK, _ARGUMENT, *_LOGINS, _USER_INFO, _WEB_USER)
 _QUERY: Final = re.compile(r"(://[^\s?]*)\?(\S+)")
 _JOINT: Final = "[ ._-]?"
+_SHORT: Final = 400
+"""Characters of a text whose mask is kept: thousands of streams have the same reason."""
 SECRET_NAME: Final = (
     rf"(?i:(?<!unexpected )(?<!unrecognized )(?:{'|'.join(sorted(_ANYWHERE - {'cred', 'psk', 'pwd', 'sas'}))})"
     rf"|(?:{'|'.join(sorted(_KEYS))}){_JOINT}keys?(?!size|store|length)|encryption\.[\w.]{{0,40}}keys?$"
@@ -391,6 +402,10 @@ def _secret_name(text: str, found: re.Match[str]) -> str | None:
         ("?", "&"), max(0, found.start("name") - 1)
     ):
         return None
+    if name in {"key", "code"} and text.startswith(("?", "&"), max(0, found.start("name") - 1)):
+        return f"secret_{name}"
+    if name == "PWD" and text.startswith(";", max(0, found.start("name") - 1)):
+        return "pwd"
     if lead and is_secret_name(both) and words_of(both)[-2:] != words_of(name)[-2:]:
         return both
     return name if is_secret_name(name) else None
@@ -421,7 +436,22 @@ def _is_plain(name: str, value: re.Match[str], *, loose: bool) -> bool:
 
 def mask_text(text: str) -> str:
     """Return a text with every secret in it that its name or its shape gives away as a mark."""
-    text = _VALUE_FOR.sub(_masked_value, mask_shapes(text))
+    return _masked_again(text) if len(text) <= _SHORT else _masked(text)
+
+
+@lru_cache(maxsize=2048)
+def _masked_again(text: str) -> str:
+    return _masked(text)
+
+
+def _masked(text: str) -> str:
+    from airflow_streaming.model.spark.secret_layouts import (
+        mask_layouts,
+        plain_layout,
+    )  # not at dag parse
+
+    text = mask_layouts(mask_shapes(plain_layout(text)), is_secret_name, REDACTED)
+    text = _VALUE_FOR.sub(_masked_value, text)
     text = _BLOCK.sub(_masked_block, _ELEMENT.sub(_masked_element, text))
     return _without(_without(text, _broken_in), given_in)
 
@@ -464,7 +494,9 @@ def _without(text: str, secrets_in: Callable[[str], Iterator[Given]]) -> str:
 
 def is_secret(text: str) -> bool:
     """Tell whether a value holds a secret, independent of its name."""
-    return mask_text(text) != text
+    from airflow_streaming.model.spark.secret_layouts import plain_layout  # not at dag parse
+
+    return mask_text(text) != plain_layout(text)
 
 
 def names_class(key: str, text: str) -> bool:

@@ -22,7 +22,7 @@ from airflow_streaming.model.records.control import Change, ChangeKind
 from airflow_streaming.model.records.deployment import Override
 from airflow_streaming.model.spark.conf import check_conf_key, redact
 from airflow_streaming.model.spark.secrets import REDACTED
-from airflow_streaming.options import Approval
+from airflow_streaming.options import MOST_SOAK, Approval
 from airflow_streaming.spec import SoakTerms, StreamSpec
 
 if TYPE_CHECKING:
@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 _C = TypeVar("_C", bound=StrEnum)
 ENDED_XCOM_KEY: Final = "ended"
 """XCom of a task after which nothing is begun, with the reason: a dry run, or a user's no."""
-_MINUTES_AN_HOUR: Final = 60.0
+LONGEST: Final = timedelta(days=366)
+"""Bound of times that a form takes."""
+LONGEST_REHEARSAL: Final = timedelta(days=1)
 WRONG_XCOM_KEY: Final = "wrong"
 """XCom of a failed task, with the reason as a sentence."""
 SIZES: Final = {
@@ -178,32 +180,43 @@ def _size(name: str, value: str) -> str:
     return value
 
 
-def positive_minutes(value: float | str | None, name: str) -> timedelta | None:
+def positive_minutes(
+    value: float | str | None, name: str, most: timedelta = LONGEST
+) -> timedelta | None:
     """
     Return minutes of a form as a duration, ``None`` for an empty field.
 
-    :raises SpecError: no number above zero.
+    :raises SpecError: no number within the bounds.
     """
-    text = _text(None if value is None else str(value))
-    if not text:
-        return None
-    try:
-        duration = timedelta(minutes=float(text))
-    except (ValueError, OverflowError) as err:
-        raise SpecError(f"{name} is {value!r}; give minutes as a number.") from err
-    if duration <= timedelta():
-        raise SpecError(f"{name} is {value!r}; give more than nothing.")
-    return duration
+    return _positive(value, name, "minutes", timedelta(minutes=1), most)
 
 
 def hours(value: float | str | None, name: str, usual: timedelta) -> timedelta:
     """
     Return hours of a form as a duration, the usual one for an empty field.
 
-    :raises SpecError: no number above zero.
+    :raises SpecError: no number within the bounds.
     """
-    asked = positive_minutes(value, name)
-    return usual if asked is None else asked * _MINUTES_AN_HOUR
+    asked = _positive(value, name, "hours", timedelta(hours=1), LONGEST)
+    return usual if asked is None else asked
+
+
+def _positive(
+    value: float | str | None, name: str, unit: str, one: timedelta, most: timedelta
+) -> timedelta | None:
+    text = _text(None if value is None else str(value))
+    if not text:
+        return None
+    try:
+        amount = float(text)
+    except ValueError:
+        amount = 0.0
+    duration = one * amount if 0 < amount <= most / one else timedelta()
+    if not duration:
+        raise SpecError(
+            f"{name} is {value!r}; give a number of {unit} above 0, at most {most / one:g}."
+        )
+    return duration
 
 
 def choice_of(text: str, name: str, choices: type[_C]) -> _C:
@@ -222,9 +235,9 @@ def bounded(soak: SoakTerms, minutes: float | str | None) -> SoakTerms:
     Return the terms of a soak with the bound of a form.
 
     :param minutes: Replaces ``at_most``, unless it is empty; a longer ``at_least`` is cut.
-    :raises SpecError: no number above zero.
+    :raises SpecError: no number within the bounds.
     """
-    bound = positive_minutes(minutes, "soak_minutes")
+    bound = positive_minutes(minutes, "soak_minutes", MOST_SOAK)
     if bound is None:
         return soak
     return dataclasses.replace(soak, at_most=bound, at_least=min(soak.at_least, bound))

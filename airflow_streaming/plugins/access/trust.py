@@ -9,6 +9,7 @@ home.
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from ipaddress import ip_address, ip_network
@@ -22,6 +23,9 @@ SPELLED_OUT: Final = frozenset(
     {"", "file", "local", "s3", "s3a", "s3n", "gs", "gcs", "az", "adl", "abfs", "abfss"}
 )
 """Schemes of homes that need no listing: their URIs cannot choose the host to contact."""
+_UI_PATH: Final = re.compile(r"/?|/(?:proxy|history)/[\w.-]{1,200}/?")
+"""Paths of a Spark UI, behind the proxy of a cluster too."""
+_UI_PORTS: Final = frozenset({None, 80, 443, *range(1024, 65_536)})
 
 
 def check_home(home: str, *, written: str | None, allowed: Collection[str]) -> None:
@@ -73,6 +77,8 @@ def ui_address(
     """
     Return the address of a Spark UI that a browser may be led to; ``None`` when it may not.
 
+    On an unlisted host the address must have a port and a path of a Spark UI.
+
     :param url: As the driver's status has it.
     :param hosts: Names in small letters of the hosts that run tasks of the stream's dag, as Airflow
         knows them.
@@ -86,9 +92,10 @@ def ui_address(
         return None
     if parts.scheme not in ("http", "https") or not name or "@" in parts.netloc:
         return None
-    if name not in hosts and not any(_is_in(name, entry.lower()) for entry in allowed):
-        return None
-    return _rebuilt(parts, name, port)
+    is_listed = any(_is_in(name, entry.lower()) for entry in allowed)
+    # On a worker the forger of a record chooses among all programs that listen there.
+    is_ui = name in hosts and port in _UI_PORTS and _UI_PATH.fullmatch(parts.path) is not None
+    return _rebuilt(parts, name, port) if is_listed or is_ui else None
 
 
 def _is_in(name: str, entry: str) -> bool:

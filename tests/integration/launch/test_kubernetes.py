@@ -314,6 +314,26 @@ def test_our_pod_is_seen_and_killed_beside_a_strangers_with_its_labels(
     assert theirs in world.kubelet.alive()
 
 
+@pytest.mark.parametrize("is_alive", [True, False], ids=["ours lives", "ours is gone"])
+def test_a_kill_whose_record_names_the_pod_of_another_stream_deletes_only_ours(
+    world: PodWorld, epoch: Epoch, is_alive: bool
+) -> None:
+    launch = world.start(epoch)
+    other = contract.make_contract_epoch(world.launcher)
+    theirs = world.launcher.launch(world.request(other))
+    until(lambda: theirs.handle["uid"] in world.kubelet.alive(), "the other stream's pod to run")
+    if not is_alive:
+        assert world.launcher.kill(epoch, launch).state is ProcessState.GONE
+
+    killed = world.launcher.kill(epoch, replace(launch, handle=theirs.handle))
+
+    assert killed.state is ProcessState.GONE
+    assert launch.handle["uid"] not in uids(world)
+    assert theirs.handle["uid"] in uids(world)
+    assert theirs.handle["uid"] in world.kubelet.alive()
+    assert world.launcher.kill(other, theirs).state is ProcessState.GONE
+
+
 def test_the_api_server_keeps_a_pod_that_took_the_name_between_look_and_deletion(
     world: PodWorld, epoch: Epoch
 ) -> None:

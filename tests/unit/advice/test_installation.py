@@ -18,6 +18,7 @@ from airflow_streaming.advice.installation.installation_checks import (
     SeenAirflow,
     SeenHome,
     SeenHost,
+    SeenRows,
     SeenRuntime,
     SeenServer,
     judge,
@@ -40,7 +41,15 @@ HEALTH = dict.fromkeys(("metadatabase", "scheduler", "dag_processor", "triggerer
 WELL = Installation(
     java="Java 17.0.9 (JAVA_HOME /java)",
     runtimes=(SeenRuntime(name="spark-4.3", spark="4.3.0", java=17),),
-    homes=(SeenHome(uri="/data/streams", latency_ms=3.0, skew_s=0.1, streams=4),),
+    homes=(
+        SeenHome(
+            uri="/data/streams",
+            latency_ms=3.0,
+            skew_s=0.1,
+            streams=4,
+            rows=SeenRows(objects=200, rows=4, newest_age_s=12.0),
+        ),
+    ),
     airflow=AIRFLOW,
     server=SeenServer(health=HEALTH, page=401),
     host=SeenHost(
@@ -105,6 +114,19 @@ CASES: list[tuple[str, dict[str, Any], str, CheckOutcome]] = [
         {"homes": (replace(HOME, skew_s=-31.0),)},
         "home /data/streams: clock",
         CheckOutcome.WARNING,
+    ),
+    *(
+        (
+            name,
+            {"homes": (replace(HOME, rows=SeenRows(newest_age_s=3.0, **rows)),)},
+            "home /data/streams: rows of triggers",
+            CheckOutcome.WARNING,
+        )
+        for name, rows in {
+            "broken rows": {"objects": 2, "malformed": 1},
+            "rows of a wrong clock": {"objects": 2, "ahead": 1},
+            "rows of too many writers": {"objects": 201},
+        }.items()
     ),
     ("no airflow", {"airflow": None}, "airflow", CheckOutcome.UNKNOWN),
     (

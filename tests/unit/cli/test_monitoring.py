@@ -25,6 +25,14 @@ def test_it_lists_them_without_writing(capsys: pytest.CaptureFixture[str]) -> No
     assert "prometheus/alerts.yaml" in capsys.readouterr().out.splitlines()
 
 
+def test_a_folder_writes_no_escape_to_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["monitoring", "--write", str(tmp_path / "\x1b[31mred\u202e")]) == 0
+
+    assert not {"\x1b", "\u202e"} & {*capsys.readouterr().out}
+
+
 def test_a_file_that_was_edited_stays_unless_it_is_forced(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -16,12 +16,23 @@ from airflow_streaming.model.spark.secrets import (
     mask_text,
     words_of,
 )
-from tests.corpus import later_secrets
+from tests.corpus import laid_out_secrets, later_secrets
 from tests.corpus import secrets as corpus
 
 HOSTILE = (
     *("-", "password=", "a=", "a: ", "x ", "token ", "'a', ", "key is ", '"', "://a:", "user:a@"),
     *("curl -u ", "value x for ", "Basic ", "{", "password={", "a.", "eyJ", "mysql -", "</name>"),
+    *(
+        "(a,",
+        "| a |",
+        "a%3D",
+        "://a%3A",
+        "a:123:b:c:",
+        '"name":"a","value',
+        "\x1b[1m",
+        "a(",
+        "?key=",
+    ),
     *("a\n", "pass\n", "<a>", "<token>", "a: |\n ", "token: >\n ", "redis-cli -a ", "Digest a=b,"),
 )
 
@@ -111,6 +122,23 @@ def test_no_secret_of_the_second_corpus_is_left(marked: str) -> None:
     assert is_secret(corpus.plain(marked))
 
 
+@pytest.mark.parametrize("marked", laid_out_secrets.TEXTS)
+@pytest.mark.parametrize("front", ["", "12:00 INFO x: "])
+def test_a_layout_hides_no_secret(marked: str, front: str) -> None:
+    text = front + corpus.plain(marked)
+    masked = mask_secrets(text)
+
+    assert [one for one in re.findall("«([^»]+)»", marked) if one in masked] == []
+    assert is_secret(text)
+    assert mask_secrets(masked) == masked
+
+
+@pytest.mark.parametrize("text", laid_out_secrets.PLAIN_TEXTS)
+def test_a_plain_text_in_the_layout_of_a_secret_stays_readable(text: str) -> None:
+    assert mask_secrets(text) == re.sub("\x1b\\[[0-9]+m", "", text)
+    assert not is_secret(text)
+
+
 @pytest.mark.parametrize("text", later_secrets.PLAIN_TEXTS)
 def test_a_plain_text_of_the_second_corpus_stays_readable(text: str) -> None:
     assert mask_secrets(text) == text
@@ -123,6 +151,6 @@ def test_each_line_of_a_text_in_yaml_is_hidden() -> None:
     masked = mask_text(text)
 
     assert masked == (
-        f"db:\n  password: {REDACTED}\n    {REDACTED}\n  user: kim\nlist:\n- note: |\n    plain\n"
+        f"db:\n  password: |\n    {REDACTED}\n  user: kim\nlist:\n- note: |\n    plain\n"
     )
-    assert mask_text(inner) == f"note: |\n  a: 1\n  token: {REDACTED}\n    {REDACTED}\n"
+    assert mask_text(inner) == f"note: |\n  a: 1\n  token: >-\n    {REDACTED}\n"

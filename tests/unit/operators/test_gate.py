@@ -223,7 +223,13 @@ def test_minutes_of_a_form_replace_the_time_of_a_rehearsal(
     assert (bounds.seconds, bounds.replay_only) == (seconds, batches == 0)
 
 
-@pytest.mark.parametrize("typed", ["soon", "0", "-1"])
+@pytest.mark.parametrize("batches", ["", "-1", "1.5", "many", "9" * 10, "9" * 5000])
+def test_batches_of_a_rehearsal_are_a_number_of_nine_digits(batches: str) -> None:
+    with pytest.raises(SpecError, match="batches is"):
+        bounds_of(batches, timedelta(minutes=10))
+
+
+@pytest.mark.parametrize("typed", ["soon", "0", "-1", "1441", "1e308"])
 def test_minutes_of_a_rehearsal_are_a_number_above_zero(typed: str) -> None:
     with pytest.raises(SpecError, match="rehearsal_minutes"):
         bounds_of(5, timedelta(minutes=10), typed)

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.operators.common.form_edits import edited, positive_minutes
-from airflow_streaming.spec import StreamSpec
+from airflow_streaming.operators.common.form_edits import bounded, edited, hours, positive_minutes
+from airflow_streaming.options import MOST_SOAK
+from airflow_streaming.spec import SoakTerms, StreamSpec
 
 SPEC = StreamSpec(
     name="orders",
@@ -92,7 +93,24 @@ def test_minutes_of_a_form(value: Any, minutes: float | None) -> None:
     assert positive_minutes(value, "soak_minutes") == expected
 
 
-@pytest.mark.parametrize("value", ["-1", "0", "soon", "nan", "inf"])
-def test_minutes_that_are_none_are_refused(value: str) -> None:
-    with pytest.raises(SpecError, match="soak_minutes"):
+@pytest.mark.parametrize(
+    "value", ["-1", "0", "soon", "nan", "inf", "1e308", 1e308, 1e12, "1e-300", 527_041]
+)
+def test_a_time_of_a_form_outside_its_bounds_is_refused(value: Any) -> None:
+    with pytest.raises(SpecError, match=r"soak_minutes is .* above 0, at most 527040"):
         positive_minutes(value, "soak_minutes")
+    with pytest.raises(SpecError, match=r"retain_hours is .* above 0, at most 8784"):
+        hours(value, "retain_hours", timedelta(hours=1))
+
+
+def test_hours_of_a_form() -> None:
+    assert hours("", "retain_hours", timedelta(hours=7)) == timedelta(hours=7)
+    assert hours("0.5", "retain_hours", timedelta(hours=7)) == timedelta(minutes=30)
+
+
+def test_a_soak_of_a_form_is_no_longer_than_backups_are_kept() -> None:
+    terms = SoakTerms(at_least=timedelta(minutes=5), at_most=timedelta(minutes=60))
+
+    assert bounded(terms, 10_080).at_most == MOST_SOAK
+    with pytest.raises(SpecError, match="at most 10080"):
+        bounded(terms, 10_081)

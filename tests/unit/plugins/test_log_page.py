@@ -8,6 +8,7 @@ import pytest
 from fastapi import HTTPException
 
 from airflow_streaming.launch.port import DriverLog
+from airflow_streaming.model.host import this_host
 from tests.unit.world import World
 
 JVM = (
@@ -38,7 +39,7 @@ def test_the_spark_ui_is_not_known_before_the_driver_has_told_it(world: World) -
     from airflow_streaming.plugins import routes
 
     with pytest.raises(HTTPException) as refused:
-        routes._to_spark_ui(world.home, ())
+        routes._to_spark_ui(world.home, (), "")
     assert (refused.value.status_code, refused.value.detail) == (
         404,
         "The stream has no driver yet.",
@@ -46,9 +47,34 @@ def test_the_spark_ui_is_not_known_before_the_driver_has_told_it(world: World) -
 
     world.run()
     with pytest.raises(HTTPException) as refused:
-        routes._to_spark_ui(world.home, ())
+        routes._to_spark_ui(world.home, (), "")
     assert refused.value.status_code == 404
     assert "Spark UI address" in refused.value.detail
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("viewer", "is_led"),
+    [("127.0.0.1", True), ("::1", True), ("10.0.0.7", False), ("testclient", False), ("", False)],
+)
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_the_page_of_a_loopback_address_is_for_a_browser_on_this_host(
+    world: World, host: str, viewer: str, is_led: bool
+) -> None:
+    from airflow_streaming.plugins import routes
+
+    world.run()
+    world.say(ui_url=f"http://{host}:4040")
+    workers = {this_host().name.lower()}
+    if is_led:
+        led = routes._to_spark_ui(world.home, workers, viewer)
+        assert led.headers["location"] == f"http://{host}:4040"
+    else:
+        with pytest.raises(HTTPException) as refused:
+            routes._to_spark_ui(world.home, workers, viewer)
+        assert refused.value.status_code == 403
+    with pytest.raises(HTTPException):
+        routes._to_spark_ui(world.home, {"another"}, viewer)
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -124,6 +124,16 @@ async def test_a_home_that_fails_at_once_does_not_rest() -> None:
             await looks.look(BAD, away)
 
 
+async def test_a_look_that_has_ended_does_not_count_as_one_that_hangs() -> None:
+    now = [0.0]
+    looks = Looks(deadline=PATIENCE, clock=lambda: now[0])
+
+    assert await looks.look(GOOD, lambda: 17) == 17
+    now[0] += 2 * PATIENCE
+
+    assert await looks.look(GOOD, lambda: 18) == 18
+
+
 async def test_a_page_that_is_left_does_not_keep_its_thread_for_good(
     hang: Hang,
 ) -> None:

@@ -509,8 +509,9 @@ def test_a_stream_that_does_not_belong_to_the_dag_is_not_shown(
     assert {row["state"] for row in rows} <= {"unreadable", "reading"}
 
 
+@pytest.mark.parametrize("left", [(), ("_rows",)], ids=["nothing", "rows of triggers"])
 def test_a_home_that_is_away_leaves_the_page_with_what_is_known(
-    home: Path, monkeypatch: pytest.MonkeyPatch
+    home: Path, monkeypatch: pytest.MonkeyPatch, left: tuple[str, ...]
 ) -> None:
     app, later = page_app(home, monkeypatch.setattr), [0.0]
     app.state.boards._clock = lambda: time.monotonic() + later[0]
@@ -529,9 +530,12 @@ def test_a_home_that_is_away_leaves_the_page_with_what_is_known(
             lambda: [r for r in rows() if r["state"] not in ("reading", "unreadable")], "a look"
         )
         shutil.move(home, f"{home}.away")
+        for name in left:
+            (home / name).mkdir(parents=True)
         # More than once: what was known of it is given up at the first contradiction.
         shown = [until(away, "the home to be found away") for _ in range(3)][-1]
         reply = client.get(STREAM)
+        shutil.rmtree(home, ignore_errors=True)
         shutil.move(f"{home}.away", home)
         back = until(lambda: [row for row in rows() if not row["away"]], "the home to be back")
     assert {row["stream"]: row["state"] for row in shown} == {

@@ -104,6 +104,25 @@ def test_where_there_is_no_checkpoint_there_is_no_tail(
     assert Tails(opened(tmp_path / "missing")).read() == ()
 
 
+def test_no_name_is_read_of_a_folder_without_a_checkpoint(
+    tmp_path: Path, opened: Callable[[Path], Folders]
+) -> None:
+    folder = tmp_path / "etc"
+    for name in ("shadow.d", "ssl"):
+        (folder / name).mkdir(parents=True)
+    (folder / "passwd").write_text("root")
+    assert Tails(opened(folder)).read() == ()
+
+    (folder / "mtab").symlink_to("/proc/mounts")
+    (folder / "localtime").symlink_to("/usr/share/zoneinfo/UTC")
+    (tail,) = Tails(opened(folder)).read()
+
+    assert (tail.name, tail.committed) == ("etc", None)
+    assert tail.unknown is not None
+    assert "2 links" in tail.unknown
+    assert "mtab" not in tail.unknown
+
+
 def test_junk_is_passed_over(tmp_path: Path, opened: Callable[[Path], Folders]) -> None:
     checkpoint = Checkpoint(tmp_path)
     checkpoint.run(0, 1)

@@ -18,7 +18,8 @@ from airflow.sdk.module_loading import import_string
 from airflow.sdk.observability import stats
 
 from airflow_streaming.cli.status import view_stream
-from airflow_streaming.model.observation import Process
+from airflow_streaming.exceptions import AccessDenied
+from airflow_streaming.model.observation import Process, VerdictState
 from airflow_streaming.model.records.control import DesiredState
 from airflow_streaming.model.records.epoch import Outcome
 from airflow_streaming.services.fleet_index import read_index
@@ -29,7 +30,7 @@ from airflow_streaming.triggers.gate import GateTrigger
 from airflow_streaming.triggers.polling import HOLD
 from airflow_streaming.triggers.stream import StreamTrigger
 from tests.patience import PATIENCE
-from tests.unit.home.make import make_decision
+from tests.unit.home.make import make_decision, make_progress
 from tests.unit.triggers.firing import LONG_AGO, POLL, first_event, make_trigger, stays_silent
 from tests.unit.world import World
 
@@ -343,15 +344,15 @@ def test_a_trigger_exports_the_failures_in_a_row(
 async def test_it_leaves_a_row_for_readers_of_the_fleet(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("airflow_streaming.services.fleet_index.FIRST_AFTER", 0.0)
-    monkeypatch.setattr("airflow_streaming.services.fleet_index.WRITE_EVERY", 0.0)
+    monkeypatch.setattr("airflow_streaming.services.fleet_writer.FIRST_AFTER", 0.0)
+    monkeypatch.setattr("airflow_streaming.services.fleet_writer.WRITE_EVERY", 0.0)
     world.run()
     world.say(progressed_for=timedelta(minutes=1))
     trigger = make_trigger(world)
 
     assert await stays_silent(trigger)
 
-    [row] = read_index(world.home.store, ["orders"]).rows
+    [row] = read_index(world.home.store, ["orders"], datetime.now(UTC)).rows
     looked = view_stream(world.home, lambda *_: Process.unseen("x"), patience=0).status
     assert (row.word, row.level) == (looked.standing.word, looked.standing.level)
     assert (row.epoch, row.deployment, row.restarts_24h) == (1, 1, 0)
@@ -392,7 +393,7 @@ def test_a_row_counts_failures_until_the_driver_has_recovered(world: World) -> N
 async def test_a_trigger_that_wakes_its_task_takes_its_row_back(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("airflow_streaming.services.fleet_index.FIRST_AFTER", 0.0)
+    monkeypatch.setattr("airflow_streaming.services.fleet_writer.FIRST_AFTER", 0.0)
     world.run()
     world.crash()
     trigger = make_trigger(world)
@@ -408,13 +409,13 @@ async def test_a_trigger_that_waits_for_a_stop_leaves_no_row(world: World) -> No
     world.say(progressed_for=timedelta(minutes=1))
 
     assert await stays_silent(make_trigger(world, until_parked=True))
-    assert read_index(world.home.store, ["orders"]).rows == ()
+    assert read_index(world.home.store, ["orders"], datetime.now(UTC)).rows == ()
 
 
 def test_nothing_is_written_in_place_of_a_home_that_is_not_mounted(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("airflow_streaming.services.fleet_index.FIRST_AFTER", 0.0)
+    monkeypatch.setattr("airflow_streaming.services.fleet_writer.FIRST_AFTER", 0.0)
     empty = tmp_path / "unmounted"
     empty.mkdir()
     trigger = make_trigger(world, home=str(empty), watched=None)
@@ -442,3 +443,50 @@ def test_a_stream_with_a_change_that_only_its_record_shows_gets_no_row(
     trigger.look_once()
 
     assert "orders" not in trigger._index._rows
+
+
+def test_figures_beyond_the_largest_number_stop_no_look(world: World) -> None:
+    world.run()
+    most = 1.7e308
+    rows = [make_progress(input_rows_per_second=most, processed_rows_per_second=most)] * 2
+    queries = tuple(world.query(name=f"q{n}", progress=row) for n, row in enumerate(rows))
+    world.say(progressed_for=timedelta(minutes=1), queries=queries)
+    trigger = make_trigger(world)
+
+    trigger.look_once()
+
+    assert trigger._index is not None
+    assert json.loads(trigger._index._rows["orders"][1])["input_rate"] is None
+
+
+def test_a_record_that_only_the_row_needs_stops_no_look(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.run()
+    trigger = make_trigger(world)
+    trigger.look_once()
+    assert trigger._index is not None
+    assert "orders" in trigger._index._rows
+
+    def refuse(_: object) -> None:
+        raise AccessDenied("owners is not readable")
+
+    monkeypatch.setattr(type(world.home), "owner", refuse)
+    trigger._row_due = 0.0
+
+    assert trigger.look_once() == (None, VerdictState.STARTING)
+    assert "orders" not in trigger._index._rows
+
+
+def test_every_look_writes_rows_that_are_due(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("airflow_streaming.services.fleet_writer.FIRST_AFTER", 0.0)
+    world.run()
+    trigger = make_trigger(world)
+    trigger.look_once()
+    assert trigger._index is not None
+    trigger._index.drop("orders")
+    trigger._index._due = 0.0
+
+    trigger.look_once()
+
+    assert read_index(world.home.store, ["orders"], datetime.now(UTC)).rows == ()
