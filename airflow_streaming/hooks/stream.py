@@ -70,7 +70,6 @@ from airflow_streaming.settings import read_settings
 from airflow_streaming.spec import StreamSpec
 from airflow_streaming.supervision.controller import StreamController, Submission
 from airflow_streaming.supervision.observer import Observer
-from airflow_streaming.version_compat import check_airflow
 
 if TYPE_CHECKING:
     from airflow_streaming.spark_jobs.runner import Program
@@ -122,7 +121,6 @@ class SparkStreamHook(BaseHook):
         dag: StreamSpec | None = None,
     ) -> None:
         super().__init__()
-        check_airflow()
         spec.check()
         if lane is not None and lane not in (spec.name, other_lane(spec.name)):
             raise SpecError(f"{lane!r} is not a lane of stream {spec.name!r}.")
