@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from airflow_streaming.changes.cutover.acts import Acts, PointerUpdater, Switching
+from airflow_streaming.changes.cutover.acts import Acts
 from airflow_streaming.changes.cutover.begin import Beginning, Deploying
 from airflow_streaming.changes.cutover.decide import next_move
 from airflow_streaming.changes.cutover.lane_moves import Move
@@ -32,9 +32,10 @@ from airflow_streaming.changes.cutover.lanes import (
 )
 from airflow_streaming.changes.cutover.observe import Looking
 from airflow_streaming.changes.cutover.records import Checks, Recorder, is_there
+from airflow_streaming.changes.cutover.switching import PointerUpdater, Switching
 from airflow_streaming.changes.cutover.view import CutoverView
 from airflow_streaming.changes.engine import Engine, Pace, Progress, progress_of
-from airflow_streaming.changes.handover.claims import PositionHandover
+from airflow_streaming.changes.handover.position_handover import PositionHandover
 from airflow_streaming.changes.pointers.pointer import Pointer
 from airflow_streaming.changes.restore.switch import now_in_utc
 from airflow_streaming.exceptions import CutoverRefused

@@ -13,6 +13,7 @@ from enum import StrEnum
 
 from airflow_streaming.changes import engine
 from airflow_streaming.changes.cutover.view import LaneView
+from airflow_streaming.changes.lane_ground import step_down, under_change
 from airflow_streaming.model.health_rules import Severity
 from airflow_streaming.model.observation import VerdictState
 from airflow_streaming.model.records.control import DesiredState
@@ -169,17 +170,8 @@ def bring_down(lane: LaneView, step: int, reason: str, *, in_haste: bool = False
     seen = lane.situation.seen
     if seen is None or seen.epoch.cause is LaunchCause.FENCE or (in_haste and _has_drained(lane)):
         return _move(lane, Do.FENCE, reason)
-    found = decide(_wanted(lane.situation, DesiredState.STOPPED))
-    match found.action:
-        case Action.STOP:
-            return _move(lane, Do.STOP, reason)
-        case Action.KILL:
-            return _move(lane, Do.KILL, found.reason)
-        case Action.PARK:
-            return _move(lane, Do.FENCE, reason)
-        case Action.BLOCKED:
-            return _move(lane, Do.ASK, found.reason)
-    return _move(lane, Do.WAIT, found.reason)
+    found = step_down(_wanted(lane.situation, DesiredState.STOPPED), reason)
+    return _move(lane, Do(found.act), found.reason)
 
 
 def _has_drained(lane: LaneView) -> bool:
@@ -192,17 +184,8 @@ def _has_drained(lane: LaneView) -> bool:
 
 
 def _wanted(situation: ReconcileInput, state: DesiredState) -> ReconcileInput:
-    return replace(
-        situation,
-        desired=state,
-        change=None,
-        tells=False,
-        rollover_after=None,
-        successor_waits=False,
-        watched=None,
-        follows=None,
-        may_stand_by=True,
-    )
+    situation = under_change(situation, state)
+    return replace(situation, watched=None, follows=None, may_stand_by=True)
 
 
 def _launch(lane: LaneView, step: Step, cause: LaunchCause) -> Move:

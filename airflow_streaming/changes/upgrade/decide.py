@@ -19,6 +19,7 @@ from types import MappingProxyType
 from typing import Final
 
 from airflow_streaming.changes.judging.soak import SoakResult
+from airflow_streaming.changes.lane_ground import step_down, under_change
 from airflow_streaming.changes.upgrade.state import Do, LaunchStatus, Move, UpgradeView
 from airflow_streaming.model.durations import age_of, duration_text
 from airflow_streaming.model.observation import VerdictState
@@ -32,7 +33,6 @@ from airflow_streaming.model.records.upgrade import (
 )
 from airflow_streaming.model.records.upgrade_table import Stage, UpgradeEvent, WarmUp
 from airflow_streaming.model.spark.plan import KAFKA
-from airflow_streaming.supervision.decide import Action, decide
 from airflow_streaming.supervision.health import judge
 from airflow_streaming.supervision.standby import WARM_PATIENCE, StandbyState, state_of
 
@@ -361,20 +361,9 @@ def _bring_down(s: UpgradeView, reason: str) -> Move | None:
         return None
     if s.fence is not None:
         return _move(Do.FENCE, reason)
-    stopped = replace(
-        s.situation, desired=DesiredState.STOPPED, change=None, tells=False, rollover_after=None
-    )
-    step = decide(replace(stopped, successor_waits=False, wants_standby=False))
-    match step.action:
-        case Action.STOP:
-            return _move(Do.STOP, reason)
-        case Action.KILL:
-            return _move(Do.KILL, step.reason)
-        case Action.PARK:
-            return _move(Do.FENCE, reason)
-        case Action.BLOCKED:
-            return _move(Do.ASK, step.reason)
-    return _move(Do.WAIT, step.reason)
+    stopped = under_change(s.situation, DesiredState.STOPPED)
+    step = step_down(replace(stopped, wants_standby=False), reason)
+    return _move(Do(step.act), step.reason)
 
 
 def _ended(s: UpgradeView) -> str:

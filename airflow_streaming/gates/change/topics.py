@@ -34,6 +34,9 @@ _LITERAL: Final = re.compile(r"(?:[\w-]|\\\.)+(?:\|(?:[\w-]|\\\.)+)*", re.ASCII)
 """A pattern that names its topics one by one."""
 _SIMPLE: Final = re.compile(r"[\w.\-|()\[\]*+?\\^$]+", re.ASCII)
 """A pattern that Java and Python read alike."""
+_REPEATED_GROUP: Final = re.compile(r"\)[*+]")
+_MOST_REPEATS: Final = 3
+"""A topic has up to 249 characters, and each repeat of a pattern can multiply the steps of a search by them."""
 Partitions = Mapping[str, frozenset[int]]
 _NONE: Final[frozenset[int]] = frozenset()
 
@@ -58,12 +61,18 @@ class Subscription:
         """Tell whether a topic is read; ``None`` where the pattern is not understood."""
         if self.topics is not None:
             return topic in self.topics
-        if not _SIMPLE.fullmatch(self.pattern):
+        if not _SIMPLE.fullmatch(self.pattern) or _is_endless(self.pattern):
             return None
         try:
             return re.fullmatch(self.pattern, topic) is not None
         except re.error:
             return None
+
+
+def _is_endless(pattern: str) -> bool:
+    """Tell whether a search with the pattern can take longer than a moment."""
+    repeats = pattern.count("*") + pattern.count("+")
+    return repeats > _MOST_REPEATS or _REPEATED_GROUP.search(pattern) is not None
 
 
 def subscription_of(source: SourcePlan) -> Subscription | None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
+from tests.unit.plugins.test_drivers import keeps
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -42,3 +45,21 @@ def test_a_query_that_takes_long_rests_long(
     now += 0.1
     keepers.all()
     assert asked == 2
+
+
+@pytest.mark.parametrize("is_removed", [True, False])
+def test_a_removed_stream_is_told_from_one_that_never_ran(
+    is_removed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from airflow_streaming.exceptions import NotTheOwner, StreamRemoved
+    from airflow_streaming.plugins.access import kept
+
+    monkeypatch.setattr(
+        kept, "removed_text", lambda name, removal: f"{name} was removed: {removal}"
+    )
+    removal = "by kim" if is_removed else None
+    stream: Any = SimpleNamespace(owner=lambda: None, removal=lambda: removal, epoch_numbers=list)
+
+    expected = (StreamRemoved, "by kim") if is_removed else (NotTheOwner, "no record of stream")
+    with pytest.raises(expected[0], match=expected[1]):
+        kept.check_owner(stream, keeps("", stream="orders"))

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from airflow_streaming.changes.cutover.begin import _own_place
-from airflow_streaming.changes.handover.claims import HandoverPair, PositionHandover
+from airflow_streaming.changes.handover.claims import HandoverPair
 from airflow_streaming.changes.handover.green_start import StoredCheckpoints
+from airflow_streaming.changes.handover.position_handover import PositionHandover
 from airflow_streaming.exceptions import CheckpointRefused
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.names import Layout
@@ -58,7 +59,7 @@ class Back:
         self.green.add_claim(2, claim)
 
     def arrive(self) -> str | None:
-        return self.handover.arrive(self.way, told=False)
+        return self.handover.arrive(self.way, has_written=False)
 
 
 def test_what_green_wrote_is_absorbed_though_blue_has_a_past_of_its_own(tmp_path: Path) -> None:

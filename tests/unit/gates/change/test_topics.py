@@ -8,6 +8,7 @@ import pytest
 
 from airflow_streaming.checkpoints.read.report import Checkpoint, SourcePosition, SourceType
 from airflow_streaming.gates.change.judge import judge_change
+from airflow_streaming.gates.change.topics import topics_against
 from tests.unit.gates.change import builders as b
 from tests.unit.gates.change.edit import KAFKA
 
@@ -76,3 +77,22 @@ def test_without_the_old_plan_a_topic_more_is_no_refusal() -> None:
 
     assert "source.topics_added_guarded" in rules
     assert "source.topics" not in rules
+
+
+@pytest.mark.parametrize(
+    "pattern", [r"(a+)+b", r"(\w|a)*b", ".*.*.*.*.*.*b"], ids=["nested", "choice", "many"]
+)
+def test_a_pattern_whose_search_can_take_for_ever_is_not_tried(pattern: str) -> None:
+    source = b.a_kafka_source(paths=(f"subscribepattern {pattern}",))
+
+    rules = {rule.name for rule in topics_against({"a" * 249: frozenset({0})}, source)}
+
+    assert rules == {"source.topics_unseen"}
+
+
+def test_a_pattern_with_three_repeats_is_tried_on_the_longest_topic() -> None:
+    source = b.a_kafka_source(paths=("subscribepattern .*a.*a.*",))
+
+    rules = {rule.name for rule in topics_against({"a" * 249: frozenset({0})}, source)}
+
+    assert "source.topics_unseen" not in rules

@@ -38,7 +38,7 @@ from airflow_streaming.services.fleet_writer import (
 )
 from tests.patience import PATIENCE
 from tests.unit.home.make import NOON
-from tests.unit.home.test_fleet_rows import SECOND, a_row, an_owner
+from tests.unit.services.test_fleet_rows import SECOND, a_row, an_owner
 
 
 class Clock:
