@@ -30,7 +30,7 @@ STORY: Final = (
     "tests/unit/test_provider.py",
     "tests/unit/hooks/test_spark_submit.py",
     "tests/unit/operators/test_stream.py",
-    "tests/unit/operators/test_ownership.py",
+    "tests/unit/operators/test_stream_ownership.py",
     "tests/unit/triggers",
 )
 TOOLS: Final = ("pytest>=8.3", "pytest-asyncio>=0.26", "hypothesis>=6.100", "s3fs>=2025.3")

@@ -60,3 +60,7 @@ def test_only_a_story_whose_tests_passed_is_passed(
 ) -> None:
     pair = matrix.pair_of("3.3.2:3.13")
     assert said in matrix.row(matrix.outcome_of(pair, code, output), "2026-11-27")
+
+
+def test_every_file_of_the_story_exists(matrix: Any) -> None:
+    assert [one for one in matrix.STORY if not (REPOSITORY / one).exists()] == []
