@@ -11,7 +11,7 @@ OLDEST: Final = (3, 3, 0)
 
 def airflow_version() -> tuple[int, int, int]:
     """Return the installed Airflow's version without a pre-release part."""
-    from airflow import __version__  # loaded by whoever asks
+    from airflow import __version__  # loaded already by every caller
 
     found = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", __version__)
     return (int(found[1]), int(found[2]), int(found[3] or 0)) if found else (0, 0, 0)
