@@ -27,8 +27,9 @@ from airflow_streaming.gates.change_gate import gate_change
 from airflow_streaming.gates.version_gate import gate_version
 from airflow_streaming.launch.environment import driver_environment
 from airflow_streaming.launch.runtime import Runtime, resolve_runtime
+from airflow_streaming.model.plan.schema import Column
+from airflow_streaming.model.plan.tree import ColumnRef, Expr, literal
 from airflow_streaming.model.spark.plan import (
-    Column,
     OperatorKind,
     OperatorPlan,
     QueryPlan,
@@ -69,10 +70,10 @@ def plan() -> QueryPlan:
     counts = OperatorPlan(
         sort=OperatorKind.AGGREGATE,
         keys=(Column(name="k", type="string"),),
-        key_expressions=("k",),
-        values=("count(1)", "sum(v)"),
+        key_expressions=(ColumnRef("k"),),
+        values=(Expr("count", [literal("1", "int")]), Expr("sum", [ColumnRef("v")])),
         value_types=("bigint", "bigint"),
-        outputs=("count", "sum"),
+        output_names=(("count",), ("sum",)),
     )
     return QueryPlan(
         query="q",

@@ -16,9 +16,10 @@ from airflow_streaming.gates.start_checks.judge import sink_refusals
 from airflow_streaming.gates.version.release_rules import SCHEMA_CHECK
 from airflow_streaming.model.jobs.drill import INPUT_GONE
 from airflow_streaming.model.jobs.rehearsal import Ending, RehearsalEvent, Seen
+from airflow_streaming.model.plan.schema import Column
 from airflow_streaming.model.spark.failure_signs import Hint, hints
 from airflow_streaming.model.spark.failures import presentable
-from airflow_streaming.model.spark.plan import KAFKA, Column, QueryPlan, SinkPlan
+from airflow_streaming.model.spark.plan import KAFKA, QueryPlan, SinkPlan
 from airflow_streaming.model.wire import Record
 
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from airflow_streaming.checkpoints.read.schemas import ColumnFamily, Field, StateSchema
-from airflow_streaming.model.spark.plan import Column, WatermarkPlan, type_name
+from airflow_streaming.model.plan.schema import Column, type_name
+from airflow_streaming.model.spark.plan import WatermarkPlan
 
 DEFAULT_STORE: Final = "default"
 _DELAY: Final = "spark.watermarkDelayMs"

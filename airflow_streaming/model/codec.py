@@ -51,11 +51,33 @@ def parse_time(text: str, field: str) -> datetime:
     raise RecordError(f"{field}: {text!r:.80} does not say its time zone.")
 
 
+class OwnForm:
+    """Base of values that have a JSON form of their own; both methods are called by the codec."""
+
+    __slots__ = ()
+
+    def to_json(self) -> Any:
+        """Return the JSON form."""
+        raise NotImplementedError
+
+    @classmethod
+    def from_json(cls, value: Any, where: str) -> Any:
+        """
+        Build the value from its JSON form.
+
+        :param where: Names the value in messages.
+        :raises RecordError: another form.
+        """
+        raise NotImplementedError
+
+
 def encode(value: Any) -> Any:
     """Return a dataclass, and its nested values, in JSON form; durations as seconds."""
     cls: Any = type(value)
     if cls in _AS_THEY_ARE:
         return value
+    if isinstance(value, OwnForm):
+        return value.to_json()
     if names := _names(cls):
         return {name: encode(getattr(value, name)) for name in names}
     if isinstance(value, StrEnum):
@@ -87,6 +109,9 @@ def _reader_of(hint: Any) -> Reader:
         return _mapping(reader_of(get_args(hint)[1]))
     if is_dataclass(hint):
         return _object(hint)
+    if issubclass(hint, OwnForm):
+        made: Reader = hint.from_json
+        return made
     if issubclass(hint, StrEnum):
         return _choice(hint)
     return _SCALARS.get(hint) or _scalar(hint)

@@ -13,7 +13,9 @@ from airflow_streaming.gates.rules import Rule
 from airflow_streaming.gates.start_checks.table import all_checks
 from airflow_streaming.gates.state_partitions import RULES as REPARTITION_RULES
 from airflow_streaming.gates.version.judge import RULES as VERSION_RULES
-from airflow_streaming.model.spark.plan import Column, OperatorPlan, QueryPlan, ScriptPlan
+from airflow_streaming.model.plan.schema import Column, column_texts
+from airflow_streaming.model.plan.text import texts_of
+from airflow_streaming.model.spark.plan import OperatorPlan, QueryPlan, ScriptPlan
 from airflow_streaming.reports.escape import shortened
 from airflow_streaming.reports.report import (
     Block,
@@ -187,9 +189,10 @@ def _operator(operator: OperatorPlan) -> str:
     told = [
         operator.sort.value,
         operator.join_type,
-        ", ".join(operator.key_expressions),
-        ", ".join(operator.values),
-        operator.state_schema,
+        texts_of(operator.key_expressions),
+        texts_of(operator.values),
+        column_texts(operator.state_columns),
+        *(f"{one.name}: {one.text}" for one in operator.variables),
     ]
     return "; ".join(filter(None, told))
 

@@ -47,8 +47,9 @@ def loaded_by(lines: str) -> set[str]:
     ("lines", "most"),
     [
         (FIRST, 31),
-        (f"{FIRST}\nfrom airflow_streaming.operators.stream import SparkStreamOperator", 42),
-        ("from airflow_streaming.orchestration.stream_dags import stream_dags", 108),
+        (f"{FIRST}
+from airflow_streaming.operators.stream import SparkStreamOperator", 42),
+        ("from airflow_streaming.orchestration.stream_dags import stream_dags", 112),
     ],
 )
 def test_a_dag_of_a_stream_loads_arguments_and_no_engine(lines: str, most: int) -> None:

@@ -45,7 +45,7 @@ READS_FOREIGN_TEXTS: Final = frozenset({"model/spark/failure_signs.py", "model/s
 EXECUTES_THE_USERS_SCRIPT: Final = frozenset({"driver/script.py", "testing/worker.py"})
 
 MOST_MODULES: Final = 15
-LARGER_ROOMS: Final = {"cli": 16, "gates/change": 17}
+LARGER_ROOMS: Final = {"cli": 16, "gates/change": 18}
 """With the reason in docs/architecture.md."""
 
 WALK: Final = """
@@ -453,7 +453,7 @@ def crowded(rooms: Iterable[tuple[str, int]]) -> list[str]:
 
 
 def test_the_guard_sees_a_crowded_room() -> None:
-    rooms = [("a", 15), ("b", 16), ("gates/change", 18), ("a/b", 1), ("a/b/c", 1)]
+    rooms = [("a", 15), ("b", 16), ("gates/change", 19), ("a/b", 1), ("a/b/c", 1)]
     assert crowded(rooms) == ["b", "gates/change", "a/b/c"]
 
 

@@ -30,6 +30,8 @@ from airflow_streaming.exceptions import closed
 from airflow_streaming.gates.findings import GateDecision, GateFinding, GateReport, report_of
 from airflow_streaming.gates.rules import rule_named
 from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.plan.text import text_of
+from airflow_streaming.model.plan.tree import LITERAL, Expr
 from airflow_streaming.model.records.cutover import StartWay, SwitchMethod
 from airflow_streaming.model.records.upgrade import FILE, SinkFacts, SinkReplaySemantics
 from airflow_streaming.model.spark.plan import (
@@ -94,6 +96,8 @@ _MICROSECONDS: Final = {
     "millisecond": 1_000,
     "microsecond": 1,
 }
+_OF_MONTHS: Final = frozenset({"month", "year"})
+_LONGEST_MONTH: Final = 31 * 86_400_000_000
 _FOREVER: Final[Mapping[OperatorKind, str]] = {
     OperatorKind.SESSION_WINDOW: "a session that is open now may have begun at any time",
     OperatorKind.LIMIT: "a limit counts all rows that there ever were",
@@ -198,16 +202,34 @@ def _reach(plan: QueryPlan, operator: OperatorPlan) -> int:
 
 
 def _range_of(plan: QueryPlan, operator: OperatorPlan) -> int:
-    found = [
-        float(number) * _MICROSECONDS[unit.lower()]
-        for number, unit in _INTERVAL.findall(operator.condition)
-    ]
+    found = [_microseconds(one) for one in _intervals(operator)]
     if found:
         # Bounds of both sides: together they are never less than either.
         return round(sum(found))
     if _has_event_time(plan, operator):
         return 0
     raise _Unbounded("its join has no range in time, so rows wait for ever")
+
+
+def _intervals(operator: OperatorPlan) -> list[Expr]:
+    """Return the literal intervals in the condition of a join."""
+    tree = operator.condition
+    return [
+        one
+        for one in (tree.walk() if tree is not None else ())
+        if isinstance(one, Expr) and one.op == LITERAL and one.type.startswith("interval")
+    ]
+
+
+def _microseconds(interval: Expr) -> float:
+    # Intervals of SQL are numbers of microseconds or months; older ones are texts.
+    value = interval.options.get("value", "")
+    if value.lstrip("-").isdecimal():
+        unit = _LONGEST_MONTH if _OF_MONTHS & {*interval.type.split()} else 1
+        return abs(int(value)) * unit
+    return sum(
+        float(number) * _MICROSECONDS[unit.lower()] for number, unit in _INTERVAL.findall(value)
+    )
 
 
 def _has_event_time(plan: QueryPlan, operator: OperatorPlan) -> bool:
@@ -232,7 +254,10 @@ def judge_handover(
     yield from _sinks(old.sink, new.sink)
     if not (old.is_stateful or new.is_stateful):
         return
-    yield from _state(old, new)
+    if old.capture == new.capture:
+        yield from _state(old, new)
+    else:
+        yield UNKNOWN_PLANS.found(old=f"recorded in form {old.capture}", new=f"{new.capture}")
     yield from _sources(new, start)
     yield from _ids(new.sink, facts)
 
@@ -278,9 +303,10 @@ def _opens(plan: QueryPlan) -> dict[str, str]:
 
 
 def _extent(operator: OperatorPlan) -> str:
-    ranges = _TRIGGER_INTERVAL.findall(operator.condition)
+    gap = () if operator.gap is None else (operator.gap,)
+    ranges = map(text_of, (*gap, *_intervals(operator)))
     window = "/".join(f"{micros / 1e6:g} s" for micros in operator.window_us)
-    return " ".join(filter(None, (window, operator.gap, *ranges))) or "-"
+    return " ".join(filter(None, (window, *ranges))) or "-"
 
 
 def _sources(new: QueryPlan, start: StartWay) -> Iterator[GateFinding]:

@@ -16,7 +16,8 @@ from airflow_streaming.driver.errors import logger
 from airflow_streaming.driver.plan.checks import refusal_of
 from airflow_streaming.driver.plan.reading import sink_of_writer
 from airflow_streaming.driver.plan.writer_settings import WriterSettings
-from airflow_streaming.model.spark.plan import KAFKA, SinkPlan, columns_of
+from airflow_streaming.model.plan.schema import columns_of
+from airflow_streaming.model.spark.plan import KAFKA, SinkPlan
 
 _OF_CLIENT: Final = "kafka."
 _PATIENCE: Final = {"default.api.timeout.ms": "15000", "request.timeout.ms": "10000"}

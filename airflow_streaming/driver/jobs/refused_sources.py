@@ -17,8 +17,9 @@ from airflow_streaming.driver.plan.checks import FILES
 from airflow_streaming.driver.plan.reading import default_format
 from airflow_streaming.driver.plan.sources import TOPICS, places_of
 from airflow_streaming.driver.plan.writer_settings import option_text
+from airflow_streaming.model.plan.schema import Column, columns_of
 from airflow_streaming.model.spark.conf import redact
-from airflow_streaming.model.spark.plan import Column, RefusedSource, SourcePlan, columns_of
+from airflow_streaming.model.spark.plan import RefusedSource, SourcePlan
 from airflow_streaming.model.spark.secrets import mask_password
 
 Refused = Callable[[RefusedSource], None]

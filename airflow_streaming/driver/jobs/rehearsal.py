@@ -50,10 +50,10 @@ from airflow_streaming.model.jobs.rehearsal import (
     RehearsalOrder,
     Seen,
 )
+from airflow_streaming.model.plan.schema import Column
 from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.model.spark.failure_signs import Hint, hints, is_input_gone
 from airflow_streaming.model.spark.failures import mask_secrets
-from airflow_streaming.model.spark.plan import Column
 from airflow_streaming.model.spark.secrets import REDACTED, is_secret_name
 
 _MOST_COLUMNS: Final = 40

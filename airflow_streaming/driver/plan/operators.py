@@ -8,37 +8,29 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from airflow_streaming.driver.plan.expressions import (
+from airflow_streaming.driver.plan.columns import (
     Names,
     definitions,
     duration,
     gap_of,
     is_window,
-    node_fields,
-    quoted,
-    short_text,
     time_column,
-    unnamed,
     window_of,
-    word,
 )
+from airflow_streaming.driver.plan.expressions import node_options, unnamed
 from airflow_streaming.driver.plan.hidden import Hidden
 from airflow_streaming.driver.plan.nodes import Node
 from airflow_streaming.driver.plan.sources import SOURCES, column_of
-from airflow_streaming.model.spark.plan import (
-    OPAQUE,
-    Column,
-    OperatorKind,
-    OperatorPlan,
-    columns_of,
-    ddl,
-    type_name,
-)
+from airflow_streaming.model.plan.schema import Column, columns_of, type_name
+from airflow_streaming.model.plan.text import text_of
+from airflow_streaming.model.plan.tree import ColumnRef, Expr, Tree
+from airflow_streaming.model.plan.variables import StateVariable
+from airflow_streaming.model.spark.plan import OPAQUE, OperatorKind, OperatorPlan
 
 
-def functions_of(node: Node, names: Names) -> dict[str, Node]:
-    """Return the aggregate functions in their order, each once, by their text."""
-    found: dict[str, Node] = {}
+def functions_of(node: Node, names: Names) -> dict[Tree, Node]:
+    """Return the aggregate functions in their order, each once, by their tree."""
+    found: dict[Tree, Node] = {}
     for output in node.expressions("aggregateExpressions"):
         for one in output.walk():
             if one.name == "AggregateExpression":
@@ -46,20 +38,20 @@ def functions_of(node: Node, names: Names) -> dict[str, Node]:
     return found
 
 
-def outputs_of(function: str, node: Node, names: Names) -> list[str]:
+def outputs_of(function: Tree, node: Node, names: Names) -> tuple[str, ...]:
     """Return the names of the columns that an aggregate function is in."""
-    return [
-        word(str(output.fields.get("name", "?")))
+    return tuple(
+        str(output.fields.get("name", "?"))
         for output in node.expressions("aggregateExpressions")
         if any(
             one.name == "AggregateExpression" and names.key(one) == function
             for one in output.walk()
         )
-    ]
+    )
 
 
 def types_of(
-    functions: Mapping[str, Node], node: Node, schema: tuple[Column, ...], names: Names
+    functions: Mapping[Tree, Node], node: Node, schema: tuple[Column, ...], names: Names
 ) -> list[str]:
     """
     Return the type of each function's result.
@@ -85,6 +77,10 @@ def _inner_types(function: Node) -> str:
     return f"of {', '.join(of)}" if of else ""
 
 
+Variables = Mapping[str, tuple[StateVariable, ...]]
+"""Of ``transformWithState``: the state by the id of its function."""
+
+
 class Reader:
     """
     Reads the operators of one plan.
@@ -95,7 +91,7 @@ class Reader:
     """
 
     def __init__(
-        self, plan: Hidden, names: Names, *, output_mode: str, variables: Mapping[str, str]
+        self, plan: Hidden, names: Names, *, output_mode: str, variables: Variables
     ) -> None:
         self._plan, self._names = plan, names
         self._mode, self._variables = output_mode, variables
@@ -115,11 +111,11 @@ class Reader:
         made = OperatorPlan(
             sort=OperatorKind.AGGREGATE,
             keys=tuple(self._key(key, node, schema) for key in grouping),
-            key_expressions=tuple(self._key_text(key, below) for key in grouping),
+            key_expressions=tuple(self._key_tree(key, below) for key in grouping),
             values=self._values(functions, below),
             value_types=tuple(types_of(functions, node, schema, self._names)),
-            outputs=tuple(",".join(outputs_of(key, node, self._names)) for key in functions),
-            results=tuple(map(self._names.text, node.expressions("aggregateExpressions"))),
+            output_names=tuple(outputs_of(key, node, self._names) for key in functions),
+            results=tuple(map(self._names.tree, node.expressions("aggregateExpressions"))),
             ends=any(has_event_time(self._plan, key) for key in grouping),
         )
         windows = [d for key in grouping if (d := known.get(key.expression_id)) and is_window(d)]
@@ -132,35 +128,39 @@ class Reader:
                 made = replace(made, sort=OperatorKind.SESSION_WINDOW, gap=gap)
         return made
 
-    def _values(self, functions: Mapping[str, Node], below: Node) -> tuple[str, ...]:
+    def _values(self, functions: Mapping[Tree, Node], below: Node) -> tuple[Tree, ...]:
         return tuple(self._names.computed(one, below) for one in functions.values())
 
     def _key(self, key: Node, node: Node, schema: tuple[Column, ...]) -> Column:
         if key.name == "AttributeReference":
             return column_of(key)
-        text = self._names.text(unnamed(key))
+        tree = self._names.tree(unnamed(key))
         outputs = node.expressions("aggregateExpressions")
         for place, output in enumerate(outputs):
-            if self._names.text(unnamed(output)) == text and place < len(schema):
+            if self._names.tree(unnamed(output)) == tree and place < len(schema):
                 return schema[place]
-        return Column(name=text, type="?")
+        return Column(name=text_of(tree), type="?")
 
-    def _key_text(self, key: Node, below: Node) -> str:
+    def _key_tree(self, key: Node, below: Node) -> Tree:
         definition = definitions(below).get(key.expression_id)
         if definition is None or not is_window(definition):
             return self._names.computed(unnamed(key), below)
         column = time_column(definition)
-        of = "?" if column is None else self._names.computed(column, below)
+        of = [] if column is None else [self._names.computed(column, below)]
         length = window_of(definition)
         if length is None:
-            return f"session_window({of}, {gap_of(definition, self._names)})"
-        said = ", ".join(duration(part) for part in _shown_window(length))
-        return f"window({of}, {said})"
+            gap = gap_of(definition, self._names)
+            return Expr("session_window", of if gap is None else [*of, gap])
+        names = ("length", "slide", "start")
+        said = zip(names, map(duration, _shown_window(length)), strict=False)
+        return Expr("window", of, options=dict(said))
 
     def _distinct(self, node: Node) -> OperatorPlan:
         columns = self._schema(node)
         names = tuple(column.name for column in columns)
-        return OperatorPlan(sort=OperatorKind.AGGREGATE, keys=columns, key_expressions=names)
+        return OperatorPlan(
+            sort=OperatorKind.AGGREGATE, keys=columns, key_expressions=tuple(map(ColumnRef, names))
+        )
 
     def _deduplicate(self, node: Node) -> OperatorPlan:
         keys = node.expressions("keys")
@@ -183,11 +183,11 @@ class Reader:
             sort=OperatorKind.JOIN,
             keys=tuple(column_of(a) for a, _ in pairs if a.name == "AttributeReference"),
             key_expressions=tuple(
-                f"{self._names.computed(a, left)} = {self._names.computed(b, right)}"
+                Expr("=", (self._names.computed(a, left), self._names.computed(b, right)))
                 for a, b in pairs
             ),
             join_type=join_type_of(node),
-            condition="" if condition is None else self._names.text(condition),
+            condition=None if condition is None else self._names.tree(condition),
             left=self._schema(sides[0]),
             right=self._schema(sides[1]),
         )
@@ -196,8 +196,8 @@ class Reader:
         if self._mode != "append":
             return None
         number = node.expression("limitExpr")
-        text = "?" if number is None else self._names.text(number)
-        return OperatorPlan(sort=OperatorKind.LIMIT, values=(text,))
+        values = () if number is None else (self._names.tree(number),)
+        return OperatorPlan(sort=OperatorKind.LIMIT, values=values)
 
     def _groups(self, node: Node) -> OperatorPlan:
         grouping = node.expressions("groupingAttributes")
@@ -206,8 +206,8 @@ class Reader:
             sort=OperatorKind.GROUPS_WITH_STATE,
             keys=tuple(map(column_of, grouping)),
             key_expressions=tuple(self._names.computed(k, node.children[0]) for k in grouping),
-            state_schema=ddl(node.fields.get("stateType")),
-            output_schema=_ddl_of(node.expressions("outputAttrs")),
+            state_columns=columns_of(node.fields.get("stateType")),
+            output_columns=tuple(map(column_of, node.expressions("outputAttrs"))),
             timeout=node.object("timeout"),
             function="" if function is None else str(function.fields.get("name", "")),
             code=self._code(function),
@@ -216,8 +216,7 @@ class Reader:
     def _code(self, function: Node | None) -> str:
         if function is None:
             return f"{OPAQUE} function"
-        told = [one for one in self._plan.said(function) if one.startswith("func=")]
-        return told[0].partition("=")[2] if told else f"{OPAQUE} function"
+        return self._plan.said(function).get("func") or f"{OPAQUE} function"
 
     def _transform(self, node: Node) -> OperatorPlan:
         # Spark puts the keys in front of the columns that the function gets.
@@ -231,18 +230,16 @@ class Reader:
             sort=OperatorKind.TRANSFORM_WITH_STATE,
             keys=tuple(map(column_of, map(unnamed, grouping))),
             key_expressions=tuple(self._names.computed(k, node.children[0]) for k in grouping),
-            state_schema=self._variables.get(key, ""),
-            output_schema=_ddl_of(node.expressions("outputAttrs")),
+            variables=self._variables.get(key, ()),
+            output_columns=tuple(map(column_of, node.expressions("outputAttrs"))),
             time_mode=node.object("timeMode"),
             code=self._code(function),
         )
 
     def _other(self, node: Node) -> OperatorPlan:
-        told = ", ".join(map(self._names.text, node.all_expressions()))
-        fields = quoted(node_fields(node, self._names.wording))
-        return OperatorPlan(
-            sort=OperatorKind.OTHER, values=(node.name,), results=(short_text(told + fields),)
-        )
+        options = node_options(node, self._names.wording)
+        tree = Expr(node.name, map(self._names.tree, node.all_expressions()), options=options)
+        return OperatorPlan(sort=OperatorKind.OTHER, results=(tree,))
 
     def _schema(self, node: Node) -> tuple[Column, ...]:
         return columns_of(json.loads(self._plan.at(node).schema().json()))
@@ -327,7 +324,3 @@ def equal_keys(condition: Node, left: frozenset[str]) -> list[tuple[Node, Node]]
 def _is_of(expression: Node, ids: frozenset[str]) -> bool:
     columns = [one.expression_id for one in expression.walk() if one.name == "AttributeReference"]
     return bool(columns) and all(column in ids for column in columns)
-
-
-def _ddl_of(attributes: tuple[Node, ...]) -> str:
-    return ", ".join(f"{c.name} {c.type}" for c in map(column_of, attributes))

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from airflow_streaming.driver.plan.expressions import Names, Wording
+from airflow_streaming.driver.plan.columns import Names
+from airflow_streaming.driver.plan.expressions import Wording
 from airflow_streaming.driver.plan.hidden import Hidden
 from airflow_streaming.driver.plan.nodes import Node, read_tree
 from airflow_streaming.driver.plan.operators import (
@@ -24,7 +25,10 @@ from airflow_streaming.driver.plan.operators import (
     is_streaming,
     join_type_of,
 )
-from airflow_streaming.model.spark.plan import Column, OperatorKind, OperatorPlan, columns_of
+from airflow_streaming.model.plan.schema import Column, columns_of
+from airflow_streaming.model.plan.text import text_of
+from airflow_streaming.model.plan.tree import Tree
+from airflow_streaming.model.spark.plan import OperatorKind, OperatorPlan
 
 _SOME_TIME_MS: Final = 10**12
 
@@ -108,7 +112,7 @@ def _is_stateful(node: Node, mode: str) -> bool:
     return node.name in STATEFUL and is_streaming(node)
 
 
-def _filters(node: Node, names: Names) -> list[str]:
+def _filters(node: Node, names: Names) -> list[Tree]:
     conditions = (
         one.expression("condition")
         for child in node.children
@@ -122,8 +126,8 @@ def _filters(node: Node, names: Names) -> list[str]:
         if one.name == "And":
             waiting.extend(one.children)
         elif one.name != "IsNotNull":
-            found.add(names.text(one))
-    return sorted(found)
+            found.add(names.tree(one))
+    return sorted(found, key=text_of)
 
 
 def _kept(optimized: Optimized) -> list[KeptColumns]:

@@ -18,10 +18,11 @@ from typing import Any, Final, NamedTuple
 from airflow_streaming.driver.errors import logger
 from airflow_streaming.driver.output_places.sink_target import default_fs, resolved
 from airflow_streaming.driver.plan.checks import FILES, refusal_of
-from airflow_streaming.driver.plan.expressions import Names, Wording
+from airflow_streaming.driver.plan.columns import Names, window_times
+from airflow_streaming.driver.plan.expressions import Wording
 from airflow_streaming.driver.plan.hidden import Hidden
 from airflow_streaming.driver.plan.nodes import Node, read_tree
-from airflow_streaming.driver.plan.operators import Reader
+from airflow_streaming.driver.plan.operators import Reader, Variables
 from airflow_streaming.driver.plan.optimized import (
     Optimized,
     optimized_plan,
@@ -30,14 +31,14 @@ from airflow_streaming.driver.plan.optimized import (
 )
 from airflow_streaming.driver.plan.session_world import merged, reads_in_session, reads_of_source
 from airflow_streaming.driver.plan.sources import sources_of
-from airflow_streaming.driver.plan.steps import Visit, node_of, step_of, window_times
+from airflow_streaming.driver.plan.steps import Visit, node_of, step_of
 from airflow_streaming.driver.plan.writer_settings import WriterSettings, said_on
 from airflow_streaming.model.jobs.drill import is_kept_back
+from airflow_streaming.model.plan.schema import Column, columns_of
 from airflow_streaming.model.spark.conf import parse_spark_version, redact
 from airflow_streaming.model.spark.plan import (
     CAPTURE,
     OPAQUE,
-    Column,
     NodePlan,
     OperatorPlan,
     QueryPlan,
@@ -45,7 +46,6 @@ from airflow_streaming.model.spark.plan import (
     SourcePlan,
     StepPlan,
     WatermarkPlan,
-    columns_of,
 )
 from airflow_streaming.model.spark.releases import recorded_settings
 from airflow_streaming.model.spark.secrets import mask_password
@@ -170,7 +170,7 @@ def _reads_of_sink(session: Any, said: WriterSettings) -> dict[str, str]:
         return merged(said.closure.pieces, {"session": f"{OPAQUE} {type(err).__name__}"})
 
 
-def read_plan(taken: Taken, variables: Mapping[str, str] | None = None) -> QueryPlan:
+def read_plan(taken: Taken, variables: Variables | None = None) -> QueryPlan:
     """
     Return the plan of a query.
 
@@ -234,7 +234,7 @@ class _Parts(NamedTuple):
     reads: Mapping[str, str] = MappingProxyType({})
 
 
-def _read_parts(taken: Taken, mode: str, variables: Mapping[str, str], notes: list[str]) -> _Parts:
+def _read_parts(taken: Taken, mode: str, variables: Variables, notes: list[str]) -> _Parts:
     plan = taken.frame.queryExecution().analyzed()
     tree = read_tree(plan.toJSON())
     ansi = {"true": True, "false": False}.get(taken.conf.get(_ANSI, ""))
@@ -315,7 +315,7 @@ def _watermarks(tree: Node, plan: Hidden, names: Names, gateway: Any) -> Iterato
         column = node.expression("eventTime")
         delay = delays.getDelayMs(plan.at(node).delay())
         name = "?" if column is None else str(column.fields.get("name", "?"))
-        time = "?" if column is None else names.computed(column, node.children[0])
+        time = None if column is None else names.computed(column, node.children[0])
         yield WatermarkPlan(column=name, delay_ms=int(delay), time=time)
 
 

@@ -10,15 +10,18 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from airflow_streaming.driver.code.code_world import configuration
 from airflow_streaming.driver.code.functions import Closure, closure_of
-from airflow_streaming.driver.plan.expressions import Names, Wording, node_fields
+from airflow_streaming.driver.plan.columns import Names
+from airflow_streaming.driver.plan.expressions import Wording, node_options
 from airflow_streaming.driver.plan.hidden import Hidden
 from airflow_streaming.driver.plan.nodes import read_tree
+from airflow_streaming.model.plan.tree import Expr
 from airflow_streaming.model.spark.plan import OPAQUE
 
 _WORD: Final = re.compile(r"\w+")
@@ -128,14 +131,15 @@ def digest_of_plan(plan: Any, gateway: Any) -> str:
     tree = read_tree(plan.toJSON())
     hidden = Hidden(plan, gateway).placed(tree)
     names = Names(tree, Wording(hidden=hidden))
-    texts = []
-    for node in tree.walk():
-        texts += [
+    nodes = [
+        Expr(
             node.name,
-            *map(names.text, node.all_expressions()),
-            *node_fields(node, names.wording),
-        ]
-    whole = "\x1e".join([*texts, *(f"{k}={v}" for k, v in sorted(hidden.reads.items()))])
+            map(names.tree, node.all_expressions()),
+            options=node_options(node, names.wording),
+        ).to_json()
+        for node in tree.walk()
+    ]
+    whole = json.dumps([nodes, hidden.reads], sort_keys=True)
     if OPAQUE in whole:
         return f"{OPAQUE} rows or code"
     return hashlib.sha256(whole.encode()).hexdigest()[:20]

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from airflow_streaming.driver.plan.nodes import Node
+from airflow_streaming.model.plan.schema import Column, type_name
 from airflow_streaming.model.spark.conf import redact
-from airflow_streaming.model.spark.plan import Column, SourcePlan, type_name
+from airflow_streaming.model.spark.plan import SourcePlan
 from airflow_streaming.model.spark.secrets import mask_password
 
 SOURCES: Final = frozenset({"StreamingRelation", "StreamingRelationV2"})

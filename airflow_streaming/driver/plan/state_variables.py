@@ -13,19 +13,23 @@ from typing import Any, Final
 
 from airflow_streaming.driver.patching import patch_method
 from airflow_streaming.driver.plan.nodes import read_tree
+from airflow_streaming.model.plan.schema import Column, columns_of
+from airflow_streaming.model.plan.variables import StateVariable
 
-_GETTERS: Final = {
-    "getValueState": "value",
-    "getListState": "list",
-    "getMapState": "map",
+_PARAMETERS: Final = {
+    "value": ("stateName", "schema", "ttlDurationMs"),
+    "list": ("stateName", "schema", "ttlDurationMs"),
+    "map": ("stateName", "userKeySchema", "valueSchema", "ttlDurationMs"),
 }
+"""Parameters of pyspark's method for each kind of variable."""
+_GETTERS: Final = {f"get{kind.capitalize()}State": kind for kind in _PARAMETERS}
 
 
 class Variables:
     """The variables of the processors that a script has used, by the id of Spark's function."""
 
     def __init__(self) -> None:
-        self.found: dict[str, str] = {}
+        self.found: dict[str, tuple[StateVariable, ...]] = {}
         self.notes: list[str] = []
 
     def patch(self, grouped: type) -> None:
@@ -48,7 +52,7 @@ class Variables:
                 f"{type(err).__name__}."
             )
         else:
-            self.found[key] = handle.text
+            self.found[key] = handle.variables
         return frame
 
 
@@ -56,20 +60,20 @@ class Handle:
     """Answers a processor's ``init``, and remembers the variables it makes."""
 
     def __init__(self) -> None:
-        self._made: list[str] = []
+        self._made: list[StateVariable] = []
 
     @property
-    def text(self) -> str:
-        """Return the variables by name, e.g. ``value total (n bigint); list seen (k string)``."""
-        return "; ".join(sorted(self._made))
+    def variables(self) -> tuple[StateVariable, ...]:
+        """Return the variables by name."""
+        return tuple(sorted(self._made, key=lambda one: one.name))
 
     def __getattr__(self, name: str) -> Any:
-        sort = _GETTERS.get(name)
-        if sort is None:
+        kind = _GETTERS.get(name)
+        if kind is None:
             return lambda *_, **__: None
 
         def get(*args: Any, **kwargs: Any) -> Any:
-            self._made.append(_described(sort, args, kwargs))
+            self._made.append(_described(kind, args, kwargs))
             return _Nothing()
 
         return get
@@ -82,20 +86,26 @@ class _Nothing:
         return lambda *_, **__: None
 
 
-def _described(sort: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
-    name, *schemas = [*args, *(v for k, v in kwargs.items() if k != "ttlDurationMs")]
-    lives = [kwargs.get("ttlDurationMs"), *(one for one in schemas if isinstance(one, int))]
-    life = next(filter(None, lives), None)
-    ttl = f" with a time to live of {life} ms" if life else ""
-    # Of a map the first is the key's and the second the value's.
-    told = " -> ".join(_schema(one) for one in schemas if not isinstance(one, int))
-    return f"{sort} {name} ({told}){ttl}"
+def _described(kind: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> StateVariable:
+    told = {**dict(zip(_PARAMETERS[kind], args, strict=False)), **kwargs}
+    ttl = int(told.get("ttlDurationMs") or 0)
+    key, value = told.get("userKeySchema"), told.get("valueSchema", told.get("schema"))
+    return StateVariable(
+        kind=kind,
+        name=str(told["stateName"]),
+        key=() if key is None else _columns(key),
+        value=_columns(value),
+        has_ttl=ttl > 0,
+        ttl_ms=ttl,
+    )
 
 
-def _schema(schema: Any) -> str:
-    simple = getattr(schema, "simpleString", None)
-    text = simple() if callable(simple) else str(schema)
-    return text.removeprefix("struct<").removesuffix(">") if text.startswith("struct<") else text
+def _columns(schema: Any) -> tuple[Column, ...]:
+    """Return the columns of a schema, which is a type or DDL."""
+    from pyspark.sql.types import StructType, _parse_datatype_string
+
+    told = schema if isinstance(schema, StructType) else _parse_datatype_string(str(schema))
+    return columns_of(told.jsonValue())
 
 
 def _function_of(frame: Any) -> str:

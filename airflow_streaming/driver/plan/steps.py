@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from airflow_streaming.driver.code.functions import own_places
-from airflow_streaming.driver.plan.expressions import (
-    NAMING,
-    Names,
-    is_window,
-    node_fields,
-    quoted,
-    short_text,
-    time_column,
-)
+from airflow_streaming.driver.plan.columns import Names, is_window
+from airflow_streaming.driver.plan.expressions import NAMING, node_options
 from airflow_streaming.driver.plan.nodes import Node, Origin, expressions_in
 from airflow_streaming.driver.plan.sources import SOURCES
+from airflow_streaming.model.plan.tree import Expr
 from airflow_streaming.model.spark.plan import STEP_KINDS, NodePlan, StepPlan
 
 _SILENT: Final = frozenset(
@@ -50,18 +45,6 @@ class Visit(NamedTuple):
     branch: str = ""
 
 
-def window_times(tree: Node) -> frozenset[str]:
-    """Return the ids of the columns that windows are made of."""
-    columns = (
-        time_column(one)
-        for node in tree.walk()
-        if node.name in ("Project", "Expand")
-        for one in node.all_expressions()
-        if is_window(one)
-    )
-    return frozenset(column.expression_id for column in columns if column is not None)
-
-
 def step_of(visit: Visit, names: Names, times: frozenset[str]) -> StepPlan | None:
     """
     Return a node's step; ``None`` for a stateful node or one without details.
@@ -75,14 +58,12 @@ def step_of(visit: Visit, names: Names, times: frozenset[str]) -> StepPlan | Non
         return _projection(visit, names)
     if _belongs_to_window(node, times):
         return None
-    said = [names.text(expression) for expression in _telling(node)]
-    sort = STEP_KINDS.get(node.name, "other" if node.children else "table")
+    options = node_options(node, names.wording)
     if node.name == "Join":
-        said.insert(0, node.object("joinType") or "?")
-    elif node.name not in STEP_KINDS:
-        said.insert(0, node.name)
-    text = (", ".join(said) or node.name) + quoted(node_fields(node, names.wording))
-    return StepPlan(step=sort, text=short_text(text), below=visit.below)
+        options = {"type": node.object("joinType") or "?", **options}
+    tree = Expr(node.name, map(names.tree, _telling(node)), options=options)
+    sort = STEP_KINDS.get(node.name, "other" if node.children else "table")
+    return StepPlan(step=sort, tree=tree, below=visit.below)
 
 
 def node_of(visit: Visit, names: Names, times: frozenset[str]) -> NodePlan | None:
@@ -94,9 +75,13 @@ def node_of(visit: Visit, names: Names, times: frozenset[str]) -> NodePlan | Non
     node = visit.node
     if node.name in _BY_OTHER_WAYS or _is_of_window(node, times):
         return None
-    told = [names.text(one) for one in node.all_expressions()]
-    text = "\x1e".join([*told, *node_fields(node, names.wording)])
-    digest = hashlib.sha256(own_places().marked(text).encode()).hexdigest()[:16]
+    tree = Expr(
+        node.name,
+        map(names.tree, node.all_expressions()),
+        options=node_options(node, names.wording),
+    )
+    text = own_places().marked(json.dumps(tree.to_json(), sort_keys=True))
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
     return NodePlan(node=node.name, below=visit.below, branch=visit.branch, digest=digest)
 
 
@@ -111,8 +96,8 @@ def _projection(visit: Visit, names: Names) -> StepPlan | None:
     # Spark itself makes the column of a time window and the columns beside it.
     if any(is_window(one) for one in made):
         return None
-    text = short_text(", ".join(map(names.text, made)))
-    return StepPlan(step="project", text=text, below=visit.below)
+    tree = Expr(visit.node.name, map(names.tree, made))
+    return StepPlan(step="project", tree=tree, below=visit.below)
 
 
 def _telling(node: Node) -> Iterator[Node]:

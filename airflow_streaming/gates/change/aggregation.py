@@ -10,17 +10,17 @@ that becomes a maximum, or a window of another length, continues with the old st
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from airflow_streaming.gates.change.pair import Pair, items_of, plain_type, shown, signature
+from airflow_streaming.gates.change.pair import Pair, plain_type, shown, signature
 from airflow_streaming.gates.change.projection import kept_aggregates, used_behind
 from airflow_streaming.gates.findings import GateFinding
 from airflow_streaming.gates.rules import rule_named
+from airflow_streaming.model.plan.text import text_of, texts_of
+from airflow_streaming.model.plan.tree import ALIAS, Expr, Tree, is_op, items_of
 from airflow_streaming.model.spark.plan import OperatorPlan, QueryPlan
 
-_FUNCTION: Final = re.compile(r"(\w+)\(")
 _BUFFERS: Final = {
     "sum": ("sum",),
     "try_sum": ("sum",),
@@ -48,13 +48,19 @@ _OPTIONAL: Final = frozenset({"isEmpty"})
 """A decimal sum keeps it besides, where overflow gives null."""
 
 
-def buffers_of(values: Sequence[str]) -> list[str] | None:
+def function_of(value: Tree) -> str:
+    """Return the name of an aggregate function; empty for a function that reads only some of the rows."""
+    if is_op(value, "aggregate"):
+        return function_of(value.args[0]) if len(value.args) == 1 else ""
+    return value.op if isinstance(value, Expr) else ""
+
+
+def buffers_of(values: Sequence[Tree]) -> list[str] | None:
     """Return the names of the columns that aggregates keep; ``None`` when one is not known."""
     found: list[str] = []
     for value in values:
-        match = _FUNCTION.match(value)
-        names = _BUFFERS.get(match[1].lower()) if match else None
-        if names is None or " FILTER " in value:
+        names = _BUFFERS.get(function_of(value))
+        if names is None:
             return None
         found += names
     return found
@@ -76,7 +82,7 @@ UNUSED: Final = rule_named("aggregation.unused")
 RESULT: Final = rule_named("aggregation.result")
 RULES: Final = (KEYS, AGGREGATES, TYPES, SHAPE, SHAPE_UNKNOWN, WINDOW, GAP, RESULT, UNUSED)
 _NODE: Final = "Aggregate"
-_WINDOWS: Final = ("window(", "session_window(", "windowexpression(", "time_window(")
+_WINDOWS: Final = ("window", "session_window", "time_window")
 
 
 def judge_aggregate(pair: Pair, number: int) -> Iterator[GateFinding]:
@@ -88,30 +94,30 @@ def judge_aggregate(pair: Pair, number: int) -> Iterator[GateFinding]:
         yield WINDOW.found(old=_window(old), new=_window(new), evidence=at)
     if old.gap != new.gap:
         at = pair.shown_at(f"operators[{number}].gap")
-        yield GAP.found(old=old.gap, new=new.gap, evidence=at)
+        yield GAP.found(old=_gap(old), new=_gap(new), evidence=at)
     before, after = _results(pair.old, number), _results(pair.new, number)
     if number == 0 and before != after:
         # In front of another operator's state it is unexplained, and so unknown.
         yield RESULT.found(
-            old=", ".join(before),
-            new=", ".join(after),
+            old=texts_of(before),
+            new=texts_of(after),
             evidence=f"operator {number} in {pair.shown_by_plan}",
-            about=("operators[0].results", "operators[0].outputs", f"nodes[0].{_NODE}"),
+            about=("operators[0].results", "operators[0].output_names", f"nodes[0].{_NODE}"),
         )
     if _keys(old) != _keys(new):
         yield KEYS.found(old=_keys_text(old), new=_keys_text(new), evidence=evidence)
     yield from _judge_values(pair, number, evidence)
 
 
-def _results(plan: QueryPlan, number: int) -> list[str]:
+def _results(plan: QueryPlan, number: int) -> list[Tree]:
     """Return what continues from an aggregation and is read behind it; all where that is not known."""
     results = plan.operators[number].results
-    items = items_of(", ".join(results)) if results else None
+    items = items_of(results)
     used = None if items is None else used_behind(plan, number, items)
     return (
         list(results)
         if items is None or used is None
-        else [f"{items[name]} AS {name}" for name in used]
+        else [Expr(ALIAS, [items[name]], options={"name": name.name}) for name in used]
     )
 
 
@@ -121,24 +127,24 @@ def _judge_values(pair: Pair, number: int, evidence: str) -> Iterator[GateFindin
     if before is None or after is None:
         if old.values != new.values:
             yield AGGREGATES.found(
-                old=", ".join(old.values), new=", ".join(new.values), evidence=evidence
+                old=texts_of(old.values), new=texts_of(new.values), evidence=evidence
             )
         elif pair.old.steps != pair.new.steps and _behind(pair, number):
             yield SHAPE_UNKNOWN.found(evidence=pair.shown_at(f"operators[{number}].values"))
     elif before == after and old.values != new.values:
         at = f"operators[{number}]"
         yield UNUSED.found(
-            old=", ".join(old.values),
-            new=", ".join(new.values),
+            old=texts_of(old.values),
+            new=texts_of(new.values),
             evidence=evidence,
             about=(
-                *(f"{at}.{name}" for name in ("values", "value_types", "outputs", "results")),
+                *(f"{at}.{name}" for name in ("values", "value_types", "output_names", "results")),
                 f"nodes[{number}].{_NODE}",
             ),
         )
     elif before != after:
         rule = SHAPE if old.values == new.values else AGGREGATES
-        yield rule.found(old=", ".join(before), new=", ".join(after), evidence=evidence)
+        yield rule.found(old=texts_of(before), new=texts_of(after), evidence=evidence)
     if old.values == new.values and _types(old) != _types(new):
         yield TYPES.found(
             old=", ".join(old.value_types), new=", ".join(new.value_types), evidence=evidence
@@ -154,17 +160,21 @@ def _keys(operator: OperatorPlan) -> tuple[object, ...]:
     return signature(operator.keys), tuple(map(_without_measures, operator.key_expressions))
 
 
-def _without_measures(text: str) -> str:
+def _without_measures(key: Tree) -> Tree:
     # Length, slide and gap of a window have rules of their own; its time is part of the key.
-    return text.rpartition(")")[0].partition(",")[0] if text.lower().startswith(_WINDOWS) else text
+    return Expr(key.op, key.args[:1]) if isinstance(key, Expr) and key.op in _WINDOWS else key
 
 
 def _keys_text(operator: OperatorPlan) -> str:
-    return f"{shown(operator.keys)} by {', '.join(operator.key_expressions) or 'name'}"
+    return f"{shown(operator.keys)} by {texts_of(operator.key_expressions) or 'name'}"
 
 
 def _types(operator: OperatorPlan) -> tuple[str, ...]:
     return tuple(map(plain_type, operator.value_types))
+
+
+def _gap(operator: OperatorPlan) -> str:
+    return "none" if operator.gap is None else text_of(operator.gap)
 
 
 def _window(operator: OperatorPlan) -> str:

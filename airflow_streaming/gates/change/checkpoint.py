@@ -16,7 +16,7 @@ from airflow_streaming.checkpoints.read.report import (
     SourceType,
 )
 from airflow_streaming.gates.change import aggregation, joins, user_state
-from airflow_streaming.gates.change.aggregation import buffers_of, without_optional
+from airflow_streaming.gates.change.aggregation import buffers_of, function_of, without_optional
 from airflow_streaming.gates.change.operators import (
     LONGER,
     NEEDED,
@@ -24,10 +24,10 @@ from airflow_streaming.gates.change.operators import (
     STATEFUL,
     WATERMARK_REMOVED,
     has_effect,
+    marks_text,
     needs_watermark,
     sorts_of,
     sorts_rule,
-    text_of,
 )
 from airflow_streaming.gates.change.pair import offsets_file, plain_type, shown, signature, types_of
 from airflow_streaming.gates.change.projection import kept_aggregates
@@ -35,15 +35,17 @@ from airflow_streaming.gates.change.sources import NAMING, NUMBER, TYPE
 from airflow_streaming.gates.change.topics import partitions_of, topics_against
 from airflow_streaming.gates.change.user_state import (
     ENCODING,
+    by_name,
     compare_variables,
-    variables_in,
     variables_of,
 )
 from airflow_streaming.gates.findings import GateFinding
 from airflow_streaming.gates.stored import DEFAULT_STORE, StoreSchema
+from airflow_streaming.model.plan.schema import Column
+from airflow_streaming.model.plan.text import text_of, texts_of
+from airflow_streaming.model.plan.tree import Tree
 from airflow_streaming.model.spark.plan import (
     KAFKA,
-    Column,
     OperatorKind,
     OperatorPlan,
     QueryPlan,
@@ -104,7 +106,7 @@ def _held_values(
     if not fits:
         yield aggregation.AGGREGATES.found(
             old=", ".join(names),
-            new=f"{', '.join(expected)} (of {', '.join(kept or operator.values)})",
+            new=f"{', '.join(expected)} (of {texts_of(kept or operator.values)})",
             evidence=path,
         )
     elif kept is not None:
@@ -112,7 +114,7 @@ def _held_values(
 
 
 def _held_types(
-    operator: OperatorPlan, kept: Sequence[str], stored: Sequence[Column], path: str
+    operator: OperatorPlan, kept: Sequence[Tree], stored: Sequence[Column], path: str
 ) -> Iterator[GateFinding]:
     types = dict(zip(operator.values, operator.value_types, strict=False))
     columns = [column for column in stored if column.name != "isEmpty"]
@@ -120,13 +122,13 @@ def _held_types(
         own, columns = _taken(columns, len(buffers_of([value]) or ()))
         if _is_other_type(value, types.get(value, ""), own):
             yield aggregation.TYPES.found(
-                old=shown(own[:1]), new=f"{value} {types[value]}", evidence=path
+                old=shown(own[:1]), new=f"{text_of(value)} {types[value]}", evidence=path
             )
 
 
-def _is_other_type(value: str, type_: str, own: Sequence[Column]) -> bool:
+def _is_other_type(value: Tree, type_: str, own: Sequence[Column]) -> bool:
     # The type of the result is the type of the state only where the state holds the result.
-    if not own or own[0].name not in _TYPED or value.split("(")[0] != own[0].name:
+    if not own or own[0].name not in _TYPED or function_of(value) != own[0].name:
         return False
     is_told = bool(type_) and not type_.startswith("of ")
     return is_told and plain_type(type_) != plain_type(own[0].type)
@@ -197,7 +199,7 @@ def _held_variables(
     mode = str(told.get("timeMode", ""))
     if mode and operator.time_mode and mode.lower() != operator.time_mode.lower():
         yield user_state.TIME_MODE.found(old=mode, new=operator.time_mode, evidence=evidence)
-    after = variables_in(operator.state_schema)
+    after = by_name(operator.variables)
     if after:
         yield from compare_variables(
             variables_of(checkpoint, number, schemas),
@@ -383,7 +385,9 @@ def held_watermarks(
         )
     elif before and after.isdisjoint(before):
         rule = LONGER if max(after) > max(before) else SHORTER
-        yield rule.found(old=_delays(before), new=text_of(plan.watermarks), evidence=_first(before))
+        yield rule.found(
+            old=_delays(before), new=marks_text(plan.watermarks), evidence=_first(before)
+        )
 
 
 def held_output_mode(plan: QueryPlan, checkpoint: Checkpoint) -> Iterator[GateFinding]:

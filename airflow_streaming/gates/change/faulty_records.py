@@ -9,27 +9,31 @@ at all.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any, Final
 
-from airflow_streaming.gates.change.pair import Pair, conjuncts, items_of, names_in
+from airflow_streaming.gates.change.pair import Pair
+from airflow_streaming.model.plan.tree import (
+    ColumnRef,
+    Tree,
+    conjuncts,
+    is_op,
+    items_of,
+    used_in,
+    way_of,
+)
 from airflow_streaming.model.spark.plan import OperatorKind, QueryPlan, SourcePlan, StepPlan
 
 CORRUPT: Final = "_corrupt_record"
 """Spark's own name for the column of corrupt records, where no option or setting gives another."""
 _CORRUPT_SETTING: Final = "spark.sql.columnNameOfCorruptRecord"
 _CORRUPT_OF_SOURCE: Final = "columnnameofcorruptrecord"
-_CORRUPT_OPTION: Final = re.compile(
-    rf"{_CORRUPT_OF_SOURCE}(?:(?:=| -> )(\w+)(?=[,;\s]|$))?", re.IGNORECASE
-)
-"""Spark ignores the case of option names; quoted values are optional."""
 _STRICT: Final = frozenset({"dropmalformed", "failfast"})
 _MARKED_UP: Final = frozenset({"json", "xml"})
 _PRUNED: Final = frozenset({OperatorKind.AGGREGATE, OperatorKind.SESSION_WINDOW})
 """Operators below which Spark reads no column that is not named."""
-_IS_NULL: Final = re.compile(r"is_?null\((?P<column>.*)\)", re.DOTALL)
+_IS_NULL: Final = ("is_null", "isnull")
 STEPS: Final = frozenset({"project", "filter"})
 """Steps that take a row apart by names."""
 
@@ -58,17 +62,18 @@ def reads_faulty_records_otherwise(
 
 def _leaves_faulty_out(plan: QueryPlan, source: SourcePlan) -> bool:
     corrupt = _corrupt_of(plan, source)
+    column = ColumnRef(corrupt)
     made = projections(plan.steps)
     return (
         bool(corrupt)
-        and all(items.get(corrupt, corrupt) == corrupt for items in made)
-        and are_null_before_state(plan, plan.steps, {corrupt})
+        and all(items.get(column, column) == column for items in made)
+        and are_null_before_state(plan, plan.steps, {column})
     )
 
 
 def _corrupt_of(plan: QueryPlan, source: SourcePlan) -> str:
     """Return the column of a source that keeps faulty records; empty when it has none."""
-    name = source.options.get(_CORRUPT_OF_SOURCE) or corrupt_column(plan, "")
+    name = source.options.get(_CORRUPT_OF_SOURCE) or corrupt_column(plan, {})
     return name if any(column.name == name for column in source.schema) else ""
 
 
@@ -78,16 +83,23 @@ def _reads(plan: QueryPlan, names: Collection[str]) -> bool:
         and all(step.step in STEPS for step in plan.steps)
     ):
         return True
-    texts = [*texts_in((plan.operators, plan.watermarks))]
-    for step in plan.steps:
-        items = (items_of(step.text) if step.step == "project" else None) or {"": step.text}
-        texts += [way for name, way in items.items() if way != name]
-    found = names_in(texts, names)
+    trees = [*trees_in((plan.operators, plan.watermarks))]
+    trees += [ColumnRef(one.name) for operator in plan.operators for one in operator.keys]
+    trees += [ColumnRef(mark.column) for mark in plan.watermarks]
+    trees += [tree for step in plan.steps for tree in computed_in(step)]
+    found = used_in(trees, map(ColumnRef, names))
     return found is None or bool(found)
 
 
+def computed_in(step: StepPlan) -> list[Tree]:
+    """Return the expressions of a step, of a projection without the columns that it only passes on."""
+    if step.step != "project":
+        return [step.tree]
+    return [way_of(item) for item in step.tree.args if not isinstance(item, ColumnRef)]
+
+
 def are_null_before_state(
-    plan: QueryPlan, steps: Sequence[StepPlan], tested: Collection[str]
+    plan: QueryPlan, steps: Sequence[StepPlan], tested: Collection[Tree]
 ) -> bool:
     """
     Tell whether a filter in front of all state lets only rows pass in which a column is null.
@@ -102,34 +114,43 @@ def are_null_before_state(
         or (column in columns and any(column in items for items in made[place + 1 :]))
         for place, step in enumerate(steps)
         if step.step == "filter" and step.below == len(plan.operators)
-        for column in _asked_to_be_null(step.text)
+        for column in _asked_to_be_null(step.tree)
     )
 
 
-def projections(steps: Sequence[StepPlan]) -> list[dict[str, str]]:
+def projections(steps: Sequence[StepPlan]) -> list[dict[ColumnRef, Tree]]:
     """Return each step's columns with their expressions; empty for other steps than projections."""
-    return [(items_of(step.text) if step.step == "project" else None) or {} for step in steps]
+    return [(items_of(step.tree.args) if step.step == "project" else None) or {} for step in steps]
 
 
-def _asked_to_be_null(text: str) -> list[str]:
-    found = map(_IS_NULL.fullmatch, conjuncts(text))
-    return [one["column"] for one in found if one is not None]
+def _asked_to_be_null(step: Tree) -> list[Tree]:
+    return [
+        one.args[0]
+        for condition in step.args
+        for one in conjuncts(condition)
+        if is_op(one, *_IS_NULL) and one.args
+    ]
 
 
-def corrupt_column(plan: QueryPlan, options: str) -> str:
+def corrupt_column(plan: QueryPlan, options: Mapping[str, str]) -> str:
     """
     Return the name of the column for corrupt records, by a call's options or the session.
 
-    Empty if the name in the options cannot be read from their text.
+    Empty if the name in the options cannot be read.
     """
-    said = _CORRUPT_OPTION.search(options)
-    if said is not None:
-        return said[1] or ""
+    # Spark ignores the case of option names.
+    for key, value in options.items():
+        if key.lower().rpartition(".")[2] == _CORRUPT_OF_SOURCE:
+            return value
+        if _CORRUPT_OF_SOURCE in value.lower():
+            return ""
     told = plan.settings.get(_CORRUPT_SETTING) or plan.conf.get(_CORRUPT_SETTING)
     return told or CORRUPT
 
 
-def made_only_as(made: Sequence[Mapping[str, str]], ways: Collection[str]) -> set[str]:
+def made_only_as(
+    made: Sequence[Mapping[ColumnRef, Tree]], ways: Collection[Tree]
+) -> set[ColumnRef]:
     """Return the columns that no projection makes in any other way."""
     names = {name for items in made for name, way in items.items() if way in ways}
     return {
@@ -139,13 +160,13 @@ def made_only_as(made: Sequence[Mapping[str, str]], ways: Collection[str]) -> se
     }
 
 
-def texts_in(value: Any) -> Iterator[str]:
-    """Yield every text of some parts of a plan."""
-    if isinstance(value, str):
+def trees_in(value: Any) -> Iterator[Tree]:
+    """Yield every expression of some parts of a plan."""
+    if isinstance(value, Tree):
         yield value
     elif isinstance(value, tuple):
         for one in value:
-            yield from texts_in(one)
+            yield from trees_in(one)
     elif is_dataclass(value):
         for one in fields(value):
-            yield from texts_in(getattr(value, one.name))
+            yield from trees_in(getattr(value, one.name))

@@ -13,18 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from airflow_streaming.gates.change.pair import (
-    Pair,
-    names_in,
-    same_columns,
-    shown,
-    signature,
-    tags_in,
-)
-from airflow_streaming.gates.change.projection import used_behind
+from airflow_streaming.gates.change.pair import Pair, same_columns, shown, signature
+from airflow_streaming.gates.change.projection import trees_of_keys, used_behind
 from airflow_streaming.gates.findings import GateFinding
 from airflow_streaming.gates.rules import rule_named
-from airflow_streaming.model.spark.plan import Column, OperatorPlan, QueryPlan
+from airflow_streaming.model.plan.schema import Column
+from airflow_streaming.model.plan.text import text_of, texts_of
+from airflow_streaming.model.plan.tree import ColumnRef, Tree, used_in
+from airflow_streaming.model.spark.plan import OperatorPlan, QueryPlan
 
 TYPE: Final = rule_named("join.type")
 KEYS: Final = rule_named("join.keys")
@@ -55,7 +51,9 @@ def judge_join(pair: Pair, number: int) -> Iterator[GateFinding]:
         yield KEYS.found(old=_keys_text(old), new=_keys_text(new), evidence=files)
     if old.condition != new.condition:
         yield CONDITION.found(
-            old=old.condition, new=new.condition, evidence=pair.shown_at(f"{at}.condition")
+            old=_text(old.condition),
+            new=_text(new.condition),
+            evidence=pair.shown_at(f"{at}.condition"),
         )
     yield from _judge_sides(pair, number, files)
 
@@ -86,10 +84,10 @@ def kept(plan: QueryPlan, number: int, side: Sequence[Column], place: int) -> li
 
     :param place: 0 for the left side, 1 for the right one. :return: ``None`` if unknown.
     """
-    operator, tag = plan.operators[number], _tag(plan, place)
-    names = [f"{column.name}{tag}" for column in side]
+    operator, source = plan.operators[number], _source(plan, place)
+    names = [ColumnRef(column.name, source) for column in side]
     behind = used_behind(plan, number, names)
-    own = names_in([operator.condition, *operator.key_expressions], names)
+    own = used_in(trees_of_keys(operator), names)
     if behind is None or own is None:
         return None
     return [
@@ -97,13 +95,22 @@ def kept(plan: QueryPlan, number: int, side: Sequence[Column], place: int) -> li
     ]
 
 
-def _tag(plan: QueryPlan, place: int) -> str:
+def _source(plan: QueryPlan, place: int) -> int | None:
     # Names that both sides have are numbered by source, the left ones first.
-    texts = [step.text for step in plan.steps]
+    trees = [step.tree for step in plan.steps]
     for operator in plan.operators:
-        texts += [*operator.key_expressions, *operator.values, operator.condition]
-    tags = tags_in(texts)
-    return f"@{tags[place]}" if len(tags) == 2 else ""
+        trees += [*trees_of_keys(operator), *operator.values]
+    found = {
+        one.source
+        for tree in trees
+        for one in tree.walk()
+        if isinstance(one, ColumnRef) and one.source is not None
+    }
+    return sorted(found)[place] if len(found) == 2 else None
+
+
+def _text(condition: Tree | None) -> str:
+    return "none" if condition is None else text_of(condition)
 
 
 def _is_swapped(old: OperatorPlan, new: OperatorPlan) -> bool:
@@ -117,7 +124,7 @@ def _keys(operator: OperatorPlan) -> tuple[object, ...]:
 
 
 def _keys_text(operator: OperatorPlan) -> str:
-    return f"{shown(operator.keys)} by {', '.join(operator.key_expressions) or 'name'}"
+    return f"{shown(operator.keys)} by {texts_of(operator.key_expressions) or 'name'}"
 
 
 def _sides(operator: OperatorPlan) -> str:

@@ -21,56 +21,47 @@ import json
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
-from enum import Enum
 from typing import Any, Final
 
-from airflow_streaming.gates.change.closed_world import leaves
+from airflow_streaming.gates.change.diff import leaves
 from airflow_streaming.gates.change.faulty_records import (
     CORRUPT,
     STEPS,
     are_null_before_state,
+    computed_in,
     corrupt_column,
     made_only_as,
     projections,
-    texts_in,
+    trees_in,
 )
-from airflow_streaming.gates.change.pair import (
-    QUOTED,
-    Pair,
-    items_of,
-    pattern_of,
-    unquoted,
-)
+from airflow_streaming.gates.change.pair import Pair
 from airflow_streaming.gates.findings import GateFinding
 from airflow_streaming.gates.rules import rule_named
+from airflow_streaming.model.plan.tree import FIELD, ColumnRef, Expr, Tree, is_op, replaced
 from airflow_streaming.model.spark.plan import OperatorKind, QueryPlan
 
 ADDED: Final = rule_named("step.json_text_field_added")
 RULES: Final = (ADDED,)
-_FUNCTION: Final = "json_to_structs("
-_SCHEMA: Final = "schema="
+_FUNCTION: Final = "json_to_structs"
+_SCHEMA: Final = "schema"
 _NODES: Final = {OperatorKind.AGGREGATE: "Aggregate", OperatorKind.DEDUPLICATE: "Deduplicate"}
 """Operators that it was measured in front of, and their nodes in Spark's plan."""
-_FIELD: Final = re.compile(r"`?\.(?!\d)")
-"""By name: fields that a plan takes by their place are others in another schema."""
-_BRACKETS: Final = re.compile(rf"{QUOTED.pattern}|[()]")
-_CALL: Final = "\x00"
-"""Stands for a call in a text."""
-_DECODER: Final = json.JSONDecoder()
+_CALL: Final = Expr("call")
+"""Stands for a call in a plan."""
 Field = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class JsonCall:
     """
-    A call of ``from_json`` in a text of a plan.
+    A call of ``from_json`` in a plan.
 
-    :param key: All of it except the fields: the parsed expression, and the text around the schema.
+    :param key: The call without its schema.
     :param fields: The schema's fields in Spark's JSON.
     """
 
-    text: str
-    key: tuple[str, str, str]
+    tree: Expr
+    key: Expr
     fields: tuple[Field, ...]
 
     @property
@@ -86,7 +77,7 @@ def without_added_fields(pair: Pair) -> tuple[Pair, tuple[GateFinding, ...]]:
     Where it cannot be proved that nothing else changes, the pair comes back as it was.
     """
     widened = [*_widened(pair)] if pair.is_stateful and _has_known_shape(pair) else []
-    if not widened or not _is_taken_apart(pair.new, [call.text for call, _ in widened]):
+    if not widened or not _is_taken_apart(pair.new, [call.tree for call, _ in widened]):
         return pair, ()
     if not all(
         _leaves_corrupt_out(plan, call)
@@ -94,7 +85,7 @@ def without_added_fields(pair: Pair) -> tuple[Pair, tuple[GateFinding, ...]]:
         for plan, call in ((pair.new, made), (pair.old, old))
     ):
         return pair, ()
-    new = _with_texts(pair.new, {call.text: old.text for call, old in widened})
+    new = _with_trees(pair.new, {call.tree: old.tree for call, old in widened})
     added = {name for call, old in widened for name in call.names if name not in old.names}
     finding = ADDED.found(
         new=", ".join(sorted(added)),
@@ -135,7 +126,7 @@ def _adds_texts_alone(old: JsonCall, new: JsonCall, settings: Collection[str]) -
 
 def _is_said(call: JsonCall, name: str) -> bool:
     word = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)")
-    return any(word.search(said) for said in call.key[1:])
+    return any(word.search(text) for text in call.key.options.values())
 
 
 def _has_known_shape(pair: Pair) -> bool:
@@ -149,33 +140,47 @@ def _has_known_shape(pair: Pair) -> bool:
     )
 
 
-def _is_taken_apart(plan: QueryPlan, calls: Collection[str]) -> bool:
+def _is_taken_apart(plan: QueryPlan, calls: Collection[Expr]) -> bool:
     """Tell whether nothing takes a struct whole but a projection that gives it a name."""
-    bare = _with_texts(plan, dict.fromkeys(calls, _CALL))
-    computed, names = [], set[str]()
-    for step in bare.steps:
-        items = (items_of(step.text) if step.step == "project" else None) or {"": step.text}
-        names |= {name for name, way in items.items() if way == _CALL}
-        # A column that is only passed on extracts no field.
-        computed += [way for name, way in items.items() if way not in (_CALL, name)]
-    if {*map(unquoted, names)} & {column.name for column in plan.sink.schema}:
+    bare = _with_trees(plan, dict.fromkeys(calls, _CALL))
+    names = {
+        name for items in projections(bare.steps) for name, way in items.items() if way == _CALL
+    }
+    if {name.name for name in names} & {column.name for column in plan.sink.schema}:
         return False
-    texts = [*computed, *_texts_of(replace(bare, steps=()))]
-    return all(
-        _FIELD.match(text, match.end())
-        for text in texts
-        for pattern in (re.compile(_CALL), *map(pattern_of, names))
-        for match in pattern.finditer(text)
+    # A column that is only passed on, or made of the call, extracts no field.
+    computed = [tree for step in bare.steps for tree in computed_in(step) if tree != _CALL]
+    return not any(
+        _takes_whole(tree, names)
+        for tree in (*computed, *trees_in((bare.operators, bare.watermarks)))
+    )
+
+
+def _takes_whole(tree: Tree, names: Collection[ColumnRef]) -> bool:
+    """Tell whether an expression uses a call, or a column with its name, but for a field by name."""
+    if isinstance(tree, ColumnRef):
+        return any(tree.may_be(name) for name in names)
+    if tree == _CALL or not isinstance(tree, Expr) or tree.hides_columns:
+        return True
+    # Fields that a plan takes by their place are others in another schema.
+    is_by_name = is_op(tree, FIELD) and "name" in tree.options
+    inside = [one for one in tree.args if not (is_by_name and _is_struct(one, names))]
+    return any(_takes_whole(one, names) for one in inside)
+
+
+def _is_struct(tree: Tree, names: Collection[ColumnRef]) -> bool:
+    return tree == _CALL or (
+        isinstance(tree, ColumnRef) and any(tree.may_be(name) for name in names)
     )
 
 
 def _leaves_corrupt_out(plan: QueryPlan, call: JsonCall) -> bool:
     """Return whether a filter in front of all state drops corrupt records."""
-    corrupt = corrupt_column(plan, " ".join(call.key[1:]))
-    steps = _with_texts(plan, {call.text: _CALL}).steps
+    corrupt = corrupt_column(plan, call.key.options)
+    steps = _with_trees(plan, {call.tree: _CALL}).steps
     structs = made_only_as(projections(steps), {_CALL})
     return corrupt in call.names and are_null_before_state(
-        plan, steps, {f"{one}.{corrupt}" for one in (_CALL, *structs)}
+        plan, steps, {Expr(FIELD, [one], options={"name": corrupt}) for one in (_CALL, *structs)}
     )
 
 
@@ -191,70 +196,33 @@ def _places(new: QueryPlan, narrowed: QueryPlan) -> Iterator[str]:
             yield f"nodes[{number}].{_NODES[operator.sort]}"
 
 
-def _by_key(plan: QueryPlan) -> dict[tuple[str, str, str], list[JsonCall]]:
-    found: dict[tuple[str, str, str], list[JsonCall]] = {}
-    for call in {call.text: call for text in _texts_of(plan) for call in calls_in(text)}.values():
+def _by_key(plan: QueryPlan) -> dict[Expr, list[JsonCall]]:
+    trees = trees_in((plan.operators, plan.steps, plan.watermarks))
+    calls = {one: call for tree in trees for one in tree.walk() if (call := call_of(one))}
+    found: dict[Expr, list[JsonCall]] = {}
+    for call in calls.values():
         found.setdefault(call.key, []).append(call)
     return found
 
 
-def calls_in(text: str) -> Iterator[JsonCall]:
-    """Yield the calls of ``from_json`` in a text whose schema is a struct."""
-    begin = text.find(_FUNCTION)
-    while begin >= 0:
-        call = _call_at(text, begin)
-        if call is not None:
-            yield call
-        begin = text.find(_FUNCTION, begin + 1)
-
-
-def _call_at(text: str, begin: int) -> JsonCall | None:
-    inside = begin + len(_FUNCTION)
-    close = _closing(text, inside)
-    if close is None or not text.startswith("['", close + 1):
+def call_of(tree: Tree) -> JsonCall | None:
+    """Return a call of ``from_json`` whose schema is a struct; ``None`` for any other tree."""
+    if not isinstance(tree, Expr) or tree.op != _FUNCTION:
         return None
-    end = _quote_end(text, close + len(")['"))
-    if end is None or not text.startswith("]", end + 1):
-        return None
-    said = text[close + len(")['") : end].replace("''", "'")
-    at = said.find(_SCHEMA)
     try:
-        schema, stop = _DECODER.raw_decode(said, at + len(_SCHEMA))
+        schema = json.loads(tree.options.get(_SCHEMA, ""))
     except ValueError:
         return None
-    told = schema.get("fields") if at >= 0 and isinstance(schema, Mapping) else None
+    told = schema.get("fields") if isinstance(schema, Mapping) else None
     if not isinstance(told, list) or not all(isinstance(one, Mapping) for one in told):
         return None
-    key = (text[inside:close], said[:at], said[stop:])
-    return JsonCall(text=text[begin : end + len("']")], key=key, fields=tuple(told))
+    others = {key: text for key, text in tree.options.items() if key != _SCHEMA}
+    key = Expr(tree.op, tree.args, type=tree.type, options=others)
+    return JsonCall(tree=tree, key=key, fields=tuple(told))
 
 
-def _closing(text: str, begin: int) -> int | None:
-    """Return where a call ends, whose arguments begin at a place."""
-    depth = 1
-    for found in _BRACKETS.finditer(text, begin):
-        depth += {"(": 1, ")": -1}.get(found[0], 0)
-        if not depth:
-            return found.start()
-    return None
-
-
-def _quote_end(text: str, begin: int) -> int | None:
-    """Return where a quoted text ends, in which a quote is written twice."""
-    place = begin
-    while (place := text.find("'", place)) >= 0:
-        if not text.startswith("''", place):
-            return place
-        place += 2
-    return None
-
-
-def _texts_of(plan: QueryPlan) -> Iterator[str]:
-    return texts_in((plan.operators, plan.steps, plan.watermarks))
-
-
-def _with_texts(plan: QueryPlan, others: Mapping[str, str]) -> QueryPlan:
-    """Return a plan with other texts in its operators, steps and watermarks."""
+def _with_trees(plan: QueryPlan, others: Mapping[Expr, Expr]) -> QueryPlan:
+    """Return a plan with other expressions in its operators, steps and watermarks."""
     return replace(
         plan,
         operators=_changed(plan.operators, others),
@@ -263,11 +231,9 @@ def _with_texts(plan: QueryPlan, others: Mapping[str, str]) -> QueryPlan:
     )
 
 
-def _changed(value: Any, others: Mapping[str, str]) -> Any:
-    if isinstance(value, str) and not isinstance(value, Enum):
-        for text, other in others.items():
-            value = value.replace(text, other)
-        return value
+def _changed(value: Any, others: Mapping[Expr, Expr]) -> Any:
+    if isinstance(value, Tree):
+        return replaced(value, lambda one: others.get(one) if isinstance(one, Expr) else None)
     if isinstance(value, tuple):
         return tuple(_changed(one, others) for one in value)
     if is_dataclass(value) and not isinstance(value, type):

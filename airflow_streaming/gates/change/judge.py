@@ -133,6 +133,7 @@ NONE_LEFT: Final = rule_named("script.no_query")
 OLD_PROBLEM: Final = rule_named("script.old_problem")
 PROBLEM: Final = rule_named("script.problem")
 NOTE: Final = rule_named("plan.note")
+CAPTURED: Final = rule_named("plan.capture")
 QUERY_RULES: Final = (
     ADDED,
     REMOVED,
@@ -146,6 +147,7 @@ QUERY_RULES: Final = (
     OLD_PROBLEM,
     PROBLEM,
     NOTE,
+    CAPTURED,
 )
 
 
@@ -269,7 +271,11 @@ def judge_change(
     if _is_unread(new):
         return [replace(finding, query=new.query) for finding in found]
     found += [*judge_skipping(new, known), *judge_source_remarks(new)]
-    if old is not None and not _is_unread(old):
+    if old is not None and old.capture != new.capture:
+        found.append(CAPTURED.found(old=str(old.capture), new=str(new.capture), evidence="capture"))
+        if known is not None:
+            found += _against_checkpoint(new, known, schemas)
+    elif old is not None and not _is_unread(old):
         pair = Pair(
             old=old,
             new=new,

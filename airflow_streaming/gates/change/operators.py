@@ -17,6 +17,8 @@ from airflow_streaming.gates.change.pair import Pair
 from airflow_streaming.gates.change.user_state import judge_user_state
 from airflow_streaming.gates.findings import GateFinding
 from airflow_streaming.gates.rules import Rule, rule_named
+from airflow_streaming.model.plan.text import texts_of
+from airflow_streaming.model.plan.tree import ColumnRef, Tree
 from airflow_streaming.model.spark.plan import OperatorKind, OperatorPlan, QueryPlan, WatermarkPlan
 
 FIRST: Final = rule_named("operator.first")
@@ -75,8 +77,8 @@ def _judge_limit(pair: Pair, number: int) -> Iterator[GateFinding]:
     old, new = pair.old.operators[number], pair.new.operators[number]
     if old != new:
         yield LIMIT.found(
-            old=", ".join(old.values),
-            new=", ".join(new.values),
+            old=texts_of(old.values),
+            new=texts_of(new.values),
             evidence=pair.shown_by_state(number),
         )
 
@@ -141,10 +143,12 @@ def judge_watermarks(pair: Pair) -> Iterator[GateFinding]:
         return
     at = pair.shown_at("watermarks")
     if not (has_effect(pair.old) or has_effect(pair.new)):
-        yield NO_EFFECT.found(old=text_of(old), new=text_of(new), evidence=at, about=_places(pair))
+        yield NO_EFFECT.found(
+            old=marks_text(old), new=marks_text(new), evidence=at, about=_places(pair)
+        )
         return
     for rule in sorted(_rules(pair), key=lambda rule: rule.name):
-        yield rule.found(old=text_of(old), new=text_of(new), evidence=at, about=_places(pair))
+        yield rule.found(old=marks_text(old), new=marks_text(new), evidence=at, about=_places(pair))
 
 
 def _places(pair: Pair) -> list[str]:
@@ -165,7 +169,7 @@ def needs_watermark(plan: QueryPlan) -> bool:
     return within or (plan.output_mode == "append" and bool(sorts & _NEEDING))
 
 
-def text_of(watermarks: Sequence[WatermarkPlan]) -> str:
+def marks_text(watermarks: Sequence[WatermarkPlan]) -> str:
     """Return watermarks for readers."""
     shown = (f"{each.column} {each.delay_ms / 1000:g} s" for each in watermarks)
     return ", ".join(shown) or "none"
@@ -195,13 +199,14 @@ def _rules(pair: Pair) -> set[Rule]:
     return found
 
 
-def _delays(watermarks: Sequence[WatermarkPlan]) -> dict[str, list[int]]:
+def _delays(watermarks: Sequence[WatermarkPlan]) -> dict[Tree, list[int]]:
     # Both sides of a join may have an event time of one name.
-    found: dict[str, list[int]] = defaultdict(list)
+    found: dict[Tree, list[int]] = defaultdict(list)
     for each in watermarks:
-        found[each.time or each.column].append(each.delay_ms)
+        found[each.time or ColumnRef(each.column)].append(each.delay_ms)
     return found
 
 
 def _key(watermark: WatermarkPlan) -> tuple[str, int, str]:
-    return watermark.column, watermark.delay_ms, watermark.time
+    time = "" if watermark.time is None else watermark.time.digest
+    return watermark.column, watermark.delay_ms, time

@@ -1,123 +1,15 @@
-"""
-The old and the new plan of one query, and how their texts and columns are compared.
-
-A column whose name several sources have carries the number of its source, as in ``k@0``. A text
-that cannot be split is compared as a whole, and counts as naming every column.
-"""
+"""The old and the new plan of one query, and how their columns are compared."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from airflow_streaming.checkpoints.read.report import Checkpoint
 from airflow_streaming.gates.stored import StoreSchema
-from airflow_streaming.model.spark.plan import OPAQUE, Column, OperatorPlan, QueryPlan, type_name
-
-QUOTED: Final = re.compile(r"`(?:[^`]|``)*`|'(?:[^']|'')*'")
-"""A quoted name or a literal."""
-_NAME: Final = r"`(?:[^`]|``)+`(?:@\d+)?|[^()\[\],`]+"
-_ALIAS: Final = re.compile(rf"(?P<text>.*) AS (?P<name>{_NAME})", re.DOTALL)
-_TAG: Final = re.compile(r"@(\d+)")
-_TAGGED: Final = re.compile(r"(?P<base>.+)@(?P<number>\d+)", re.DOTALL)
-_CUT: Final = re.compile(r"\.\.\. \(\d+ characters, digest")
-"""How a text continues that was too long to be kept whole."""
-
-
-def items_of(text: str) -> dict[str, str] | None:
-    """
-    Return each column's expression in a projection, in order; ``None`` if unknown.
-
-    ``k, (v + 1) AS w`` gives ``{"k": "k", "w": "(v + 1)"}``.
-    """
-    if _CUT.search(text):
-        return None
-    found: dict[str, str] = {}
-    for item in split(text):
-        match = _ALIAS.fullmatch(item)
-        name, expression = (match["name"], match["text"]) if match else (item, item)
-        if name in found:
-            return None
-        found[name] = expression
-    return found or None
-
-
-def names_in(texts: Iterable[str], names: Iterable[str]) -> set[str] | None:
-    """Return the columns that texts name; ``None`` if a text is incomplete."""
-    whole = " ".join(map(without_literals, texts))
-    if _CUT.search(whole):
-        return None
-    return {name for name in names if pattern_of(name).search(whole)}
-
-
-def pattern_of(name: str) -> re.Pattern[str]:
-    """
-    Return the pattern that finds a column in a text; without a number, of any source.
-
-    Texts quote unusual names, lists of columns do not: both are found.
-    """
-    tagged = _TAGGED.fullmatch(name)
-    plain = unquoted(tagged["base"] if tagged else name)
-    forms = "|".join(map(re.escape, dict.fromkeys((plain, plain.replace("`", "``")))))
-    number = tagged["number"] if tagged else r"\d+"
-    return re.compile(rf"(?<![\w@])(?:{forms})(?:`?@{number})?(?!\w|`?@)")
-
-
-def unquoted(name: str) -> str:
-    """Return a column's name as lists of columns have it."""
-    return name[1:-1].replace("``", "`") if name.startswith("`") else name
-
-
-def tags_in(texts: Iterable[str]) -> list[int]:
-    """Return the numbers of sources that texts name, rising."""
-    return sorted({int(tag) for text in texts for tag in _TAG.findall(without_literals(text))})
-
-
-def without_literals(text: str) -> str:
-    """Blank out text in single quotes; names in backquotes stay."""
-    return QUOTED.sub(lambda found: found[0] if found[0].startswith("`") else " ", text)
-
-
-def split(text: str) -> list[str]:
-    """Split a text at its commas, except inside brackets and quotes."""
-    found, depth, start = [], 0, 0
-    # Commas and brackets inside quotes do not count.
-    bare = QUOTED.sub(lambda quoted: "_" * len(quoted[0]), text)
-    for place, letter in enumerate(bare):
-        if letter in "([{":
-            depth += 1
-        elif letter in ")]}":
-            depth -= 1
-        elif letter == "," and depth == 0:
-            found.append(text[start:place].strip())
-            start = place + 1
-    return [item for item in (*found, text[start:].strip()) if item]
-
-
-def conjuncts(text: str) -> list[str]:
-    """Return the conditions of a filter that must all hold."""
-    inner = text
-    if text.startswith("(") and text.endswith(")"):
-        inner = text[1:-1]
-    # Brackets and words inside quotes do not count.
-    bare = QUOTED.sub(lambda quoted: "_" * len(quoted[0]), inner)
-    depth, ends = 0, []
-    for place, letter in enumerate(bare):
-        depth += {"(": 1, ")": -1}.get(letter, 0)
-        if depth < 0:
-            return [text]
-        if depth == 0 and bare.startswith(" AND ", place):
-            ends.append(place)
-        elif depth == 0 and bare.startswith(" OR ", place):
-            return [text]
-    if not ends:
-        return [text]
-    starts = [0, *(end + len(" AND ") for end in ends)]
-    parts = [inner[begin:end] for begin, end in zip(starts, [*ends, None], strict=True)]
-    return [one for part in parts for one in conjuncts(part.strip())]
-
+from airflow_streaming.model.plan.schema import Column, type_name
+from airflow_streaming.model.spark.plan import OPAQUE, OperatorPlan, QueryPlan
 
 _WIDER: Final = {
     "tinyint": ("smallint", "int", "bigint", "double"),

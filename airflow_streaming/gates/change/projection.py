@@ -20,50 +20,44 @@ from airflow_streaming.gates.change.pair import (
     ColumnChange,
     Pair,
     column_change,
-    items_of,
-    names_in,
-    pattern_of,
     shown,
-    split,
 )
 from airflow_streaming.gates.change.sinks import FOREACH
 from airflow_streaming.gates.findings import GateFinding
 from airflow_streaming.gates.rules import Rule, rule_named
-from airflow_streaming.model.spark.plan import (
-    Column,
-    OperatorKind,
-    OperatorPlan,
-    QueryPlan,
-    StepPlan,
-)
+from airflow_streaming.model.plan.schema import Column
+from airflow_streaming.model.plan.tree import ColumnRef, Tree, columns_in, items_of, used_in
+from airflow_streaming.model.spark.plan import OperatorKind, OperatorPlan, QueryPlan, StepPlan
 
 AGGREGATES: Final = frozenset({OperatorKind.AGGREGATE, OperatorKind.SESSION_WINDOW})
-_OPAQUE: Final = frozenset(
+SEEING_ALL: Final = frozenset(
     {OperatorKind.GROUPS_WITH_STATE, OperatorKind.TRANSFORM_WITH_STATE, OperatorKind.OTHER}
 )
 """Functions of the user see every column."""
 _OPAQUE_STEPS: Final = frozenset({"map", "other", "union"})
 
 
-def used_behind(plan: QueryPlan, operator: int, names: Iterable[str]) -> list[str] | None:
+def used_behind(
+    plan: QueryPlan, operator: int, names: Iterable[ColumnRef]
+) -> list[ColumnRef] | None:
     """
     Return the columns of an operator that later steps use, in the order given.
 
     :param operator: Its number; later operators have smaller ones.
     :return: ``None`` if unknown.
     """
-    texts: list[str] | None = [column.name for column in plan.sink.schema]
+    trees: list[Tree] | None = [ColumnRef(column.name) for column in plan.sink.schema]
     for number in range(operator + 1):
         for step in steps_at(plan, number):
-            texts = _in_front_of_step(step, texts)
+            trees = _in_front_of_step(step, trees)
         if number < operator:
-            texts = _in_front_of_operator(plan.operators[number], texts)
+            trees = _in_front_of_operator(plan.operators[number], trees)
     listed = list(names)
-    found = None if texts is None else names_in(texts, listed)
+    found = None if trees is None else used_in(trees, listed)
     return None if found is None else [name for name in listed if name in found]
 
 
-def kept_aggregates(plan: QueryPlan, operator: int) -> tuple[str, ...] | None:
+def kept_aggregates(plan: QueryPlan, operator: int) -> tuple[Tree, ...] | None:
     """
     Return the aggregates that Spark keeps in state, in order.
 
@@ -85,59 +79,70 @@ def steps_at(plan: QueryPlan, below: int) -> list[StepPlan]:
     return [step for step in plan.steps if step.below == below]
 
 
-def _outputs(operator: OperatorPlan) -> dict[str, list[str]] | None:
+def _outputs(operator: OperatorPlan) -> dict[ColumnRef, list[Tree]] | None:
     # A column may use several aggregates, and an aggregate may be in several columns.
-    if len(operator.outputs) != len(operator.values):
+    if len(operator.output_names) != len(operator.values):
         return None
-    found: dict[str, list[str]] = {}
-    for value, names in zip(operator.values, operator.outputs, strict=True):
-        for name in split(names):
-            found.setdefault(name, []).append(value)
+    found: dict[ColumnRef, list[Tree]] = {}
+    for value, names in zip(operator.values, operator.output_names, strict=True):
+        for name in names:
+            found.setdefault(ColumnRef(name), []).append(value)
     return found
 
 
-def _order_behind(plan: QueryPlan, operator: int, outputs: list[str]) -> list[str] | None:
+def _order_behind(
+    plan: QueryPlan, operator: int, outputs: list[ColumnRef]
+) -> list[ColumnRef] | None:
     # Spark merges the projections directly on an aggregation into it; any other step keeps them
     # apart. Steps are listed from the sink up, so these projections are the last.
-    order: dict[str, list[str]] = {name: [name] for name in outputs}
+    order: dict[ColumnRef, list[ColumnRef]] = {name: [name] for name in outputs}
     for step in reversed(steps_at(plan, operator)):
         if step.step != "project":
             break
-        items = items_of(step.text)
-        if items is None:
+        items = items_of(step.tree.args)
+        ways = {} if items is None else {name: columns_in([way]) for name, way in items.items()}
+        if items is None or None in ways.values():
             return None
-        order = {name: _named(text, order) for name, text in items.items()}
+        order = {name: _made_of(way or [], order) for name, way in ways.items()}
     return list(dict.fromkeys(name for made_of in order.values() for name in made_of))
 
 
-def _named(text: str, order: Mapping[str, Sequence[str]]) -> list[str]:
-    places = {name: match.start() for name in order if (match := pattern_of(name).search(text))}
-    return [each for name in sorted(places, key=places.__getitem__) for each in order[name]]
+def _made_of(
+    columns: Sequence[ColumnRef], order: Mapping[ColumnRef, Sequence[ColumnRef]]
+) -> list[ColumnRef]:
+    named = (name for column in columns for name in order if name.may_be(column))
+    return [each for name in dict.fromkeys(named) for each in order[name]]
 
 
-def _in_front_of_step(step: StepPlan, texts: list[str] | None) -> list[str] | None:
-    if texts is None or step.step in _OPAQUE_STEPS:
+def _in_front_of_step(step: StepPlan, trees: list[Tree] | None) -> list[Tree] | None:
+    if trees is None or step.step in _OPAQUE_STEPS:
         return None
     if step.step != "project":
-        return [*texts, step.text]
-    items = items_of(step.text)
-    live = None if items is None else names_in(texts, items)
+        return [*trees, step.tree]
+    items = items_of(step.tree.args)
+    live = None if items is None else used_in(trees, items)
     if items is None or live is None:
         return None
     return [items[name] for name in items if name in live]
 
 
-def _in_front_of_operator(operator: OperatorPlan, texts: list[str] | None) -> list[str] | None:
-    if texts is None or operator.sort in _OPAQUE:
+def _in_front_of_operator(operator: OperatorPlan, trees: list[Tree] | None) -> list[Tree] | None:
+    if trees is None or operator.sort in SEEING_ALL:
         return None
-    own = [*(key.name for key in operator.keys), *operator.key_expressions, operator.condition]
+    own = [*(ColumnRef(key.name) for key in operator.keys), *trees_of_keys(operator)]
     if operator.sort not in AGGREGATES:
-        return [*texts, *own]
+        return [*trees, *own]
     outputs = _outputs(operator)
-    live = names_in(texts, outputs) if outputs is not None else None
+    live = used_in(trees, outputs) if outputs is not None else None
     if outputs is None or live is None:
         return [*own, *operator.values]
     return [*own, *(value for name in live for value in outputs[name])]
+
+
+def trees_of_keys(operator: OperatorPlan) -> list[Tree]:
+    """Return how the keys of an operator are computed, and the condition of a join."""
+    condition = [] if operator.condition is None else [operator.condition]
+    return [*operator.key_expressions, *condition]
 
 
 ADDED: Final = rule_named("projection.column_added")

@@ -24,6 +24,7 @@ from typing import Final
 from airflow_streaming.gates.change.pair import Pair, has_endless_state, is_at_least, offsets_file
 from airflow_streaming.gates.findings import GateFinding
 from airflow_streaming.gates.rules import Rule, rule_named
+from airflow_streaming.model.plan.tree import CUT, Expr, Tree
 from airflow_streaming.model.spark.plan import OperatorKind, QueryPlan
 
 _STREAMING: Final = "spark.sql.streaming."
@@ -95,13 +96,17 @@ _NOT_PINNED: Final = {
     f"{_STREAMING}stateStore.stateSchemaCheck": GUARD,
 }
 _TIME_ZONE: Final = "spark.sql.session.timeZone"
-_SEES_BATCHES: Final = re.compile(
-    r"func=|\b(?:spark_partition_id|monotonically_increasing_id|input_file_\w+|first|first_value|last"
-    r"|last_value|any_value|collect_list|collect_set|array_agg|listagg|string_agg|approx_\w+"
-    r"|percentile_approx|mode|rand|randn|uuid|shuffle|sample)\(",
-    re.IGNORECASE,
+_SEES_BATCHES: Final = frozenset(
+    {
+        *("spark_partition_id", "monotonically_increasing_id", "first", "first_value", "last"),
+        *("last_value", "any_value", "collect_list", "collect_set", "array_agg", "listagg"),
+        *("string_agg", "percentile_approx", "mode", "rand", "randn", "uuid", "shuffle", "sample"),
+        *("python_udf", CUT),
+    }
 )
 """Functions whose values follow the order of rows, and Python functions, which get rows in batches."""
+_SEE_BATCHES: Final = ("input_file_", "approx_")
+"""Beginnings of the names of more such functions."""
 _MEANING: Final = frozenset({_TIME_ZONE, "spark.sql.ansi.enabled"})
 _OFFLINE: Final = (
     "Take the setting back; or rescale the stream with shuffle_partitions, which changes state too; or "
@@ -229,23 +234,29 @@ def _state_sees_batches(plan: QueryPlan) -> bool:
     operators = plan.operators
     if any(operator.function or operator.code for operator in operators):
         return True
-    values = (text for operator in operators for text in operator.values)
+    values = (tree for operator in operators for tree in operator.values)
     return _any_sees_batches(values) or _steps_see_batches(plan, before_state=True)
 
 
 def _output_sees_batches(plan: QueryPlan) -> bool:
-    results = (text for operator in plan.operators for text in operator.results)
+    results = (tree for operator in plan.operators for tree in operator.results)
     behind = _any_sees_batches(results) or _steps_see_batches(plan, before_state=False)
     return bool(plan.sink.code) or behind
 
 
 def _steps_see_batches(plan: QueryPlan, *, before_state: bool) -> bool:
     steps = [step for step in plan.steps if bool(step.below) is before_state]
-    return any(step.step == "map" for step in steps) or _any_sees_batches(s.text for s in steps)
+    return any(step.step == "map" for step in steps) or _any_sees_batches(s.tree for s in steps)
 
 
-def _any_sees_batches(texts: Iterable[str]) -> bool:
-    return any(_SEES_BATCHES.search(text) for text in texts)
+def _any_sees_batches(trees: Iterable[Tree]) -> bool:
+    return any(_sees_batches(one) for tree in trees for one in tree.walk())
+
+
+def _sees_batches(tree: Tree) -> bool:
+    op = tree.op.lower() if isinstance(tree, Expr) else ""
+    has_function = isinstance(tree, Expr) and "func" in tree.options
+    return has_function or op in _SEES_BATCHES or op.startswith(_SEE_BATCHES)
 
 
 INTERVAL: Final = rule_named("trigger.interval")

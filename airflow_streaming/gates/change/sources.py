@@ -29,14 +29,8 @@ from airflow_streaming.gates.change.source_options import judge_options
 from airflow_streaming.gates.change.topics import judge_topics
 from airflow_streaming.gates.findings import GateFinding
 from airflow_streaming.gates.rules import Rule, rule_named
-from airflow_streaming.model.spark.plan import (
-    KAFKA,
-    Column,
-    QueryPlan,
-    SourcePlan,
-    SourceReplay,
-    replay_of,
-)
+from airflow_streaming.model.plan.schema import Column
+from airflow_streaming.model.spark.plan import KAFKA, QueryPlan, SourcePlan, SourceReplay, replay_of
 
 ADDED: Final = rule_named("source.column_added")
 REMOVED: Final = rule_named("source.column_removed")

@@ -18,9 +18,13 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from airflow_streaming.gates.change.pair import Pair, ends_by_itself, items_of, names_in
+from airflow_streaming.gates.change.diff import differing_part
+from airflow_streaming.gates.change.pair import Pair, ends_by_itself
+from airflow_streaming.gates.change.projection import SEEING_ALL, trees_of_keys
 from airflow_streaming.gates.findings import GateFinding
 from airflow_streaming.gates.rules import Rule, rule_named
+from airflow_streaming.model.plan.text import step_text, text_of
+from airflow_streaming.model.plan.tree import ColumnRef, Expr, Tree, items_of, used_in
 from airflow_streaming.model.spark.plan import OperatorPlan, StepPlan
 
 FILTER_BEFORE: Final = rule_named("step.filter_before_state")
@@ -45,7 +49,11 @@ STEPS_BEFORE_RULES: Final = (
 )
 
 
-def rule_before(pair: Pair, below: int, sort: str, old: list[str], new: list[str]) -> Rule | None:
+_Ways = dict[ColumnRef, list[Tree]]
+"""The expressions of columns in several projections on top of each other."""
+
+
+def rule_before(pair: Pair, below: int, sort: str, old: list[Tree], new: list[Tree]) -> Rule | None:
     """
     Return the rule for a changed step in front of so many operators.
 
@@ -59,7 +67,7 @@ def rule_before(pair: Pair, below: int, sort: str, old: list[str], new: list[str
     return BEFORE if ends else BEFORE_ENDLESS
 
 
-def _projection_before(pair: Pair, below: int, old: list[str], new: list[str]) -> Rule | None:
+def _projection_before(pair: Pair, below: int, old: list[Tree], new: list[Tree]) -> Rule | None:
     changed = _changed_columns(old, new)
     if changed is None:
         return TANGLED_BEFORE
@@ -68,15 +76,15 @@ def _projection_before(pair: Pair, below: int, old: list[str], new: list[str]) -
     between = [s for s in (*pair.old.steps, *pair.new.steps) if s.below and s.step != "project"]
     if any(step.step in _SEEING_ALL for step in between):
         return TANGLED_BEFORE
-    texts = [text for operator in fed for text in _made_of(operator)]
-    named = names_in([*texts, *(step.text for step in between)], changed)
-    is_used = named is None or bool(named) or any(map(_takes_all, fed))
+    trees = [tree for operator in fed for tree in _made_of(operator)]
+    used = used_in([*trees, *(step.tree for step in between)], changed)
+    is_used = used is None or bool(used) or any(map(_takes_all, fed))
     if not changed:
         return UNUSED_BEFORE
     return COLUMN_BEFORE if is_used else None
 
 
-def _changed_columns(old: list[str], new: list[str]) -> set[str] | None:
+def _changed_columns(old: list[Tree], new: list[Tree]) -> set[ColumnRef] | None:
     """Return columns that both compute differently; ``None`` if unknown."""
     before, after = _merged(old), _merged(new)
     if before is None or after is None:
@@ -85,7 +93,7 @@ def _changed_columns(old: list[str], new: list[str]) -> set[str] | None:
     return _with_made_of_them(changed | _reused_names(before, after), after)
 
 
-def _reused_names(before: dict[str, list[str]], after: dict[str, list[str]]) -> set[str]:
+def _reused_names(before: _Ways, after: _Ways) -> set[ColumnRef]:
     # v taken from the source before, and computed under the same name now, or the other way round.
     return {
         name
@@ -94,24 +102,24 @@ def _reused_names(before: dict[str, list[str]], after: dict[str, list[str]]) -> 
     }
 
 
-def _with_made_of_them(changed: set[str], ways: dict[str, list[str]]) -> set[str] | None:
+def _with_made_of_them(changed: set[ColumnRef], ways: _Ways) -> set[ColumnRef] | None:
     found, size = set(changed), -1
     while len(found) != size:
         size = len(found)
-        for name, texts in ways.items():
-            named = names_in(texts, found)
-            if named is None:
+        for name, trees in ways.items():
+            used = used_in(trees, found)
+            if used is None:
                 return None
-            if named:
+            if used:
                 found.add(name)
     return found
 
 
-def _merged(texts: list[str]) -> dict[str, list[str]] | None:
+def _merged(projections: list[Tree]) -> _Ways | None:
     # Several projections on top of each other: a column's ways, in order, without mere passing on.
-    found: dict[str, list[str]] = {}
-    for text in texts:
-        items = items_of(text)
+    found: _Ways = {}
+    for projection in projections:
+        items = items_of(projection.args)
         if items is None:
             return None
         for name, way in items.items():
@@ -121,19 +129,17 @@ def _merged(texts: list[str]) -> dict[str, list[str]] | None:
     return found
 
 
-def _made_of(operator: OperatorPlan) -> list[str]:
+def _made_of(operator: OperatorPlan) -> list[Tree]:
     columns = (*operator.keys, *operator.left, *operator.right)
     return [
-        *(column.name for column in columns),
-        *operator.key_expressions,
+        *(ColumnRef(column.name) for column in columns),
+        *trees_of_keys(operator),
         *operator.values,
-        operator.condition,
     ]
 
 
 def _takes_all(operator: OperatorPlan) -> bool:
-    # A user's function sees every column.
-    return bool(operator.function or operator.state_schema)
+    return operator.sort in SEEING_ALL
 
 
 FILTER: Final = rule_named("step.filter")
@@ -155,6 +161,7 @@ _BEHIND: Final = {
 }
 _SEEING_ALL: Final = frozenset({"map", "other", "generate"})
 _SPREADING: Final = ("Repartition", "RebalancePartitions")
+"""Beginnings of the names of Spark's nodes that only move rows between partitions."""
 
 
 def judge_steps(pair: Pair) -> Iterator[GateFinding]:
@@ -175,37 +182,52 @@ def _judge_pushed(pair: Pair) -> Iterator[GateFinding]:
         ends = all(ends_by_itself(pair.old, one) for one in pair.old.operators[: number + 1])
         rule = PUSHED if ends else PUSHED_ENDLESS
         yield rule.found(
-            old="; ".join(old.pushed) or "none",
-            new="; ".join(new.pushed) or "none",
+            old="; ".join(map(text_of, old.pushed)) or "none",
+            new="; ".join(map(text_of, new.pushed)) or "none",
             evidence=f"the optimized plan in front of operator {number}; {pair.shown_by_plan}",
             about=(f"operators[{number}].pushed",),
         )
 
 
 def _judge_place(pair: Pair, below: int, sort: str) -> Iterator[GateFinding]:
-    old, new = _texts(pair.old.steps, below, sort), _texts(pair.new.steps, below, sort)
+    old, new = _trees(pair.old.steps, below, sort), _trees(pair.new.steps, below, sort)
     if old == new:
         return
     gone, come = _difference(old, new), _difference(new, old)
     rule = _BEHIND.get(sort, OTHER)
-    if rule is OTHER and all(text.startswith(_SPREADING) for text in (*gone, *come)):
+    if rule is OTHER and all(_node(one).startswith(_SPREADING) for one in (*gone, *come)):
         rule = PARTITIONING
     elif below and rule is not OTHER:
         rule = rule_before(pair, below, sort, old, new) or rule
     where = " before state" if below else ""
     yield rule.found(
         f"The {sort} step{where} changes. {rule.sentence}",
-        old="; ".join(gone) or "none",
-        new="; ".join(come) or "none",
-        evidence=f"steps[{below}].{sort} in {pair.shown_by_plan}",
+        old=_shown(gone),
+        new=_shown(come),
+        evidence=f"steps[{below}].{sort}{_part(gone, come)} in {pair.shown_by_plan}",
         about=_places(below, sort, (*gone, *come)),
     )
 
 
-def _places(below: int, sort: str, texts: tuple[str, ...] = ()) -> tuple[str, ...]:
-    names = (
-        {text.partition(",")[0].partition("[")[0] for text in texts} if sort == "other" else {sort}
-    )
+def _part(gone: list[Tree], come: list[Tree]) -> str:
+    """Return the path to the part in which the only changed step differs."""
+    if (len(gone), len(come)) != (1, 1):
+        return ""
+    part = differing_part(gone[0], come[0])
+    return f" at {part.path}" if part.path else ""
+
+
+def _shown(steps: list[Tree]) -> str:
+    return "; ".join(map(step_text, steps)) or "none"
+
+
+def _node(step: Tree) -> str:
+    """Return the name of a step's node in Spark's plan."""
+    return step.op if isinstance(step, Expr) else "?"
+
+
+def _places(below: int, sort: str, steps: tuple[Tree, ...] = ()) -> tuple[str, ...]:
+    names = {*map(_node, steps)} if sort == "other" else {sort}
     # One branch more or less moves the nodes of the others; their texts are compared as steps.
     names = {"*"} if sort in ("join", "union", "table") else names
     nodes = (f"nodes[{below}].{name}" for name in sorted(names))
@@ -214,16 +236,15 @@ def _places(below: int, sort: str, texts: tuple[str, ...] = ()) -> tuple[str, ..
 
 def _judge_order(pair: Pair, below: int) -> Iterator[GateFinding]:
     old, new = (
-        [f"{step.step} {step.text}" for step in plan.steps if step.below == below]
-        for plan in (pair.old, pair.new)
+        [step for step in plan.steps if step.below == below] for plan in (pair.old, pair.new)
     )
     if old != new:
         # In front of state it matters as another filter does: other rows, or rows made otherwise.
-        rule = rule_before(pair, below, "filter", old, new) if below else None
+        rule = rule_before(pair, below, "filter", [], []) if below else None
         yield (rule or ORDER).found(
             f"Steps change places. {(rule or ORDER).sentence}",
-            old="; ".join(old),
-            new="; ".join(new),
+            old="; ".join(f"{step.step} {step_text(step.tree)}" for step in old),
+            new="; ".join(f"{step.step} {step_text(step.tree)}" for step in new),
             evidence=f"steps[{below}] in {pair.shown_by_plan}",
             about=(f"steps[{below}].order", *_nodes_of(pair, below)),
         )
@@ -233,9 +254,9 @@ def _nodes_of(pair: Pair, below: int) -> set[str]:
     return {f"nodes[{below}].{step.step}" for step in pair.new.steps if step.below == below}
 
 
-def _texts(steps: tuple[StepPlan, ...], below: int, sort: str) -> list[str]:
-    return [step.text for step in steps if step.step == sort and step.below == below]
+def _trees(steps: tuple[StepPlan, ...], below: int, sort: str) -> list[Tree]:
+    return [step.tree for step in steps if step.step == sort and step.below == below]
 
 
-def _difference(one: list[str], other: list[str]) -> list[str]:
+def _difference(one: list[Tree], other: list[Tree]) -> list[Tree]:
     return list((Counter(one) - Counter(other)).elements()) or (one if one != other else [])

@@ -10,9 +10,7 @@ The function may change, and what that means for the state it finds is its autho
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from airflow_streaming.checkpoints.read.report import Checkpoint
@@ -20,6 +18,8 @@ from airflow_streaming.gates.change.pair import Pair, plain_type, shown, signatu
 from airflow_streaming.gates.findings import GateFinding
 from airflow_streaming.gates.rules import Rule, rule_named
 from airflow_streaming.gates.stored import StoreSchema
+from airflow_streaming.model.plan.schema import Column, fields_of
+from airflow_streaming.model.plan.variables import StateVariable
 from airflow_streaming.model.spark.plan import OperatorKind, OperatorPlan, is_of_spark
 
 ADDED: Final = rule_named("variable.added")
@@ -36,58 +36,18 @@ VARIABLE_RULES: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Variable:
-    """
-    A state variable.
-
-    :param sort: ``value``, ``list`` or ``map``.
-    :param schema: As text; empty if unknown.
-    :param life: How long a value lives, as text; empty if unknown.
-    """
-
-    sort: str
-    schema: str = ""
-    has_ttl: bool = False
-    life: str = ""
-
-    @property
-    def plain(self) -> str:
-        """Return the schema without regard to spaces and the case of its letters."""
-        text = " ".join(self.schema.replace(":", " ").split()).lower()
-        return f" {_BEFORE_VALUE} ".join(map(_spelled, text.split(_BEFORE_VALUE)))
-
-    @property
-    def text(self) -> str:
-        """Return it for readers."""
-        ttl = " with a time to live" if self.has_ttl else ""
-        return f"{self.sort} ({self.schema or 'schema not told'}){ttl}"
-
-
-_BEFORE_VALUE: Final = "->"
-"""Between the key and the value of a map."""
-
-
-def _spelled(schema: str) -> str:
-    """Return a schema with the short names of its types; as it is where it is nested."""
-    fields = _simple_fields(schema)
-    return schema.strip() if fields is None else ", ".join(" ".join(one) for one in fields.items())
-
-
 ENCODING: Final = "spark.sql.streaming.stateStore.encodingFormat"
-_VARIABLE: Final = re.compile(
-    r"\s*(?P<sort>\w+) (?P<name>\S+) \((?P<schema>.*)\)(?P<ttl>.*)", re.DOTALL
-)
+Variables = Mapping[str, StateVariable]
+"""State variables by name."""
 
 
 def judge_variables(pair: Pair, number: int) -> Iterator[GateFinding]:
     """Compare the state variables of an operator by its number."""
-    before = variables_in(pair.old.operators[number].state_schema)
-    after = variables_in(pair.new.operators[number].state_schema)
+    before, after = (by_name(plan.operators[number].variables) for plan in (pair.old, pair.new))
     if not before and pair.checkpoint is not None:
         # A driver does not ask for them, so of a stream that runs the checkpoint alone knows them.
         before = variables_of(pair.checkpoint, number, pair.schemas)
-    is_whole = bool(before) and all(each.schema for each in before.values())
+    is_whole = bool(before) and all(each.value for each in before.values())
     evidence = pair.shown_by_state(number)
     if after and before:
         yield from compare_variables(
@@ -95,7 +55,7 @@ def judge_variables(pair: Pair, number: int) -> Iterator[GateFinding]:
             after,
             encoding=pair.pinned(ENCODING) or "",
             evidence=evidence,
-            about=(f"operators[{number}].state_schema",),
+            about=(f"operators[{number}].variables",),
         )
     same = pair.same_code or same_body(pair, number)
     if not (after and is_whole) and not same:
@@ -103,8 +63,8 @@ def judge_variables(pair: Pair, number: int) -> Iterator[GateFinding]:
 
 
 def compare_variables(
-    before: Mapping[str, Variable],
-    after: Mapping[str, Variable],
+    before: Variables,
+    after: Variables,
     *,
     encoding: str,
     evidence: str,
@@ -132,24 +92,13 @@ def compare_variables(
             )
 
 
-def variables_in(text: str) -> dict[str, Variable]:
-    """Return variables by name from a text like ``value total (n bigint); list seen (k string)``."""
-    found = {}
-    for part in text.split(";"):
-        match = _VARIABLE.fullmatch(part.strip())
-        if match is not None:
-            found[match["name"]] = Variable(
-                sort=match["sort"].lower(),
-                schema=match["schema"],
-                has_ttl=bool(match["ttl"].strip()),
-                life=match["ttl"].partition(" of ")[2].strip(),
-            )
-    return found
+def by_name(variables: Iterable[StateVariable]) -> dict[str, StateVariable]:
+    return {one.name: one for one in variables}
 
 
 def variables_of(
     checkpoint: Checkpoint, number: int, schemas: Sequence[StoreSchema] = ()
-) -> dict[str, Variable]:
+) -> dict[str, StateVariable]:
     """
     Return the state variables in an operator's metadata, without Spark's own.
 
@@ -164,25 +113,29 @@ def variables_of(
             if isinstance(one, Mapping) and not is_of_spark(str(one.get("stateName"))):
                 name, has_ttl = str(one.get("stateName")), bool(one.get("ttlEnabled"))
                 sort = str(one.get("stateVariableType")).removesuffix("State").lower()
-                schema = _stored_schema(sort, stored[name]) if name in stored else ""
-                found[name] = Variable(sort=sort, schema="" if has_ttl else schema, has_ttl=has_ttl)
+                key, value = ((), ()) if has_ttl else _stored_columns(sort, stored.get(name))
+                found[name] = StateVariable(
+                    kind=sort, name=name, key=key, value=value, has_ttl=has_ttl
+                )
     return found
 
 
 _USER_KEY: Final = "userKey"
-_STRUCT: Final = re.compile(r"struct<(?P<fields>.*)>", re.DOTALL)
+_Columns = tuple[Column, ...]
 
 
-def _stored_schema(sort: str, stored: StoreSchema) -> str:
-    value = ", ".join(f"{column.name} {column.type}" for column in stored.value)
-    if sort != "map":
-        return value
+def _stored_columns(kind: str, stored: StoreSchema | None) -> tuple[_Columns, _Columns]:
+    """Return the columns of a variable's keys and values; nothing where they are not known."""
+    if stored is None:
+        return (), ()
+    if kind != "map":
+        return (), stored.value
     own = [column.type for column in stored.key if column.name == _USER_KEY]
-    key = _STRUCT.fullmatch(own[0]) if own else None
-    return f"{key['fields'].replace(':', ' ')} {_BEFORE_VALUE} {value}" if key else ""
+    key = fields_of(own[0]) if own else ()
+    return (key, stored.value) if key else ((), ())
 
 
-def _renamed(before: Mapping[str, Variable], after: Mapping[str, Variable]) -> dict[str, str]:
+def _renamed(before: Variables, after: Variables) -> dict[str, str]:
     # A removed variable beside a similar new one counts as renamed.
     come = [name for name in after if name not in before]
     found: dict[str, str] = {}
@@ -195,28 +148,37 @@ def _renamed(before: Mapping[str, Variable], after: Mapping[str, Variable]) -> d
     return found
 
 
-def _is_alike(was: Variable, now: Variable) -> bool:
-    same_schema = "" in (was.schema, now.schema) or was.plain == now.plain
-    return (was.sort, was.has_ttl) == (now.sort, now.has_ttl) and same_schema
+def _is_alike(was: StateVariable, now: StateVariable) -> bool:
+    return (was.kind, was.has_ttl) == (now.kind, now.has_ttl) and _same_schema(was, now)
 
 
-def _rule(was: Variable | None, now: Variable | None, encoding: str) -> Rule | None:
+def _same_schema(was: StateVariable, now: StateVariable) -> bool:
+    """Tell whether two variables have the same columns, as far as both are known."""
+    is_known = bool(was.value and now.value)
+    return not is_known or (_plain(was.key), _plain(was.value)) == (
+        _plain(now.key),
+        _plain(now.value),
+    )
+
+
+def _plain(columns: Iterable[Column]) -> list[tuple[str, str]]:
+    return [(column.name.lower(), plain_type(column.type).lower()) for column in columns]
+
+
+def _rule(was: StateVariable | None, now: StateVariable | None, encoding: str) -> Rule | None:
     if was is None:
         return ADDED
     if now is None:
         return REMOVED
-    if (was.sort, was.has_ttl) != (now.sort, now.has_ttl):
+    if (was.kind, was.has_ttl) != (now.kind, now.has_ttl):
         return CHANGED
-    if was.life != now.life and was.life and now.life:
+    if was.ttl_ms != now.ttl_ms and was.ttl_ms and now.ttl_ms:
         return LIFE
-    if "" in (was.schema, now.schema) or was.plain == now.plain:
+    if _same_schema(was, now):
         return None
-    return evolution(was.plain, now.plain) if encoding.lower() == "avro" else CHANGED
+    return evolution(was, now) if encoding.lower() == "avro" else CHANGED
 
 
-_FIELD: Final = re.compile(r"(?P<name>\S+) (?P<type>\S+)")
-_REQUIRED: Final = " not null"
-"""Spark takes no such field in Avro-encoded state."""
 _NESTED: Final = frozenset("<>()")
 _WIDER: Final = frozenset({("int", "bigint"), ("bigint", "double")})
 """Measured on 4.3.0: old values are read as the wider type."""
@@ -227,19 +189,13 @@ _AVRO_WIDER: Final = frozenset(
 """Type changes that Avro reads as well; not tried on state."""
 
 
-def evolution(was: str, now: str) -> Rule:
-    """
-    Return what Spark makes of another schema of a variable whose values are encoded with Avro.
-
-    :param was: As text in small letters, e.g. ``n bigint, m int``; of a map ``key -> value``.
-    """
-    old_key, _, old = was.rpartition(_BEFORE_VALUE)
-    new_key, _, new = now.rpartition(_BEFORE_VALUE)
-    # A key is found by its bytes.
-    if old_key.strip() != new_key.strip() or _REQUIRED in new:
+def evolution(was: StateVariable, now: StateVariable) -> Rule:
+    """Return what Spark makes of other columns of a variable whose values are encoded with Avro."""
+    # A key is found by its bytes, and Spark takes no column that must not be null.
+    if _plain(was.key) != _plain(now.key) or not all(column.nullable for column in now.value):
         return CHANGED
-    before, after = _simple_fields(old), _simple_fields(new)
-    if before is None or after is None:
+    before, after = dict(_plain(was.value)), dict(_plain(now.value))
+    if any(_NESTED & {*of} or not of for of in (*before.values(), *after.values())):
         return UNMEASURED
     gone, come = before.keys() - after.keys(), after.keys() - before.keys()
     others = {(before[name], after[name]) for name in before.keys() & after.keys()}
@@ -254,17 +210,6 @@ def evolution(was: str, now: str) -> Rule:
 def _kind(type_: str) -> str:
     """Return the kind of a field's values, so that a renamed and widened field is found again."""
     return "number" if type_ in _NUMBERS else type_
-
-
-def _simple_fields(schema: str) -> dict[str, str] | None:
-    """Return types by field; nothing where one is nested or cannot be read."""
-    fields: dict[str, str] = {}
-    for text in schema.split(","):
-        found = None if _NESTED & set(text) else _FIELD.fullmatch(text.strip())
-        if found is None:
-            return None
-        fields[found["name"]] = plain_type(found["type"])
-    return fields
 
 
 KEYS: Final = rule_named("user_state.keys")
@@ -288,15 +233,20 @@ def judge_user_state(pair: Pair, number: int) -> Iterator[GateFinding]:
     texts = (
         (TIMEOUT, old.timeout, new.timeout),
         (TIME_MODE, old.time_mode, new.time_mode),
-        (OUTPUT, old.output_schema, new.output_schema),
     )
     for rule, was, now in texts:
         if plain(was) != plain(now):
-            about = (f"operators[{number}].output_schema",) if rule is OUTPUT else ()
-            yield rule.found(old=was, new=now, evidence=evidence, about=about)
+            yield rule.found(old=was, new=now, evidence=evidence)
+    if _plain(old.output_columns) != _plain(new.output_columns):
+        yield OUTPUT.found(
+            old=shown(old.output_columns),
+            new=shown(new.output_columns),
+            evidence=evidence,
+            about=(f"operators[{number}].output_columns",),
+        )
     if old.sort is OperatorKind.TRANSFORM_WITH_STATE:
         yield from judge_variables(pair, number)
-    elif plain(old.state_schema) != plain(new.state_schema):
+    elif _plain(old.state_columns) != _plain(new.state_columns):
         yield _judge_schema(pair, number, evidence)
     yield from _judge_function(pair, number)
 
@@ -305,24 +255,22 @@ _NODE: Final = "FlatMapGroupsInPandasWithState"
 
 
 def _judge_schema(pair: Pair, number: int, evidence: str) -> GateFinding:
-    was, now = pair.old.operators[number].state_schema, pair.new.operators[number].state_schema
-    before, after = _field_types(was), _field_types(now)
+    was, now = pair.old.operators[number].state_columns, pair.new.operators[number].state_columns
+    before, after = _simple_types(was), _simple_types(now)
     if not before or before != after or not same_body(pair, number):
-        return SCHEMA.found(old=was, new=now, evidence=evidence)
+        return SCHEMA.found(old=shown(was), new=shown(now), evidence=evidence)
     return FIELDS_RENAMED.found(
-        old=was,
-        new=now,
+        old=shown(was),
+        new=shown(now),
         evidence=evidence,
-        about=(f"operators[{number}].state_schema", f"nodes[{number}].{_NODE}"),
+        about=(f"operators[{number}].state_columns", f"nodes[{number}].{_NODE}"),
     )
 
 
-def _field_types(schema: str) -> tuple[str, ...]:
-    """Return the types of fields, none of them nested; nothing where one is, or cannot be read."""
-    fields = [field.split() for field in schema.split(",")]
-    if any(len(field) != 2 or "<" in field[1] for field in fields):
-        return ()
-    return tuple(plain_type(field[1]) for field in fields)
+def _simple_types(columns: Sequence[Column]) -> tuple[str, ...]:
+    """Return the types of columns; nothing where one of them is nested."""
+    types = tuple(plain_type(column.type) for column in columns)
+    return () if any("<" in one for one in types) else types
 
 
 def _judge_function(pair: Pair, number: int) -> Iterator[GateFinding]:
@@ -346,8 +294,8 @@ def _judge_function(pair: Pair, number: int) -> Iterator[GateFinding]:
 
 def _untold(old: OperatorPlan, at: str) -> tuple[str, ...]:
     # A driver's plan has no variables; the new ones were compared with the checkpoint's.
-    is_untold = old.sort is OperatorKind.TRANSFORM_WITH_STATE and not old.state_schema
-    return (f"{at}.state_schema",) if is_untold else ()
+    is_untold = old.sort is OperatorKind.TRANSFORM_WITH_STATE and not old.variables
+    return (f"{at}.variables",) if is_untold else ()
 
 
 def same_body(pair: Pair, number: int) -> bool:

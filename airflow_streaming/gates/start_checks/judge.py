@@ -20,7 +20,8 @@ from airflow_streaming.gates.start_checks.table import (
 )
 from airflow_streaming.gates.start_checks.types import types_in
 from airflow_streaming.gates.start_checks.values import fits
-from airflow_streaming.model.spark.plan import Column, QueryPlan, SinkPlan, SourcePlan
+from airflow_streaming.model.plan.schema import Column
+from airflow_streaming.model.spark.plan import QueryPlan, SinkPlan, SourcePlan
 from airflow_streaming.model.spark.secrets import REDACTED
 
 

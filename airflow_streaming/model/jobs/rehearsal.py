@@ -16,8 +16,9 @@ from typing import ClassVar
 
 from airflow_streaming.exceptions import RecordError
 from airflow_streaming.model.jobs.drill import DrilledQuery
+from airflow_streaming.model.plan.schema import Column
 from airflow_streaming.model.progress import BatchProgress
-from airflow_streaming.model.spark.plan import Column, SinkPlan
+from airflow_streaming.model.spark.plan import SinkPlan
 from airflow_streaming.model.wire import Record
 
 MAX_SAMPLE = 20

@@ -14,6 +14,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
 from typing import Any, Final, TypeVar
 
+from airflow_streaming.model.plan.tree import Tree, with_texts
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.spark.plan import NodePlan, QueryPlan
 from airflow_streaming.model.uris import for_spark, is_local, local_path
@@ -108,6 +109,8 @@ def _mapped(value: T, change: Callable[[str], str]) -> T:
     found: Any = value
     if isinstance(value, str):
         found = change(value) if type(value) is str else value
+    elif isinstance(value, Tree):
+        found = with_texts(value, change)
     elif isinstance(value, tuple):
         found = tuple(_mapped(one, change) for one in value)
     elif isinstance(value, Mapping):

@@ -12,14 +12,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
+from airflow_streaming.model.plan.schema import Column
+from airflow_streaming.model.plan.tree import Expr, Tree
+from airflow_streaming.model.plan.variables import StateVariable
 from airflow_streaming.model.wire import Record
 
-CAPTURE: Final = 3
-"""How plans are taken down now; plans taken down in two ways cannot be compared whole."""
+CAPTURE: Final = 4
+"""How plans are recorded now: with trees. Plans recorded in two ways cannot be compared."""
 KAFKA: Final = "kafka"
 """The format of Spark's Kafka connector, as source and sink."""
+UNREAD_STEP: Final = Expr("?")
+"""Of a step in a plan that was recorded as text."""
 OPAQUE: Final = "opaque:"
 """Marks a detail that could not be read; it never counts as equal."""
 _OWN_VARIABLES: Final = ("$procTimers", "$eventTimers", "$rowCounter_", "$ttl_", "$min_", "$count_")
@@ -47,21 +52,6 @@ STEP_KINDS: Final = {
     "Union": "union",
 }
 """The kind of step of a node in Spark's plan; the driver describes other nodes in more detail."""
-
-_SHORT: Final = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
-    """
-    One column.
-
-    :param type: Spark's short name of the type, e.g. ``bigint`` or ``struct<a:int>``.
-    """
-
-    name: str
-    type: str
-    nullable: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,23 +116,23 @@ class OperatorPlan:
     One stateful operator; fields of other kinds are empty.
 
     :param keys: Grouping keys, deduplicated columns, or the left keys of a join.
-    :param key_expressions: How each key is computed, as text, e.g. ``window(ts, 20 seconds)``.
-    :param values: Aggregates as text, e.g. ``sum(v)``, in their order.
+    :param key_expressions: How each key is computed, e.g. ``window(ts)`` with its length.
+    :param values: Aggregates in their order, e.g. ``sum(v)``.
     :param value_types: Type of each aggregate's result.
-    :param outputs: Name under which each aggregate continues; a later projection that drops one
-        makes Spark drop it from the state, too.
+    :param output_names: Names under which each aggregate continues; a later projection that drops
+        them makes Spark drop it from the state, too.
     :param window_us: Length, slide and start of the time window, in microseconds.
-    :param gap: Gap of a session window, as text.
+    :param gap: Gap of a session window.
     :param join_type: ``inner``, ``left_outer`` and so on.
-    :param condition: The join's condition, as text.
+    :param condition: The join's condition.
     :param left: Columns of the left side; ``right`` of the right one.
-    :param state_schema: The user's state: DDL of ``applyInPandasWithState``, or the variables of
-        ``transformWithState`` where they are known.
-    :param output_schema: DDL of the result of the user's function.
+    :param state_columns: Columns of the state of groups.
+    :param variables: Variables of ``transformWithState``, by name, where they are known.
+    :param output_columns: Columns of the result of the user's function.
     :param timeout: Timeout of groups with state; ``time_mode`` of ``transformWithState``.
     :param function: Name of the user's function.
     :param code: Fingerprint of the user's function and all that it reaches.
-    :param results: The output of an aggregation, as text, e.g. ``(sum(v) + 1) AS total``.
+    :param results: The output of an aggregation, e.g. ``(sum(v) + 1) AS total``.
     :param ends: Whether the watermark ends every part of the state, as Spark plans it.
     :param pushed: Filters that the optimized plan applies in front of the state, from any place in
         the script.
@@ -151,25 +141,26 @@ class OperatorPlan:
 
     sort: OperatorKind
     keys: tuple[Column, ...] = ()
-    key_expressions: tuple[str, ...] = ()
-    values: tuple[str, ...] = ()
+    key_expressions: tuple[Tree, ...] = ()
+    values: tuple[Tree, ...] = ()
     value_types: tuple[str, ...] = ()
-    outputs: tuple[str, ...] = ()
+    output_names: tuple[tuple[str, ...], ...] = ()
     window_us: tuple[int, ...] = ()
-    gap: str = ""
+    gap: Tree | None = None
     join_type: str = ""
-    condition: str = ""
+    condition: Tree | None = None
     left: tuple[Column, ...] = ()
     right: tuple[Column, ...] = ()
-    state_schema: str = ""
-    output_schema: str = ""
+    state_columns: tuple[Column, ...] = ()
+    variables: tuple[StateVariable, ...] = ()
+    output_columns: tuple[Column, ...] = ()
     timeout: str = ""
     time_mode: str = ""
     function: str = ""
     code: str = ""
-    results: tuple[str, ...] = ()
+    results: tuple[Tree, ...] = ()
     ends: bool = False
-    pushed: tuple[str, ...] = ()
+    pushed: tuple[Tree, ...] = ()
     run_as: str = ""
 
 
@@ -185,7 +176,7 @@ class WatermarkPlan:
 
     column: str
     delay_ms: int
-    time: str = ""
+    time: Tree | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,13 +186,13 @@ class StepPlan:
 
     :param step: ``project``, ``filter``, ``generate``, ``map`` (a user's function), ``join``,
         ``table`` (the table in a join with a stream), ``union`` or ``other``.
-    :param text: Its expression, without Spark's numbers.
+    :param tree: Its node in Spark's plan with the expressions in it.
     :param below: How many stateful operators are between it and the sink: 0 for a step after all of
         them. The state of an operator depends on the steps below it.
     """
 
     step: str
-    text: str
+    tree: Tree = UNREAD_STEP
     below: int = 0
 
 
@@ -355,50 +346,6 @@ def is_of_spark(variable: str) -> bool:
     Any other name with a dollar counts as the user's, so that no variable escapes the gates.
     """
     return variable.startswith(_OWN_VARIABLES)
-
-
-def type_name(told: Any) -> str:
-    """Return the short name of a type, e.g. ``bigint`` or ``struct<a:int>``; ``?`` for no type."""
-    if isinstance(told, str):
-        return _SHORT.get(told, told)
-    if not isinstance(told, Mapping):
-        return "?"
-    match told.get("type"):
-        case "struct":
-            fields = (f"{name}:{type_name(of)}" for name, of, _ in _fields(told))
-            return f"struct<{','.join(fields)}>"
-        case "array":
-            return f"array<{type_name(told.get('elementType'))}>"
-        case "map":
-            return f"map<{type_name(told.get('keyType'))},{type_name(told.get('valueType'))}>"
-        case "udt":
-            return type_name(told.get("sqlType"))
-        case other:
-            return type_name(other) if isinstance(other, str) else "?"
-
-
-def columns_of(struct: Any) -> tuple[Column, ...]:
-    """Return the columns of a struct type; none for any other type."""
-    return tuple(
-        Column(name=name, type=type_name(of), nullable=nullable)
-        for name, of, nullable in _fields(struct)
-    )
-
-
-def ddl(struct: Any) -> str:
-    """Return a struct type as people write it, e.g. ``k string, n bigint``."""
-    return ", ".join(f"{column.name} {column.type}" for column in columns_of(struct))
-
-
-def _fields(struct: Any) -> list[tuple[str, Any, bool]]:
-    fields = struct.get("fields") if isinstance(struct, Mapping) else None
-    if not isinstance(fields, list):
-        return []
-    return [
-        (str(one.get("name")), one.get("type"), one.get("nullable") is not False)
-        for one in fields
-        if isinstance(one, Mapping)
-    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,6 +34,8 @@ folder = sys.argv[1]
 for place in ("first", "second"):
     spark.range(3).withColumnRenamed("id", "v").write.parquet(f"{folder}/{place}")
     spark.read.parquet(f"{folder}/{place}").createOrReplaceTempView(place)
+    saved = spark.table(place).write.option("path", f"{folder}/{place}_saved")
+    saved.saveAsTable(f"{place}_saved")
 
 def made(factor, grow=lambda n, by: n * by, *, shift=0):
     def enlarged(n):
@@ -133,6 +135,38 @@ FRAMES: Final = {
         "second",
     ),
     "static_side": ('counted(read().join(spark.table("{}"), "v"), "k")', "first", "second"),
+    "type_of_a_column_of_a_table": (
+        'counted(read().join(spark.read.schema("k string, n {}").json(f"{folder}/first"), "k"), "k")',
+        "int",
+        "bigint",
+    ),
+    "scale_of_a_column_of_a_table": (
+        'counted(read().join(spark.read.schema("k string, n {}").json(f"{folder}/first"), "k"), "k")',
+        "decimal(10,2)",
+        "decimal(10,1)",
+    ),
+    "format_of_a_table": (
+        'counted(read().join(spark.read.schema("k string").{}(f"{folder}/first"), "k"), "k")',
+        "json",
+        "csv",
+    ),
+    "option_of_a_table": (
+        'counted(read().join(spark.read.schema("k string").csv(f"{folder}/first", sep="{}"), "k"), "k")',
+        ",",
+        ";",
+    ),
+    "rows_of_a_table_in_the_script": (
+        "counted(read().join(spark.sql(\"SELECT * FROM VALUES ({}) AS t(k)\"), 'k'), 'k')",
+        "'a'",
+        "'b'",
+    ),
+    "table_of_the_catalog": (
+        'counted(read().join(spark.table("{}_saved"), "v"), "k")',
+        "first",
+        "second",
+    ),
+    "type_of_a_literal_that_is_hashed": (EXPRESSION, "hash(1)", "hash(1L)"),
+    "type_of_a_literal_that_is_compared": (EXPRESSION, "k = 1.0", "k = 1.0D"),
     "reading_option": (
         'counted(read(timestampFormat="{}"), "k")',
         "yyyy-MM-dd HH:mm",

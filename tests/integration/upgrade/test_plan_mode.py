@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from airflow_streaming.launch.runtime import resolve_runtime
+from airflow_streaming.model.plan.text import text_of
+from airflow_streaming.model.plan.tree import literal
 from airflow_streaming.model.spark.plan import OperatorKind, QueryPlan, ScriptPlan, SourcePlan
 from airflow_streaming.spark_jobs.plan_mode import plan_script
 from airflow_streaming.spark_jobs.runner import Program
@@ -69,7 +71,7 @@ def operator(plan: ScriptPlan, name: str) -> tuple[QueryPlan, OperatorKind, tupl
     query = plan.query(name)
     assert query is not None
     (found,) = query.operators
-    return query, found.sort, (*found.key_expressions, *found.values)
+    return query, found.sort, (*map(text_of, found.key_expressions), *map(text_of, found.values))
 
 
 def test_every_query_of_a_script_is_told_and_none_is_started(
@@ -91,10 +93,10 @@ def test_every_query_of_a_script_is_told_and_none_is_started(
     assert [query.notes for query in plan.queries] == [()] * len(QUERIES)
     sums, sort, made_of = operator(plan, "sums")
     assert sort is OperatorKind.AGGREGATE
-    window = "window(ts, 20 seconds, 10 seconds, 2 seconds)"
+    window = "window(ts, length=20 seconds, slide=10 seconds, start=2 seconds)"
     assert made_of == (window, "upper(k)", "count(1)", "sum(v)")
     assert sums.operators[0].window_us == (20_000_000, 10_000_000, 2_000_000)
-    assert sums.operators[0].outputs == ("n", "`sum(v)`")
+    assert sums.operators[0].output_names == (("n",), ("sum(v)",))
     assert (sums.sink.sink, sums.sink.partitioned_by) == ("file", ("k",))
     assert sums.sink.target == f"{source}/sums"
     assert sums.checkpoint == f"{source}/checkpoints/sums"
@@ -105,7 +107,7 @@ def test_every_query_of_a_script_is_told_and_none_is_started(
     assert (once.sink.sink, once.sink.target) == ("foreachbatch", "write")
     assert once.processing_trigger == "available now"
     pairs, sort, made_of = operator(plan, "pairs")
-    assert (sort, made_of) == (OperatorKind.JOIN, ("v = value",))
+    assert (sort, made_of) == (OperatorKind.JOIN, ("(v = value)",))
     assert [column.name for column in pairs.operators[0].left] == ["ts", "k", "v"]
     assert pairs.sink.options["kafka.sasl.jaas.config"] == "(redacted)"
     targets = [query.sink.target for query in plan.queries if query.sink.sink == "kafka"]
@@ -114,7 +116,10 @@ def test_every_query_of_a_script_is_told_and_none_is_started(
     assert chosen is not None
     assert chosen.sink.topics == ("large", "no", "none", "odd", "routed", "small")
     sessions, sort, _ = operator(plan, "sessions")
-    assert (sort, sessions.operators[0].gap) == (OperatorKind.SESSION_WINDOW, "5 seconds")
+    assert (sort, sessions.operators[0].gap) == (
+        OperatorKind.SESSION_WINDOW,
+        literal("5 seconds", "interval"),
+    )
     assert (sessions.sink.sink, sessions.sink.target) == ("table", "sessions")
     assert list(source.iterdir()) == []
     assert list(scratch.iterdir()) == []

@@ -8,12 +8,7 @@ from pathlib import Path
 from airflow_streaming.checkpoints.repair.sink_repairs import SinkRepairs
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.names import Layout
-from airflow_streaming.model.spark.plan import (
-    OperatorKind,
-    OperatorPlan,
-    QueryPlan,
-    SinkPlan,
-)
+from airflow_streaming.model.spark.plan import OperatorKind, OperatorPlan, QueryPlan, SinkPlan
 from airflow_streaming.model.storage import LocalStore
 from tests.system.kills.cutting import Folders
 from tests.system.kills.matrix import Case

@@ -12,12 +12,7 @@ from airflow_streaming.checkpoints.repair.batch_move import Repaired
 from airflow_streaming.checkpoints.repair.sink_repairs import SinkRepairs
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.names import Layout
-from airflow_streaming.model.spark.plan import (
-    OperatorKind,
-    OperatorPlan,
-    QueryPlan,
-    SinkPlan,
-)
+from airflow_streaming.model.spark.plan import OperatorKind, OperatorPlan, QueryPlan, SinkPlan
 from airflow_streaming.model.storage import LocalStore, Store
 from tests.fakes import FAKE_HOST
 from tests.unit.checkpoints.filesink import NOON_MS, FileSink

@@ -16,19 +16,19 @@ from airflow_streaming.gates.findings import report_of as gate_report_of
 from airflow_streaming.gates.rehearsal import Rehearsed
 from airflow_streaming.home.home import open_home
 from airflow_streaming.model.jobs.drill import SCRATCH_OUTPUT
+from airflow_streaming.model.plan.schema import Column
 from airflow_streaming.model.spark.plan import (
-    Column,
     OperatorKind,
     OperatorPlan,
     QueryPlan,
     ScriptPlan,
     SinkPlan,
     SourcePlan,
-    StepPlan,
 )
 from airflow_streaming.model.spark.secrets import REDACTED
 from airflow_streaming.spark_jobs.runner import Program
 from benchmarks.checkpoint_tree import make_checkpoint
+from tests.trees import a_step, trees
 from tests.unit.cli.host import Run
 from tests.unit.supervision.builders import a_deployment
 
@@ -42,10 +42,10 @@ COUNTS = QueryPlan(
         OperatorPlan(
             sort=OperatorKind.AGGREGATE,
             keys=(Column(name="k", type="bigint"),),
-            key_expressions=("k",),
-            values=("max(k)",),
+            key_expressions=trees("k"),
+            values=trees("max(k)"),
             value_types=("bigint",),
-            outputs=("k",),
+            output_names=(("k",),),
         ),
     ),
 )
@@ -73,7 +73,7 @@ def save(path: Path, *queries: QueryPlan) -> Path:
 def test_a_change_that_is_not_allowed_fails_the_pull_request(
     run: Run, checkpoint: Path, plan: Path, tmp_path: Path
 ) -> None:
-    operator = replace(COUNTS.operators[0], values=("sum(k)",))
+    operator = replace(COUNTS.operators[0], values=trees("sum(k)"))
     new = save(tmp_path / "new.json", replace(COUNTS, operators=(operator,)))
     report = tmp_path / "report.md"
 
@@ -330,7 +330,7 @@ def test_secrets_of_a_plan_from_elsewhere_are_shown_nowhere(
                 SourcePlan(source="x", options={"sfpassword": secret, "y": f"a://u:{secret}@h"}),
             ),
             sink=SinkPlan(sink="table", target=f"jdbc://u:{secret}@host/{secret[-1]}"),
-            steps=(StepPlan(step="filter", text=f"(api_token = '{secret}')"),),
+            steps=(a_step("filter", f"(api_token = '{secret}')"),),
         )
 
     old = save(tmp_path / "old.json", leaking("hunter2"))

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.driver.plan.expressions import Wording, text_of
+from airflow_streaming.driver.plan.expressions import Wording, tree_of, whole_tree
 from airflow_streaming.driver.plan.hidden import Hidden
 from airflow_streaming.driver.plan.nodes import Node, read_tree
+from airflow_streaming.model.plan.text import text_of
+from airflow_streaming.model.plan.tree import ColumnRef, Tree, used_in
 
 EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions."
 ON_TIME: dict[str, Any] = {"spark.watermarkDelayMs": 10_000}
@@ -34,7 +36,7 @@ def alias(own: dict[str, Any] | None, of_column: dict[str, Any]) -> str:
     some = SimpleNamespace(getClass=lambda: kind, get=lambda: metadata(own))
     top = SimpleNamespace(child=lambda: column, explicitMetadata=lambda: some)
     tree = read_tree(json.dumps(told))
-    return text_of(tree, Wording(hidden=Hidden(top).placed(tree)))
+    return text_of(tree_of(tree, Wording(hidden=Hidden(top).placed(tree))))
 
 
 @pytest.mark.parametrize(
@@ -46,12 +48,12 @@ def alias(own: dict[str, Any] | None, of_column: dict[str, Any]) -> str:
         pytest.param(
             {"unit": "s"},
             ON_TIME,
-            """ts['explicitMetadata={"unit": "s"}'] AS at""",
+            """ts[explicitMetadata={"unit": "s"}] AS at""",
             id="its own, without the event time",
         ),
-        pytest.param({}, ON_TIME, "ts['explicitMetadata={}'] AS at", id="empty"),
+        pytest.param({}, ON_TIME, "ts[explicitMetadata={}] AS at", id="empty"),
         pytest.param(
-            {"unit": "s"}, {}, """ts['explicitMetadata={"unit": "s"}'] AS at""", id="one more"
+            {"unit": "s"}, {}, """ts[explicitMetadata={"unit": "s"}] AS at""", id="one more"
         ),
     ],
 )
@@ -81,12 +83,12 @@ def literal(value: object) -> Node:
 def test_a_seed_that_each_planning_draws_does_not_count_and_other_arguments_do(
     name: str, before: tuple[int, ...], fields: dict[str, object]
 ) -> None:
-    def text(seed: int, more: int = 0) -> str:
+    def tree(seed: int, more: int = 0) -> Tree:
         arguments = (*(literal(value + more) for value in before), literal(seed))
-        return text_of(node(name, fields, *arguments))
+        return tree_of(node(name, fields, *arguments))
 
-    assert text(7) == text(-8)
-    assert not before or text(7) != text(7, more=1)
+    assert tree(7) == tree(-8)
+    assert not before or tree(7) != tree(7, more=1)
 
 
 @pytest.mark.parametrize(
@@ -94,6 +96,118 @@ def test_a_seed_that_each_planning_draws_does_not_count_and_other_arguments_do(
     [("Uuid", "randomSeed", False), ("Shuffle", "randomSeed", False), ("XxHash64", "seed", True)],
 )
 def test_a_seed_that_is_a_field_counts_of_a_hash_alone(name: str, field: str, counts: bool) -> None:
-    one, other = (text_of(node(name, {field: seed})) for seed in (7, 8))
+    one, other = (tree_of(node(name, {field: seed})) for seed in (7, 8))
 
     assert (one != other) is counts
+
+
+def scala(kind: str, **methods: Any) -> SimpleNamespace:
+    """An object of the JVM with methods without arguments."""
+    named = SimpleNamespace(getName=lambda: kind)
+    made = {name: (lambda value=value: value) for name, value in methods.items()}
+    return SimpleNamespace(getClass=lambda: named, **made)
+
+
+class ScalaMap(SimpleNamespace):
+    """A map of Scala."""
+
+    def __init__(self, kind: str = "scala.collection.immutable.Map$Map2", **told: str) -> None:
+        super().__init__()
+        self._kind, self._told = kind, told
+
+    def getClass(self) -> Any:
+        return SimpleNamespace(getName=lambda: self._kind)
+
+    def mkString(self, by: str) -> str:
+        return by.join(f"{key} -> {value}" for key, value in self._told.items())
+
+
+FILES = "org.apache.spark.sql.execution.datasources.HadoopFsRelation"
+JDBC = "org.apache.spark.sql.execution.datasources.jdbc.JDBCRelation"
+
+
+def of_files(path: str = "/in", **options: str) -> Any:
+    paths = SimpleNamespace(mkString=lambda _: path)
+    form = SimpleNamespace(getClass=lambda: SimpleNamespace(getSimpleName=lambda: "JsonFileFormat"))
+    location = SimpleNamespace(rootPaths=lambda: paths)
+    return scala(FILES, location=location, fileFormat=form, options=ScalaMap(**options))
+
+
+def of_jdbc(**parameters: str) -> Any:
+    return scala(JDBC, jdbcOptions=SimpleNamespace(parameters=lambda: ScalaMap(**parameters)))
+
+
+def table(relation: Any, name: str = "LogicalRelation", **fields: Any) -> Tree:
+    """Return a table of a plan, whose relation only the JVM knows."""
+    attribute = {"class": f"{EXPRESSIONS}AttributeReference", "num-children": 0, "nullable": True}
+    output = [[{**attribute, "name": "rate", "dataType": fields.pop("type", "decimal(10,2)")}]]
+    field = "relation" if name == "LogicalRelation" else "table"
+    top = {"class": f"x.plans.logical.{name}", "num-children": 0, field: None, "output": output}
+    tree = read_tree(json.dumps([{**top, **fields}]))
+    jvm = SimpleNamespace(
+        **{field: lambda: relation}, getClass=lambda: SimpleNamespace(getName=lambda: name)
+    )
+    return whole_tree(tree, Wording(hidden=Hidden(jvm).placed(tree)))
+
+
+SAVED = {"identifier": {"table": "rates"}, "provider": "parquet", "createTime": 1, "stats": {}}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param(table(of_files()), table(of_files(), type="decimal(10,1)"), id="scale"),
+        pytest.param(table(of_files()), table(of_files(), type="double"), id="type"),
+        pytest.param(table(of_files()), table(of_files("/else")), id="path"),
+        pytest.param(table(of_files(mode="PERMISSIVE")), table(of_files()), id="option"),
+        pytest.param(
+            table(of_jdbc(url="jdbc:pg://a/x", dbtable="t")),
+            table(of_jdbc(url="jdbc:pg://b/x", dbtable="t")),
+            id="server",
+        ),
+        pytest.param(
+            table(of_jdbc(dbtable="t", fetchsize="1")), table(of_jdbc(dbtable="u")), id="table"
+        ),
+        pytest.param(
+            table(scala("x.IcebergTable", name="db.a"), "DataSourceV2Relation"),
+            table(scala("x.IcebergTable", name="db.b"), "DataSourceV2Relation"),
+            id="table of a catalog",
+        ),
+        pytest.param(
+            table(of_files(), catalogTable=SAVED),
+            table(of_files(), catalogTable={**SAVED, "provider": "orc"}),
+            id="format of a saved table",
+        ),
+    ],
+)
+def test_another_table_is_another_tree(old: Tree, new: Tree) -> None:
+    assert old != new
+
+
+def test_a_table_is_the_same_when_its_catalog_counts_its_rows_anew() -> None:
+    counted = {**SAVED, "createTime": 2, "stats": {"sizeInBytes": 9}}
+
+    assert table(of_files(), catalogTable=SAVED) == table(of_files(), catalogTable=counted)
+
+
+def test_the_login_of_a_table_is_not_told() -> None:
+    told = text_of(table(of_jdbc(url="jdbc:pg://kim:hunter2@a/x", password="hunter2")))
+
+    assert "hunter2" not in told
+    assert "relation.url" in told
+
+
+def test_a_map_is_told_entry_by_entry_and_a_text_with_columns_may_use_any() -> None:
+    tree = read_tree(
+        json.dumps([{"class": f"{EXPRESSIONS}JsonToStructs", "num-children": 0, "options": None}])
+    )
+
+    def worded(value: Any) -> Tree:
+        jvm = SimpleNamespace(
+            options=lambda: value, getClass=lambda: SimpleNamespace(getName=lambda: "JsonToStructs")
+        )
+        return tree_of(tree, Wording(hidden=Hidden(jvm).placed(tree)))
+
+    assert text_of(worded(ScalaMap(mode="FAILFAST"))) == "json_to_structs(options.mode=FAILFAST)"
+    hiding = worded(scala("x.Spec", toString="Spec(v#12L)"))
+    assert used_in([hiding], [ColumnRef("v")]) is None

@@ -12,6 +12,7 @@ from airflow_streaming.driver.plan.keeping import PlanKeeper
 from airflow_streaming.driver.plan.reading import Taken
 from airflow_streaming.driver.plan.writer_settings import WriterSettings
 from airflow_streaming.exceptions import HomeUnavailable
+from airflow_streaming.model.plan.tree import ColumnRef
 from airflow_streaming.model.spark.plan import QueryPlan, SinkPlan, StepPlan
 from airflow_streaming.model.storage import LocalStore
 from tests.patience import PATIENCE
@@ -129,7 +130,7 @@ def test_a_query_that_does_not_start_leaves_no_plan(tmp_path: Path) -> None:
 
 
 def test_a_plan_of_too_many_steps_is_recorded_without_them(tmp_path: Path) -> None:
-    steps = tuple(StepPlan(step="project", text="x" * 2000, below=n) for n in range(600))
+    steps = tuple(StepPlan(step="project", tree=ColumnRef("x" * 2000), below=n) for n in range(600))
     store = LocalStore(str(tmp_path))
     keeper = PlanKeeper(store, LAYOUT, 1, read=lambda one: replace(read(one), steps=steps))
     keeper.keep(taken("a"))

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from airflow_streaming.driver.jobs.refused_sources import listen_to_reader
-from airflow_streaming.model.spark.plan import Column, RefusedSource, SourcePlan
+from airflow_streaming.model.plan.schema import Column
+from airflow_streaming.model.spark.plan import RefusedSource, SourcePlan
 
 
 class Reader:

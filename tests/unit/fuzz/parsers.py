@@ -31,12 +31,15 @@ from airflow_streaming.driver.checkpoint_claims import query_id_in
 from airflow_streaming.exceptions import BackupDamaged, CheckpointMismatch, RecordError, SpecError
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.names import Layout, check_stream_name, number_of
+from airflow_streaming.model.plan.schema import columns_of, fields_of
+from airflow_streaming.model.plan.text import text_of
+from airflow_streaming.model.plan.tree import Tree
 from airflow_streaming.model.progress import BatchProgress, is_at_least, positions
 from airflow_streaming.model.records.epoch import Epoch, QueryClaim
 from airflow_streaming.model.spark.conf import parse_spark_version
 from airflow_streaming.model.spark.failure_signs import FailureKind
 from airflow_streaming.model.spark.failures import diagnose, presentable, python_error_in, signature
-from airflow_streaming.model.spark.plan import QueryPlan, columns_of, ddl
+from airflow_streaming.model.spark.plan import QueryPlan
 from airflow_streaming.model.spark.secrets import mask_password
 from airflow_streaming.model.spark.tail import batch_of, parse_commit, parse_offsets, parse_query_id
 from airflow_streaming.model.storage import check_relative
@@ -91,6 +94,19 @@ def of_text(parse: Callable[[str], object], *valid: str, **more: Any) -> Parser:
 def of_json(parse: Callable[[Any], object], *valid: bytes, **more: Any) -> Parser:
     """Return a parser of what JSON was made into before; it is given any JSON."""
     return Parser(parse=lambda data: parse(_json(data)), given=lambda: remade(valid), **more)
+
+
+def an_expression(told: Any) -> None:
+    """Read an expression, and the form that it is written in."""
+    tree = Tree.from_json(told, "expression")
+    assert Tree.from_json(tree.to_json(), "again") == tree
+    assert text_of(tree)
+
+
+EXPRESSION: Final = (
+    b'{"op": "+", "args": ["v", {"column": "w", "source": 1}, {"op": "literal", "type": "int"}],'
+    b' "options": {"mode": "ANSI"}}'
+)
 
 
 def _json(data: bytes) -> Any:
@@ -410,7 +426,9 @@ PARSERS: Final[dict[str, Parser]] = {
     "path of a member": of_text(member_path, "counts/offsets/17", "a/b"),
     "reply of applications": of_bytes(parse_applications, APPLICATIONS),
     "reply of metrics": of_bytes(parse_gauges, GAUGES),
-    "type of a column": of_json(lambda told: (columns_of(told), ddl(told)), STRUCT, refuses=()),
+    "type of a column": of_json(columns_of, STRUCT, refuses=()),
+    "fields of a struct": of_text(fields_of, "struct<a:int,b:array<int>>", refuses=()),
+    "expression of a plan": of_json(an_expression, EXPRESSION),
     "name of a stream": of_text(stream_name, "orders", "orders.green", refuses=(SpecError,)),
     "name of a query": of_text(query_name, "revenue", "a.b-c"),
     "name of a file": of_text(file_name, "000017.json", "17_ab-c.delta", "17.zip", refuses=()),

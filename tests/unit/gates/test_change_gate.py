@@ -11,16 +11,16 @@ import pytest
 
 from airflow_streaming.gates.change_gate import Versions, gate_change
 from airflow_streaming.gates.findings import GateDecision, Pattern
+from airflow_streaming.model.plan.schema import Column
 from airflow_streaming.model.spark.plan import (
-    Column,
     OperatorKind,
     OperatorPlan,
     QueryPlan,
     ScriptPlan,
-    StepPlan,
     WatermarkPlan,
 )
 from tests.golden import Golden, golden_checkpoints
+from tests.trees import a_step, trees
 from tests.unit.gates.change import builders as b
 
 WINDOW = Column(name="window", type=b.WINDOW)
@@ -34,7 +34,7 @@ WITHIN = b.with_operator(
     b.a_deduplication("k string"), sort=OperatorKind.DEDUPLICATE_WITHIN_WATERMARK
 )
 JOINED = b.a_join(
-    [StepPlan(step="project", text="k@0, ts@0, v@0, v@1")],
+    [a_step("project", "k@0, ts@0, v@0, v@1")],
     watermarks=(WatermarkPlan(column="ts", delay_ms=120_000),) * 2,
     sink=b.a_file_sink("k string, ts timestamp, v bigint"),
 )
@@ -42,10 +42,10 @@ COUNTED = b.an_aggregation(
     OperatorPlan(
         sort=OperatorKind.AGGREGATE,
         keys=(KEY,),
-        key_expressions=("k",),
-        values=("count(1)",),
+        key_expressions=trees("k"),
+        values=trees("count(1)"),
         value_types=("bigint",),
-        outputs=("n",),
+        output_names=(("n",),),
     ),
     output_mode="complete",
     steps=(),

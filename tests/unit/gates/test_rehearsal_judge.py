@@ -19,8 +19,9 @@ from airflow_streaming.model.jobs.rehearsal import (
     Seen,
     read_told,
 )
+from airflow_streaming.model.plan.schema import Column
 from airflow_streaming.model.progress import BatchProgress
-from airflow_streaming.model.spark.plan import Column, QueryPlan, SinkPlan
+from airflow_streaming.model.spark.plan import QueryPlan, SinkPlan
 from airflow_streaming.options import RehearsalOptions
 from airflow_streaming.reports.markdown import markdown
 from airflow_streaming.reports.rehearsal import rehearsal_report

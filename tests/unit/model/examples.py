@@ -48,6 +48,7 @@ from airflow_streaming.model.jobs.upkeep import (
     RepartitionOrder,
 )
 from airflow_streaming.model.metrics import Metric
+from airflow_streaming.model.plan.schema import Column
 from airflow_streaming.model.records.alert import AlertSent, AlertTry
 from airflow_streaming.model.records.autoscale import SizeChange, SizeCode
 from airflow_streaming.model.records.control import (
@@ -109,7 +110,6 @@ from airflow_streaming.model.records.upgrade import (
 from airflow_streaming.model.records.upgrade_table import Stage, UpgradeEvent, UpgradeTransition
 from airflow_streaming.model.spark.failure_signs import FailureKind
 from airflow_streaming.model.spark.plan import (
-    Column,
     OperatorKind,
     OperatorPlan,
     PlanOrder,
@@ -117,12 +117,12 @@ from airflow_streaming.model.spark.plan import (
     ScriptPlan,
     SinkPlan,
     SourcePlan,
-    StepPlan,
     WatermarkPlan,
 )
 from airflow_streaming.model.wire import Record
 from airflow_streaming.storage.known_stores import KnownStore, StoreMark
 from airflow_streaming.storage.probe import StoreProbe
+from tests.trees import a_step, trees
 from tests.unit.supervision.builders import (
     EPOCH,
     NOW,
@@ -152,15 +152,15 @@ QUERY_PLAN: Final = QueryPlan(
         OperatorPlan(
             sort=OperatorKind.AGGREGATE,
             keys=(Column(name="k", type="string"),),
-            key_expressions=("upper(k)",),
-            values=("sum(v)",),
+            key_expressions=trees("upper(k)"),
+            values=trees("sum(v)"),
             value_types=("bigint",),
-            outputs=("total",),
+            output_names=(("total",),),
             window_us=(1, 1, 0),
         ),
     ),
     watermarks=(WatermarkPlan(column="ts", delay_ms=90_000),),
-    steps=(StepPlan(step="filter", text="(v > 3)", below=1),),
+    steps=(a_step("filter", "(v > 3)", 1),),
     conf={"spark.sql.shuffle.partitions": "3"},
     notes=("Something could not be read.",),
 )

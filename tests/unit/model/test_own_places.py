@@ -10,7 +10,8 @@ from airflow_streaming.gates.change.pair import Pair
 from airflow_streaming.gates.change.sinks import judge_sink
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.spark.own_places import OwnPlaces, comparable
-from airflow_streaming.model.spark.plan import QueryPlan, SinkPlan, StepPlan
+from airflow_streaming.model.spark.plan import QueryPlan, SinkPlan
+from tests.trees import a_step
 from tests.unit.home.make import make_deployment
 
 CODE = "0123456789abcdef0123"
@@ -49,8 +50,8 @@ def plan(output: str, code: str = CODE, *, target: str = "write") -> QueryPlan:
     sink = SinkPlan(
         sink="foreachbatch", target=target, code=code, options={"errors": f"{output}/bad"}
     )
-    step = StepPlan(step="project", text=f"'{output}' AS place")
-    return QueryPlan(query="q", spark="4.3.0", output_mode="append", sink=sink, steps=(step,))
+    made = a_step("project", f"'{output}' AS place")
+    return QueryPlan(query="q", spark="4.3.0", output_mode="append", sink=sink, steps=(made,))
 
 
 def test_the_places_of_another_lane_are_no_difference() -> None:

@@ -8,7 +8,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from airflow_streaming.changes.judging.methods import replay_start
+from airflow_streaming.model.plan.tree import ColumnRef, Expr, literal
 from airflow_streaming.model.spark.plan import OperatorKind, OperatorPlan, QueryPlan
+from tests.system.edits.plans import Plans
 from tests.unit.gates.change import builders as b
 
 WATERMARK = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -57,6 +59,28 @@ def test_state_without_a_bound_needs_everything(plan: QueryPlan, says: str) -> N
     assert found.at is None
     assert found.complete_from is None
     assert says in found.reason
+
+
+def test_the_range_of_a_join_is_read_from_the_plan_of_a_real_spark() -> None:
+    [plan] = Plans.of("4.3.0")["pairs"].queries
+
+    assert replay_start([plan], {plan.query: MS}).reach == timedelta(seconds=5)
+
+
+@pytest.mark.parametrize(
+    ("type_", "value", "seconds"),
+    [
+        ("interval second", "5000000", 5),
+        ("interval day to second", "-90000000", 90),
+        ("interval month", "2", 62 * 86_400),
+        ("interval", "1 minutes 5 seconds", 65),
+    ],
+)
+def test_an_interval_is_read_in_each_form_of_spark(type_: str, value: str, seconds: int) -> None:
+    bound = Expr("+", [ColumnRef("ts", 0), literal(value, type_)])
+    plan = b.a_join(operator={"condition": Expr("<", [ColumnRef("ts", 1), bound])})
+
+    assert replay_start([plan], {"q": MS}).reach == timedelta(seconds=seconds)
 
 
 def test_a_query_that_has_no_watermark_yet_reads_from_the_beginning() -> None:

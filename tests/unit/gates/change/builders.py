@@ -17,8 +17,8 @@ from airflow_streaming.checkpoints.read.report import (
 from airflow_streaming.gates.change.judge import judge_change
 from airflow_streaming.gates.findings import GateDecision, worst
 from airflow_streaming.gates.stored import StoreSchema
+from airflow_streaming.model.plan.schema import Column
 from airflow_streaming.model.spark.plan import (
-    Column,
     NodePlan,
     OperatorKind,
     OperatorPlan,
@@ -28,6 +28,7 @@ from airflow_streaming.model.spark.plan import (
     StepPlan,
     WatermarkPlan,
 )
+from tests.trees import a_step, operator_fields
 
 PARTITIONS: Final = "spark.sql.shuffle.partitions"
 PROVIDER: Final = "spark.sql.streaming.stateStore.providerClass"
@@ -44,6 +45,10 @@ def columns(text: str) -> tuple[Column, ...]:
 
 
 EVENTS: Final = columns("k string, v bigint, ts timestamp")
+
+
+def _operator(**told: Any) -> OperatorPlan:
+    return OperatorPlan(**operator_fields(told))
 
 
 def a_source(**changes: Any) -> SourcePlan:
@@ -79,8 +84,8 @@ def a_stateless(**changes: Any) -> QueryPlan:
         sources=(a_source(),),
         sink=a_file_sink(),
         steps=(
-            StepPlan(step="project", text="k, (v * 2) AS v"),
-            StepPlan(step="filter", text="(v > 1)"),
+            a_step("project", "k, (v * 2) AS v"),
+            a_step("filter", "(v > 1)"),
         ),
         processing_trigger="10 seconds",
         conf=CONF,
@@ -89,7 +94,7 @@ def a_stateless(**changes: Any) -> QueryPlan:
 
 
 def an_aggregate(**changes: Any) -> OperatorPlan:
-    made = OperatorPlan(
+    made = _operator(
         sort=OperatorKind.AGGREGATE,
         keys=(Column(name="window", type=WINDOW), Column(name="k", type="string")),
         key_expressions=("window(ts, 20 seconds)", "k"),
@@ -99,7 +104,7 @@ def an_aggregate(**changes: Any) -> OperatorPlan:
         window_us=(20_000_000, 20_000_000, 0),
         ends=True,
     )
-    return replace(made, **changes)
+    return replace(made, **operator_fields(changes))
 
 
 def an_aggregation(operator: OperatorPlan | None = None, **changes: Any) -> QueryPlan:
@@ -111,7 +116,7 @@ def an_aggregation(operator: OperatorPlan | None = None, **changes: Any) -> Quer
         sink=a_file_sink("k string, total bigint, lines bigint"),
         operators=(operator or an_aggregate(),),
         watermarks=(WatermarkPlan(column="ts", delay_ms=60_000),),
-        steps=(StepPlan(step="project", text="k, total, lines"),),
+        steps=(a_step("project", "k, total, lines"),),
         conf=CONF,
     )
     return replace(made, **changes)
@@ -119,14 +124,14 @@ def an_aggregation(operator: OperatorPlan | None = None, **changes: Any) -> Quer
 
 def a_deduplication(keys: str = "k string, v bigint", **changes: Any) -> QueryPlan:
     made = columns(keys)
-    operator = OperatorPlan(
+    operator = _operator(
         sort=OperatorKind.DEDUPLICATE, keys=made, key_expressions=tuple(c.name for c in made)
     )
     return replace(an_aggregation(operator, steps=(), sink=a_file_sink()), **changes)
 
 
 def a_join(steps: Sequence[StepPlan] = (), **changes: Any) -> QueryPlan:
-    operator = OperatorPlan(
+    operator = _operator(
         sort=OperatorKind.JOIN,
         keys=columns("k string"),
         key_expressions=("k@0 = k@1",),
@@ -137,9 +142,9 @@ def a_join(steps: Sequence[StepPlan] = (), **changes: Any) -> QueryPlan:
         ends=True,
     )
     made = an_aggregation(
-        replace(operator, **changes.pop("operator", {})),
+        replace(operator, **operator_fields(changes.pop("operator", {}))),
         sources=(a_source(), a_source(paths=("/in2",))),
-        steps=tuple(steps) or (StepPlan(step="project", text="k@0, v@1"),),
+        steps=tuple(steps) or (a_step("project", "k@0, v@1"),),
         sink=a_file_sink(),
     )
     return replace(made, **changes)
@@ -158,7 +163,7 @@ def a_session(gap: str = "5 seconds") -> QueryPlan:
 
 
 def a_stateful_function(**changes: Any) -> QueryPlan:
-    operator = OperatorPlan(
+    operator = _operator(
         sort=OperatorKind.GROUPS_WITH_STATE,
         keys=columns("k string"),
         key_expressions=("k",),
@@ -169,12 +174,15 @@ def a_stateful_function(**changes: Any) -> QueryPlan:
         code="c0de",
     )
     return an_aggregation(
-        replace(operator, **changes), steps=(), sink=a_sink("foreachbatch"), output_mode="update"
+        replace(operator, **operator_fields(changes)),
+        steps=(),
+        sink=a_sink("foreachbatch"),
+        output_mode="update",
     )
 
 
 def a_processor(**changes: Any) -> QueryPlan:
-    operator = OperatorPlan(
+    operator = _operator(
         sort=OperatorKind.TRANSFORM_WITH_STATE,
         keys=columns("k string"),
         key_expressions=("k",),
@@ -184,13 +192,19 @@ def a_processor(**changes: Any) -> QueryPlan:
         code="c0de",
     )
     return an_aggregation(
-        replace(operator, **changes), steps=(), sink=a_sink("foreachbatch"), output_mode="update"
+        replace(operator, **operator_fields(changes)),
+        steps=(),
+        sink=a_sink("foreachbatch"),
+        output_mode="update",
     )
 
 
 def with_operator(plan: QueryPlan, **changes: Any) -> QueryPlan:
     """Return a plan whose first operator is changed."""
-    return replace(plan, operators=(replace(plan.operators[0], **changes), *plan.operators[1:]))
+    return replace(
+        plan,
+        operators=(replace(plan.operators[0], **operator_fields(changes)), *plan.operators[1:]),
+    )
 
 
 def with_source(plan: QueryPlan, **changes: Any) -> QueryPlan:
@@ -211,7 +225,7 @@ def with_options(plan: QueryPlan, **options: str) -> QueryPlan:
 
 def with_steps(plan: QueryPlan, *steps: tuple[str, str, int]) -> QueryPlan:
     """Return a plan with other steps, each a sort, a text and a number of operators behind."""
-    made = tuple(StepPlan(step=step, text=text, below=below) for step, text, below in steps)
+    made = tuple(a_step(sort, text, below) for sort, text, below in steps)
     return replace(plan, steps=made)
 
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from airflow_streaming.gates.findings import GateDecision
-from airflow_streaming.model.spark.plan import Column, QueryPlan, WatermarkPlan
+from airflow_streaming.model.plan.schema import Column
+from airflow_streaming.model.spark.plan import QueryPlan, WatermarkPlan
 from tests.unit.gates.change import builders as b
 
 YES: Final = GateDecision.ALLOWED

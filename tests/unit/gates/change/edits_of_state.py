@@ -7,6 +7,8 @@ from typing import Final
 from tests.unit.gates.change import builders as b
 from tests.unit.gates.change.edit import DEDUP, GROUPS, JOIN, NO, TOLD, TWS, UNKNOWN, YES, edit_of
 
+UNTOLD: Final = b.with_operator(TWS, variables=())
+"""As a driver records it: its processor is asked in plan mode alone."""
 STATE: Final = (
     edit_of(
         "another column to deduplicate by",
@@ -230,9 +232,16 @@ STATE: Final = (
         UNKNOWN,
     ),
     edit_of(
+        "a column in front of a processor whose variables no driver tells",
+        b.with_steps(UNTOLD, ("project", "k, (v + 1) AS v", 1)),
+        b.with_steps(UNTOLD, ("project", "k, (v + 2) AS v", 1)),
+        "step.column_before_state",
+        NO,
+    ),
+    edit_of(
         "variables that nobody sees",
         TWS,
-        b.with_operator(TWS, state_schema="", code=""),
+        b.with_operator(TWS, variables=(), code=""),
         "variable.not_seen",
         UNKNOWN,
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from airflow_streaming.model.spark.plan import Column
+from airflow_streaming.model.plan.schema import Column
 from tests.unit.gates.change import builders as b
 from tests.unit.gates.change.edit import (
     ABOVE,
@@ -125,8 +125,8 @@ PROJECTIONS: Final = (
     ),
     edit_of(
         "a join with a table",
-        b.with_steps(STATELESS, ("join", "k = k", 0)),
-        b.with_steps(STATELESS, ("join", "k = j", 0)),
+        b.with_steps(STATELESS, ("join", "Inner, (k = k)", 0)),
+        b.with_steps(STATELESS, ("join", "Inner, (k = j)", 0)),
         "step.table_join",
         TOLD,
     ),

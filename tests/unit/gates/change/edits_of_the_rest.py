@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from airflow_streaming.model.plan.tree import ColumnRef
 from airflow_streaming.model.spark.plan import OPAQUE, NodePlan, WatermarkPlan
 from tests.unit.gates.change import builders as b
 from tests.unit.gates.change.edit import (
@@ -131,7 +132,9 @@ REST: Final = (
     edit_of(
         "the watermark on the other side",
         JOIN,
-        replace(JOIN, watermarks=(WatermarkPlan(column="ts", delay_ms=60_000, time="ts@1"),)),
+        replace(
+            JOIN, watermarks=(WatermarkPlan(column="ts", delay_ms=60_000, time=ColumnRef("ts", 1)),)
+        ),
         "watermark.column",
         NO,
     ),

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from airflow_streaming.gates.change.closed_world import differences, is_explained
+from airflow_streaming.gates.change.diff import differences, is_explained
 from airflow_streaming.gates.change.judge import judge_change
 from airflow_streaming.gates.change.pair import Pair
 from airflow_streaming.gates.findings import GateDecision, worst

@@ -27,6 +27,7 @@ BY_CHECKPOINT = {rule for *_, rule in CASES.values()} | {
 }
 BY_SCRIPT = {
     "checkpoint.absent",
+    "plan.capture",
     "checkpoint.not_given",
     "query.added",
     "query.checkpoint_moved",

@@ -11,15 +11,16 @@ from airflow_streaming.gates.change.user_state import (
     EVOLVED,
     FIELD_RENAMED,
     UNMEASURED,
-    Variable,
+    by_name,
     compare_variables,
     evolution,
-    variables_in,
     variables_of,
 )
 from airflow_streaming.gates.rules import Rule
 from airflow_streaming.gates.stored import StoreSchema
-from airflow_streaming.model.spark.plan import Column
+from airflow_streaming.model.plan.schema import Column
+from airflow_streaming.model.plan.variables import StateVariable
+from tests.trees import variable, variables
 from tests.unit.gates.change import builders as b
 
 
@@ -52,7 +53,8 @@ from tests.unit.gates.change import builders as b
     ],
 )
 def test_what_becomes_of_another_schema(was: str, now: str, rule: Rule) -> None:
-    assert evolution(was, now).name == rule.name
+    old, new = (variable(f"map v ({text})") for text in (was, now))
+    assert evolution(old, new).name == rule.name
 
 
 STATE: dict[str, Any] = {
@@ -89,9 +91,9 @@ SEEN = "list seen (id string) with a time to live of 1 ms"
 
 def test_the_checkpoint_tells_the_variables_that_a_drivers_plan_does_not() -> None:
     assert variables_of(CHECKPOINT, 0, SCHEMAS) == {
-        "spent": Variable(sort="value", schema="amount bigint"),
-        "kinds": Variable(sort="map", schema="kind string -> number bigint"),
-        "seen": Variable(sort="list", has_ttl=True),
+        "spent": variable("value spent (amount bigint)"),
+        "kinds": variable("map kinds (kind string -> number bigint)"),
+        "seen": StateVariable(kind="list", name="seen", has_ttl=True),
     }
     assert variables_of(CHECKPOINT, 1, SCHEMAS) == {}
 
@@ -117,14 +119,13 @@ def test_a_variable_of_the_user_may_have_a_dollar_in_its_name(name: str, is_comp
     ("now", "rules"),
     [
         ("value spent (amount long); map kinds (kind string -> number long)", []),
-        ("value spent (amount:bigint); map kinds (kind:string -> number:bigint)", []),
         ("value spent (amount double); map kinds (kind string -> number long)", [CHANGED]),
         ("value spent (amount long); map kinds (sort string -> number long)", [CHANGED]),
         ("value spent (amount long, n int); map kinds (kind string -> number long)", [CHANGED]),
     ],
 )
 def test_they_are_compared_with_those_of_the_new_plan(now: str, rules: list[Rule]) -> None:
-    before, after = variables_of(CHECKPOINT, 0, SCHEMAS), variables_in(f"{now}; {SEEN}")
+    before, after = variables_of(CHECKPOINT, 0, SCHEMAS), by_name(variables(f"{now}; {SEEN}"))
 
     found = compare_variables(before, after, encoding="unsaferow", evidence="")
 

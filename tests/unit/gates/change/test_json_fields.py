@@ -10,16 +10,11 @@ from typing import Any, NamedTuple
 import pytest
 
 from airflow_streaming.gates.change.judge import judge_change
-from airflow_streaming.gates.change.pair import conjuncts
 from airflow_streaming.gates.findings import GateDecision, worst
-from airflow_streaming.model.spark.plan import (
-    NodePlan,
-    OperatorKind,
-    OperatorPlan,
-    QueryPlan,
-    StepPlan,
-)
+from airflow_streaming.model.plan.text import step_text
+from airflow_streaming.model.spark.plan import NodePlan, OperatorKind, OperatorPlan, QueryPlan
 from tests.system.edits.plans import Plans
+from tests.trees import a_step, trees
 from tests.unit.gates.change import builders as b
 
 NO, TOLD, UNKNOWN = (
@@ -27,7 +22,7 @@ NO, TOLD, UNKNOWN = (
     GateDecision.ALLOWED_WITH_CONSEQUENCE,
     GateDecision.UNKNOWN,
 )
-PERMISSIVE = "options=mode -> PERMISSIVE, columnNameOfCorruptRecord -> _corrupt; "
+PERMISSIVE = "options.mode=PERMISSIVE; options.columnNameOfCorruptRecord=_corrupt; "
 K, N, CORRUPT = "k string", "n integer", "_corrupt string"
 COUPON = "coupon string"
 
@@ -64,22 +59,22 @@ def plan(script: Script) -> QueryPlan:
     made = call(script)
     taken = ", ".join(f"{script.struct}.{name} AS {name}" for name in script.taken)
     steps = (
-        StepPlan(step=script.step, text=script.kept.format(call=made), below=1),
-        StepPlan(step="project", text=taken, below=1),
-        StepPlan(step="project", text=script.named.replace("{call}", made), below=1),
+        a_step(script.step, script.kept.format(call=made), 1),
+        a_step("project", taken, 1),
+        a_step("project", script.named.replace("{call}", made), 1),
     )
     operator = OperatorPlan(
         sort=script.sort,
         keys=b.columns("k string"),
-        key_expressions=(f"{made}.k",),
-        values=(script.summed.format(call=made),),
+        key_expressions=trees(f"{made}.k"),
+        values=trees(script.summed.format(call=made)),
         value_types=("bigint",),
-        outputs=("v",),
-        results=("k", "sum(n) AS v"),
+        output_names=(("v",),),
+        results=trees("k, sum(n) AS v"),
     )
     names = {"filter": "Filter", "map": "MapInPandas", "project": "Project"}
-    told = [(names[step.step], 1, step.text) for step in steps]
-    told.append(("Aggregate", 0, operator.values[0] + operator.key_expressions[0]))
+    told = [(names[one.step], 1, one.tree.digest) for one in steps]
+    told.append(("Aggregate", 0, operator.values[0].digest + operator.key_expressions[0].digest))
     nodes = (
         NodePlan(node=node, below=below, digest=hashlib.sha256(text.encode()).hexdigest()[:16])
         for node, below, text in told
@@ -236,30 +231,6 @@ def test_other_differences_are_found_beside_it(other: dict[str, str], rule: str)
     assert {"step.json_text_field_added", rule} <= {finding.rule for finding in found}
 
 
-@pytest.mark.parametrize(
-    ("text", "parts"),
-    [
-        ("is_null(a)", ["is_null(a)"]),
-        ("((a > 1) AND is_null(b))", ["(a > 1)", "is_null(b)"]),
-        (
-            "(((a > 1) AND is_null(b)) AND (c = ' AND '))",
-            ["(a > 1)", "is_null(b)", "(c = ' AND ')"],
-        ),
-        ("((a > 1) OR is_null(b))", ["((a > 1) OR is_null(b))"]),
-        ("not((a AND b))", ["not((a AND b))"]),
-        ("(a AND b) OR (c AND d)", ["(a AND b) OR (c AND d)"]),
-        ("((a AND b) OR (c AND d))", ["((a AND b) OR (c AND d))"]),
-        ("(a OR b AND c)", ["(a OR b AND c)"]),
-        ("(a AND b OR c)", ["(a AND b OR c)"]),
-        ("(`x AND y` AND b)", ["`x AND y`", "b"]),
-    ],
-)
-def test_a_filter_is_taken_apart_where_all_its_conditions_must_hold(
-    text: str, parts: list[str]
-) -> None:
-    assert conjuncts(text) == parts
-
-
 def recorded(name: str) -> QueryPlan:
     """Return the plan of one query that a real Spark 4.3 was asked for."""
     (query,) = Plans.of("4.3.0")[name].queries
@@ -279,6 +250,6 @@ def test_plans_of_a_real_spark_are_told_by_the_names_of_the_fields(edit: str) ->
     old, new = recorded(edit.partition(".")[0]), recorded(edit)
     found = judge_change(old, new, None)
 
-    assert any("sale.shop AS shop" in step.text for step in old.steps)
+    assert any("sale.shop AS shop" in step_text(one.tree) for one in old.steps)
     assert worst(finding.severity for finding in found) is TOLD, found
     assert "step.json_text_field_added" in {finding.rule for finding in found}

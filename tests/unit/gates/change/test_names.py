@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from itertools import product
 from typing import Any, NamedTuple
 
 import pytest
 
 from airflow_streaming.gates.change.judge import judge_change
-from airflow_streaming.gates.change.pair import QUOTED
 from airflow_streaming.gates.findings import GateDecision, worst
 from airflow_streaming.model.spark.plan import QueryPlan
 from tests.system.edits.plans import Plans
 
 COLUMNS = "amount|shop|user|total|number|id|ts|window|begin|sale|at|seen"
-TEXTS = frozenset(
-    {"text", "key_expressions", "values", "results", "condition", "pushed", "time", "outputs"}
+NAMES = frozenset(
+    {
+        *("name", "column", "partitioned_by", "output_names", "args", "key_expressions", "values"),
+        *("results", "condition", "pushed", "time"),
+    }
 )
-"""Fields that hold expressions, in which a name that is no word is quoted."""
-NAMES = frozenset({"name", "column", "partitioned_by"})
+"""Fields that hold names of columns, or expressions, in which a text is a column."""
 _WORD = re.compile(rf"(?<!\w)(?:{COLUMNS})(?!\w)")
-_PART = re.compile(rf"{QUOTED.pattern}|{_WORD.pattern}")
 
 
 def renamed(told: Any, more: str, field: str = "") -> Any:
@@ -31,21 +30,7 @@ def renamed(told: Any, more: str, field: str = "") -> Any:
         return {key: renamed(value, more, key) for key, value in told.items()}
     if isinstance(told, list):
         return [renamed(one, more, field) for one in told]
-    if not isinstance(told, str) or field not in TEXTS | NAMES:
-        return told
-    return _PART.sub(_quoted(more), told) if field in TEXTS else _WORD.sub(rf"\g<0>{more}", told)
-
-
-def _quoted(more: str) -> Callable[[re.Match[str]], str]:
-    doubled = more.replace("`", "``")
-
-    def one(found: re.Match[str]) -> str:
-        text = found[0]
-        if text.startswith("`"):
-            return _WORD.sub(rf"\g<0>{doubled}", text)
-        return text if text.startswith("'") else f"`{text}{doubled}`"
-
-    return one
+    return _WORD.sub(rf"\g<0>{more}", told) if isinstance(told, str) and field in NAMES else told
 
 
 class Edit(NamedTuple):

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from airflow_streaming.checkpoints.read.report import Checkpoint
-from airflow_streaming.gates.change.judge import judge_script
+from airflow_streaming.gates.change.judge import judge_change, judge_script
 from airflow_streaming.gates.findings import GateDecision, Pattern
 from airflow_streaming.model.spark.plan import QueryPlan, RefusedSource, SourcePlan
 from tests.unit.gates.change import builders as b
@@ -219,3 +219,23 @@ def test_a_source_that_spark_never_opens_is_refused_and_not_unknown(
 
     assert [finding.rule for finding in report.findings] == rules
     assert report.pattern is None
+
+
+def test_a_plan_recorded_as_text_is_unknown_and_says_so() -> None:
+    told = b.an_aggregation().to_dict()
+    told["capture"] = 3
+    told["steps"] = [{"step": "project", "text": "k, total, lines", "below": 0}]
+    told["operators"] = [
+        {
+            **told["operators"][0],
+            "key_expressions": ["window(ts, 20 seconds)", "k"],
+            "values": ["sum(v)", "count(1)"],
+            "outputs": ["total", "lines"],
+            "condition": "",
+            "gap": "",
+        }
+    ]
+
+    found = judge_change(QueryPlan.from_dict(told), b.an_aggregation(), b.a_checkpoint())
+
+    assert {(f.rule, f.severity) for f in found} == {("plan.capture", GateDecision.UNKNOWN)}

@@ -11,7 +11,8 @@ from airflow_streaming.gates.findings import GateReport
 from airflow_streaming.gates.stored import StoreSchema
 from airflow_streaming.gates.version.judge import can_come_back, judge_version
 from airflow_streaming.gates.version.matrix import Matrix, Outcome, Seen, VersionQuestion
-from airflow_streaming.model.spark.plan import Column, QueryPlan
+from airflow_streaming.model.plan.schema import Column
+from airflow_streaming.model.spark.plan import QueryPlan
 from tests.unit.gates.version.cases import (
     STREAMING,
     a_checkpoint,

@@ -18,7 +18,7 @@ from airflow_streaming.gates.stored import StoreSchema
 from airflow_streaming.gates.version.checkpoint_rules import OLD_VALUES
 from airflow_streaming.gates.version.matrix import Matrix, Outcome, Seen
 from airflow_streaming.gates.version.shape import PIN
-from airflow_streaming.model.spark.plan import Column
+from airflow_streaming.model.plan.schema import Column
 
 JOIN_STORES: Final = (
     "left-keyToNumValues",

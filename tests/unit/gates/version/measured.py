@@ -25,8 +25,8 @@ from airflow_streaming.checkpoints.read.report import (
 )
 from airflow_streaming.gates.stored import StoreSchema
 from airflow_streaming.model.codec import encode
+from airflow_streaming.model.plan.schema import Column
 from airflow_streaming.model.spark.plan import (
-    Column,
     OperatorKind,
     OperatorPlan,
     QueryPlan,

@@ -5,7 +5,7 @@ import pytest
 from airflow_streaming.gates.stored import StoreSchema
 from airflow_streaming.gates.version.matrix import release_of
 from airflow_streaming.gates.version.shape import KeyOrder, compare_order, hashed_order
-from airflow_streaming.model.spark.plan import Column
+from airflow_streaming.model.plan.schema import Column
 
 FRUIT = ["apple", "berry", "cherry", "date", "s"]
 FRUIT_IN_3_5 = ["s", "date", "cherry", "berry", "apple"]

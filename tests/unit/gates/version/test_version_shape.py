@@ -6,7 +6,8 @@ import pytest
 
 from airflow_streaming.checkpoints.read.report import Operator, StoreType
 from airflow_streaming.gates.version.shape import shapes_of
-from airflow_streaming.model.spark.plan import Column, OperatorKind, OperatorPlan
+from airflow_streaming.model.plan.schema import Column
+from airflow_streaming.model.spark.plan import OperatorKind, OperatorPlan
 from tests.unit.gates.version.cases import (
     a_checkpoint,
     a_store,

@@ -4,7 +4,13 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.model.spark.plan import Column, columns_of, ddl, type_name
+from airflow_streaming.model.plan.schema import (
+    Column,
+    column_texts,
+    columns_of,
+    fields_of,
+    type_name,
+)
 
 STRUCT = {
     "type": "struct",
@@ -36,9 +42,22 @@ def test_the_columns_of_a_struct_keep_their_order_and_whether_they_may_be_null()
     a, b = columns_of(STRUCT)
     assert a == Column(name="a", type="int", nullable=False)
     assert b == Column(name="b", type="array<bigint>")
-    assert ddl(STRUCT) == "a int, b array<bigint>"
+    assert column_texts(columns_of(STRUCT)) == "a int, b array<bigint>"
 
 
 @pytest.mark.parametrize("told", [None, "long", {"fields": "x"}, {"fields": [1]}])
 def test_what_is_no_struct_has_no_columns(told: Any) -> None:
     assert columns_of(told) == ()
+
+
+@pytest.mark.parametrize(
+    ("struct", "fields"),
+    [
+        ("struct<a:int,b:array<bigint>>", "a int, b array<bigint>"),
+        ("struct<a:decimal(10,2),b:struct<c:int,d:int>>", "a decimal(10,2), b struct<c:int,d:int>"),
+        ("int", ""),
+        ("", ""),
+    ],
+)
+def test_the_fields_of_a_short_name(struct: str, fields: str) -> None:
+    assert column_texts(fields_of(struct)) == fields

@@ -1,0 +1,81 @@
+"""Columns and types, in Spark's short names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+_SHORT: Final = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """
+    One column.
+
+    :param type: Spark's short name of the type, e.g. ``bigint`` or ``struct<a:int>``.
+    """
+
+    name: str
+    type: str
+    nullable: bool = True
+
+
+def type_name(told: Any) -> str:
+    """Return the short name of a type, e.g. ``bigint`` or ``struct<a:int>``; ``?`` for no type."""
+    if isinstance(told, str):
+        return _SHORT.get(told, told)
+    if not isinstance(told, Mapping):
+        return "?"
+    match told.get("type"):
+        case "struct":
+            fields = (f"{name}:{type_name(of)}" for name, of, _ in _fields(told))
+            return f"struct<{','.join(fields)}>"
+        case "array":
+            return f"array<{type_name(told.get('elementType'))}>"
+        case "map":
+            return f"map<{type_name(told.get('keyType'))},{type_name(told.get('valueType'))}>"
+        case "udt":
+            return type_name(told.get("sqlType"))
+        case other:
+            return type_name(other) if isinstance(other, str) else "?"
+
+
+def columns_of(struct: Any) -> tuple[Column, ...]:
+    """Return the columns of a struct type; none for any other type."""
+    return tuple(
+        Column(name=name, type=type_name(of), nullable=nullable)
+        for name, of, nullable in _fields(struct)
+    )
+
+
+def _fields(struct: Any) -> list[tuple[str, Any, bool]]:
+    fields = struct.get("fields") if isinstance(struct, Mapping) else None
+    if not isinstance(fields, list):
+        return []
+    return [
+        (str(one.get("name")), one.get("type"), one.get("nullable") is not False)
+        for one in fields
+        if isinstance(one, Mapping)
+    ]
+
+
+def column_texts(columns: Iterable[Column]) -> str:
+    """Return columns as people write them, e.g. ``k string, n bigint``."""
+    return ", ".join(f"{column.name} {column.type}" for column in columns)
+
+
+def fields_of(struct: str) -> tuple[Column, ...]:
+    """Return the fields of the short name of a struct, e.g. ``struct<a:int,b:array<int>>``."""
+    inside = struct.removeprefix("struct<").removesuffix(">")
+    if inside == struct:
+        return ()
+    found, depth, begin = [], 0, 0
+    for place, letter in enumerate(f"{inside},"):
+        depth += {"<": 1, "(": 1, ">": -1, ")": -1}.get(letter, 0)
+        if letter == "," and depth == 0:
+            name, _, of = inside[begin:place].partition(":")
+            found.append(Column(name=name.strip(), type=of.strip()))
+            begin = place + 1
+    return tuple(found)
