@@ -47,8 +47,7 @@ def loaded_by(lines: str) -> set[str]:
     ("lines", "most"),
     [
         (FIRST, 31),
-        (f"{FIRST}
-from airflow_streaming.operators.stream import SparkStreamOperator", 42),
+        (f"{FIRST}\nfrom airflow_streaming.operators.stream import SparkStreamOperator", 42),
         ("from airflow_streaming.orchestration.stream_dags import stream_dags", 112),
     ],
 )
