@@ -19,6 +19,7 @@ Every error this package raises, grouped by who must act.
     ├── AlreadyExists          an exclusive create lost: another writer was first
     ├── CheckpointError        a checkpoint or a backup of one
     │   ├── CheckpointRefused      it cannot be backed up or copied as it is
+    │   ├── NothingYet             the stream has committed no batch, or was removed
     │   ├── CheckpointBusy         it changed under every attempt; trying again may help
     │   ├── BackupNotFound         the store has no such backup
     │   ├── BackupDamaged          the backup is not what was written
@@ -145,6 +146,10 @@ class CheckpointError(StreamingError):
 
 class CheckpointRefused(CheckpointError):
     """A checkpoint cannot be backed up, copied or carried over as it is."""
+
+
+class NothingYet(CheckpointError):
+    """A stream has no checkpoint: no driver has committed a batch yet, or the stream was removed."""
 
 
 class CheckpointBusy(CheckpointError):

@@ -16,14 +16,17 @@ from typing import Any
 
 from airflow_streaming.checkpoints.backup.live_copy import sources_of
 from airflow_streaming.checkpoints.backup.records import Backup, Origin
-from airflow_streaming.checkpoints.backup.stream_backup import BackupRequest, stream_sources
+from airflow_streaming.checkpoints.backup.stream_backup import (
+    BackupRequest,
+    begun_deployment,
+    stream_sources,
+)
 from airflow_streaming.checkpoints.drill_cut import plan_cut
 from airflow_streaming.checkpoints.progress import Progress
 from airflow_streaming.checkpoints.restore.clone import clone
 from airflow_streaming.checkpoints.restore.replay import ACCEPTABLE
 from airflow_streaming.checkpoints.restore.restore import Place, restore
 from airflow_streaming.checkpoints.vault.store import BackupStore
-from airflow_streaming.exceptions import CheckpointRefused
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.jobs.drill import DrilledQuery
 from airflow_streaming.model.uris import local_path
@@ -111,15 +114,10 @@ def checkpoints_of(
     Return the checkpoints that a stream's queries use now.
 
     :param storage_options: Passed to fsspec for remote folders.
-    :raises CheckpointRefused: The stream has no deployment.
-    :raises CheckpointError: It has no checkpoint yet.
+    :raises NothingYet: The stream has committed no batch yet.
+    :raises CheckpointError: Its checkpoint is missing.
     """
-    deployment = home.newest_deployment()
-    if deployment is None:
-        raise CheckpointRefused(
-            f"Stream {home.name!r} has no deployment, so there is nothing to rehearse on. Start it "
-            "first, or correct the name."
-        )
+    deployment = begun_deployment(home)
     request = BackupRequest(
         origin=Origin.BEFORE_UPGRADE,
         by="a rehearsal",

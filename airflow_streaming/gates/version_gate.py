@@ -17,7 +17,7 @@ from airflow_streaming.checkpoints.copies import checkpoints_of
 from airflow_streaming.checkpoints.read.report import Checkpoint
 from airflow_streaming.checkpoints.read.schemas import MAX_SCHEMA_BYTES, parse_state_schema
 from airflow_streaming.checkpoints.reader import Reader, query_folders
-from airflow_streaming.exceptions import CheckpointError, RecordError, SpecError
+from airflow_streaming.exceptions import NothingYet, RecordError, SpecError
 from airflow_streaming.gates.findings import GateFinding, GateReport, report_of
 from airflow_streaming.gates.stored import DEFAULT_STORE, StoreSchema, store_schemas
 from airflow_streaming.gates.version.judge import judge_version
@@ -114,8 +114,7 @@ def gate_stream_version(
         return GateReport()
     try:
         checkpoints = checkpoints_of(home, storage_options).checkpoints
-    except CheckpointError:
-        # Nothing is there to be read by any Spark.
+    except NothingYet:
         return GateReport()
     return gate_version(
         checkpoints,

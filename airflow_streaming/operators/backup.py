@@ -46,7 +46,8 @@ class CheckpointBackupOperator(CheckpointTask):
     """
     Back up a stream's checkpoints while it runs, without touching or pausing it.
 
-    The return value is the backup's id; XCom ``backup`` has its details.
+    The return value is the backup's id; XCom ``backup`` has its details. The task is skipped before the
+    stream's first batch, and after the stream was removed.
 
     :param stream: The stream's name. For an external stream, the name of its backups; derived from
         the checkpoint's URI by default. (templated)

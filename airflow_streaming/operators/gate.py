@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_streaming.exceptions import SpecError
+from airflow_streaming.exceptions import NothingYet, SpecError
 from airflow_streaming.gates.findings import GateReport
 from airflow_streaming.model.arguments.fields import checked
 from airflow_streaming.model.arguments.literals import (
@@ -98,12 +98,16 @@ class ChangeGateOperator(GateTask):
         if current is None:
             self.log.info("%s never ran: there is nothing to compare with.", self.subject)
             return GateReport()
-        return gate_stream_change(
-            hook.home,
-            plan_script(candidate.program, candidate.runtime),
-            storage_options=self.storage_options(),
-            same_code=is_same_code(current, candidate.deployment),
-        )
+        try:
+            return gate_stream_change(
+                hook.home,
+                plan_script(candidate.program, candidate.runtime),
+                storage_options=self.storage_options(),
+                same_code=is_same_code(current, candidate.deployment),
+            )
+        except NothingYet as err:
+            self.log.info("There is nothing to compare with. %s", err)
+            return GateReport()
 
     def _of_checkpoint(self) -> GateReport:
         from airflow_streaming.gates.change_gate import gate_change  # not at dag parse

@@ -56,6 +56,7 @@ class StreamPruneOperator(CheckpointTask):
             prune_policy_of(policy)
 
     def execute(self, context: Context) -> dict[str, Any]:
+        from airflow_streaming.checkpoints.backup.stream_backup import begun_deployment
         from airflow_streaming.hooks.home import access  # not at dag parse
         from airflow_streaming.services.pruning import prune
         from airflow_streaming.settings import read_settings
@@ -63,6 +64,7 @@ class StreamPruneOperator(CheckpointTask):
 
         with self.at_work():
             self.check_may_operate(context)
+            begun_deployment(self.open_stream())
             home, policy = self.open_home(), prune_policy_of(self.policy)
             is_dry_run = truth(self.is_dry_run, "dry_run")
             done = prune(

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from airflow_streaming.exceptions import RecordError, SpecError
+from airflow_streaming.exceptions import (
+    BackupNotFound,
+    CheckpointError,
+    NothingYet,
+    RecordError,
+    SpecError,
+)
 from airflow_streaming.gates.rehearsal_due import Due, rehearsal_due
 from airflow_streaming.model.arguments.fields import Positive, checked
 from airflow_streaming.model.arguments.literals import mapping_of, texts_of, texts_or_template
@@ -37,7 +43,9 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_streaming.changes.upgrade.preflight import Candidate
+    from airflow_streaming.checkpoints.backup.records import Backup
     from airflow_streaming.checkpoints.copies import OfBackup, OfCheckpoints
+    from airflow_streaming.checkpoints.vault.store import BackupStore
     from airflow_streaming.gates.findings import GateReport
     from airflow_streaming.gates.rehearsal import Rehearsed
     from airflow_streaming.home.home import StreamHome
@@ -46,6 +54,8 @@ if TYPE_CHECKING:
     from airflow_streaming.spark_jobs.runner import Program
     from airflow_streaming.spark_jobs.shared_spark import SharedSpark
 
+NEWEST: Final = "newest"
+"""The backup id for the newest one."""
 REHEARSED_XCOM_KEY: Final = "rehearsed"
 _MOST_DIGITS: Final = 9
 """XCom of a preflight with the rehearsal that it has made."""
@@ -131,26 +141,36 @@ def place_of(
 
     :param options: Options of fsspec for the checkpoints.
     :param backup_id: ``newest`` for the newest backup; empty for the live checkpoints.
+    :raises NothingYet: the stream has no checkpoint yet.
     :raises BackupNotFound: the store has no such backup.
     """
-    from airflow_streaming.checkpoints.backup.stream_backup import default_store
+    from airflow_streaming.checkpoints.backup.stream_backup import default_store, why_nothing_yet
     from airflow_streaming.checkpoints.copies import OfBackup, checkpoints_of
-    from airflow_streaming.exceptions import BackupNotFound
     from airflow_streaming.hooks.checkpoint import BackupStoreHook
 
     if not backup_id:
         return checkpoints_of(home, options)
     uri = backup_store or default_store(home.store.uri)
-    store = BackupStoreHook(uri, home_conn_id).get_conn(home=home.store)
-    if backup_id != "newest":
-        return OfBackup(store=store, backup=store.backup(backup_id, home.name))
-    backups = store.backups(home.name)
+    try:
+        store = BackupStoreHook(uri, home_conn_id).get_conn(home=home.store)
+        return OfBackup(store=store, backup=_backup_of(store, home.name, backup_id))
+    except CheckpointError:
+        reason = why_nothing_yet(home) if backup_id == NEWEST else ""
+        if reason:
+            raise NothingYet(reason) from None
+        raise
+
+
+def _backup_of(store: BackupStore, stream: str, backup_id: str) -> Backup:
+    if backup_id != NEWEST:
+        return store.backup(backup_id, stream)
+    backups = store.backups(stream)
     if not backups:
         raise BackupNotFound(
-            f"The store {uri} has no backup of stream {home.name!r}. Take one first, or "
+            f"The store {store.uri} has no backup of stream {stream!r}. Take one first, or "
             "rehearse on a copy of the live checkpoints."
         )
-    return OfBackup(store=store, backup=max(backups, key=lambda b: (b.begun_at, b.id)))
+    return max(backups, key=lambda backup: (backup.begun_at, backup.id))
 
 
 class UpgradeRehearsal(NamedTuple):
@@ -216,7 +236,8 @@ class RehearsalOperator(GateTask):
     It runs in the worker, on a small Spark of that host, for a bounded time. The live stream is not
     touched. The copy is removed at the end, also when the task is killed.
 
-    The return value is the decision; XCom ``report`` has the findings and ``markdown`` a page.
+    The return value is the decision; XCom ``report`` has the findings and ``markdown`` a page. The task
+    is skipped before the stream's first batch.
 
     :param stream: The stream with the proposed script. (templated, field by field)
     :param checkpoint: Instead of a stream, the URI of a checkpoint, or of the folder above the
@@ -278,7 +299,7 @@ class RehearsalOperator(GateTask):
     def execute(self, context: Context) -> str:
         self._is_at_work = True
         try:
-            found = asked(lambda: self.rehearse(context))
+            found = asked(lambda: self._rehearse_begun(context))
         finally:
             self._is_at_work = False
         self.tell(found, context)
@@ -290,6 +311,12 @@ class RehearsalOperator(GateTask):
         # lets the rehearsal end its Spark and remove its copy.
         if self._is_at_work:
             raise Terminated(f"Task {self.task_id!r} was killed; its copy is removed.")
+
+    def _rehearse_begun(self, context: Context) -> Rehearsed:
+        try:
+            return self.rehearse(context)
+        except NothingYet as err:
+            raise AirflowSkipException(str(err)) from err
 
     def rehearse(self, context: Context) -> Rehearsed:
         """Run the script on a copy and return the findings."""

@@ -40,6 +40,8 @@ class CheckpointVerifyOperator(CheckpointTask):
     """
     Verify a backup; the task fails if the verification fails.
 
+    Without ``backup_id`` the task is skipped before the stream's first batch.
+
     :param stream: The stream's name. (templated)
     :param home: The home's URI. (templated)
     :param store: The backup store's URI; ``<home>/_backups`` by default. (templated)
@@ -83,8 +85,7 @@ class CheckpointVerifyOperator(CheckpointTask):
 
     def execute(self, context: Context) -> str:
         with self.at_work() as narrator:
-            store = self.open_store()
-            backup = self.find(store, self.backup_id)
+            store, backup = self.find(self.backup_id, is_due=self.backup_id is not None)
             found = self.verify(store, backup, level_of(self.level), narrator, by=who(context))
         context["ti"].xcom_push(key=BACKUP_XCOM_KEY, value=found.to_dict())
         context["ti"].xcom_push(key=MARKDOWN_XCOM_KEY, value=_page(found))
@@ -251,13 +252,15 @@ class CheckpointRestoreOperator(CheckpointTask):
         with self.at_work() as narrator:
             if not self.to:
                 self.open_stream().check_owner(actor_of(self, context))
-            store = self.open_store()
-            backup_id = self.find(store, self.backup_id).id
+            is_dry_run = truth(self.is_dry_run, "dry_run")
+            is_due = not is_dry_run or self.backup_id is not None
+            store, backup = self.find(self.backup_id, is_due=is_due)
+            backup_id = backup.id
             plan = self._plan(store, backup_id, narrator)
             self._tell(plan)
             context["ti"].xcom_push(key=PLAN_XCOM_KEY, value=plan.to_dict())
             context["ti"].xcom_push(key=MARKDOWN_XCOM_KEY, value=_page(plan))
-            if truth(self.is_dry_run, "dry_run"):
+            if is_dry_run:
                 self.log.info("This was a dry run; nothing was written.")
                 return {"backup": backup_id, "dry_run": True, "is_refused": plan.is_refused}
             done = self._restore(store, backup_id, narrator, by=who(context))

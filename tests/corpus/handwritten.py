@@ -32,6 +32,14 @@ HANDWRITTEN: Final[dict[str, tuple[Kind, str]]] = {
             "Caused by: org.apache.kafka.common.errors.TimeoutException: Timed out waiting for a node"
         ),
     ),
+    "kafka: no broker answers, and a later call finds the client closed": (
+        Kind.TRANSIENT,
+        (
+            "Timed out waiting for a node assignment. Call: describeTopics\n"
+            "Caused by: java.util.concurrent.ExecutionException: org.apache.kafka.common.errors.TimeoutException: "
+            "The AdminClient thread has exited. Call: describeTopics"
+        ),
+    ),
     "kafka: a client without TLS or a login asks a listener that wants it": (
         Kind.TRANSIENT,
         (

@@ -9,6 +9,7 @@ is left out if another one has.
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -25,8 +26,8 @@ from airflow_streaming.checkpoints.backup.recorded_sinks import with_known_logs
 from airflow_streaming.checkpoints.backup.records import Backup, Origin
 from airflow_streaming.checkpoints.progress import Progress, no_progress
 from airflow_streaming.checkpoints.vault.store import BackupStore
-from airflow_streaming.exceptions import CheckpointError, CheckpointRefused, SpecError
-from airflow_streaming.home.home import StreamHome
+from airflow_streaming.exceptions import CheckpointError, CheckpointRefused, NothingYet, SpecError
+from airflow_streaming.home.home import StreamHome, removed_text
 from airflow_streaming.model.names import is_path_part
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.epoch import LaunchCause
@@ -42,6 +43,8 @@ Open = Callable[[str], Folders]
 
 
 _BACKUPS: Final = "_backups"
+_MOST_EPOCHS: Final = 1000
+"""Epochs that are searched for a batch."""
 
 
 def default_store(home: str) -> str:
@@ -78,16 +81,12 @@ def back_up_stream(home: StreamHome, store: BackupStore, request: BackupRequest)
 
     The logs of file sinks that its drivers have recorded come along.
 
-    :raises CheckpointRefused: the stream has nothing to back up, or it cannot be, with the reason.
+    :raises NothingYet: the stream has committed no batch yet, or was removed.
+    :raises CheckpointRefused: it cannot be backed up, with the reason.
     :raises CheckpointBusy: a checkpoint changed under every attempt.
     :raises HomeUnavailable: a store cannot be reached.
     """
-    deployment, epoch = home.newest_deployment(), home.newest_epoch()
-    if deployment is None:
-        raise CheckpointRefused(
-            f"Stream {home.name!r} has no deployment, so there is nothing to back up. Start it "
-            "first, or correct the name."
-        )
+    deployment, epoch = begun_deployment(home), home.newest_epoch()
     sources = stream_sources(home, deployment, request)
     return take_backup(
         with_known_logs(home, deployment, sources, request.open_folders),
@@ -148,6 +147,41 @@ def backup_before(home: StreamHome, store: BackupStore, request: BackupRequest) 
     return backup.id
 
 
+def begun_deployment(home: StreamHome) -> Deployment:
+    """
+    Return the newest deployment of a stream.
+
+    :raises NothingYet: the stream has none, or was removed.
+    """
+    deployment = home.newest_deployment()
+    if deployment is None:
+        raise NothingYet(why_nothing_yet(home))
+    return deployment
+
+
+def why_nothing_yet(home: StreamHome) -> str:
+    """
+    Return why a stream has no checkpoint; empty once a driver has reported a batch.
+
+    A checkpoint that is missing after that was lost.
+    """
+    removal = home.removal()
+    if removal is not None:
+        return f"{removed_text(home.name, removal)} Delete the DAGs of the removed stream."
+    if home.newest_deployment() is None:
+        return (
+            f"Stream {home.name!r} was never started, so it has no checkpoint. Start it, or correct "
+            "the name. If it has run before, check that the home is mounted whole."
+        )
+    epochs = home.statuses_between(0, sys.maxsize, most=_MOST_EPOCHS)
+    if any(query.batches or query.progress for status in epochs for query in status.queries):
+        return ""
+    return (
+        f"Stream {home.name!r} has committed no batch yet, so it has no checkpoint. The next run after "
+        "its first batch finds one."
+    )
+
+
 def stream_sources(
     home: StreamHome, deployment: Deployment, request: BackupRequest
 ) -> list[Source]:
@@ -157,6 +191,7 @@ def stream_sources(
     Checkpoints without a committed batch are left out, unless all are.
 
     :raises CheckpointRefused: An entry is a link, which may hide a checkpoint.
+    :raises NothingYet: No batch was committed yet.
     :raises CheckpointError: The place has no checkpoint.
     :raises SpecError: A sink has no query name, and there are several queries.
     """
@@ -165,9 +200,9 @@ def stream_sources(
         own = sources_of(request.open_folders(deployment.checkpoint))
     except CheckpointRefused:
         raise
-    except CheckpointError:
+    except CheckpointError as err:
         if not elsewhere:
-            raise
+            raise _nothing_yet_or(err, home) from err
         own = []
     places = {source.folder: source.folders for source in own}
     for query, uri in elsewhere.items():
@@ -183,6 +218,8 @@ def stream_sources(
         places[query] = request.open_folders(uri)
     sinks = _sinks(request, places)
     committed = {query for query, folders in places.items() if has_committed(folders)}
+    if not committed and (reason := why_nothing_yet(home)):
+        raise NothingYet(reason)
     for query in sorted(set(places) - committed if committed else ()):
         log.warning("Query %r of stream %s has committed no batch yet.", query, home.name)
     return [
@@ -195,6 +232,11 @@ def stream_sources(
 def has_committed(folders: Folders) -> bool:
     """Tell whether a checkpoint has a committed batch."""
     return any(entry.name.isdecimal() for entry in folders.entries("commits", list) or ())
+
+
+def _nothing_yet_or(err: CheckpointError, home: StreamHome) -> CheckpointError:
+    reason = why_nothing_yet(home)
+    return NothingYet(reason) if reason else err
 
 
 def _has_anything(home: StreamHome, deployment: Deployment, request: BackupRequest) -> bool:

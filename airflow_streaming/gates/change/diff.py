@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 from airflow_streaming.gates.change.pair import Pair, plain_type
 from airflow_streaming.gates.change.sources import place, reads
 from airflow_streaming.gates.change.user_state import same_body
+from airflow_streaming.gates.spark_defaults import value_of
 from airflow_streaming.model.plan.schema import Column
 from airflow_streaming.model.plan.text import step_text, text_of
 from airflow_streaming.model.plan.tree import Expr, Tree
@@ -151,12 +152,15 @@ def _is_of_spark(pair: Pair, at: str, was: Any, now: Any) -> bool:
     # another Spark makes other nodes, which it then tests as well.
     if at.startswith("conf."):
         return was is None or now is None
+    key = at.removeprefix("settings.")
+    if key != at and value_of(pair.old, key) == value_of(pair.new, key):
+        return True
     # Its runtime may have another Python, whose fingerprints differ.
     return pair.same_code and (at.startswith(("nodes[", "settings.")) or at.endswith(".code"))
 
 
 def is_explained(at: str, explained: Iterable[str]) -> bool:
-    """Return whether a place is listed, or inside a listed one that ends with a star."""
+    """Return whether a place is in the list, or starts like an entry with a star at its end."""
     return any(at.startswith(one[:-1]) if one.endswith("*") else at == one for one in explained)
 
 

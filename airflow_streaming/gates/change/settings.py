@@ -24,6 +24,7 @@ from typing import Final
 from airflow_streaming.gates.change.pair import Pair, has_endless_state, is_at_least, offsets_file
 from airflow_streaming.gates.findings import GateFinding
 from airflow_streaming.gates.rules import Rule, rule_named
+from airflow_streaming.gates.spark_defaults import value_of
 from airflow_streaming.model.plan.tree import CUT, Expr, Tree
 from airflow_streaming.model.spark.plan import OperatorKind, QueryPlan
 
@@ -200,9 +201,9 @@ def judge_settings(pair: Pair) -> Iterator[GateFinding]:
     """Compare the sessions' settings besides the pinned configuration, each key by its class."""
     old, new = pair.old.settings, pair.new.settings
     for key in sorted({*old, *new}):
-        was, now = old.get(key), new.get(key)
-        if was == now:
+        if value_of(pair.old, key) == value_of(pair.new, key):
             continue
+        was, now = old.get(key), new.get(key)
         known = meaning_of(key)
         rule = _rule_of_effect(pair, key, known.effect if known is not None else Effect.UNKNOWN)
         yield rule.found(

@@ -379,8 +379,12 @@ _DISTINCTIVE: Final = (
     ),
     Sign(
         kind=FailureKind.TRANSIENT,
-        # What Kafka's Java client says of every broker without an answer, a wrong protocol included.
-        phrases=("Timed out waiting for a node assignment", "Timed out waiting to send the call"),
+        # Messages of Kafka's Java client for a broker without an answer, a wrong protocol included. Calls that wait
+        # when its thread ends fail with the third.
+        phrases=(
+            "Timed out waiting for a node assignment", "Timed out waiting to send the call",
+            "The AdminClient thread has exited",
+        ),
         remedy=_NO_NODE,
     ),
     Sign(

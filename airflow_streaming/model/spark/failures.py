@@ -265,18 +265,29 @@ def _with_loss(found: Diagnosis, text: str) -> Diagnosis:
 
 
 def _last(signs: list[Sign], text: str) -> Diagnosis | None:
-    best, evidence, place = None, "", -1
-    for sign in signs:
-        for phrase in sign.phrases:
-            at = text.rfind(phrase)
-            # Ends are compared: if one phrase ends with another, the longer phrase stays.
-            if at >= 0 and at + len(phrase) > place:
-                best, evidence, place = sign, phrase, at + len(phrase)
-    if best is None:
+    """
+    Return what the last sign in a text says.
+
+    A sign with the remedy of its kind gives way to the last one of that kind with a remedy of its own: the class
+    of an exception follows its message and says less.
+    """
+    found = sorted(_places(signs, text), key=lambda place: place[0])
+    if not found:
         return None
-    return Diagnosis(
-        kind=best.kind, evidence=evidence.strip("[]: "), remedy=best.remedy or best.kind.remedy
+    kind = found[-1][1].kind
+    _, sign, phrase = next(
+        (one for one in reversed(found) if one[1].kind is kind and one[1].remedy), found[-1]
     )
+    return Diagnosis(kind=kind, evidence=phrase.strip("[]: "), remedy=sign.remedy or kind.remedy)
+
+
+def _places(signs: list[Sign], text: str) -> Iterator[tuple[int, Sign, str]]:
+    """Return where each sign's last phrase ends: if one phrase ends with another, the longer one comes last."""
+    for sign in signs:
+        for phrase in sorted(sign.phrases, key=len):
+            at = text.rfind(phrase)
+            if at >= 0:
+                yield at + len(phrase), sign, phrase
 
 
 def bad_value(error: str) -> str | None:

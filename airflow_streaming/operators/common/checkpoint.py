@@ -9,13 +9,14 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from airflow_streaming.exceptions import (
     BackupNotFound,
     CheckpointBusy,
     CheckpointError,
     HomeNotExclusive,
+    NothingYet,
     SpecError,
     StreamingError,
 )
@@ -106,12 +107,18 @@ class CheckpointTask(RunValuesTask, BaseOperator):
 
     @contextlib.contextmanager
     def at_work(self) -> Iterator[ProgressLogger]:
-        """Do the work in this block: it can be killed, and errors end the task as they should."""
+        """
+        Do the work in this block: it can be killed, and errors end the task as they should.
+
+        :raises AirflowSkipException: The stream has no checkpoint yet, so a schedule has nothing to do.
+        """
         self._is_at_work = True
         try:
             yield ProgressLogger(self.log)
         except CheckpointBusy:
             raise  # trying again may help, as it may with a store that is away
+        except NothingYet as err:
+            raise AirflowSkipException(str(err)) from err
         except (SpecError, HomeNotExclusive, CheckpointError) as err:
             raise AirflowFailException(str(err)) from err
         finally:
@@ -161,6 +168,18 @@ class CheckpointTask(RunValuesTask, BaseOperator):
         """Open the records of the stream, which is one of ours."""
         return self.open_home().stream(self.stream_name())
 
+    def check_begun(self) -> None:
+        """
+        Do nothing once a driver of the managed stream has committed a batch.
+
+        :raises NothingYet: none has, or the stream was removed.
+        """
+        from airflow_streaming.checkpoints.backup.stream_backup import why_nothing_yet
+
+        reason = why_nothing_yet(self.open_stream()) if self.home and self.stream else ""
+        if reason:
+            raise NothingYet(reason)
+
     def check_may_operate(self, context: Context, *streams: str) -> None:
         """
         Do nothing where the task's DAG may back up and prune streams of the home.
@@ -180,12 +199,24 @@ class CheckpointTask(RunValuesTask, BaseOperator):
 
         return CheckpointHook(uri, self.home_conn_id).get_conn()
 
-    def find(self, store: BackupStore, backup_id: str | None) -> Backup:
+    def find(self, backup_id: str | None, *, is_due: bool) -> tuple[BackupStore, Backup]:
         """
-        Return the backup asked for, or the newest of the stream.
+        Return the store with the backup asked for, or with the newest one of the stream.
 
+        :param is_due: A user asks for a backup, which must exist; a schedule can come before the first.
+        :raises NothingYet: the store has none, and the stream has no checkpoint yet.
         :raises BackupNotFound: the store has none.
+        :raises CheckpointError: the place is not a store.
         """
+        try:
+            store = self.open_store()
+            return store, self._backup(store, backup_id)
+        except CheckpointError:
+            if not is_due:
+                self.check_begun()
+            raise
+
+    def _backup(self, store: BackupStore, backup_id: str | None) -> Backup:
         if backup_id:
             return store.backup(backup_id, self.stream_name())
         backups = store.backups(self.stream_name())
@@ -240,9 +271,15 @@ class BackupAge:
 
     @contextlib.contextmanager
     def told_after(self, store: BackupStore) -> Iterator[None]:
-        """Tell when the block is done, failed or skipped; not when the task is being killed."""
+        """
+        Tell when the block is done, failed or skipped; not when the task is being killed.
+
+        Before the first batch no backup is late.
+        """
         try:
             yield
+        except NothingYet:
+            raise
         except Exception:
             self.tell(store)
             raise

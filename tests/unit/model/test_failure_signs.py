@@ -184,6 +184,13 @@ def test_a_remedy_of_its_own_comes_before_that_of_the_kind() -> None:
     assert lost.remedy != FailureKind.INCOMPATIBLE.remedy
 
 
+@pytest.mark.parametrize("name", [name for name in HANDWRITTEN if "no broker answers" in name])
+def test_a_broker_without_an_answer_has_the_remedy_of_the_protocol(name: str) -> None:
+    _, text = HANDWRITTEN[name]
+
+    assert "kafka.security.protocol" in diagnose(text=text).remedy
+
+
 @pytest.mark.parametrize("kind", FailureKind)
 def test_every_kind_has_a_remedy_in_sentences(kind: FailureKind) -> None:
     assert re.fullmatch(r"[A-Z].*\.", kind.remedy)

@@ -197,7 +197,7 @@ _FORMS: list[str] = [
     *("ghr_" + "a" * 36, "glpat-" + "aB3-" * 6, "glsa_" + "a" * 32, "xapp-1-" + "A" * 20),
     *("ASIA" + "A" * 16, "AIza" + "b" * 35, "ya29." + "c" * 40, "GOCSPX-" + "d" * 28),
     *("hvs." + "e" * 24, "dapi" + "0f" * 16, "hf_" + "g" * 34, "npm_" + "h" * 36),
-    *("pypi-" + "i" * 60, "dckr_pat_" + "j" * 27, "dop_v1_" + "0a" * 32, "sk_live_" + "k" * 24),
+    *("pypi-AgE" + "i" * 60, "dckr_pat_" + "j" * 27, "dop_v1_" + "0a" * 32, "sk_live_" + "k" * 24),
     *("sk-proj-1" + "l" * 40, "sk-ant-api03-" + "m" * 40, f"SG.{'n' * 22}.{'o' * 43}"),
     *("shpat_" + "0b" * 16, "ATATT3" + "p" * 40, "Q" * 86 + "==", "AKIA" + "A" * 16),
 ]

@@ -91,11 +91,6 @@ def test_a_checkpoint_of_somebody_else_is_kept_under_a_name_of_its_own(
     assert (backup.queries[0].batch, backup.deployment) == (2, None)
 
 
-def test_a_stream_without_a_deployment_has_nothing_to_back_up(world: World) -> None:
-    with pytest.raises(AirflowFailException, match="has no deployment"):
-        back_up(world)
-
-
 def test_a_checkpoint_that_cannot_be_backed_up_fails_the_task_for_good(stream: World) -> None:
     (checkpoint_of(stream) / "offsets" / "4").write_bytes(b"")
 

@@ -59,6 +59,7 @@ def test_a_backup_that_refers_to_what_was_damaged_fails_when_it_is_verified(stre
 
 def test_without_a_backup_it_says_where_it_looked(stream: World) -> None:
     open_backup_store(f"{stream.uri}/_backups", create=True)
+    stream.say(queries=(stream.query(batches=3),))
 
     with pytest.raises(AirflowFailException, match="_backups has no backup of stream 'orders'"):
         verify(stream)
