@@ -37,7 +37,6 @@ from airflow_streaming.model.names import (
     check_stream_name,
     is_path_part,
 )
-from airflow_streaming.model.products.freshness import Freshness
 from airflow_streaming.model.records.autoscale import (
     CORES_EACH,
     EXECUTORS,
@@ -46,7 +45,7 @@ from airflow_streaming.model.records.autoscale import (
     executor_cores,
     is_dynamic,
 )
-from airflow_streaming.model.records.policy import Blackout, Budget, RestartPolicy
+from airflow_streaming.model.records.policy import Blackout, Budget, Freshness, RestartPolicy
 from airflow_streaming.model.spark.conf import SHIPPED, check_conf_key, conf_text, redact
 from airflow_streaming.model.spark.launchers import MAX_STOP_GRACE, USUAL_STOP_GRACE, near_launcher
 from airflow_streaming.model.spark.secrets import REDACTED, mask_uri

@@ -18,7 +18,6 @@ from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.model.history import ended_at
 from airflow_streaming.model.products.freshness import (
     Completed,
-    Freshness,
     FreshnessFigures,
     Span,
     Timeline,
@@ -29,6 +28,7 @@ from airflow_streaming.model.products.freshness import (
 )
 from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.model.records.control import DesiredState
+from airflow_streaming.model.records.policy import Freshness
 
 RECORD_EVERY: Final = timedelta(hours=1)
 MOST_CHUNKS: Final = 600

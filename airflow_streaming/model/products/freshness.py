@@ -12,48 +12,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Annotated, ClassVar, Final
+from typing import ClassVar, Final
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.arguments.fields import Range, check_values
-from airflow_streaming.model.wire import JsonValue, Record
+from airflow_streaming.model.records.policy import Freshness
+from airflow_streaming.model.wire import Record
 
 MOST_SPANS: Final = 2_000
 """Late spans of a timeline. More are joined over the shortest gaps, which counts these gaps as late."""
 _HOUR: Final = timedelta(hours=1)
 _MOST_OF_A_TOTAL_OUTAGE: Final = 0.95
 """A burn rate cannot exceed ``1 / (1 - objective)``; a bound above this part of it would never be reached."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Freshness(JsonValue):
-    """
-    How much of the time the data of a stream must be on time.
-
-    :param complete_within: At any moment the output is complete up to this long before.
-    :param objective: The share of the time in which that holds, e.g. 0.995.
-    :param over: The period of the objective and its error budget.
-    :param query: The query that counts; default: the one furthest behind.
-    :param count_planned_stops: Whether the time of stops and changes that a user has asked for counts.
-    """
-
-    WHAT: ClassVar[str] = "freshness"
-
-    complete_within: Annotated[timedelta, Range(above=timedelta(0), most=timedelta(days=7))]
-    objective: Annotated[float, Range(least=0.5, most=0.99999)] = 0.995
-    over: Annotated[timedelta, Range(least=timedelta(days=1), most=timedelta(days=92))] = timedelta(
-        days=28
-    )
-    query: str | None = None
-    count_planned_stops: bool = True
-
-    def __post_init__(self) -> None:
-        check_values(self)
-
-    @property
-    def budget(self) -> timedelta:
-        """Return the time in which the data may be late in one period."""
-        return self.over * (1 - self.objective)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

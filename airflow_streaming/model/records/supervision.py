@@ -10,8 +10,7 @@ from typing import Any, ClassVar, Final
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.health_rules import HealthRules
-from airflow_streaming.model.products.freshness import Freshness
-from airflow_streaming.model.records.policy import RestartPolicy
+from airflow_streaming.model.records.policy import Freshness, RestartPolicy
 from airflow_streaming.model.spark.launchers import MAX_STOP_GRACE, USUAL_STOP_GRACE
 from airflow_streaming.model.wire import Record
 

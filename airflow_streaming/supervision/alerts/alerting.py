@@ -20,7 +20,7 @@ from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.health_rules import BUILT_IN, Finding, RuleState, Severity
 from airflow_streaming.model.names import base_of
 from airflow_streaming.model.observation import Verdict, VerdictState
-from airflow_streaming.model.products.freshness import BurnRate, Freshness, FreshnessFigures
+from airflow_streaming.model.products.freshness import BurnRate, FreshnessFigures
 from airflow_streaming.model.records.alert import (
     BACKUP_KEY,
     FRESHNESS_KEY,
@@ -30,7 +30,7 @@ from airflow_streaming.model.records.alert import (
     AlertSource,
     is_told,
 )
-from airflow_streaming.model.records.policy import RestartAction, RestartDecision
+from airflow_streaming.model.records.policy import Freshness, RestartAction, RestartDecision
 from airflow_streaming.model.spark.failures import presentable
 from airflow_streaming.supervision.restart import remedy_of
 

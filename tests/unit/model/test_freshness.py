@@ -11,7 +11,6 @@ from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.products.freshness import (
     BURN_ALERTS,
     Completed,
-    Freshness,
     Span,
     Timeline,
     begun,
@@ -20,6 +19,7 @@ from airflow_streaming.model.products.freshness import (
     joined_spans,
     shortened,
 )
+from airflow_streaming.model.records.policy import Freshness
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 QUARTER = Freshness(complete_within=timedelta(minutes=15), over=timedelta(days=1))

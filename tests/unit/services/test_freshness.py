@@ -13,16 +13,11 @@ import pytest
 from airflow_streaming.home.home import Home, open_home
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.names import Layout, numbered
-from airflow_streaming.model.products.freshness import (
-    Completed,
-    Freshness,
-    begun,
-    extended,
-    figures,
-)
+from airflow_streaming.model.products.freshness import Completed, begun, extended, figures
 from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.model.records.alert import Alert, AlertKind
 from airflow_streaming.model.records.control import DesiredState
+from airflow_streaming.model.records.policy import Freshness
 from airflow_streaming.operators.freshness import FreshnessOperator
 from airflow_streaming.services.freshness import read_freshness, record_freshness
 from airflow_streaming.supervision.alerts.alerting import about_freshness
