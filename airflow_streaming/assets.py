@@ -18,7 +18,6 @@ from airflow.sdk import Asset, AssetWatcher
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.arguments.fields import Range, checked, is_template
 from airflow_streaming.model.names import check_stream_name
-from airflow_streaming.model.products.windows import series_name
 from airflow_streaming.model.uris import check_uri, is_local, local_path
 from airflow_streaming.supervision.external.address import parse_address
 from airflow_streaming.supervision.readiness.asset_events import EventType
@@ -129,6 +128,8 @@ def window_asset(
     :param name: Name of the asset; default: the stream's name, the series and ``windows``.
     :raises SpecError: the stream cannot have that name.
     """
+    from airflow_streaming.model.products.windows import series_name  # other assets do without
+
     series = series_name(every, query)
     if is_template(home):
         # A URI is made when the file is parsed, so it cannot have the home.

@@ -36,7 +36,6 @@ from airflow_streaming.model.arguments.fields import (
 )
 from airflow_streaming.model.arguments.rewinding import AuthorsRewind
 from airflow_streaming.model.durations import duration_text
-from airflow_streaming.model.products.windows import ClosedWindow
 from airflow_streaming.model.records.cutover import StartWay, SwitchMethod
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.upgrade import SinkReplaySemantics
@@ -49,7 +48,6 @@ __all__ = [
     "ChangeApproval",
     "ChangeOptions",
     "Check",
-    "ClosedWindow",
     "Connections",
     "CutoverApproval",
     "CutoverCheck",
@@ -72,8 +70,8 @@ __all__ = [
     "UpgradeOptions",
 ]
 
-Content = Annotated[Callable[[ClosedWindow], str], Called(("a ClosedWindow",))]
-"""Returns a text that changes with the content of a window."""
+Content = Annotated[Callable[[Any], str], Called(("a ClosedWindow",))]
+"""Takes a ``ClosedWindow`` of ``operators.windows``; returns a text that changes with its content."""
 MOST_SOAK: Final = timedelta(days=7)
 """The old deployment's backups and checkpoints must outlive a soak; retention keeps them for a week."""
 

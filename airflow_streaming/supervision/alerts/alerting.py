@@ -13,14 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from airflow_streaming.checkpoints.vault.retention_policy import AgeVerdict
 from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.health_rules import BUILT_IN, Finding, RuleState, Severity
 from airflow_streaming.model.names import base_of
 from airflow_streaming.model.observation import Verdict, VerdictState
-from airflow_streaming.model.products.freshness import BurnRate, FreshnessFigures
 from airflow_streaming.model.records.alert import (
     BACKUP_KEY,
     FRESHNESS_KEY,
@@ -33,6 +32,9 @@ from airflow_streaming.model.records.alert import (
 from airflow_streaming.model.records.policy import Freshness, RestartAction, RestartDecision
 from airflow_streaming.model.spark.failures import presentable
 from airflow_streaming.supervision.restart import remedy_of
+
+if TYPE_CHECKING:
+    from airflow_streaming.model.products.freshness import BurnRate, FreshnessFigures
 
 _ACTIONS: Final = {
     Severity.ALERT: "Nothing: the stream is left alone.",
