@@ -95,6 +95,7 @@ def get_provider_info() -> dict[str, Any]:
         "operators": _modules(
             "operators",
             "backup",
+            "check",
             "cutover",
             "cutover_preflight",
             "doctor",
@@ -113,6 +114,7 @@ def get_provider_info() -> dict[str, Any]:
             "airflow_facts",
             "checkpoint",
             "clusters",
+            "connections",
             "home",
             "launchers",
             "lineage",

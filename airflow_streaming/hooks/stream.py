@@ -50,6 +50,7 @@ from airflow_streaming.launch.package import (
 from airflow_streaming.launch.port import ClusterApplication, Launcher, LaunchRequest
 from airflow_streaming.launch.registry import open_launcher
 from airflow_streaming.launch.runtime import Runtime, resolve_runtime
+from airflow_streaming.launch.worker_pod import check_outlives_task
 from airflow_streaming.model.jobs.drill import SCRATCH_OUTPUT
 from airflow_streaming.model.names import other_lane
 from airflow_streaming.model.records.deployment import Deployment
@@ -69,7 +70,6 @@ from airflow_streaming.settings import read_settings
 from airflow_streaming.spec import StreamSpec
 from airflow_streaming.supervision.controller import StreamController, Submission
 from airflow_streaming.supervision.observer import Observer
-from airflow_streaming.version_compat import check_airflow
 
 if TYPE_CHECKING:
     from airflow_streaming.spark_jobs.runner import Program
@@ -121,7 +121,6 @@ class SparkStreamHook(BaseHook):
         dag: StreamSpec | None = None,
     ) -> None:
         super().__init__()
-        check_airflow()
         spec.check()
         if lane is not None and lane not in (spec.name, other_lane(spec.name)):
             raise SpecError(f"{lane!r} is not a lane of stream {spec.name!r}.")
@@ -217,9 +216,10 @@ class SparkStreamHook(BaseHook):
         """
         Return the deployment the spec asks for, and its script; see ``StreamController.propose``.
 
-        :raises SpecError: the script or the runtime is not there, or the configuration contradicts where
-            the driver would be launched.
+        :raises SpecError: the script or the runtime is not there, the configuration contradicts where the
+            driver would be launched, or the driver would end with the pod of this task.
         """
+        check_outlives_task(self.target.launcher, os.environ)
         runtime = self.runtime(self.asked.runtime)
         location = locate_application(self.asked.application, self.folders)
         source = read_application(location)

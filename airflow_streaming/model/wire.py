@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Final, Self, TypeVar
@@ -25,6 +26,9 @@ MAX_NOTE_BYTES = 64 * 1024
 """Of an alert or an event: hundreds of them are read at once."""
 STREAM: Final = "stream"
 """Key in the bytes of each record of a stream, whether or not its class has such a field."""
+RELEASE: Final = "release"
+"""Key in the bytes of each record of a stream: the version of this package that wrote it."""
+_RELEASE: Final = re.compile(r"\d[\w.+-]{0,30}")
 _TEXTS: Final = ("reason", "message")
 """Fields that quote users, scripts and errors: no secret is written, and nothing unprintable is read."""
 
@@ -34,12 +38,18 @@ _SHORT: Final = 64
 Value = TypeVar("Value")
 
 
-def other_version(found: str) -> RecordFormatError:
+def other_version(found: str, release: object = None) -> RecordFormatError:
     """
     Return the refusal of a record that another version of the package wrote.
 
     :param found: The difference, with the running version.
+    :param release: The version that wrote it, as its bytes name it.
     """
+    if isinstance(release, str) and _RELEASE.fullmatch(release):
+        return RecordFormatError(
+            f"airflow-streaming {release} wrote the record: {found}. Install {release} or a newer "
+            "version here. Leave the file in place."
+        )
     return RecordFormatError(
         f"Another version of airflow-streaming wrote the record: {found}. Run that version, or make a "
         "new home with 'airflow-streaming init'. Leave the file in place."
@@ -93,7 +103,8 @@ class Record:
         if type(version) is not int or version != cls.VERSION:
             raise other_version(
                 f"version {__version__} reads version {cls.VERSION} of "
-                f"{cls.KIND!r} records, found {shown(version)}"
+                f"{cls.KIND!r} records, found {shown(version)}",
+                data.get(RELEASE),
             )
 
     def to_bytes(self, stream: str | None = None) -> bytes:
@@ -103,7 +114,7 @@ class Record:
         :param stream: The stream or lane in whose folder it is stored; ``None`` outside of a stream.
         :raises RecordError: no reader would take it: too large, a naive time, or NaN.
         """
-        place = {} if stream is None else {STREAM: stream}
+        place = {} if stream is None else {STREAM: stream, RELEASE: __version__}
         try:
             told = _with_texts({**place, **self.to_dict()}, _masked)
             data = (json.dumps(told, sort_keys=True, allow_nan=False) + "\n").encode()

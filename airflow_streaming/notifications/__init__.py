@@ -1,0 +1,5 @@
+"""Alerts to notifiers; an Airflow that is too old is refused with a sentence before anything of it is imported."""
+
+from airflow_streaming.version_compat import check_airflow
+
+check_airflow()

@@ -43,11 +43,21 @@ from airflow_streaming.model.texts import one_line
 from airflow_streaming.plugins.access.kept import Keepers, Kept, dags_of
 from airflow_streaming.plugins.access.looks import Looks
 from airflow_streaming.plugins.acts import act_on
+from airflow_streaming.plugins.admin.installation import (
+    administers,
+    installation_view,
+    server_facts,
+)
+from airflow_streaming.plugins.admin.removal import (
+    RemovalBody,
+    Removals,
+    may_remove,
+    remove_from_page,
+)
 from airflow_streaming.plugins.board import REMOVED, Boards, Lane
 from airflow_streaming.plugins.changes import changes_view
 from airflow_streaming.plugins.fleet_page import READING, Column, FleetView, page_of
 from airflow_streaming.plugins.lists import deployments_view, lanes_of, timeline_view
-from airflow_streaming.plugins.removal import RemovalBody, Removals, may_remove, remove_from_page
 from airflow_streaming.plugins.reports import all_reports, one_report
 from airflow_streaming.plugins.views import now_utc
 from airflow_streaming.supervision.stream_status import Level
@@ -84,6 +94,7 @@ def add_api(app: FastAPI) -> None:
     ]
     stream = "/api/streams/{dag_id}/{stream}"
     app.get("/api/fleet")(fleet)  # the list is filtered by what its user may see
+    app.get("/api/installation")(installation)  # for users who administer Airflow
     app.get(stream, dependencies=sees)(whole)
     app.get("/api/external/{dag_id}/{stream}", dependencies=sees)(external)
     app.get(f"{stream}/series", dependencies=sees)(series)
@@ -184,6 +195,7 @@ async def fleet(
     request: Request,
     seen: Annotated[list[Kept], Depends(seen_by)],
     view: Annotated[FleetView, Depends(view_of)],
+    user: GetUserDep,
 ) -> Response:
     """Return one page of the streams that the user may see."""
     boards: Boards = request.app.state.boards
@@ -192,12 +204,21 @@ async def fleet(
     by_key = {(one.dag.dag_id, one.stream): one for one in seen}
     shown = [by_key[row["dag"], row["stream"]] for row in found.rows]
     boards.show(shown)
-    data = found.to_dict()
+    data = {**found.to_dict(), "may_check": await _in_thread(lambda: administers(user))}
     body, _ = packed({"at": now_utc().isoformat(), **data})
     # Without a new look, only the ages are others.
     same = {name: data[name] for name in data if name not in ("streams", "oldest")}
     seen_at = f"{boards.seen_at(shown)}\n{boards.oldest_at(seen)}"
     return sent(request, body, tag_of(f"{seen_at}\n{same}".encode()))
+
+
+async def installation(request: Request, user: GetUserDep) -> Response:
+    """Return the check of the installation as this server sees it."""
+    if not await _in_thread(lambda: administers(user)):
+        raise HTTPException(403, "Only users who administer Airflow see the check.", _HEADERS)
+    told = await _in_thread(server_facts)
+    found = await installation_view(request.app.state.looks, told)
+    return answer(request, {"at": now_utc().isoformat(), **found})
 
 
 async def rows_of(request: Request, seen: list[Kept]) -> list[dict[str, Any]]:

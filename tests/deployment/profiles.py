@@ -35,6 +35,8 @@ class Executor(StrEnum):
 
     LOCAL = "LocalExecutor"
     CELERY = "CeleryExecutor"
+    PODS = "tests.deployment.pods.PodExecutor"
+    """KubernetesExecutor, played: what a task started ends with the task."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +73,7 @@ PROFILES: Final[Mapping[str, Profile]] = {
         is_stored=True,
     ),
     "mariadb": Profile(database=Database.MARIADB),
+    "pods-postgresql": Profile(database=Database.POSTGRESQL, executor=Executor.PODS),
 }
 
 

@@ -25,9 +25,10 @@ from starlette.datastructures import State
 from airflow_streaming.home.home import open_home
 from airflow_streaming.model.names import GREEN_SUFFIX, Layout
 from airflow_streaming.model.records.owner import Actor
-from airflow_streaming.plugins import api, removal
+from airflow_streaming.plugins import api
 from airflow_streaming.plugins.access.kept import Kept, external_name
 from airflow_streaming.plugins.access.looks import Looks
+from airflow_streaming.plugins.admin import installation, removal
 from airflow_streaming.plugins.board import Boards
 from airflow_streaming.plugins.routes import create_app
 
@@ -234,7 +235,7 @@ def page_app(
         return found
 
     manager = Manager(lambda: [one.dag.dag_id for one in find()])
-    for module in (api, security, removal):
+    for module in (api, security, removal, installation):
         patch(module, "get_auth_manager", lambda: manager)
     patch(security.DagModel, "get_team_name", lambda *_, **__: None)
     patch(

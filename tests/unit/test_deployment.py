@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import json
 import socket
+import subprocess
+import sys
+from importlib import import_module
 from pathlib import Path
 
+import psutil
 import pytest
+from airflow.executors.local_executor import LocalExecutor
 
+from tests.conftest import REPOSITORY
 from tests.deployment.cells import ACTS, PARTS, chosen
 from tests.deployment.deployed import DeployedAirflow
 from tests.deployment.profiles import (
@@ -23,7 +29,7 @@ from tests.deployment.profiles import (
 )
 from tests.deployment.table import Outcome, holds, markdown
 
-LOCAL, CELERY, MARIADB = (PROFILES[name] for name in PROFILES)
+LOCAL, CELERY, MARIADB, PODS = PROFILES.values()
 
 
 def ports(profile: Profile) -> Ports:
@@ -69,6 +75,36 @@ def test_celery_has_a_broker_results_and_roles() -> None:
     assert found["AIRFLOW__CELERY__BROKER_URL"] == "redis://127.0.0.1:6001/0"
     assert found["AIRFLOW__CELERY__RESULT_BACKEND"].startswith("db+postgresql")
     assert found["AIRFLOW__CORE__AUTH_MANAGER"].endswith("FabAuthManager")
+
+
+def test_pods_are_an_executor_that_airflow_can_import() -> None:
+    found = settings(PODS, ports(PODS))
+    module, _, name = found["AIRFLOW__CORE__EXECUTOR"].rpartition(".")
+    assert issubclass(getattr(import_module(module), name), LocalExecutor)
+    assert missing(PODS, lambda _: True, lambda _: True) == []
+
+
+def test_everything_that_a_task_of_a_pod_has_started_ends_with_it(tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    # A process in a session of its own, as a driver is, and a file in the temporary folder.
+    script = f"""
+import os, subprocess, sys, tempfile
+far = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+_, name = tempfile.mkstemp()
+open({str(told)!r}, "w").write(f"{{far.pid}} {{name}} {{os.environ['AIRFLOW_IS_K8S_EXECUTOR_POD']}}")
+sys.exit(3)
+"""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.deployment.pod", sys.executable, "-c", script],
+        cwd=REPOSITORY,
+        check=False,
+        timeout=60,
+    )
+    pid, name, mark = told.read_text().split()
+    assert done.returncode == 3
+    assert not psutil.pid_exists(int(pid))
+    assert not Path(name).exists()
+    assert mark == "True"
 
 
 def test_home_and_logs_have_connections_of_their_own() -> None:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import pkgutil
 import subprocess
 import sys
-from importlib.metadata import distribution, entry_points
+from importlib.metadata import distribution, entry_points, requires
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
+from packaging.requirements import Requirement
 
 import airflow_streaming
+from airflow_streaming.advice.installation.installation_checks import OLDEST_AIRFLOW
 from airflow_streaming.get_provider_info import get_provider_info
-from airflow_streaming.version_compat import airflow_version, check_airflow
+from airflow_streaming.version_compat import OLDEST, airflow_version, check_airflow
 
 INFO = get_provider_info()
 
@@ -73,13 +77,41 @@ def test_airflow_finds_it(group: str) -> None:
     assert callable(found[0].load())
 
 
-def test_it_accepts_this_airflow_and_refuses_an_older_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_accepts_this_airflow() -> None:
     check_airflow()
-    assert airflow_version() >= (3, 3, 0)
-    monkeypatch.setattr("airflow_streaming.version_compat.airflow_version", lambda: (3, 2, 9))
+    assert airflow_version() >= OLDEST == OLDEST_AIRFLOW
 
-    with pytest.raises(RuntimeError, match=r"needs Airflow 3.3 or later, found 3.2.9"):
-        check_airflow()
+
+@pytest.mark.parametrize("room", ["operators.stream", "sensors.stream", "plugins.streaming"])
+@pytest.mark.parametrize("version", ["2.11.2", "3.0.6", "3.1.8", "3.2.2"])
+def test_an_older_airflow_is_refused_with_a_sentence_at_the_import(
+    tmp_path: Path, room: str, version: str
+) -> None:
+    old = tmp_path / "airflow"
+    old.mkdir()
+    (old / "__init__.py").write_text(f"__version__ = {version!r}\n")
+    path = f"{tmp_path}:{Path(airflow_streaming.__file__).parents[1]}"
+
+    done = subprocess.run(
+        [sys.executable, "-c", f"import airflow_streaming.{room}"],
+        env={**os.environ, "PYTHONPATH": path},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 1
+    assert f"airflow-streaming needs Airflow 3.3 or later, found {version}." in done.stderr
+
+
+def test_the_package_index_refuses_an_older_airflow() -> None:
+    (needs,) = [
+        one for one in requires("airflow-streaming") or () if one.startswith("apache-airflow>")
+    ]
+    found = Requirement(needs).specifier
+    assert not any(map(found.contains, ("2.11.2", "3.0.6", "3.1.8", "3.2.2")))
+    assert found.contains("3.3.0")
 
 
 @pytest.mark.parametrize("name", airflow_streaming.__all__)

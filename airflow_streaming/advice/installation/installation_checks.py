@@ -188,9 +188,13 @@ Rule = Callable[[Installation], Iterator[Line]]
 _ORDER: Final = list(CheckOutcome)
 
 
-def judge(found: Installation) -> tuple[Line, ...]:
-    """Return the lines of every check: problems first, in the order of the checks."""
-    lines = [line for rule in CHECKS for line in rule(found)]
+def judge(found: Installation, checks: Iterable[Rule] | None = None) -> tuple[Line, ...]:
+    """
+    Return the lines of the checks: problems first, in the order of the checks.
+
+    :param checks: All by default; ``SERVER_CHECKS`` on a host that runs no drivers.
+    """
+    lines = [line for rule in (CHECKS if checks is None else checks) for line in rule(found)]
     return tuple(sorted(lines, key=lambda line: _ORDER.index(line.outcome)))
 
 
@@ -576,3 +580,5 @@ CHECKS: Final[tuple[Rule, ...]] = (
     _host,
     _issues,
 )
+SERVER_CHECKS: Final = (_homes, _airflow, _executor, _triggerer, _server, _issues)
+"""Checks of an API server: Java, runtimes, disk and limits belong to the hosts of drivers."""

@@ -43,6 +43,7 @@ from airflow_streaming.launch.java import find_java
 from airflow_streaming.launch.runtime import resolve_runtime
 from airflow_streaming.model.uris import to_fsspec
 from airflow_streaming.model.wire import MAX_RECORD_BYTES, parse_json
+from airflow_streaming.storage.blobs import Blobs
 from airflow_streaming.storage.fsspec_blobs import open_blobs
 from airflow_streaming.storage.probe import check_initialized, race
 
@@ -53,6 +54,11 @@ AIRFLOW_SECONDS: Final = 180.0
 SERVER_SECONDS: Final = 10.0
 HEALTH: Final = "/api/v2/monitor/health"
 Opener = Callable[[str], Home]
+BlobsOpener = Callable[[str], Blobs]
+
+
+def _open_blobs(uri: str) -> Blobs:
+    return open_blobs(to_fsspec(uri))
 
 
 def _no_rows(home: Home) -> SeenRows:
@@ -65,6 +71,7 @@ def gather(
     *,
     rows_of: Callable[[Home], SeenRows] = _no_rows,
     open_: Opener = open_home,
+    blobs_of: BlobsOpener = _open_blobs,
     ask: Callable[[], tuple[dict[str, Any], str]] | None = None,
     get: Callable[[str], tuple[int, bytes]] | None = None,
 ) -> Installation:
@@ -74,6 +81,7 @@ def gather(
     :param homes: Homes to try in addition to [streaming] homes.
     :param rows_of: Looks at the rows that triggers have left in a home.
     :param open_: Opens a home.
+    :param blobs_of: Opens its files, whose dates are compared with this host's clock.
     :param ask: Returns the facts of Airflow and the reason where they are missing.
     :param get: Returns status and content of an address; raises ``OSError``.
     """
@@ -85,7 +93,7 @@ def gather(
         java=java,
         java_problem=java_problem,
         runtimes=tuple(_runtimes(told.get("runtimes", {}), environment)),
-        homes=tuple(try_home(uri, open_, rows_of) for uri in places),
+        homes=tuple(try_home(uri, open_, rows_of, blobs_of) for uri in places),
         airflow=seen,
         airflow_problem=problem,
         server=SeenServer(problem="[api] base_url is not known")
@@ -137,7 +145,10 @@ def _runtimes(table: Mapping[str, Any], environment: Mapping[str, str]) -> list[
 
 
 def try_home(
-    uri: str, open_: Opener = open_home, rows_of: Callable[[Home], SeenRows] = _no_rows
+    uri: str,
+    open_: Opener = open_home,
+    rows_of: Callable[[Home], SeenRows] = _no_rows,
+    blobs_of: BlobsOpener = _open_blobs,
 ) -> SeenHome:
     """Let writers race in a home, time one file, and look at the rows of triggers."""
     seen = SeenHome(uri=uri)
@@ -147,14 +158,14 @@ def try_home(
         seen = replace(seen, rows=rows_of(home))
         race(home.store)
     except HomeNotExclusive as err:
-        return replace(seen, flaw=str(err), skew_s=_skew(uri))
+        return replace(seen, flaw=str(err), skew_s=_skew(blobs_of(uri)))
     except StreamingError as err:
         return replace(seen, problem=str(err))
     try:
         check_initialized(home.store)
     except StreamingError:
         return replace(seen, is_made=False)
-    return replace(seen, skew_s=_skew(uri))
+    return replace(seen, skew_s=_skew(blobs_of(uri)))
 
 
 def _latency(home: Home) -> float:
@@ -167,9 +178,9 @@ def _latency(home: Home) -> float:
     return taken
 
 
-def _skew(uri: str) -> float | None:
+def _skew(blobs: Blobs) -> float | None:
     """Return by how many seconds the store's clock is ahead; ``None`` where the store does not tell."""
-    name, blobs = f"check-{uuid.uuid4().hex}", open_blobs(to_fsspec(uri))
+    name = f"check-{uuid.uuid4().hex}"
     blobs.create(f"_store/{name}", b"check")
     now = datetime.now(UTC)
     try:

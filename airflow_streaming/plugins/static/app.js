@@ -34,6 +34,11 @@ export async function show() {
   view = null;
   put(main);
   const found = params();
+  if (found.get("view") === "installation") {
+    const { installation } = await import("./installation.js");
+    view = installation(main);
+    return;
+  }
   const only = found.get("stream") ? null : await onlyStream(found.get("dag"));
   if (only) address({ dag: only.dag, stream: only.stream, q: "", page: "" });
   if (only || found.get("stream")) {

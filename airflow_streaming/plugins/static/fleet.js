@@ -48,6 +48,7 @@ export function fleet(root) {
   });
   const chips = h("div", { class: "chips", role: "group", "aria-label": "Filter by state" });
   const fresh = h("span", { class: "fresh", role: "status" });
+  const check = h("a", { href: "?view=installation", hidden: true, onclick: toCheck }, "Check");
   const banner = h("div", { class: "banner", hidden: true });
   const head = h("tr");
   const body = h("tbody");
@@ -55,7 +56,7 @@ export function fleet(root) {
   const empty = h("div");
   const pages = h("nav", { class: "pages", "aria-label": "Pages of the list", hidden: true });
   root.append(
-    h("header", { class: "bar" }, h("h1", {}, "Streams"), chips, h("div", { class: "grow" }), search, fresh),
+    h("header", { class: "bar" }, h("h1", {}, "Streams"), chips, h("div", { class: "grow" }), check, search, fresh),
     banner,
     h("div", { class: "scroll" }, table),
     pages,
@@ -103,6 +104,11 @@ export function fleet(root) {
     return new URLSearchParams(Object.entries(asked()).filter(([, value]) => value !== "")).toString();
   }
 
+  function toCheck(event) {
+    event.preventDefault();
+    go({ view: "installation" });
+  }
+
   function change(more) {
     Object.assign(filter, { page: 1 }, more);
     address(asked());
@@ -120,6 +126,7 @@ export function fleet(root) {
     }
     paintChips();
     const { streams: rows, away, total } = state.data;
+    check.hidden = !state.data.may_check;
     banner.hidden = !away.length && !state.error;
     put(banner, glyph("bad"), state.error ? `${state.error.message} The rows are old.` : away.join(" "));
     table.hidden = !rows.length;

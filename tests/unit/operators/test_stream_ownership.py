@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 from airflow.sdk import DAG
-from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskDeferred
 
-from airflow_streaming.exceptions import CheckpointBusy
 from airflow_streaming.operators.backup import CheckpointBackupOperator
 from airflow_streaming.operators.prune import StreamPruneOperator
 from airflow_streaming.operators.switch import StartStreamOperator, StopStreamOperator
@@ -162,6 +161,6 @@ def refusal_of(act: Callable[[], Any]) -> str:
         act()
     except AirflowFailException as err:
         return str(err)
-    except (TaskDeferred, CheckpointBusy):
+    except (TaskDeferred, AirflowSkipException):
         pass
     return ""

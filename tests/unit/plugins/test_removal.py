@@ -26,7 +26,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from fastapi.testclient import TestClient
 
-    from airflow_streaming.plugins.removal import MOST, Removals, _is_inside
+    from airflow_streaming.plugins.admin.removal import MOST, Removals, _is_inside
     from tests.page.server import page_app
 
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -31,6 +31,7 @@ from airflow_streaming.model.uris import is_local, to_fsspec
 from airflow_streaming.plugins.access.drivers import PageDrivers
 from airflow_streaming.plugins.access.kept import Kept, check_owner, keeps_still
 from airflow_streaming.plugins.access.trust import check_home
+from airflow_streaming.plugins.admin.installation import administers
 from airflow_streaming.plugins.board import Boards, open_checked
 from airflow_streaming.services.removing import RemovalRequest, RemovedStream, remove_stream
 from airflow_streaming.settings import read_settings
@@ -145,9 +146,8 @@ def may_remove(kept: Kept, user: Any) -> bool:
     """Tell whether a user may delete the DAG and Airflow's connections."""
     manager = get_auth_manager()
     details = DagDetails(id=kept.dag.dag_id, team_name=kept.dag.team or None)
-    return manager.is_authorized_dag(
-        method="DELETE", details=details, user=user
-    ) and manager.is_authorized_connection(method="DELETE", user=user)
+    may_delete = manager.is_authorized_dag(method="DELETE", details=details, user=user)
+    return may_delete and administers(user)
 
 
 def removed(kept: Kept, body: RemovalBody, *, by: str) -> RemovedStream:

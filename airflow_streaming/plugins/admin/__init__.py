@@ -1,0 +1,1 @@
+"""Pages for users who administer Airflow."""
