@@ -43,6 +43,9 @@ def quick_and_apart() -> Iterator[None]:
     patch.setattr(streams, "ensure_exclusive", _small_race)
     patch.setattr(package, "_zip", _zip)
     patch.setattr(text, "_HIDDEN", text._Hidden())
+    # GNU readline exports the size of its terminal, also in workers of pytest-xdist.
+    for size in ("COLUMNS", "LINES"):
+        patch.delenv(size, raising=False)
     yield
     patch.undo()
 

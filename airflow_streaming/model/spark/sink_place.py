@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from airflow_streaming.model.spark.plan import KAFKA, SinkPlan
 from airflow_streaming.model.uris import in_full, is_local, overlap, scheme_of, to_fsspec, to_hadoop
 
-KEEPS_NOTHING: Final = frozenset({"console", "memory", "noop"})
+KEEPS_NOTHING: Final = ("console", "memory", "noop")
 """Sinks whose rows no reader can find afterwards."""
 _CODE: Final = frozenset({"foreach", "foreachbatch"})
 _CATALOGS: Final = frozenset({"delta", "hudi", "iceberg", "paimon"})

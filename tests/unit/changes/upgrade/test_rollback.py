@@ -170,11 +170,11 @@ def plan(
 @pytest.mark.parametrize(
     ("sink", "habit"),
     [
-        *sorted(HABITS.items()),
+        *HABITS.items(),
         ("foreachbatch", SinkReplaySemantics.UNKNOWN),
         ("foreach", SinkReplaySemantics.UNKNOWN),
     ],
-    ids=[*sorted(HABITS), "foreachbatch", "foreach"],
+    ids=[*HABITS, "foreachbatch", "foreach"],
 )
 def test_the_sort_of_sink_tells_its_habit(sink: str, habit: SinkReplaySemantics) -> None:
     (found,) = sink_facts_of([plan(sink=sink)])
