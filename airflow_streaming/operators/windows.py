@@ -1,7 +1,7 @@
 """
 The operators that announce complete windows of a stream as partitions of an asset.
 
-One task announces them all, in order. See ADR 32 for what happens when it is killed.
+One task announces them all, in order. See ADR 33 for what happens when it is killed.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 Announce complete windows exactly once: settle the last claim, then claim what is due.
 
 A task emits its events at its success, in Airflow's own transaction. So no task can record that it
-has announced something. The next task asks Airflow, and records what it finds. See ADR 32.
+has announced something. The next task asks Airflow, and records what it finds. See ADR 33.
 """
 
 from __future__ import annotations
