@@ -7,6 +7,7 @@ import json
 import struct
 import tracemalloc
 import zipfile
+from contextlib import nullcontext
 
 import pytest
 
@@ -80,6 +81,19 @@ def test_a_zip_bomb_is_not_unpacked() -> None:
 
     with pytest.raises(RecordError, match="too large"):
         parse_zip(bomb)
+
+
+@pytest.mark.parametrize(
+    ("size", "why"), [(300, ""), (301, "The list of files in the zip is too large.")]
+)
+def test_a_list_of_files_is_read_up_to_its_limit(
+    monkeypatch: pytest.MonkeyPatch, size: int, why: str
+) -> None:
+    monkeypatch.setattr("airflow_streaming.checkpoints.state.rocksdb._MAX_METADATA", 300)
+    zipped = packed({"metadata": b"v1\n{}".ljust(size)})
+
+    with pytest.raises(RecordError, match=why) if why else nullcontext():
+        assert parse_zip(zipped) == ()
 
 
 def test_a_zip_that_lies_about_its_sizes_is_damaged() -> None:
