@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 from airflow.sdk import Asset, AssetWatcher
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.arguments.fields import Range, checked
+from airflow_streaming.model.arguments.fields import Range, checked, is_template
 from airflow_streaming.model.names import check_stream_name
 from airflow_streaming.model.uris import check_uri, is_local, local_path
 from airflow_streaming.supervision.external.address import parse_address
@@ -24,7 +24,7 @@ from airflow_streaming.supervision.readiness.asset_events import EventType
 from airflow_streaming.supervision.readiness.snapshot import Subject
 from airflow_streaming.triggers.asset import StreamEventTrigger
 
-__all__ = ["stream_asset"]
+__all__ = ["stream_asset", "window_asset"]
 
 POLL: Final = timedelta(seconds=15)
 _Least = Annotated[timedelta, Range(least=timedelta(seconds=1))]
@@ -106,6 +106,43 @@ def stream_asset(
     )
 
 
+@checked
+def window_asset(
+    stream: str,
+    home: str,
+    *,
+    every: _Least = timedelta(hours=1),
+    query: str | None = None,
+    name: str | None = None,
+) -> Asset:
+    """
+    Return the complete windows of a stream as an asset with partitions.
+
+    ``ClosedWindowsOperator`` announces them. A partition's key is the begin of its window in UTC, such as
+    ``2026-11-27T14:00:00``, which Airflow's temporal partition mappers read.
+
+    :param stream: The stream's name.
+    :param home: The home's URI, or a template, which leaves the home out of the asset's URI.
+    :param every: Length of the windows.
+    :param query: The query that counts; default: the one furthest behind.
+    :param name: Name of the asset; default: the stream's name, the series and ``windows``.
+    :raises SpecError: the stream cannot have that name.
+    """
+    from airflow_streaming.model.products.windows import series_name  # other assets do without
+
+    series = series_name(every, query)
+    if is_template(home):
+        # A URI is made when the file is parsed, so it cannot have the home.
+        folder = f"stream+template:/{check_stream_name(stream)}"
+    else:
+        folder = _folder(Subject(stream=check_stream_name(stream), home=check_uri(home, "home")))
+    return Asset(
+        name=name or f"{stream}.{series}.windows",
+        uri=f"{folder}?{urlencode({'windows': series})}",
+        group="stream",
+    )
+
+
 def _topic(on: str) -> EventType:
     try:
         return EventType(on)
@@ -121,8 +158,11 @@ def _default_name(subject: Subject, topic: EventType, query: str | None) -> str:
 def _uri(subject: Subject, topic: EventType, query: str | None) -> str:
     # In the spelling that Airflow would make of it: sorted, and without a slash at the end. The
     # scheme is one of our own, because what other providers do with s3:// is not meant.
+    values = {"on": topic.value, **({"query": query} if query is not None else {})}
+    return f"{_folder(subject)}?{urlencode(values)}"
+
+
+def _folder(subject: Subject) -> str:
     place = f"file:{local_path(subject.place)}" if is_local(subject.place) else subject.place
     kind = "checkpoint" if subject.is_external else "stream"
-    folder = place if subject.is_external else f"{place}/{subject.stream}"
-    values = {"on": topic.value, **({"query": query} if query is not None else {})}
-    return f"{kind}+{folder}?{urlencode(values)}"
+    return f"{kind}+{place if subject.is_external else f'{place}/{subject.stream}'}"

@@ -26,9 +26,10 @@ from airflow_streaming.gates.findings import GateDecision
 from airflow_streaming.gates.rehearsal_compare import Answer as RehearsalAnswer
 from airflow_streaming.gates.rehearsal_due import RehearseWhen
 from airflow_streaming.model.arguments.accepted import OF_UPGRADE, STEPS_BACK, check_accepted
-from airflow_streaming.model.arguments.calls import Called, Notifier
+from airflow_streaming.model.arguments.calls import Called, Notifier, Notifiers
 from airflow_streaming.model.arguments.fields import (
     Positive,
+    Range,
     check_values,
     is_template,
     named_fields,
@@ -52,8 +53,10 @@ __all__ = [
     "CutoverCheck",
     "CutoverOptions",
     "Edits",
+    "FreshnessOptions",
     "GateDecision",
     "GreenStart",
+    "PartitionOptions",
     "PruneOptions",
     "PrunePolicy",
     "RehearsalAnswer",
@@ -67,6 +70,8 @@ __all__ = [
     "UpgradeOptions",
 ]
 
+Content = Annotated[Callable[[Any], str], Called(("a ClosedWindow",))]
+"""Takes a ``ClosedWindow`` of ``operators.windows``; returns a text that changes with its content."""
 MOST_SOAK: Final = timedelta(days=7)
 """The old deployment's backups and checkpoints must outlive a soak; retention keeps them for a week."""
 
@@ -434,6 +439,55 @@ class PruneOptions:
     schedule: str | None = "@daily"
     policy: PrunePolicy = PrunePolicy()
     dry_run: bool = False
+
+    def __post_init__(self) -> None:
+        check_values(self)
+
+
+@named_fields
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreshnessOptions:
+    """
+    Options of the DAG that measures a freshness objective.
+
+    :param schedule: When it looks. An alert of the fast burn rate needs a look every five minutes.
+    :param on_late: Notified when the budget burns too fast: a notifier, a callable, or a list of them.
+    :param on_recovered: Notified when it does no more.
+    """
+
+    schedule: str | None = "*/5 * * * *"
+    on_late: Notifiers = None
+    on_recovered: Notifiers = None
+
+    def __post_init__(self) -> None:
+        check_values(self)
+
+
+@named_fields
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionOptions:
+    """
+    Options of the DAG that announces complete windows as partitions of an asset.
+
+    :param every: Length of the windows.
+    :param query: The query that counts; default: the one furthest behind.
+    :param since: Event time with which the first run begins; default: the window that is open then.
+    :param content: Returns a text for a ``ClosedWindow`` that changes with its content; see
+        ``ClosedWindowsOperator``.
+    :param recheck: How far back contents are compared.
+    :param roll_up: Announce all windows of a complete span, such as a day, when one of them is corrected.
+    :param asset: Name of the asset; default: the one of ``window_asset``.
+    """
+
+    every: Annotated[timedelta, Range(least=timedelta(minutes=1), most=timedelta(days=7))] = (
+        timedelta(hours=1)
+    )
+    query: str | None = None
+    since: datetime | None = None
+    content: Content | None = None
+    recheck: Positive = timedelta(days=1)
+    roll_up: Positive | None = None
+    asset: str | None = None
 
     def __post_init__(self) -> None:
         check_values(self)

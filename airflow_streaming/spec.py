@@ -45,7 +45,7 @@ from airflow_streaming.model.records.autoscale import (
     executor_cores,
     is_dynamic,
 )
-from airflow_streaming.model.records.policy import Blackout, Budget, RestartPolicy
+from airflow_streaming.model.records.policy import Blackout, Budget, Freshness, RestartPolicy
 from airflow_streaming.model.spark.conf import SHIPPED, check_conf_key, conf_text, redact
 from airflow_streaming.model.spark.launchers import MAX_STOP_GRACE, USUAL_STOP_GRACE, near_launcher
 from airflow_streaming.model.spark.secrets import REDACTED, mask_uri
@@ -74,6 +74,7 @@ __all__ = [
     "CompareTerms",
     "Comparison",
     "FormPolicy",
+    "Freshness",
     "HealthRule",
     "HealthRules",
     "Metric",
@@ -152,6 +153,8 @@ class StreamSpec:
         to queries with state in checkpoint format 2, which cannot start before.
     :param form_policy: Which of these fields a run may give in a form, its conf, or a template of both;
         default: sizes, plain settings of Spark and a configured runtime, and no code.
+    :param freshness: The share of the time in which the data must be on time, e.g.
+        ``Freshness(complete_within=timedelta(minutes=15))``; default: no objective.
     :raises SpecError: a field is of another kind, or out of its range; fields that are templates are
         checked when a run has filled them in.
     """
@@ -199,6 +202,7 @@ class StreamSpec:
     )
     repair_sinks: bool = True
     form_policy: FormPolicy = field(default_factory=FormPolicy)
+    freshness: Freshness | None = None
 
     def __repr__(self) -> str:
         return f"StreamSpec({json.dumps(self.serialize(), sort_keys=True, default=str)})"

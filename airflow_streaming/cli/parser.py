@@ -268,6 +268,16 @@ COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
                 examples=('hand-over orders --to orders_v2 --reason "DAG renamed"',),
             ),
             Command(
+                "windows",
+                "Show the announced windows, or announce a range again",
+                _of("windows", "add_arguments"),
+                "With --from and --until it records a request, which the DAG that announces the windows follows.",
+                (
+                    "windows orders",
+                    "windows orders --from 2026-11-27T06:00Z --until 2026-11-27T09:00Z --reason late",
+                ),
+            ),
+            Command(
                 "prune",
                 "Remove what of a stream is old and not needed",
                 _of("prune", "add_arguments"),

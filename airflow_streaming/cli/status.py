@@ -24,8 +24,9 @@ from airflow_streaming.home.live_lane import live_lane
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.durations import age_of, duration_text
 from airflow_streaming.model.health_rules import HealthRules
-from airflow_streaming.model.names import Color, color_of, is_lane, other_lane
+from airflow_streaming.model.names import Color, base_of, color_of, is_lane, other_lane
 from airflow_streaming.model.observation import Observation, ProcessState
+from airflow_streaming.model.products.freshness import FreshnessFigures
 from airflow_streaming.model.records.control import ChangeInProgress
 from airflow_streaming.model.records.epoch import Epoch
 from airflow_streaming.model.status import Status
@@ -179,7 +180,24 @@ def view_stream(
         has_lanes=_has_lanes(streams, home.name),
         change="" if status.unread else _change(home, status.change),
         standby=_standby(home, probe, status.seen),
+        freshness=_freshness(streams, home) if events else None,
     )
+
+
+def _freshness(streams: Home, home: StreamHome) -> FreshnessFigures | None:
+    """Return the figures of the stream's objective; a list of streams does without."""
+    objective = home.supervision().freshness
+    if objective is None:
+        return None
+    from airflow_streaming.services.freshness import (
+        read_freshness,
+    )  # streams without one do without
+
+    try:
+        found = read_freshness(streams, base_of(home.name), objective, datetime.now(UTC))
+    except RecordError:
+        return None
+    return None if found is None else found.figures
 
 
 def _standby(home: StreamHome, probe: Probe, seen: Observation | None) -> str:

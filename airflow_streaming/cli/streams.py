@@ -308,6 +308,12 @@ def _prune(stream: StreamHome, arguments: argparse.Namespace) -> int:
     return prune.run(Home(stream.store), stream, arguments, person_of(arguments))
 
 
+def _windows(stream: StreamHome, arguments: argparse.Namespace) -> int:
+    from airflow_streaming.cli import windows  # the others do without
+
+    return windows.run(stream, arguments, person_of(arguments))
+
+
 # These commands name no stream, or a stream that need not exist.
 _OF_HOME: Final[dict[str, Callable[[Home, argparse.Namespace, Probe], int]]] = {
     "list": lambda home, a, probe: list_streams(home, probe, a),
@@ -327,6 +333,7 @@ _COMMANDS: Final[dict[str, Callable[[StreamHome, argparse.Namespace, Probe], int
     "upgrade": lambda stream, a, _: _upgrade(stream, a),
     "cutover": lambda stream, a, _: _cutover(stream, a),
     "prune": lambda stream, a, _: _prune(stream, a),
+    "windows": lambda stream, a, _: _windows(stream, a),
     "hand-over": lambda stream, a, _: hand_over(stream, person_of(a), dag_id=a.to, team=a.team),
     "declare-dead": lambda stream, a, probe: declare_dead(
         stream, person_of(a), probe, number=a.epoch

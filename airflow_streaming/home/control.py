@@ -63,6 +63,10 @@ class Control(Shared):
         """Return the newest desired state; ``None`` when none was ever recorded."""
         return self._newest(Desired)
 
+    def desired_states(self) -> list[Desired]:
+        """Return all desired states, oldest first."""
+        return [self._numbered(Desired, number) for number in self._numbers_of(Desired)]
+
     def want(self, state: DesiredState, *, by: str, reason: str, now: datetime) -> Desired:
         """Record a wish, unless the newest one is the same; return the newest."""
 

@@ -16,7 +16,9 @@ from airflow_streaming.home.changes import Changes, Cutovers
 from airflow_streaming.home.control import AlertLog, Control, Owners, Timeline
 from airflow_streaming.home.deployments import Claims, Deployments, LivePointer, Removals
 from airflow_streaming.home.epochs import Epochs, Plans, Standby
+from airflow_streaming.home.freshness import FreshnessRecords
 from airflow_streaming.home.repairs import Repairs
+from airflow_streaming.home.windows import Windows
 from airflow_streaming.model.names import STANDBY_SUFFIX, base_of, is_lane
 from airflow_streaming.model.records.control import (
     Change,
@@ -49,6 +51,8 @@ class StreamHome(
     Owners,
     Removals,
     Repairs,
+    Windows,
+    FreshnessRecords,
 ):
     """
     Every record of one stream.

@@ -75,6 +75,7 @@ PLACES: Final[Mapping[str, str]] = {
     "epoch": "epochs/{number}.json",
     "event": "events/{file}.json",
     "exit": "epochs/{epoch}/exit.json",
+    "freshness": "freshness/{number}.json",
     "launch": "epochs/{epoch}/launch.json",
     "live": "live/{number}.json",
     "owner": "owners/{number}.json",
@@ -96,13 +97,16 @@ PLACES: Final[Mapping[str, str]] = {
     "supervision": "supervision/{number}.json",
     "upgrade_terms": "changes/{change}/terms-{digest}.json",
     "upgrade_transition": "changes/{change}/steps/{number}.json",
+    "window_claim": "windows/{series}/{number}.json",
+    "window_claim_end": "windows/{series}/{number}.end.json",
+    "window_request": "window_requests/{series}/{number}.json",
 }
 """
 The catalog of a home: the path of each kind of record in its stream's folder.
 
 Names in braces are fields of the record, or separate arguments.
 """
-_NAMED: Final = {"query": "Query name", "name": "Check name"}
+_NAMED: Final = {"query": "Query name", "name": "Check name", "series": "Window series"}
 """Fields that are names, for the message about a name that cannot be a file name."""
 
 

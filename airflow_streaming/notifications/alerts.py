@@ -27,7 +27,7 @@ from airflow.sdk import BaseNotifier
 from airflow_streaming.exceptions import StreamingError
 from airflow_streaming.home.control import MAX_TRIES
 from airflow_streaming.model.arguments.calls import Notifier, Notifiers, run
-from airflow_streaming.model.records.alert import BACKUP_KEY, Alert, AlertKind
+from airflow_streaming.model.records.alert import Alert, AlertKind, AlertSource
 from airflow_streaming.model.records.epoch import LaunchCause
 from airflow_streaming.model.records.policy import RestartDecision
 from airflow_streaming.model.spark.failures import presentable
@@ -146,8 +146,8 @@ class Alerts:
     :param context: The task's context; notifiers get it with the alert added.
     :param by: Who tells, for the records.
     :param limit: How long delivery may take.
-    :param of_backups: Whether this task tells about the stream's backups, or about the stream. It
-        leaves the other alerts to the other task, whose notifiers they are for.
+    :param source: Which alerts are this task's. It leaves the others to the tasks whose notifiers they are
+        for.
     """
 
     def __init__(
@@ -159,11 +159,11 @@ class Alerts:
         context: Context,
         by: str,
         limit: timedelta = DELIVERY_LIMIT,
-        of_backups: bool = False,
+        source: AlertSource = AlertSource.STREAM,
     ) -> None:
         self._home, self._operator, self._by = home, operator, by
         self._notifiers = {kind: as_list(given) for kind, given in notifiers.items()}
-        self._context, self._limit, self._of_backups = context, limit, of_backups
+        self._context, self._limit, self._source = context, limit, source
         self._has_delivered = False
         self.are_pending = False
         """Something was recorded and not delivered, and may be tried again."""
@@ -240,7 +240,7 @@ class Alerts:
         return self._notifiers.get(alert.alert, [])
 
     def _is_mine(self, alert: Alert) -> bool:
-        return (alert.key == BACKUP_KEY) is self._of_backups
+        return AlertSource.of_key(alert.key) is self._source
 
     def _has_notifier(self, alert: Alert) -> bool:
         if self._for(alert):

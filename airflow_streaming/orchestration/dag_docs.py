@@ -155,6 +155,41 @@ what would go first: `airflow-streaming prune {stream.name} --dry-run`.
 """
 
 
+def windows_page(stream: StreamSpec, asset: str) -> str:
+    """Return the page of the dag that announces windows."""
+    return f"""
+### Complete windows of stream `{stream.name}`
+
+Announces each window of event time once the committed output has passed its end: one event of the asset
+`{asset}`, with the begin of the window as its partition key. A run waits for windows, announces them and
+ends; the next run settles what it announced. Kills, restores and cutovers lose and double nothing.
+
+Airflow sends no event to a paused DAG. After a pause, announce the range again by `{stream.name}_announce`.
+"""
+
+
+def announce_page(stream: StreamSpec) -> str:
+    """Return the page of the dag that announces a range of windows again."""
+    return f"""
+### Announce windows of stream `{stream.name}` again
+
+Trigger it with a range and a reason, for example after a correction of old data. The run of
+`{stream.name}_windows` announces the complete windows of the range with the next revision. In a shell:
+`airflow-streaming windows {stream.name} --from TIME --until TIME --reason TEXT`.
+"""
+
+
+def freshness_page(stream: StreamSpec) -> str:
+    """Return the page of the dag that measures freshness."""
+    return f"""
+### Freshness of stream `{stream.name}`
+
+Measures in which share of the time the committed output was complete in time, by the history of the batches
+in the home. It alerts while the error budget burns too fast, and records the late times once an hour. See
+the figures: `airflow-streaming status {stream.name}`.
+"""
+
+
 def _table(stream: StreamSpec) -> str:
     # Templates are not rendered here: the page is made when the dag is parsed.
     rows = {

@@ -33,6 +33,8 @@ from airflow_streaming.options import (
     Connections,
     CutoverApproval,
     CutoverOptions,
+    FreshnessOptions,
+    PartitionOptions,
     PruneOptions,
     RestartOptions,
     UpgradeOptions,
@@ -40,13 +42,16 @@ from airflow_streaming.options import (
 from airflow_streaming.orchestration.blue_green import blue_green
 from airflow_streaming.orchestration.cutover_form import cutover_params
 from airflow_streaming.orchestration.dag_docs import (
+    announce_page,
     backup_page,
     blue_green_page,
+    freshness_page,
     keep_alive_page,
     prune_page,
     rescale_page,
     restore_page,
     upgrade_page,
+    windows_page,
 )
 from airflow_streaming.orchestration.form import (
     ACCEPT_FROM_FORM,
@@ -89,6 +94,8 @@ def stream_dags(
     cutover: CutoverOptions = CutoverOptions(),
     backup: BackupOptions = BackupOptions(),
     prune: PruneOptions | None = None,
+    partitions: PartitionOptions | None = None,
+    freshness: FreshnessOptions | None = None,
     soak: SoakTerms | None = None,
     approvers: Sequence[str] = (),
     approval: CutoverApproval | None = None,
@@ -112,6 +119,10 @@ def stream_dags(
     :param backup: When it is backed up, and which backups are kept.
     :param prune: Adds ``<name>_prune``, which removes old records and folders that are not needed,
         e.g. ``PruneOptions(policy=PrunePolicy(outputs=True))``.
+    :param partitions: Adds ``<name>_windows``, which announces each complete window of event time as a
+        partition of ``window_asset(...)``, and ``<name>_announce``, which announces a range once more.
+    :param freshness: Options of ``<name>_freshness``, which measures the objective of a stream with
+        ``freshness``.
     :param soak: Terms of the soak, for options without them.
     :param approvers: Ids of the users who may approve a change, for options without them.
     :param approval: Approval by step, for options without that step. An ``ask`` stays; an ``auto``
@@ -153,6 +164,12 @@ def stream_dags(
         _backup(of_all, backup),
         _restore(of_all),
         *([] if prune is None else [_prune(of_all, prune)]),
+        *(
+            []
+            if stream.freshness is None
+            else [_freshness(of_all, freshness or FreshnessOptions())]
+        ),
+        *_of_windows(of_all, partitions),
     ]
     # A path that is relative to the dag starts at the author's file, not at this one.
     author = sys._getframe(2).f_code.co_filename  # beyond what checks the arguments
@@ -396,3 +413,97 @@ def _prune(of: _Shared, options: PruneOptions) -> DAG:
             **_backups_of(of),
         )
     return dag
+
+
+def _freshness(of: _Shared, options: FreshnessOptions) -> DAG:
+    from airflow_streaming.operators.freshness import FreshnessOperator
+
+    stream = of.stream
+    with DAG(
+        f"{stream.name}_freshness",
+        schedule=options.schedule,
+        doc_md=freshness_page(stream),
+        description=f"Measures the freshness objective of stream {stream.name}.",
+        **{**of.every, "default_args": {**of.every["default_args"], **RETRIES}},
+    ) as dag:
+        FreshnessOperator(
+            task_id="freshness",
+            stream=stream.name,
+            home=stream.home,
+            freshness=stream.freshness,
+            on_late=options.on_late,
+            on_recovered=options.on_recovered,
+            home_conn_id=of.connections.home_conn_id,
+        )
+    return dag
+
+
+def _of_windows(of: _Shared, options: PartitionOptions | None) -> list[DAG]:
+    return [] if options is None else [_windows(of, options), _announce(of, options)]
+
+
+def _windows(of: _Shared, options: PartitionOptions) -> DAG:
+    from airflow_streaming.assets import window_asset  # only for streams with windows
+    from airflow_streaming.operators.windows import ClosedWindowsOperator
+
+    stream = of.stream
+    asset = window_asset(
+        *(stream.name, stream.home),
+        every=options.every,
+        query=options.query,
+        name=options.asset,
+    )
+    with DAG(
+        f"{stream.name}_windows",
+        schedule="@continuous",
+        doc_md=windows_page(stream, asset.name),
+        description=f"Announces complete windows of stream {stream.name} as partitions.",
+        **{**of.every, "default_args": {**of.every["default_args"], **RETRIES}},
+    ) as dag:
+        ClosedWindowsOperator(
+            task_id="windows",
+            asset=asset,
+            since=options.since,
+            content=options.content,
+            recheck=options.recheck,
+            roll_up=options.roll_up,
+            **_series_of(of, options),
+        )
+    return dag
+
+
+def _announce(of: _Shared, options: PartitionOptions) -> DAG:
+    from airflow_streaming.operators.windows import AnnounceWindowsOperator
+
+    stream = of.stream
+    with DAG(
+        f"{stream.name}_announce",
+        schedule=None,
+        params={
+            "start": Param("", type="string", format="date-time", title="From"),
+            "end": Param("", type="string", format="date-time", title="Until"),
+            "reason": Param("", type="string", minLength=1, title="Reason"),
+        },
+        doc_md=announce_page(stream),
+        description=f"Announces a range of windows of stream {stream.name} once more.",
+        **{**of.every, "default_args": {**of.every["default_args"], **RETRIES}},
+    ) as dag:
+        AnnounceWindowsOperator(
+            task_id="announce",
+            start="{{ params.start }}",
+            end="{{ params.end }}",
+            reason="{{ params.reason }}",
+            **_series_of(of, options),
+        )
+    return dag
+
+
+def _series_of(of: _Shared, options: PartitionOptions) -> dict[str, Any]:
+    """Return which windows are meant, as arguments of an operator."""
+    return {
+        "stream": of.stream.name,
+        "home": of.stream.home,
+        "every": options.every,
+        "query": options.query,
+        "home_conn_id": of.connections.home_conn_id,
+    }

@@ -12,6 +12,7 @@ from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.health_rules import QUERY_FAILED
 from airflow_streaming.model.names import color_of
 from airflow_streaming.model.observation import Observation, Verdict
+from airflow_streaming.model.products.freshness import FreshnessFigures
 from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.model.records.control import Event
 from airflow_streaming.model.status import ExecutorStatus, QueryStatus, SinkStatus
@@ -58,6 +59,7 @@ class StreamView:
     :param has_lanes: The stream has a second lane.
     :param change: Progress of an open upgrade, cutover, restore or undo; empty without one.
     :param standby: State of the hot standby; empty without a standby.
+    :param freshness: Figures of the freshness objective; ``None`` without an objective or a watermark.
     """
 
     status: StreamStatus
@@ -65,6 +67,7 @@ class StreamView:
     has_lanes: bool = False
     change: str = ""
     standby: str = ""
+    freshness: FreshnessFigures | None = None
 
     @property
     def stream(self) -> str:
@@ -82,6 +85,7 @@ class StreamView:
             "live": status.is_live,
             "change": self.change,
             "standby": self.standby,
+            "freshness": None if self.freshness is None else encode(self.freshness),
             "at": format_time(status.now),
             "all_right": status.is_all_right,
             "state": standing.word,
@@ -251,6 +255,8 @@ def _facts(view: StreamView, status: StreamStatus) -> Iterator[tuple[Words, Word
         yield from _driver(status.seen)
     if view.standby:
         yield "standby", value(view.standby)
+    if view.freshness is not None:
+        yield "freshness", value(freshness_text(view.freshness))
     yield "restarts", "" if status.restarts_24h is None else f"{status.restarts_24h} in 24 h"
     yield "failures", f"{status.failures_in_a_row} in a row"
     waits = ", backing off" if status.is_backing_off else ""
@@ -259,6 +265,17 @@ def _facts(view: StreamView, status: StreamStatus) -> Iterator[tuple[Words, Word
         yield "incident", value(f"{alert.key} since {clock(alert.at)}: {alert.reason}")
     for problem in status.unread:
         yield "unreadable", value(problem)
+
+
+def freshness_text(found: FreshnessFigures) -> str:
+    """Return the figures of a freshness objective in a line."""
+    share = "not measured yet" if found.share is None else f"{found.share:.3%} on time"
+    fires = [burn.alert.name for burn in found.burns if burn.fires]
+    return (
+        f"{'late now' if found.is_late else 'on time'}; {share} since {clock(found.since)}, "
+        f"{found.budget_left:.0%} of the error budget left"
+        + (f"; burns too fast ({', '.join(fires)})" if fires else "")
+    )
 
 
 def _driver(seen: Observation) -> Iterator[tuple[Words, Words]]:

@@ -179,6 +179,7 @@ class StreamController(StreamActions):
             health=spec.health,
             restart=spec.restart,
             stop_grace=spec.stop_grace,
+            freshness=spec.freshness,
             notifiers=tuple(notifiers),
         )
         try:

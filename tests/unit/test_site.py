@@ -68,6 +68,13 @@ def test_every_page_is_in_the_menu() -> None:
     assert menu() == {one for one in written if not one.startswith("adr/")} | MADE_BY_THE_BUILD
 
 
+def test_decisions_are_numbered_without_a_gap() -> None:
+    files = sorted((REPOSITORY / "docs/adr").glob("*.md"))
+    titles = [int(path.read_text().split(".")[0].removeprefix("# ")) for path in files]
+
+    assert [int(path.name[:4]) for path in files] == titles == [*range(1, len(files) + 1)]
+
+
 def dead(page: str) -> list[str]:
     """Return the links of a page to a heading that does not exist."""
     here = REPOSITORY / page

@@ -23,11 +23,30 @@ BACKUP_KEY: Final = "backup_age"
 """The key of a stream that has no backup as new as it should have. The backup task raises it and
 ends it; the keep-alive task knows nothing of backups."""
 
+FRESHNESS_KEY: Final = "freshness"
+"""The key of a freshness objective, with the name of the burn rate behind it: ``freshness/fast``."""
+
+
 FLAPPING: Final = timedelta(hours=1)
 """
 An alert that fires again in the same epoch this soon after it recovered belongs to the same
 incident.
 """
+
+
+class AlertSource(StrEnum):
+    """The task that raises and ends an alert, and whose notifiers it is for."""
+
+    STREAM = "stream"
+    BACKUPS = "backups"
+    FRESHNESS = "freshness"
+
+    @classmethod
+    def of_key(cls, key: str) -> AlertSource:
+        """Return the task of an alert's key."""
+        if key == BACKUP_KEY:
+            return cls.BACKUPS
+        return cls.FRESHNESS if key.split("/")[0] == FRESHNESS_KEY else cls.STREAM
 
 
 class AlertKind(StrEnum):

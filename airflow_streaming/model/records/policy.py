@@ -6,11 +6,11 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 from enum import StrEnum
-from typing import ClassVar, Final, Self
+from typing import Annotated, ClassVar, Final, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.arguments.fields import check_values, named_fields
+from airflow_streaming.model.arguments.fields import Range, check_values, named_fields
 from airflow_streaming.model.durations import CLOCKS_DIFFER
 from airflow_streaming.model.spark.failure_signs import FailureClass, FailureKind
 from airflow_streaming.model.wire import JsonValue, Record
@@ -295,3 +295,34 @@ class RestartDecision(Record):
             offsets=failure.offsets,
             remedy=(failure.remedy or failure.kind.remedy) if gives_up else "",
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Freshness(JsonValue):
+    """
+    How much of the time the data of a stream must be on time.
+
+    :param complete_within: At any moment the output is complete up to this long before.
+    :param objective: The share of the time in which that holds, e.g. 0.995.
+    :param over: The period of the objective and its error budget.
+    :param query: The query that counts; default: the one furthest behind.
+    :param count_planned_stops: Whether the time of stops and changes that a user has asked for counts.
+    """
+
+    WHAT: ClassVar[str] = "freshness"
+
+    complete_within: Annotated[timedelta, Range(above=timedelta(0), most=timedelta(days=7))]
+    objective: Annotated[float, Range(least=0.5, most=0.99999)] = 0.995
+    over: Annotated[timedelta, Range(least=timedelta(days=1), most=timedelta(days=92))] = timedelta(
+        days=28
+    )
+    query: str | None = None
+    count_planned_stops: bool = True
+
+    def __post_init__(self) -> None:
+        check_values(self)
+
+    @property
+    def budget(self) -> timedelta:
+        """Return the time in which the data may be late in one period."""
+        return self.over * (1 - self.objective)

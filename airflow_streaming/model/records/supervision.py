@@ -10,12 +10,12 @@ from typing import Any, ClassVar, Final
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.health_rules import HealthRules
-from airflow_streaming.model.records.policy import RestartPolicy
+from airflow_streaming.model.records.policy import Freshness, RestartPolicy
 from airflow_streaming.model.spark.launchers import MAX_STOP_GRACE, USUAL_STOP_GRACE
 from airflow_streaming.model.wire import Record
 
 _ABSENT: Final = "(absent)"
-_ASKED: Final = ("health", "restart", "stop_grace", "notifiers")
+_ASKED: Final = ("health", "restart", "stop_grace", "notifiers", "freshness")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +28,7 @@ class Supervision(Record):
 
     :param number: 0 for the defaults, which apply before the first record.
     :param stop_grace: How long a stop may wait for a batch boundary before the driver is killed.
+    :param freshness: The freshness objective, if any.
     :param notifiers: Who receives alerts, e.g. ``on_gave_up: SmtpNotifier``.
     """
 
@@ -40,6 +41,7 @@ class Supervision(Record):
     restart: RestartPolicy = field(default_factory=RestartPolicy)
     stop_grace: timedelta = USUAL_STOP_GRACE
     notifiers: tuple[str, ...] = ()
+    freshness: Freshness | None = None
 
     def __post_init__(self) -> None:
         if not timedelta(0) <= self.stop_grace <= MAX_STOP_GRACE:

@@ -25,7 +25,7 @@ from airflow_streaming.model.arguments.fields import checked
 from airflow_streaming.model.arguments.form_policy import FormPolicy
 from airflow_streaming.model.arguments.literals import OF_A_STREAM, check_literals, uri_of
 from airflow_streaming.model.names import Color, check_stream_name, color_of
-from airflow_streaming.model.records.alert import AlertKind
+from airflow_streaming.model.records.alert import AlertKind, AlertSource
 from airflow_streaming.model.uris import check_uri
 from airflow_streaming.operators.common.base import ProgressLogger, actor_of, who
 from airflow_streaming.operators.common.run_values import RunValuesTask
@@ -324,5 +324,5 @@ class BackupAge:
             notifiers=self._notifiers,
             context=self._context,
             by=who(self._context),
-            of_backups=True,
+            source=AlertSource.BACKUPS,
         )

@@ -13,16 +13,28 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from airflow_streaming.checkpoints.vault.retention_policy import AgeVerdict
+from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.health_rules import BUILT_IN, Finding, RuleState, Severity
 from airflow_streaming.model.names import base_of
 from airflow_streaming.model.observation import Verdict, VerdictState
-from airflow_streaming.model.records.alert import BACKUP_KEY, RESTART_KEY, Alert, AlertKind, is_told
-from airflow_streaming.model.records.policy import RestartAction, RestartDecision
+from airflow_streaming.model.records.alert import (
+    BACKUP_KEY,
+    FRESHNESS_KEY,
+    RESTART_KEY,
+    Alert,
+    AlertKind,
+    AlertSource,
+    is_told,
+)
+from airflow_streaming.model.records.policy import Freshness, RestartAction, RestartDecision
 from airflow_streaming.model.spark.failures import presentable
 from airflow_streaming.supervision.restart import remedy_of
+
+if TYPE_CHECKING:
+    from airflow_streaming.model.products.freshness import BurnRate, FreshnessFigures
 
 _ACTIONS: Final = {
     Severity.ALERT: "Nothing: the stream is left alone.",
@@ -71,6 +83,13 @@ _OF_A_FIGURE: Final = (
     "change the rule's bound in the DAG."
 )
 
+_BURN_ACTION: Final = (
+    "No automatic action. The stream's own rules and restarts act on its failures."
+)
+_BURN_REMEDY: Final = (
+    "Check why its output is late: airflow-streaming status {stream}. If the source had no data, its watermark "
+    "stands still; see the page on freshness."
+)
 _SEEN_AT_WORK: Final = frozenset(
     {VerdictState.HEALTHY, VerdictState.IDLE, VerdictState.DEGRADED, VerdictState.STALLED}
 )
@@ -121,7 +140,7 @@ def end_of(
     :param incident: The last alert of an open incident.
     :param epoch: The epoch that the verdict speaks of.
     """
-    if incident.key == BACKUP_KEY:
+    if AlertSource.of_key(incident.key) is not AlertSource.STREAM:
         return None
     if incident.key == RESTART_KEY:
         has_come_back = epoch > incident.epoch and verdict.is_well and verdict.batches > 0
@@ -425,4 +444,55 @@ def _alert(
         action="The incident is closed." if is_over else _ACTION,
         remedy="" if is_over else _REMEDY,
         facts=facts,
+    )
+
+
+def about_freshness(
+    freshness: Freshness,
+    found: FreshnessFigures,
+    *,
+    stream: str,
+    epoch: int,
+    log: Sequence[Alert],
+) -> tuple[Alert, ...]:
+    """
+    Return the alerts about the burn rates of a freshness objective: incidents, and ends of incidents.
+
+    :param epoch: The stream's newest epoch.
+    :param log: Alerts recorded for the stream so far, oldest first.
+    :returns: Alerts without a number and an author.
+    """
+    known = {alert.key: alert for alert in open_incidents(log)}
+    due: list[Alert] = []
+    for burn in found.burns:
+        key = f"{FRESHNESS_KEY}/{burn.alert.name}"
+        incident = known.get(key)
+        if burn.fires is (incident is not None):
+            continue
+        facts = {"budget left": f"{found.budget_left:.1%}"}
+        if incident is not None:
+            facts |= {"was": incident.reason, "told": moment(incident.at)}
+        alert = Alert(
+            stream=stream,
+            alert=AlertKind.RECOVERED if incident is not None else AlertKind.UNHEALTHY,
+            key=key,
+            epoch=epoch,
+            at=found.at,
+            by="",
+            reason=_burning(freshness, burn),
+            rule=FRESHNESS_KEY,
+            action="The incident is closed." if incident is not None else _BURN_ACTION,
+            remedy="" if incident is not None else _BURN_REMEDY.format(stream=stream),
+            facts=facts,
+        )
+        due += () if is_told(alert, log) else (alert,)
+    return tuple(due)
+
+
+def _burning(freshness: Freshness, burn: BurnRate) -> str:
+    within = duration_text(freshness.complete_within)
+    return (
+        f"The budget of the objective ({freshness.objective:.3%} complete within {within}) burns "
+        f"{burn.long:.1f} times too fast over {duration_text(burn.alert.long)} and {burn.short:.1f} times over "
+        f"{duration_text(burn.alert.short)}; the bound is {burn.bound:.1f}."
     )

@@ -26,7 +26,7 @@ from airflow_streaming.model.observation import ProcessState
 from airflow_streaming.model.records.epoch import Epoch, Launch
 from tests.integration.servers.kubernetes import ApiServer, Kubelet, api_server, forget_lists
 from tests.patience import until
-from tests.unit.launch import test_launcher_contract as contract
+from tests.unit.launch import test_port_contract as contract
 
 
 def sleeper(pod: Mapping[str, Any]) -> subprocess.Popen[bytes]:

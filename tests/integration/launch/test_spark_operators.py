@@ -24,7 +24,7 @@ from tests.integration.launch.test_kubernetes import PodWorld
 from tests.integration.servers.kubernetes import ApiServer, api_server, forget_lists
 from tests.integration.servers.operators import PlayedOperator, install
 from tests.patience import PATIENCE, until
-from tests.unit.launch import test_launcher_contract as contract
+from tests.unit.launch import test_port_contract as contract
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,12 +16,20 @@ from airflow_streaming.checkpoints.vault.layout import manifest_path, removal_pa
 from airflow_streaming.checkpoints.vault.store import BackupStore
 from airflow_streaming.exceptions import BackupNotFound, CheckpointRefused, HomeUnavailable
 from tests.unit.checkpoints.remembered import Call, RememberedBlobs
-from tests.unit.checkpoints.retaining import Killed, files, lost, say, take
+from tests.unit.checkpoints.retaining import HOUR, Killed, files, lost, say, take
 
 
 def delete(blobs: RememberedBlobs, backup: Backup, **asked: Any) -> str:
     told = {"by": "kim", "reason": "of a test", "dry_run": False, "clock": lambda: blobs.now}
     return delete_named(BackupStore(blobs), backup.id, **{**told, **asked})
+
+
+def refusal(blobs: RememberedBlobs, backup: Backup, **asked: Any) -> str:
+    try:
+        delete(blobs, backup, **asked)
+    except CheckpointRefused as err:
+        return str(err)
+    return ""
 
 
 def left(blobs: RememberedBlobs) -> set[str]:
@@ -75,24 +85,83 @@ def test_one_whose_rival_has_lost_its_objects_is_the_last_good_one(
         delete(blobs, two[0])
 
 
-def test_one_of_an_open_change_is_refused(blobs: RememberedBlobs, two: list[Backup]) -> None:
+def away(_: str) -> Any:
+    raise HomeUnavailable("away")
+
+
+def home_with(end: object) -> Callable[[str], Any]:
+    """Return the opener of a home that knows this end of every change."""
+    stream = SimpleNamespace(change_end=lambda number: end)
+    return lambda _: SimpleNamespace(stream=lambda name: stream)
+
+
+@pytest.mark.parametrize(
+    ("homes", "is_refused"),
+    [
+        pytest.param(away, True, id="its home is away"),
+        pytest.param(home_with(None), True, id="it is open"),
+        pytest.param(home_with("ended"), False, id="it has ended"),
+    ],
+)
+def test_one_of_a_change_is_refused_until_the_change_has_ended(
+    blobs: RememberedBlobs, two: list[Backup], homes: Callable[[str], Any], is_refused: bool
+) -> None:
     facts = {"change_home": "file:///home", "change": "1"}
     pinned = replace(two[0], id=f"{two[0].id}-p", facts=facts)
     BackupStore(blobs).publish(pinned)
 
-    def away(_: str) -> Any:
-        raise HomeUnavailable("away")
+    why = refusal(blobs, pinned, homes=homes)
 
-    with pytest.raises(CheckpointRefused, match="change 1 in file:///home"):
-        delete(blobs, pinned, homes=away)
+    assert ("change 1 in file:///home" in why) is is_refused
+    assert (pinned.id in left(blobs)) is is_refused
 
 
-def test_one_that_is_read_now_is_refused(blobs: RememberedBlobs, two: list[Backup]) -> None:
-    with (
-        BackupStore(blobs).hold("orders", "restore", two[0].id),
-        pytest.raises(CheckpointRefused, match="just now"),
-    ):
-        delete(blobs, two[0])
+def unreadable(blobs: RememberedBlobs) -> None:
+    (path,) = [path for path in blobs.objects if "/holds/" in path]
+    blobs.objects[path] = b"?", blobs.now
+
+
+def silent(blobs: RememberedBlobs) -> None:
+    blobs.wait(HOUR)
+
+
+@pytest.mark.parametrize(
+    ("what", "held", "then", "is_refused"),
+    [
+        pytest.param("restore", 0, None, True, id="it is read"),
+        pytest.param("restore", 1, None, False, id="another one is read"),
+        pytest.param("verify", None, None, True, id="the whole stream is read"),
+        pytest.param("restore", 1, unreadable, True, id="nobody can tell which is read"),
+        pytest.param("restore", 0, silent, False, id="its reader was killed"),
+    ],
+)
+def test_one_that_is_read_now_is_refused(
+    blobs: RememberedBlobs,
+    two: list[Backup],
+    what: str,
+    held: int | None,
+    then: Callable[[RememberedBlobs], None] | None,
+    is_refused: bool,
+) -> None:
+    with BackupStore(blobs).hold("orders", what, "" if held is None else two[held].id):
+        if then is not None:
+            then(blobs)
+        why = refusal(blobs, two[0])
+
+    assert ("just now" in why) is is_refused
+    assert (two[0].id in left(blobs)) is is_refused
+
+
+def test_of_backups_that_name_no_checkpoint_the_last_good_one_stays(
+    blobs: RememberedBlobs,
+) -> None:
+    old, new = [take(blobs, files(f"q/offsets/{n}")) for n in range(2)]
+
+    delete(blobs, old)
+    with pytest.raises(CheckpointRefused, match="last good one of stream orders"):
+        delete(blobs, new)
+
+    assert left(blobs) == {new.id}
 
 
 def test_a_damaged_manifest_can_be_deleted(blobs: RememberedBlobs, two: list[Backup]) -> None:

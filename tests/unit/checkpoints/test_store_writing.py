@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -10,18 +12,30 @@ from airflow_streaming.checkpoints.backup.bundles import writer_of
 from airflow_streaming.checkpoints.backup.index import LARGE
 from airflow_streaming.checkpoints.backup.records import Level
 from airflow_streaming.checkpoints.vault.holds import DoomedObjects
+from airflow_streaming.checkpoints.vault.layout import index_path, pack_path
 from airflow_streaming.checkpoints.vault.store import BackupStore
 from airflow_streaming.checkpoints.vault.verify import verify
 from airflow_streaming.exceptions import HomeUnavailable, RecordError
 from tests.unit.checkpoints.made import (
     NOON,
     STREAM,
+    Files,
     copy_into,
     make_backup,
     sizes,
     some_files,
     stamp_of,
 )
+
+
+def leave_behind(store: BackupStore, files: Files, at: datetime) -> str:
+    """Send files as a run does that is killed before its manifest; return its index."""
+    with writer_of(store, STREAM) as writer:
+        (use,) = writer.close(copy_into(writer, files))
+    bundle = store.bundle(STREAM, use.index)
+    for path in (index_path(STREAM, use.index), pack_path(STREAM, bundle.pack)):
+        os.utime(Path(store.uri) / path, (at.timestamp(), at.timestamp()))
+    return use.index
 
 
 class TestWriting:
@@ -144,6 +158,19 @@ class TestWriting:
 
         assert backup.added_files == 0
         assert verify(store, backup.id, Level.FULL, by="kim", now=NOON).holds
+
+    def test_of_many_killed_runs_the_newest_are_used(
+        self, store: BackupStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("airflow_streaming.checkpoints.backup.earlier.MAX_LEFT_OVER", 1)
+        runs = [some_files(number, small=3, large=0) for number in range(3)]
+        # The newest run has the first name, so the names' order chooses another one.
+        by_name = sorted(runs, key=lambda files: leave_behind(store, files, NOON))
+        leave_behind(store, by_name[0], NOON + timedelta(hours=1))
+
+        backup = make_backup(store, by_name[0])
+
+        assert backup.added_files == 0
 
     def test_what_is_doomed_is_not_referred_to(self, store: BackupStore) -> None:
         files = some_files()

@@ -30,7 +30,13 @@ def test_every_row_is_that_of_a_record_and_every_record_of_a_home_has_one() -> N
 @pytest.mark.parametrize("record", HOME, ids=lambda record: record.KIND)
 def test_a_place_is_rebuilt_from_checked_parts(record: type[Record]) -> None:
     parts: dict[str, int | str] = {
-        name: {"digest": "ab" * 32, "query": "revenue", "name": "same", "file": "at"}.get(name, 7)
+        name: {
+            "digest": "ab" * 32,
+            "query": "revenue",
+            "name": "same",
+            "file": "at",
+            "series": "60s",
+        }.get(name, 7)
         for name in place_fields(record.KIND)
     }
 

@@ -49,6 +49,15 @@ from airflow_streaming.model.jobs.upkeep import (
 )
 from airflow_streaming.model.metrics import Metric
 from airflow_streaming.model.plan.schema import Column
+from airflow_streaming.model.products.freshness import Span, Timeline
+from airflow_streaming.model.products.windows import (
+    AnnouncedWindow,
+    ClaimOutcome,
+    SeriesState,
+    WindowClaim,
+    WindowClaimEnd,
+    WindowRequest,
+)
 from airflow_streaming.model.records.alert import AlertSent, AlertTry
 from airflow_streaming.model.records.autoscale import SizeChange, SizeCode
 from airflow_streaming.model.records.control import (
@@ -193,6 +202,48 @@ EXAMPLES: Final[tuple[Record, ...]] = (
     ),
     SinkRepairUndo(number=1, by="kim", reason="Readers have the old files.", at=NOW),
     SinkRepairUndoEnd(number=1, outcome=RepairOutcome.DONE, by="kim", at=NOW),
+    WindowClaim(
+        series="3600s",
+        number=7,
+        windows=(AnnouncedWindow(start=NOW, revision=2),),
+        state=SeriesState(
+            since=NOW,
+            until=NOW + timedelta(hours=1),
+            revisions={"2026-11-21T12:00:00": 2},
+            contents={"2026-11-21T12:00:00": "420"},
+            requests=1,
+            requested_until=NOW,
+        ),
+        base=6,
+        receipts="orders.3600s.windows.receipts",
+        receipts_uri="stream+file:/home/orders?windows=3600s&receipts=1",
+        dag_id="orders_windows",
+        run_id="scheduled__1",
+        task_id="windows",
+        map_index=-1,
+        ti_id="01a21f31",
+        by="orders_windows.windows run scheduled__1 try 1",
+        at=NOW,
+    ),
+    WindowClaimEnd(series="3600s", number=7, outcome=ClaimOutcome.ANNOUNCED, by="run 8", at=NOW),
+    WindowRequest(
+        series="3600s",
+        number=2,
+        start=NOW,
+        end=NOW + timedelta(hours=3),
+        by="kim",
+        reason="A late file.",
+        at=NOW,
+    ),
+    Timeline(
+        number=4,
+        complete_within=timedelta(minutes=15),
+        query="revenue",
+        since=NOW,
+        until=NOW + timedelta(hours=3),
+        complete_until=NOW + timedelta(hours=2),
+        late=(Span(begin=NOW, end=NOW + timedelta(hours=1)),),
+    ),
     StoreMark(id="ab" * 16),
     KnownStore(uri="s3://lake/backups", id="ab" * 16, since=NOW),
     SharedOrder(calls="/tmp/s/calls", held="/tmp/s/held", scratch="/tmp/s"),

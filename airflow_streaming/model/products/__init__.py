@@ -1,0 +1,1 @@
+"""Values and records of data products: complete windows, and freshness objectives."""

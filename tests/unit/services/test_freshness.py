@@ -1,0 +1,177 @@
+"""The freshness of a stream is measured from the history of its batches, over epochs, lanes and stops."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_streaming.home.home import Home, open_home
+from airflow_streaming.model.codec import encode
+from airflow_streaming.model.names import Layout, numbered
+from airflow_streaming.model.products.freshness import Completed, begun, extended, figures
+from airflow_streaming.model.progress import BatchProgress
+from airflow_streaming.model.records.alert import Alert, AlertKind
+from airflow_streaming.model.records.control import DesiredState
+from airflow_streaming.model.records.policy import Freshness
+from airflow_streaming.operators.freshness import FreshnessOperator
+from airflow_streaming.services.freshness import read_freshness, record_freshness
+from airflow_streaming.supervision.alerts.alerting import about_freshness
+from tests.unit.world import World, make_world
+
+START = datetime(2026, 11, 21, tzinfo=UTC)
+OF = Freshness(complete_within=timedelta(minutes=15), over=timedelta(days=1), objective=0.9)
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    made = make_world(tmp_path, monkeypatch)
+    made.run()
+    return made
+
+
+def at(minutes: float) -> datetime:
+    return START + timedelta(minutes=minutes)
+
+
+def a_batch(minute: float, until: float, query: str = "revenue") -> BatchProgress:
+    return BatchProgress(
+        query=query,
+        batch_id=int(minute),
+        at=at(minute).isoformat(),
+        input_rows=1,
+        input_rows_per_second=1.0,
+        processed_rows_per_second=1.0,
+        duration_ms=0,
+        watermark=at(until).isoformat(),
+        sources=(),
+    )
+
+
+def play(world: World, epoch: int, *batches: BatchProgress, chunk: int = 1) -> None:
+    """Write the history of an epoch as its driver does."""
+    lines = "\n".join(json.dumps(encode(one)) for one in batches)
+    path = f"{Layout(world.lane).progress(epoch)}/{numbered(chunk)}.jsonl"
+    open_home(world.uri).store.replace(path, (lines + "\n").encode())
+
+
+def home_of(world: World) -> Home:
+    return open_home(world.uri)
+
+
+def late_minutes(world: World, until: float, of: Freshness = OF) -> float:
+    found = read_freshness(home_of(world), "orders", of, at(until))
+    assert found is not None
+    return found.figures.late / timedelta(minutes=1)
+
+
+def add_epoch(world: World) -> int:
+    newest = world.epoch()
+    world.home.create_epoch(
+        replace(newest, number=newest.number + 1, token=f"{newest.token}x", cause=newest.cause)
+    )
+    return newest.number + 1
+
+
+def test_the_late_time_of_one_outage(world: World) -> None:
+    play(world, 1, *(a_batch(minute, minute) for minute in [*range(60), *range(120, 180)]))
+
+    # From 15 minutes after the last watermark, 59, to the next commit.
+    assert late_minutes(world, 180) == 120 - (59 + 15)
+
+
+def test_the_query_that_is_furthest_behind_counts(world: World) -> None:
+    rows = [a_batch(minute, minute) for minute in range(100)]
+    behind = [a_batch(minute, minute - 20, "slow") for minute in range(100)]
+    play(world, 1, *rows, *behind)
+
+    assert late_minutes(world, 100) == 100
+    assert late_minutes(world, 100, replace(OF, query="revenue")) == 0
+
+
+def test_an_outage_between_two_epochs_counts(world: World) -> None:
+    play(world, 1, *(a_batch(minute, minute) for minute in range(60)))
+    play(world, add_epoch(world), *(a_batch(minute, minute) for minute in range(100, 130)))
+
+    assert late_minutes(world, 130) == 100 - (59 + 15)
+
+
+def test_a_recorded_timeline_gives_the_same_figures(world: World) -> None:
+    minutes = [*range(60), *range(120, 200)]
+    told = []
+    for minute in minutes:
+        told.append(a_batch(minute, minute))
+        play(world, 1, *told)
+        found = read_freshness(home_of(world), "orders", OF, at(minute + 0.6))
+        assert found is not None
+        record_freshness(home_of(world), "orders", found)
+
+    recorded = world.home.timeline()
+    assert recorded is not None
+    assert recorded.number == 3  # at the first look, and then once an hour
+    assert late_minutes(world, 200) == 120 - (59 + 15)
+
+
+def test_planned_stops_are_left_out_where_the_objective_says_so(world: World) -> None:
+    play(world, 1, *(a_batch(minute, minute) for minute in [*range(60), *range(120, 180)]))
+    stops = {"by": "ann", "reason": "maintenance"}
+    world.home.want(DesiredState.STOPPED, now=at(60), **stops)
+    world.home.want(DesiredState.RUNNING, now=at(110), **stops)
+
+    assert late_minutes(world, 180) == 46
+    assert late_minutes(world, 180, replace(OF, count_planned_stops=False)) == 10
+
+
+def test_without_a_watermark_nothing_is_measured(world: World) -> None:
+    assert read_freshness(home_of(world), "orders", OF, at(10)) is None
+
+
+def run(world: World, sent: list[str]) -> dict[str, Any]:
+    task: Any = FreshnessOperator(
+        task_id="freshness",
+        stream="orders",
+        home=world.uri,
+        freshness=replace(OF, objective=0.995),
+        on_late=lambda context: sent.append(context["alert"]["key"]),
+        on_recovered=lambda context: sent.append(f"over {context['alert']['key']}"),
+    )
+    found: dict[str, Any] = task.execute(world.context())
+    return found
+
+
+def test_the_task_alerts_once(world: World) -> None:
+    now = (datetime.now(UTC) - START) / timedelta(minutes=1)
+    sent: list[str] = []
+    play(world, 1, *(a_batch(now - 600 + minute, now - 600 + minute) for minute in range(300)))
+
+    late = run(world, sent)
+    run(world, sent)
+    assert sorted(sent) == ["freshness/fast", "freshness/slow"]
+    assert late["is_late"]
+    assert late["budget_left"] < 0
+
+
+def test_an_incident_is_closed_when_the_budget_burns_no_more() -> None:
+    alert = about(late=True, log=[])
+    over = about(late=False, log=[*alert])
+
+    assert {one.key: one.alert for one in alert} == {
+        "freshness/fast": AlertKind.UNHEALTHY,
+        "freshness/slow": AlertKind.UNHEALTHY,
+    }
+    assert about(late=True, log=[*alert]) == ()
+    assert {one.key: one.alert for one in over} == {
+        "freshness/fast": AlertKind.RECOVERED,
+        "freshness/slow": AlertKind.RECOVERED,
+    }
+    assert about(late=False, log=[*alert, *over]) == ()
+
+
+def about(*, late: bool, log: list[Alert]) -> tuple[Alert, ...]:
+    commits = [] if late else [Completed(at=at(0.1 + i), until=at(0.1 + i)) for i in range(720)]
+    timeline = extended(begun(OF, Completed(at=at(0), until=at(0))), commits, at(720))
+    return about_freshness(OF, figures(OF, timeline), stream="orders", epoch=1, log=log)
