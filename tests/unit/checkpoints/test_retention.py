@@ -202,11 +202,15 @@ def test_unfinished_files_of_killed_writers_are_swept_when_they_are_a_day_old() 
 def test_progress_says_how_far_it_is() -> None:
     blobs, heard = history(), []
     retain(blobs, progress=heard.append)
+    blobs.wait(HOUR)
+    gone = retain(blobs, progress=heard.append).deleted
 
     assert [(one.subject, one.files, one.of) for one in heard] == [
         ("backups", 1, 2),
         ("backups", 2, 2),
+        *(("objects", number, gone) for number in range(1, gone + 1)),
     ]
+    assert gone > 1
 
 
 def without_index(blobs: RememberedBlobs, backup: Backup) -> None:

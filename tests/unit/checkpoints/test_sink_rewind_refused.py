@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -131,6 +132,26 @@ def test_a_query_that_had_committed_nothing_goes_back_to_nothing(
         return
     with pytest.raises(CheckpointRefused, match="has files from before backup"):
         world.rewind(sinks=[facts], newest={})
+
+
+@pytest.mark.parametrize(
+    ("stream", "query"), [("orders", "later"), ("clicks", "late")], ids=["query", "stream"]
+)
+def test_what_was_put_back_for_another_query_is_not_taken_for_this_one(
+    world: World, tmp_path: Path, stream: str, query: str
+) -> None:
+    sink = FileSink(tmp_path / "late")
+    sink.write(0, at=int(world.backup.begun_at.timestamp() * 1000))
+    late = world.facts(query="late", target=str(sink.root))
+    world.rewind(sinks=[late], newest={})
+    sink.write(0, by="again")
+    before = sink.tree()
+
+    empty = replace(world.backup, stream=stream, queries=(), bundles=())
+    with pytest.raises(CheckpointRefused, match="is of query 'late' of stream 'orders'"):
+        replace(world, backup=empty).rewind(sinks=[replace(late, query=query)], newest={})
+
+    assert sink.tree() == before
 
 
 def test_other_sinks_are_put_back_by_their_authors_function(world: World) -> None:
