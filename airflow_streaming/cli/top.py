@@ -19,7 +19,7 @@ from airflow_streaming.exceptions import SpecError, StreamingError
 from airflow_streaming.home.history import HistoryReader, PartCache
 from airflow_streaming.home.home import Home
 from airflow_streaming.home.live_lane import live_lane
-from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.durations import duration_text, number_text
 from airflow_streaming.model.history import Series, downsample
 from airflow_streaming.model.names import base_of, color_of
 from airflow_streaming.reports.streams import age_words
@@ -271,5 +271,5 @@ def number(value: float) -> str:
     """Return a figure in a few characters: ``950``, ``1.2k``, ``3.4M``."""
     for limit, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= limit:
-            return f"{value / limit:.3g}{unit}"
-    return f"{value:.3g}"
+            return f"{number_text(value / limit)}{unit}"
+    return number_text(value)

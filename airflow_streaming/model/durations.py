@@ -38,6 +38,11 @@ def duration_text(duration: timedelta | float) -> str:
     return f"{number_text(seconds if abs(seconds) >= 0.001 else 0.0)} s"
 
 
+def seconds_text(seconds: float) -> str:
+    """Return seconds to the microsecond, so that texts of different durations differ."""
+    return f"{f'{seconds:.6f}'.rstrip('0').rstrip('.')} s"
+
+
 def number_text(number: float, digits: int = 3) -> str:
     """Return a number to so many digits, all of those before the point, and never with an exponent."""
     if number == 0 or not isfinite(number):

@@ -248,6 +248,7 @@ def query_view(query: QueryStatus) -> dict[str, Any]:
         "interval_s": query.processing_interval_s,
         "error": quoted(query.error),
         "watermark": cut(latest.watermark, 60) if latest else None,
+        "watermark_delay_s": _short(latest.watermark_delay_s) if latest else None,
         "input_rate": latest.input_rows_per_second if latest else None,
         "processing_rate": latest.processed_rows_per_second if latest else None,
         "duration_ms": latest.duration_ms if latest else None,

@@ -29,7 +29,7 @@ from airflow_streaming.checkpoints.restore.refusal import FOREACH_BATCH
 from airflow_streaming.exceptions import closed
 from airflow_streaming.gates.findings import GateDecision, GateFinding, GateReport, report_of
 from airflow_streaming.gates.rules import rule_named
-from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.durations import duration_text, seconds_text
 from airflow_streaming.model.plan.text import text_of
 from airflow_streaming.model.plan.tree import LITERAL, Expr
 from airflow_streaming.model.records.cutover import StartWay, SwitchMethod
@@ -305,7 +305,7 @@ def _opens(plan: QueryPlan) -> dict[str, str]:
 def _extent(operator: OperatorPlan) -> str:
     gap = () if operator.gap is None else (operator.gap,)
     ranges = map(text_of, (*gap, *_intervals(operator)))
-    window = "/".join(f"{micros / 1e6:g} s" for micros in operator.window_us)
+    window = "/".join(seconds_text(micros / 1e6) for micros in operator.window_us)
     return " ".join(filter(None, (window, *ranges))) or "-"
 
 

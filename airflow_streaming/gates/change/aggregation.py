@@ -17,6 +17,7 @@ from airflow_streaming.gates.change.pair import Pair, plain_type, shown, signatu
 from airflow_streaming.gates.change.projection import kept_aggregates, used_behind
 from airflow_streaming.gates.findings import GateFinding
 from airflow_streaming.gates.rules import rule_named
+from airflow_streaming.model.durations import seconds_text
 from airflow_streaming.model.plan.text import text_of, texts_of
 from airflow_streaming.model.plan.tree import ALIAS, Expr, Tree, is_op, items_of
 from airflow_streaming.model.spark.plan import OperatorPlan, QueryPlan
@@ -180,4 +181,4 @@ def _gap(operator: OperatorPlan) -> str:
 def _window(operator: OperatorPlan) -> str:
     names = ("length", "slide", "start")
     figures = zip(names, operator.window_us, strict=False)
-    return ", ".join(f"{name} {value / 1e6:g} s" for name, value in figures) or "none"
+    return ", ".join(f"{name} {seconds_text(value / 1e6)}" for name, value in figures) or "none"

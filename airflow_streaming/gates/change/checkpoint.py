@@ -41,6 +41,7 @@ from airflow_streaming.gates.change.user_state import (
 )
 from airflow_streaming.gates.findings import GateFinding
 from airflow_streaming.gates.stored import DEFAULT_STORE, StoreSchema
+from airflow_streaming.model.durations import seconds_text
 from airflow_streaming.model.plan.schema import Column
 from airflow_streaming.model.plan.text import text_of, texts_of
 from airflow_streaming.model.plan.tree import Tree
@@ -401,7 +402,7 @@ def held_output_mode(plan: QueryPlan, checkpoint: Checkpoint) -> Iterator[GateFi
 
 
 def _delays(before: dict[int, str]) -> str:
-    return ", ".join(f"{delay / 1000:g} s" for delay in sorted(before)) or "a watermark"
+    return ", ".join(seconds_text(delay / 1000) for delay in sorted(before)) or "a watermark"
 
 
 def _first(before: dict[int, str]) -> str:

@@ -17,6 +17,7 @@ from airflow_streaming.gates.change.pair import Pair
 from airflow_streaming.gates.change.user_state import judge_user_state
 from airflow_streaming.gates.findings import GateFinding
 from airflow_streaming.gates.rules import Rule, rule_named
+from airflow_streaming.model.durations import seconds_text
 from airflow_streaming.model.plan.text import texts_of
 from airflow_streaming.model.plan.tree import ColumnRef, Tree
 from airflow_streaming.model.spark.plan import OperatorKind, OperatorPlan, QueryPlan, WatermarkPlan
@@ -171,7 +172,7 @@ def needs_watermark(plan: QueryPlan) -> bool:
 
 def marks_text(watermarks: Sequence[WatermarkPlan]) -> str:
     """Return watermarks for readers."""
-    shown = (f"{each.column} {each.delay_ms / 1000:g} s" for each in watermarks)
+    shown = (f"{each.column} {seconds_text(each.delay_ms / 1000)}" for each in watermarks)
     return ", ".join(shown) or "none"
 
 

@@ -294,14 +294,6 @@ export class Chart {
   }
 }
 
-/** Charts that a range has no figures for, in one line; empty where all are drawn. */
-export function missing(charts, hasBatches) {
-  const missed = charts.filter((one) => one.isMissed).map((one) => one.chart.title.toLowerCase());
-  if (!missed.length) return "";
-  if (hasBatches && missed.length === charts.length) return "Spark reports no figures of this kind for the query.";
-  return hasBatches ? `Not reported by Spark: ${missed.join(", ")}.` : "No batch in this range.";
-}
-
 function bucketOf(range) {
   return Math.max((range.end - range.begin) / 240, 20);
 }

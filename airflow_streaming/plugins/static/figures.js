@@ -44,6 +44,20 @@ export function firstToShow(series) {
   return (found ?? series[0])?.query ?? "";
 }
 
+/** Charts that a range has no figures for, in one line; empty where all are drawn. */
+export function missing(charts, hasBatches) {
+  const missed = charts.filter((one) => one.isMissed).map((one) => one.chart.title.toLowerCase());
+  if (!missed.length) return "";
+  if (hasBatches && missed.length === charts.length) return "Spark reports no figures of this kind for the query.";
+  return hasBatches ? `Not reported by Spark: ${missed.join(", ")}.` : "No batch in this range.";
+}
+
+/** Watermark of the query that is furthest behind, to which the delay of the stream belongs; null without one. */
+export function slowestWatermark(queries) {
+  const known = queries.filter((one) => one.watermark_delay_s !== null);
+  return known.sort((one, other) => other.watermark_delay_s - one.watermark_delay_s)[0]?.watermark ?? null;
+}
+
 /**
  * A chart with a line for each query: its first figure, or the sum of its parts. Points of other queries
  * are undefined, over which a line is drawn; a pause of the query is null, over which no line is drawn.

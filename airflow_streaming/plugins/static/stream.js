@@ -3,10 +3,10 @@
 import { menu, menuButton } from "./acts.js";
 import { Poll, at, get } from "./api.js";
 import { address, go, params } from "./app.js";
-import { Chart, MAIN, STATE, missing, shortSource } from "./charts.js";
+import { Chart, MAIN, STATE, shortSource } from "./charts.js";
 import { clean, glyph, h, pill, put, say } from "./dom.js";
 import { backlog, failure, skeleton } from "./fleet.js";
-import { ALL, firstToShow } from "./figures.js";
+import { ALL, firstToShow, missing, slowestWatermark } from "./figures.js";
 import { NOTHING, ago, count, lasted, milliseconds, rate, seconds, share, bytes, stamp, time, words } from "./format.js";
 import { PANELS, about } from "./panels.js";
 
@@ -55,8 +55,9 @@ export function stream(root, dag, name) {
   const now = h("div", { class: "body" });
   const rules = h("div", { class: "body" });
   const failed = h("section", { class: "card", hidden: true });
-  const asOf = h("h2", {}, "Right now");
-  const rail = h("aside", { class: "rail", "aria-label": "Now" }, h("section", { class: "card" }, h("header", {}, asOf), now), failed, card("Rules", rules));
+  const asOf = h("span", {}, "Right now");
+  const rulesAsOf = h("span", {}, "Rules");
+  const rail = h("aside", { class: "rail", "aria-label": "Now" }, card(asOf, now), failed, card(rulesAsOf, rules));
   const tabs = h("div", { class: "tabs", role: "tablist" });
   const panel = h("div", { class: "panel", role: "tabpanel" });
   const whole = h("div", { hidden: true }, reason, change, facts, h("div", { class: "tools" }, ranges, queries, note, h("span", { class: "grow" }), legend), h("div", { class: "layout" }, h("div", {}, grid, absent, more), rail), tabs, panel);
@@ -215,12 +216,11 @@ export function stream(root, dag, name) {
 
   function paintFacts(data) {
     const query = data.queries[0];
-    // The delay comes from the slowest query, so the watermark is the oldest.
-    const [oldest] = data.queries.map((one) => one.watermark).filter(Boolean).sort();
+    const watermark = slowestWatermark(data.queries);
     const entries = [
       ["Input", rate(data.input_rate), `processing ${rate(data.processing_rate)}`],
       ["Backlog", backlog(data.backlog), "after the last batch"],
-      ["Watermark delay", seconds(rounded(data.watermark_delay_s)), oldest ? clean(oldest).slice(0, 19).replace("T", " ") : "no watermark"],
+      ["Watermark delay", seconds(rounded(data.watermark_delay_s)), watermark ? clean(watermark).slice(0, 19).replace("T", " ") : "no watermark"],
       ["Last batch", milliseconds(data.batch_ms), query?.interval_s ? `every ${seconds(query.interval_s)}` : "no interval"],
       ["State rows", count(data.state_rows), `${data.queries_total} ${data.queries_total === 1 ? "query" : "queries"}`],
       ["Restarts 24 h", data.restarts_24h ?? NOTHING, data.driver ? `epoch ${data.driver.epoch}, ${words(data.driver.cause)}` : ""],
@@ -427,7 +427,9 @@ export function stream(root, dag, name) {
     const age = (Date.now() - state.at) / 1000;
     say(fresh, seen ? `heartbeat ${ago(state.data.seen_at, Date.now())}` : `seen ${seconds(Math.round(age))} ago`);
     const isSilent = seen !== null && Date.now() - seen > SILENT;
-    say(asOf, isSilent ? `Last seen ${ago(state.data.seen_at, Date.now())}` : "Right now");
+    const past = isSilent ? ago(state.data.seen_at, Date.now()) : "";
+    say(asOf, past ? `Last seen ${past}` : "Right now");
+    say(rulesAsOf, past ? `Rules as last seen ${past}` : "Rules");
     fresh.classList.toggle("late", age > 30 || Boolean(state.error));
   }
 

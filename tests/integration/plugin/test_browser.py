@@ -54,6 +54,17 @@ def test_a_stream_is_opened_and_left_by_keyboard_alone(browser: Page, address: s
     browser.until("document.querySelectorAll('tr.row').length === 3")
 
 
+def test_rules_of_a_driver_that_is_gone_are_shown_with_their_age(
+    browser: Page, address: str
+) -> None:
+    browser.open(f"{address}?dag=clicks_eu&stream=clicks_eu")
+    browser.until("document.querySelector('.facts dd')")
+    browser.until(
+        "[...document.querySelectorAll('.rail h2')]"
+        ".some((one) => /^Rules as last seen .* ago$/.test(one.textContent))"
+    )
+
+
 FIGURES = {
     "Rows per second": {
         "input_rate": lambda row: row.input_rows_per_second,

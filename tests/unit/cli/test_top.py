@@ -82,7 +82,15 @@ def test_a_sparkline_begins_at_zero(values: list[float], bars: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(0, "0"), (950, "950"), (1234, "1.23k"), (5.6e6, "5.6M")]
+    ("value", "text"),
+    [
+        (0, "0"),
+        (0.00002, "0.00002"),
+        (950, "950"),
+        (1234, "1.23k"),
+        (5.6e6, "5.6M"),
+        (7e12, "7,000G"),
+    ],
 )
 def test_a_number_is_short(value: float, text: str) -> None:
     assert number(value) == text

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from airflow_streaming.model.durations import CLOCKS_DIFFER, age_of, duration_text
+from airflow_streaming.model.durations import CLOCKS_DIFFER, age_of, duration_text, seconds_text
 
 
 @pytest.mark.parametrize(
@@ -31,6 +31,22 @@ def test_a_duration_is_said_in_the_unit_that_suits_it(
     duration: timedelta | float, expected: str
 ) -> None:
     assert duration_text(duration) == expected
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        (0.0, "0 s"),
+        (600.0, "600 s"),
+        (0.000001, "0.000001 s"),
+        (2_592_000.0, "2592000 s"),
+        (2_592_001.0, "2592001 s"),
+    ],
+)
+def test_seconds_that_are_compared_are_neither_rounded_nor_written_with_an_exponent(
+    seconds: float, expected: str
+) -> None:
+    assert seconds_text(seconds) == expected
 
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -105,3 +105,37 @@ def test_a_figure_that_no_query_has_makes_no_chart() -> None:
 
     assert found["chart"]["lines"] == []
     assert "series" not in found
+
+
+@pytest.mark.parametrize(
+    ("queries", "watermark"),
+    [
+        pytest.param([("10:00", 5.0), ("11:59", 60.0), (None, None)], "11:59", id="of_the_delay"),
+        pytest.param([(None, None), ("12:00", 0.0)], "12:00", id="one_of_two"),
+        pytest.param([(None, None)], None, id="no_watermark"),
+        pytest.param([], None, id="no_query"),
+    ],
+)
+def test_the_watermark_belongs_to_the_delay_above_it(queries: Any, watermark: str | None) -> None:
+    told = [{"watermark": mark, "watermark_delay_s": delay} for mark, delay in queries]
+
+    assert called("slowestWatermark", told) == watermark
+
+
+@pytest.mark.parametrize(
+    ("missed", "has_batches", "line"),
+    [
+        ([False, False], True, ""),
+        ([False, True], True, "Not reported by Spark: state rows."),
+        ([True, True], True, "Spark reports no figures of this kind for the query."),
+        ([True, True], False, "No batch in this range."),
+    ],
+)
+def test_charts_without_figures_are_one_line(missed: Any, has_batches: bool, line: str) -> None:
+    titles = ("Rows per second", "State rows")
+    charts = [
+        {"isMissed": one, "chart": {"title": title}}
+        for one, title in zip(missed, titles, strict=True)
+    ]
+
+    assert called("missing", charts, has_batches) == line
