@@ -103,7 +103,7 @@ def compare_topics(
         terms=terms,
         options=terms.options if options is None else options,
         complete_from=complete_from,
-        looks=max(LOOKS, ceil(in_flight.total_seconds() / PAUSE)),
+        looks=max(LOOKS, ceil(in_flight.total_seconds() / PAUSE) if PAUSE else 0),
         deadline=begun + (timeout + in_flight).total_seconds(),
     )
     try:

@@ -9,6 +9,7 @@ import signal
 import time
 
 from airflow_streaming.driver.monitoring.heartbeat import BEAT_SECONDS
+from airflow_streaming.model.plan.text import step_text
 from airflow_streaming.model.records.epoch import Outcome
 from airflow_streaming.model.spark.plan import QueryPlan
 from airflow_streaming.model.status import CheckpointOrigin, DriverState
@@ -37,7 +38,7 @@ def check_plan(plan: QueryPlan, world: World) -> None:
     assert plan.sources[0].options == {"rowsperbatch": "5", "numpartitions": "1"}
     # It says how Spark evaluates the function and which body the function has, not its name.
     (step,) = plan.steps
-    assert re.fullmatch(DOUBLED, step.text)
+    assert re.fullmatch(DOUBLED, step_text(step.tree))
     sink = plan.sink
     assert (sink.sink, sink.format, sink.target) == ("file", "parquet", f"{world.folder}/out")
     assert (plan.output_mode, plan.processing_trigger) == ("append", "200 milliseconds")
