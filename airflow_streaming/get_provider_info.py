@@ -99,6 +99,7 @@ def get_provider_info() -> dict[str, Any]:
             "cutover",
             "cutover_preflight",
             "doctor",
+            "freshness",
             "gate",
             "prune",
             "rehearsal",
@@ -107,6 +108,7 @@ def get_provider_info() -> dict[str, Any]:
             "switch",
             "upgrade",
             "upgrade_preflight",
+            "windows",
         ),
         "sensors": _modules("sensors", "stream"),
         "hooks": _modules(
@@ -123,9 +125,20 @@ def get_provider_info() -> dict[str, Any]:
             "spark_submit",
             "sql_pointer",
             "stream",
+            "window_events",
         ),
         "triggers": _modules(
-            *("triggers", "asset", "change", "gate", "home", "polling", "question", "stream")
+            *(
+                "triggers",
+                "asset",
+                "change",
+                "gate",
+                "home",
+                "polling",
+                "question",
+                "stream",
+                "windows",
+            )
         ),
         "extra-links": [
             "airflow_streaming.links.stream.SparkUiLink",

@@ -274,7 +274,7 @@ COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
                 "With --from and --until it records a request, which the DAG that announces the windows follows.",
                 (
                     "windows orders",
-                    "windows orders --from 2026-11-27T06:00Z --until 2026-11-27T09:00Z --reason late",
+                    "windows orders --from 2026-11-27T06Z --until 2026-11-27T09Z",
                 ),
             ),
             Command(

@@ -20,12 +20,18 @@ from airflow_streaming.operators.windows import ClosedWindowsOperator
 HOME = "{{ var.value.get('streams_home', '/opt/airflow/streams') }}"
 HOURS = window_asset("clickstream", HOME)
 COMMON = {
-    "start_date": datetime(2026, 1, 1, tzinfo=UTC),
     "catchup": False,
     "tags": ["streaming", "example"],
 }
 
-with DAG("clickstream_windows", schedule="@continuous", max_active_runs=1, **COMMON):
+with DAG(
+    "clickstream_windows",
+    schedule="@continuous",
+    start_date=datetime(2026, 1, 1, tzinfo=UTC),
+    max_active_runs=1,
+    doc_md="Announces each complete hour of the clicks as a partition of an asset.",
+    **COMMON,
+):
     ClosedWindowsOperator(
         task_id="windows", stream="clickstream", home=HOME, asset=HOURS, retries=2
     )
@@ -33,6 +39,8 @@ with DAG("clickstream_windows", schedule="@continuous", max_active_runs=1, **COM
 with DAG(
     "clickstream_hourly",
     schedule=PartitionedAssetTimetable(assets=HOURS, default_partition_mapper=StartOfHourMapper()),
+    start_date=datetime(2026, 1, 1, tzinfo=UTC),
+    doc_md="Runs once for each complete hour of the clicks.",
     **COMMON,
 ):
 
@@ -51,6 +59,8 @@ with DAG(
             upstream_mapper=StartOfDayMapper(), window=DayWindow()
         ),
     ),
+    start_date=datetime(2026, 1, 1, tzinfo=UTC),
+    doc_md="Runs once for each day whose hours are all complete.",
     **COMMON,
 ):
 

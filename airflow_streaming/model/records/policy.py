@@ -297,6 +297,7 @@ class RestartDecision(Record):
         )
 
 
+@named_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Freshness(JsonValue):
     """

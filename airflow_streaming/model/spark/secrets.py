@@ -445,12 +445,20 @@ def _masked_again(text: str) -> str:
 
 
 def _masked(text: str) -> str:
-    from airflow_streaming.model.spark.secret_layouts import (
-        mask_layouts,
-        plain_layout,
-    )  # not at dag parse
+    """Return a masked text; only colors and signs that hide a secret are removed."""
+    from airflow_streaming.model.spark.secret_layouts import plain_layout  # not at dag parse
 
-    text = mask_layouts(mask_shapes(plain_layout(text)), is_secret_name, REDACTED)
+    plain = plain_layout(text)
+    masked = _masked_as_written(text)
+    if plain == text or plain_layout(masked) == (shown := _masked_as_written(plain)):
+        return masked
+    return shown
+
+
+def _masked_as_written(text: str) -> str:
+    from airflow_streaming.model.spark.secret_layouts import mask_layouts  # not at dag parse
+
+    text = mask_layouts(mask_shapes(text), is_secret_name, REDACTED)
     text = _VALUE_FOR.sub(_masked_value, text)
     text = _BLOCK.sub(_masked_block, _ELEMENT.sub(_masked_element, text))
     return _without(_without(text, _broken_in), given_in)
@@ -494,9 +502,7 @@ def _without(text: str, secrets_in: Callable[[str], Iterator[Given]]) -> str:
 
 def is_secret(text: str) -> bool:
     """Tell whether a value holds a secret, independent of its name."""
-    from airflow_streaming.model.spark.secret_layouts import plain_layout  # not at dag parse
-
-    return mask_text(text) != plain_layout(text)
+    return mask_text(text) != text
 
 
 def names_class(key: str, text: str) -> bool:

@@ -56,6 +56,7 @@ PROBLEMS: dict[str, Any] = {
     "cutover": ("cutover", "abort", "orders"),
     "compare": ("compare", "--blue", STORE, "--green", STORE, *RUNTIME),
     "checkpoint": ("checkpoint", "list", STORE),
+    "windows": ("windows", "orders", "--from", "2026-11-27T06:00Z", "--reason", "late"),
 }
 
 

@@ -23,6 +23,7 @@ from airflow.sdk import DAG, BaseOperator
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_streaming.assets import window_asset
 from airflow_streaming.exceptions import StreamingError
 from airflow_streaming.model.arguments import fields
 from airflow_streaming.model.arguments.fields import checked
@@ -101,12 +102,19 @@ NEEDED: Final[dict[str, Any]] = {
     "streams": ["orders"],
     "tooltip": "?",
     "group_id": "g",
+    "complete_within": timedelta(minutes=15),
 }
 OF_ONE: Final[dict[str, dict[str, Any]]] = {
     "CutoverStepOperator": {"until": "shadowing"},
     "CutoverFinishOperator": {"checks": ()},
     "CutoverApprovalOperator": {"subject": "?"},
     "UpgradeApprovalOperator": {"subject": "?"},
+    "ClosedWindowsOperator": {"asset": window_asset("orders", SPEC.home)},
+    "AnnounceWindowsOperator": {
+        "start": "2026-11-27T06:00:00Z",
+        "end": "2026-11-27T09:00:00Z",
+        "reason": "late",
+    },
 }
 
 

@@ -135,7 +135,7 @@ def test_a_layout_hides_no_secret(marked: str, front: str) -> None:
 
 @pytest.mark.parametrize("text", laid_out_secrets.PLAIN_TEXTS)
 def test_a_plain_text_in_the_layout_of_a_secret_stays_readable(text: str) -> None:
-    assert mask_secrets(text) == re.sub("\x1b\\[[0-9]+m", "", text)
+    assert mask_secrets(text) == text
     assert not is_secret(text)
 
 

@@ -18,7 +18,7 @@ from airflow_streaming.model.arguments.form_policy import FormPolicy
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.records.autoscale import Autoscale
 from airflow_streaming.model.records.policy import RestartPolicy
-from airflow_streaming.spec import StreamSpec
+from airflow_streaming.spec import Freshness, StreamSpec
 from tests.unit.world import World
 
 WHEN = ("with `restart=True` or an upgrade", "as another stream")
@@ -30,6 +30,7 @@ EDITS: dict[str, Any] = {
     "stop_grace": timedelta(minutes=7),
     "standby": True,
     "autoscale": Autoscale(min=1, max=4),
+    "freshness": Freshness(complete_within=timedelta(minutes=7)),
     "launcher": "local",
     "on_lost_host": "takeover",
     "lease": timedelta(minutes=7),

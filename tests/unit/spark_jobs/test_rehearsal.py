@@ -25,7 +25,7 @@ from airflow_streaming.checkpoints.copies import (
 from airflow_streaming.checkpoints.progress import Phase, ProgressNow
 from airflow_streaming.checkpoints.vault.store import open_backup_store
 from airflow_streaming.cli.main import main
-from airflow_streaming.exceptions import CheckpointError, CheckpointRefused
+from airflow_streaming.exceptions import CheckpointError, NothingYet
 from airflow_streaming.gates.findings import GateDecision
 from airflow_streaming.gates.rehearsal import Rehearsed
 from airflow_streaming.home.home import Home
@@ -269,7 +269,7 @@ def test_a_stream_is_rehearsed_on_the_checkpoints_it_has_now(
     tmp_path: Path, checkpoint: Path
 ) -> None:
     home = Home(LocalStore(str(tmp_path / "home"))).stream("orders")
-    with pytest.raises(CheckpointRefused, match="no deployment"):
+    with pytest.raises(NothingYet, match="never started"):
         checkpoints_of(home)
     deployment = a_deployment(
         stream="orders",
