@@ -65,7 +65,7 @@ def test_no_secret_is_kept_in_the_names_of_shared_stores() -> None:
     assert not any("first" in part for key in home._stores for part in key)
 
 
-@pytest.mark.parametrize("home", ["memory://bucket/streams", "{tmp_path}/home"])
+@pytest.mark.parametrize("home", ["memory://of-hooks/streams", "{tmp_path}/home"])
 def test_only_an_initialized_home_is_opened_to_write(tmp_path: Path, home: str) -> None:
     hook = StreamHomeHook(home.format(tmp_path=tmp_path))
     found = "there is no such folder" if tmp_path.name in hook.home else "nothing is stored there"
