@@ -29,7 +29,7 @@ print("ARGUMENTS", __name__, __file__, sys.argv[1:], sys.path[0])
 assert spark.sparkContext.getLocalProperty("spark.scheduler.pool") is None
 """
 
-DOUBLED = r"python_udf\(value\): bigint\['evalType=10[01]; func=[0-9a-f]{20}'\] AS value"
+DOUBLED = r"python_udf\(value, evalType=10[01], func=[0-9a-f]{20}\): bigint AS value"
 
 
 def check_plan(plan: QueryPlan, world: World) -> None:
