@@ -1,10 +1,9 @@
 """
-Streams as assets, so that a dag can be scheduled by what becomes of one.
+Streams as assets, so that the progress or the state of a stream can schedule a dag.
 
-The asset's events are not written by a task: Airflow's triggerer watches the stream while some dag
-is scheduled by the asset. Airflow keeps one set of watchers for each asset and rewrites it at every
-parse, so an asset must look the same in every dag file that names it; that is what the one
-factory here is for.
+Airflow's triggerer writes the events: it watches the stream while the asset schedules some dag. Airflow
+keeps one set of watchers for each asset and rewrites it at every parse, so an asset must look the same in
+every dag file that names it; ``stream_asset`` makes it for all of them.
 """
 
 from __future__ import annotations
@@ -47,14 +46,14 @@ def stream_asset(
     watch: bool = True,
 ) -> Asset:
     """
-    Return a stream as an asset that has an event whenever something became of the stream.
+    Return a stream as an asset with an event for each step of its progress, or change of its state.
 
     An event's ``extra["payload"]`` holds ``topic``, ``stream``, ``epoch``, ``state``, ``reason``
     and ``sequence``, a number that rises by one with each event; an event that comes twice, because
-    a triggerer died while it sent it, has the same. Events of progress hold ``query``,
-    ``batch_id``, ``committed_at`` and ``watermark`` too, those of a watermark ``complete_from`` and
-    ``complete_until``, between which everything is complete, those of a state ``previous``,
-    ``rule`` and ``query``, and those of a cutover ``lane``, ``color``, ``output``,
+    a triggerer died while it sent it, has the same. Events of progress add ``query``,
+    ``batch_id``, ``committed_at`` and ``watermark``. Events of a watermark add ``complete_from`` and
+    ``complete_until``, between which everything is complete; events of a state ``previous``,
+    ``rule`` and ``query``; events of a cutover ``lane``, ``color``, ``output``,
     ``previous_lane`` and ``previous_output``.
 
     :param stream: Name of a stream of this provider.
@@ -65,7 +64,7 @@ def stream_asset(
         or a deployment. The first event of these two tells where the stream stands.
     :param every: Length of the intervals, counted from 1970 in UTC; of batches, the least time
         between two that are sent. States and lanes are sent at once.
-    :param query: The query that counts; default: the one that is furthest behind.
+    :param query: The query that counts; default: the query furthest behind.
     :param name: Name of the asset; default: the stream's name and ``on``, or the checkpoint's URI.
     :param home_conn_id: Connection with credentials for the home.
     :param checkpoint: Checkpoint of any Spark query, instead of ``stream`` and ``home``.
@@ -74,7 +73,7 @@ def stream_asset(
     :param poll: Time between two looks.
     :param watch: False for the bare asset. A dag file that names the asset so takes the watcher
         away from all others; to refer to an asset use ``Asset.ref(name=...)`` instead.
-    :raises SpecError: the stream or what is asked of it cannot be.
+    :raises SpecError: no such stream, or no such events of it.
     """
     subject = Subject(
         stream=stream if stream is None else check_stream_name(stream),
@@ -157,7 +156,7 @@ def _default_name(subject: Subject, topic: EventType, query: str | None) -> str:
 
 def _uri(subject: Subject, topic: EventType, query: str | None) -> str:
     # In the spelling that Airflow would make of it: sorted, and without a slash at the end. The
-    # scheme is one of our own, because what other providers do with s3:// is not meant.
+    # scheme is our own: other providers give assets of s3:// another meaning.
     values = {"on": topic.value, **({"query": query} if query is not None else {})}
     return f"{_folder(subject)}?{urlencode(values)}"
 

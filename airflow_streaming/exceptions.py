@@ -9,7 +9,7 @@ Every error this package raises, grouped by who must act.
     │   ├── ApplicationNotFound    the script cannot be read
     │   ├── NotTheOwner            the stream belongs to another dag
     │   └── StreamRemoved          the stream was removed, and its name was not freed
-    ├── RecordError            a file in the home is not what it should be
+    ├── RecordError            a file in the home is damaged, or of another stream
     ├── HomeError              the home cannot be used
     │   ├── HomeUnavailable        it cannot be reached now; looking again may help
     │   │   ├── LookRefused            a page was not given a thread, or not in time
@@ -22,7 +22,7 @@ Every error this package raises, grouped by who must act.
     │   ├── NothingYet             the stream has committed no batch, or was removed
     │   ├── CheckpointBusy         it changed under every attempt; trying again may help
     │   ├── BackupNotFound         the store has no such backup
-    │   ├── BackupDamaged          the backup is not what was written
+    │   ├── BackupDamaged          the backup differs from its manifest
     │   └── RestoreRefused         restoring now or to there would do harm
     │       └── RestoreTaken           another task has the place that is restored to
     ├── UpgradeRefused         an upgrade cannot be begun, or not go that way any more
@@ -181,11 +181,11 @@ class CutoverRefused(StreamingError):
 
 
 class PointerRefused(CutoverRefused):
-    """What consumers follow was not written by us, or a later word about it stands."""
+    """The pointer of consumers was written by another program, or a later write stands."""
 
 
 class PointerFailed(StreamingError):
-    """What consumers follow could not be moved just now; trying again may help."""
+    """The pointer of consumers could not be moved now; trying again may help."""
 
 
 class CircuitReopened(StreamingError):
@@ -193,7 +193,7 @@ class CircuitReopened(StreamingError):
 
 
 class SameCopyRefused(StreamingError):
-    """A start would launch the copy of a stream that was given up; nothing was changed."""
+    """A start would launch the copy that failed before; nothing was changed."""
 
 
 class DeclarationRefused(StreamingError):

@@ -1,4 +1,4 @@
-"""What Airflow asks a provider about itself."""
+"""The metadata of the provider for Airflow."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _NULLABLE_TEXT = {"type": ["string", "null"]}
 def _option(
     description: str, *, example: str, default: str = "", type_: str = "string"
 ) -> dict[str, str]:
-    # Airflow formats defaults: of one that is an empty JSON object it would make a field.
+    # Airflow formats defaults, and takes an empty JSON object for a field.
     return {
         "description": description,
         "version_added": "0.1.0",
@@ -45,7 +45,7 @@ _OPTIONS: Final = {
         example="spark.example.com, .workers.internal, 10.0.0.0/8",
     ),
     "clusters": _option(
-        "Clusters that may be asked for drivers, separated by spaces, as 'airflow-streaming status' and "
+        "Clusters that may get requests about drivers, separated by spaces, as 'airflow-streaming status' and "
         "the stream's page name them. The API server asks the cluster of a task's Spark connection "
         "besides. Where the list is not empty, tasks and triggers ask no other recorded cluster either.",
         example="yarn://http://rm1:8088,http://rm2:8088 spark://master:6066",
@@ -58,7 +58,7 @@ _OPTIONS: Final = {
         type_="float",
     ),
     "page_threads": _option(
-        "How many homes are read for pages at once in one process of the API server, "
+        "Number of homes that pages read at once in one process of the API server, "
         "from 2 to 64. One home gets at most two of them.",
         example="16",
         default="8",

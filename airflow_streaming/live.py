@@ -1,9 +1,8 @@
 """
-What a stream's consumers read: ``live("orders", home="s3://bucket/streams").output``.
+The output that a stream's consumers read: ``live("orders", home="s3://bucket/streams").output``.
 
-Airflow and Spark are not needed for it, only this package, so that a consumer can ask wherever it
-runs. The answer is whole: while a cutover moves the pointer, it is that of before or that of after.
-A consumer that runs for long asks again before each of its reads.
+A consumer needs this package, without Airflow and Spark. While a cutover moves the pointer, the answer is
+the lane before the move or the lane after it. A consumer that runs for long calls it before each of its reads.
 """
 
 from __future__ import annotations
@@ -36,12 +35,12 @@ def live(
     Return the live lane of a stream, with its outputs.
 
     :param stream: Name of the stream.
-    :param home: URI of the home; by default that in ``AIRFLOW_STREAMING_HOME``.
+    :param home: URI of the home; by default the value of ``AIRFLOW_STREAMING_HOME``.
     :param storage_options: Passed to fsspec for a home that is not a local folder.
-    :param history: Also what was live before. A cutover whose green began with a copy of blue's
-        checkpoint leaves blue's output where it is: those who want all rows read both.
-    :raises SpecError: there is no such stream in the home, or no home was named.
-    :raises RecordError: it was moved, and the records of that are lost or damaged.
+    :param history: Also the earlier live lanes. A cutover whose green began with a copy of blue's
+        checkpoint leaves blue's output where it is: all rows are in both outputs.
+    :raises SpecError: the home has no such stream, or no home was named.
+    :raises RecordError: the stream was moved, and the records of the move are lost or damaged.
     :raises HomeUnavailable: the home cannot be read.
     """
     return _live(_open(home, storage_options), stream, history=history)

@@ -4,7 +4,7 @@ Choices and options of a stream's dags.
 A choice is an enum; its plain string is accepted as well, so that a template can give it. The options
 of an upgrade, a restart and a cutover are values: they are checked where they are written, and can be
 shared between streams with ``dataclasses.replace``. ``None`` leaves an option to the form that starts a
-run, and to the default that is named where there is no form.
+run, and to the named default without a form.
 """
 
 from __future__ import annotations
@@ -193,9 +193,9 @@ class CutoverApproval(ChangeApproval, total=False):
 
 def check_moment(name: str, given: str | None) -> None:
     """
-    Do nothing for a moment in ISO 8601, nothing at all, or a template.
+    Check that a text is a moment in ISO 8601 or a template; ``None`` passes.
 
-    :raises SpecError: it is none of these.
+    :raises SpecError: another text.
     """
     if not given or is_template(given):
         return

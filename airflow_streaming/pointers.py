@@ -1,7 +1,7 @@
 """
-What consumers follow beside the home's own pointer: adapters for ``blue_green(pointers=...)``.
+Pointers for consumers beside the home's own: adapters for ``blue_green(pointers=...)``.
 
-All but ``SqlPointer`` do without Airflow, which is imported only when that one is asked for.
+Only ``SqlPointer`` imports Airflow, at its first use.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class Settings:
 
     metrics_endpoints: tuple[str, ...] = ()
     """
-    Endpoints of drivers that we did not launch and that may be asked, each ``http://host:port``.
+    Endpoints of drivers of other programs that may get requests, each ``http://host:port``.
     They live here, because the right to name an address is the right to query any service that this
     host can reach.
     Default: none.
@@ -64,7 +64,7 @@ class Settings:
 
     clusters: tuple[str, ...] = ()
     """
-    Clusters that may be asked for drivers, as epochs name them. The API server asks the cluster of a
+    Clusters that may get requests about drivers, as epochs name them. The API server asks the cluster of a
     task's connection besides. Where it is not empty, tasks and triggers ask no others either.
     Default: none.
     """

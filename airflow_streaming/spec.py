@@ -1,9 +1,8 @@
 """
-What a dag file needs to describe a stream.
+The description of a stream in a dag file.
 
-The spec is the user's; it may hold secrets in ``conf`` and ``env`` and never leaves the process as
-it is. What is recorded of it is a ``Deployment``: secrets replaced by a mark, the script by its
-digest, and the profile by the values it stands for.
+A spec may hold secrets in ``conf`` and ``env``, so it never leaves the process. The home records a
+``Deployment`` of it: secrets replaced by a mark, the script by its digest, and the profile by its values.
 """
 
 from __future__ import annotations
@@ -96,12 +95,12 @@ __all__ = [
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class StreamSpec:
     """
-    One PySpark application with streaming queries, as a dag asks for it.
+    A PySpark application with streaming queries, as a dag describes it.
 
     ``{stream}``, ``{output}``, ``{checkpoint}``, ``{home}`` and ``{deployment}`` in the arguments
     are replaced when the driver is launched. So are ``{replay_from}`` and ``{replay_from_ms}``: the
     time from which a fresh checkpoint must read, as text and in milliseconds, empty and 0 but in
-    a cutover that starts so. Sequences may be given as lists.
+    a cutover that starts so. A list is as good as a tuple.
 
     :param name: The stream's name: one folder of the home. Up to 86 letters, digits, '.', '_' and '-',
         the first one a letter or a digit, without '..' or a '.' at the end. (templated)
@@ -120,8 +119,8 @@ class StreamSpec:
     :param output: Where the script writes; by default a folder under the home. (templated)
     :param checkpoint: Folder for the queries' checkpoints; default: under the home. (templated)
     :param restart: When a failed or unhealthy driver comes back.
-    :param health: What counts as unhealthy, and what it asks for: windows of silence and
-        standstill, and rules on figures; default: no rule on figures.
+    :param health: Bounds of a healthy stream: times of silence and standstill, and rules on
+        figures; default: no rule on figures.
     :param profile: Recommended configuration under ``conf``, e.g. ``production(cores=8)``.
     :param fair_pools: Give every query a fair scheduler pool of its own; by default when the
         profile asks for fair scheduling.
@@ -131,7 +130,7 @@ class StreamSpec:
         ``apache-operator`` or ``kubeflow-operator`` for ``k8s://``, or the name of a launcher that
         another package registers. A driver that runs already stays with the launcher that started
         it.
-    :param on_lost_host: What becomes of the stream when its driver is silent and its host cannot be
+    :param on_lost_host: The act when the stream's driver is silent and its host cannot be
         seen: ``ask`` waits for the host or for an operator, ``takeover`` starts a new driver once the
         lease of the old one is over. It counts from the next launch on.
     :param lease: With ``takeover``: how long a driver continues without a heartbeat that it got
@@ -144,7 +143,7 @@ class StreamSpec:
     :param autoscale: Change the number of executors with the load, by planned restarts at a batch
         boundary, inside the limits given; default: the size stays what ``conf`` says. It needs
         ``spark.executor.instances`` and ``spark.executor.cores`` in ``conf``, the size to begin with.
-        With dynamic allocation Spark is given the limits instead, unless ``conf`` has its own.
+        With dynamic allocation Spark gets the limits instead, unless ``conf`` has its own.
     :param stop_grace: How long a stop may wait for a batch boundary before the driver is killed, at
         most one day.
     :param repair_sinks: Before a launch, move the one batch out of a file sink that its checkpoint has planned
@@ -211,7 +210,7 @@ class StreamSpec:
         """Return the spec without secrets, as Airflow shows it among the rendered templates."""
         values = {name: _shown(getattr(self, name)) for name in self.template_fields}
         is_conf, is_env = isinstance(self.conf, Mapping), isinstance(self.env, Mapping)
-        # A template of one is no secret.
+        # A template holds no secret.
         conf = {"conf": redact(self.conf)} if is_conf else {}
         return {**values, **conf, **({"env": dict.fromkeys(self.env, REDACTED)} if is_env else {})}
 
@@ -226,7 +225,7 @@ class StreamSpec:
 
         :param carried_on: Conf of the deployment whose checkpoint is continued; ``None`` for a new
             one.
-        :param sinks: What the stream's drivers have recorded of its queries.
+        :param sinks: The sinks that the stream's drivers have recorded.
         :raises SpecError: not a Spark version.
         """
         return resolve(self.profile, spark_version, self.conf, carried_on=carried_on, sinks=sinks)
@@ -252,7 +251,7 @@ class StreamSpec:
 
     def check_written(self) -> None:
         """
-        Check what only the author's own text can be wrong in; of what a run fills in any braces are data.
+        Check the author's own text. In values that a run fills in, braces are data.
 
         :raises SpecError: an argument has a placeholder with two letters swapped, e.g. ``{outptu}``.
         """
@@ -266,7 +265,7 @@ class StreamSpec:
 
     def _check(self, templated: tuple[str, ...]) -> None:
         check_values(self, of=of_named("stream", self.name), templated=templated)
-        # What a run fills in is checked then.
+        # Values that a run fills in are checked in the run.
         given = {
             one.name: value
             for one in fields(self)
@@ -304,7 +303,7 @@ def _check_names(stream: str, given: Mapping[str, Any]) -> None:
 
 
 def _check_looked_up(stream: str, given: Mapping[str, Any]) -> None:
-    """Check the names of what is looked up where a driver is started; it may not be installed here."""
+    """Check names of a runtime and a launcher, which the host that starts a driver looks up."""
     if near := near_launcher(given["launcher"]):
         raise SpecError(
             f"launcher of stream {stream!r} is {given['launcher']!r:.80}; did you mean {near!r}?"
@@ -312,7 +311,7 @@ def _check_looked_up(stream: str, given: Mapping[str, Any]) -> None:
     for what in ("runtime", "launcher"):
         if given.get(what) and not is_path_part(given[what]):
             raise SpecError(
-                f"{what} of stream {stream!r} is {given[what]!r:.80}, which is no name. {NAME_RULE}"
+                f"{what} of stream {stream!r} is {given[what]!r:.80}, not a name. {NAME_RULE}"
             )
 
 

@@ -1,8 +1,8 @@
 """
 The provider's own metrics, through Airflow's.
 
-Every name makes sense without its tags, because plain StatsD drops tags. A metric is never worth an
-error: whatever goes wrong in a metrics client is logged once and forgotten.
+Every name makes sense without its tags, because plain StatsD drops tags. An error of a metrics
+client is logged once and never raised.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class RuleGauges:
     Exports whether each rule of a stream fires, as the gauge ``streaming.rule_firing``.
 
     The first look exports every rule, each further look the rules that fire or have changed. ``close``
-    exports 0 for all, so that a stream without a trigger fires no rule. A rule of a lane that is looked at no
-    more fires no more either.
+    exports 0 for all, so that a stream without a trigger fires no rule. A rule of a retired lane
+    fires no more either.
 
     :param stream: The stream's name, for the tags.
     """
@@ -103,7 +103,7 @@ class StateClock:
         self._since = 0.0
 
     def tell(self, state: str | None, *, lane: str) -> None:
-        """Take note of what a look at a lane found; only a change is emitted."""
+        """Emit the changes since the last look at a lane."""
         if state == self._state and (state is None or lane == self._lane):
             return
         now = self._clock()

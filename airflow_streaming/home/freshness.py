@@ -16,5 +16,5 @@ class FreshnessRecords(Shared):
         return self._base()._newest(Timeline)
 
     def record_timeline(self, timeline: Timeline) -> bool:
-        """Record a timeline after the one that it extends; tell whether no other task was first."""
+        """Record a timeline as the next of its stream; tell whether no other task was first."""
         return self._base()._create(replace(timeline, number=timeline.number + 1))

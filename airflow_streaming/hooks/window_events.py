@@ -1,8 +1,8 @@
 """
-What Airflow knows of earlier announcements: states of tasks, and receipts.
+Airflow's record of earlier announcements: states of tasks, and receipts.
 
 A receipt is an event of a second asset, which the task emits together with the windows. Airflow 3.3.2 cannot
-return the events of the windows themselves while a run that one of them created is queued: its API answers
+return the events of the windows themselves while a run by one of them is queued: its API answers
 with status 500, because the run has no start yet. No DAG is scheduled by receipts.
 """
 

@@ -35,7 +35,7 @@ class FreshnessOperator(NamedParameters, BaseOperator):
 
     :param stream: The stream's name. (templated)
     :param home: The home's URI. (templated)
-    :param freshness: The objective; default: the one that the stream's keep-alive task has recorded.
+    :param freshness: The objective; default: the record of the stream's keep-alive task.
     :param on_late: Notified when the budget burns too fast: a notifier, a callable, or a list of them.
     :param on_recovered: Notified when it does no more.
     :param home_conn_id: Connection with credentials for the home. (templated)

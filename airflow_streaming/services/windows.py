@@ -1,8 +1,8 @@
 """
-Announce complete windows exactly once: settle the last claim, then claim what is due.
+Announce complete windows exactly once: settle the last claim, then claim the due windows.
 
-A task emits its events at its success, in Airflow's own transaction. So no task can record that it
-has announced something. The next task asks Airflow, and records what it finds. See ADR 33.
+A task emits its events at its success, in Airflow's own transaction. So no task can record its own
+announcement. The next task reads it from Airflow, and records it. See ADR 33.
 """
 
 from __future__ import annotations

@@ -22,9 +22,9 @@ LONGEST: Final = timedelta(days=1)
 
 class WindowsTrigger(SubjectTrigger):
     """
-    Fires when the windows of a series should be looked at again.
+    Fires when a window of a series may be complete, or a request has come.
 
-    A stream that is stopped or down is waited for: it may complete the window later.
+    A stopped stream does not end the wait: it may complete the window later.
 
     :param series: Name of the series.
     :param until: Event time that the committed output must reach, ISO 8601; ``None``: fire at once.

@@ -12,7 +12,7 @@ _SHORT: Final = {"long": "bigint", "integer": "int", "short": "smallint", "byte"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
     """
-    One column.
+    A column with its type.
 
     :param type: Spark's short name of the type, e.g. ``bigint`` or ``struct<a:int>``.
     """

@@ -63,7 +63,7 @@ class AnnouncedWindow(JsonValue):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesState(JsonValue):
     """
-    What a series has announced.
+    The announced windows of a series.
 
     :param since: Begin of its first window.
     :param until: End of its newest window; every window in between is announced.
@@ -86,7 +86,7 @@ class SeriesState(JsonValue):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowClaim(Record):
     """
-    One try of a task announces these windows.
+    The windows that a try of a task announces.
 
     :param windows: In the order of their events; none in the record that begins a series.
     :param state: The state of the series when they are announced.

@@ -34,7 +34,7 @@ def administers(user: Any) -> bool:
 
 async def installation_view(looks: Looks, told: dict[str, Any]) -> dict[str, Any]:
     """
-    Return the lines of the check; homes are only looked at.
+    Return the lines of the check; homes are read and never written.
 
     :param told: What ``server_facts`` returned.
     """
