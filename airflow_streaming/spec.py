@@ -311,7 +311,7 @@ def _check_looked_up(stream: str, given: Mapping[str, Any]) -> None:
     for what in ("runtime", "launcher"):
         if given.get(what) and not is_path_part(given[what]):
             raise SpecError(
-                f"{what} of stream {stream!r} is {given[what]!r:.80}, not a name. {NAME_RULE}"
+                f"{what} of stream {stream!r} is {given[what]!r:.80}, which is no name. {NAME_RULE}"
             )
 
 
