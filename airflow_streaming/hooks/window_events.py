@@ -9,7 +9,7 @@ with status 500, because the run has no start yet. No DAG is scheduled by receip
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from airflow.sdk import Asset
@@ -20,6 +20,8 @@ from airflow_streaming.model.products.windows import WindowClaim
 
 CLOCKS: Final = timedelta(days=1)
 """The worker's clock may be ahead of the database's by this much."""
+_EARLIEST: Final = datetime(2020, 1, 1, tzinfo=UTC)
+"""No claim is older; a forged time must not leave the calendar."""
 
 
 class AirflowTask:
@@ -60,7 +62,7 @@ class AirflowTask:
     def has_events(self, claim: WindowClaim) -> bool:
         """Tell whether Airflow has the receipt of a claim, and so the events of its windows."""
         accessor = InletEventsAccessor(asset_name=claim.receipts, asset_uri=claim.receipts_uri)
-        events = accessor.after((claim.at - CLOCKS).isoformat())
+        events = accessor.after((max(claim.at, _EARLIEST) - CLOCKS).isoformat())
         return any(_is_of(event, claim) for event in events)
 
     def signed(self, claim: WindowClaim) -> WindowClaim:

@@ -199,8 +199,9 @@ def _range_of(
     request: WindowRequest, state: SeriesState, terms: SeriesTerms
 ) -> tuple[datetime, datetime]:
     span = terms.roll_up or terms.interval
-    begin, end = floor(request.start, span), ceiling(request.end, span)
-    return begin, min(end, state.until)
+    # Rounding may leave the calendar, so the range is cut before it.
+    begin = floor(max(request.start, _EPOCH), span)
+    return begin, min(ceiling(min(request.end, state.until), span), state.until)
 
 
 def _corrected(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -118,6 +119,27 @@ def test_a_large_request_continues_where_it_was() -> None:
 
     assert [hour for hour, _ in found] == [*range(250)]
     assert none == []
+
+
+@pytest.mark.parametrize("terms", [HOURLY, DAILY])
+def test_a_request_up_to_the_last_year_of_the_calendar_does_not_stop_the_series(
+    terms: SeriesTerms,
+) -> None:
+    endless = replace(request(1, 3), end=datetime(9999, 12, 31, 23, 59, tzinfo=UTC))
+
+    again, state = due(announced(24), 24, terms, requests=[endless])
+
+    assert again[-1] == (23, 2)
+    assert state.requests == 1
+
+
+def test_a_request_from_the_first_year_of_the_calendar_begins_in_1970() -> None:
+    ancient = replace(request(1, 3), start=datetime(1, 1, 1, tzinfo=UTC))
+    weekly = SeriesTerms(interval=timedelta(days=7))
+
+    found = closed_windows(announced(24), at(24), weekly, requests=[ancient])
+
+    assert found.windows[0].start == datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def test_a_request_waits_while_the_restored_output_is_behind_its_range() -> None:
