@@ -132,13 +132,14 @@ def test_a_preflight_that_is_killed_leaves_no_secret_to_the_next_job(
 ) -> None:
     submit = tmp_path / "spark" / "bin" / "spark-submit"
     submit.parent.mkdir(parents=True)
-    submit.write_text("#!/bin/sh\ncat >/dev/null </proc/self/environ\nexec sleep 5\n")
+    submit.write_text("#!/bin/sh\n: >submitted\nexec sleep 5\n")
     submit.chmod(0o755)
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     preflight = subprocess.Popen([sys.executable, "-c", PREFLIGHT, str(tmp_path / "spark")])
     own = user_folder()
-    until(lambda: any(own.glob("*/spark.properties")), "the file with the password")
+    # A child between fork and exec holds the lock too, so the kill waits for the program of the child.
+    until(lambda: any(own.glob("*/submitted")), "the start of spark-submit")
     assert b"hunter2" in next(own.glob("*/spark.properties")).read_bytes()
     preflight.kill()
     preflight.wait()
