@@ -55,8 +55,8 @@ _NO_NODE: Final = (
     "client without TLS or a login gets no answer from a listener that wants it, and the other way round."
 )
 _NO_WORKER: Final = (
-    "Spark waits 10 s for a new Python worker, and no setting changes it. A busy host passes by itself: the stream "
-    "is started again. If it fails again, give the driver's host more CPU, and read the worker's own error, e.g. of an "
+    "Spark waits 10 s for a new Python worker, and no setting changes it. On a host that was too busy the next start "
+    "can succeed. If it fails too, give the driver's host more CPU, and read the worker's own error, e.g. of an "
     "import, in the driver's log."
 )
 _NO_JVM: Final = (
