@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from math import ceil
 from typing import Any, Final
 
 from airflow_streaming.changes.judging.topic_records import (
@@ -32,6 +31,7 @@ from airflow_streaming.changes.topic_connection import (
 from airflow_streaming.model.jobs.comparison import (
     CompareReport,
     ComparisonRequest,
+    LaterLooks,
     is_one_output,
     not_made,
 )
@@ -41,8 +41,6 @@ from airflow_streaming.model.spark.secrets import REDACTED
 
 LOOKS: Final = 6
 """Least number of later looks for records that one lane lacks."""
-PAUSE: Final = 5.0
-"""Seconds before each later look."""
 MOST_RECORDS: Final = 2_000_000
 """Records of one topic that are read; each takes some 300 bytes, and librdkafka buffers up to 64 MiB for each topic."""
 _SILENCE: Final = 30.0
@@ -103,7 +101,7 @@ def compare_topics(
         terms=terms,
         options=terms.options if options is None else options,
         complete_from=complete_from,
-        looks=max(LOOKS, ceil(in_flight.total_seconds() / PAUSE) if PAUSE else 0),
+        later=LaterLooks.within(in_flight, least=LOOKS),
         deadline=begun + (timeout + in_flight).total_seconds(),
     )
     try:
@@ -118,7 +116,7 @@ class _Task:
     terms: CompareTerms
     options: Mapping[str, str] = field(repr=False)
     complete_from: datetime | None
-    looks: int
+    later: LaterLooks
     deadline: float
 
     def shown(self, text: str) -> str:
@@ -135,9 +133,11 @@ def _compared(
         one.read(required=True)
         other.read(required=True)
         looks = 0
-        while looks < task.looks and (other.side.lacks(one.side) or one.side.lacks(other.side)):
+        while looks < task.later.number and (
+            other.side.lacks(one.side) or one.side.lacks(other.side)
+        ):
             looks += 1
-            sleep(PAUSE)
+            sleep(task.later.pause)
             one.read(required=False)
             other.read(required=False)
         return TopicFindings(

@@ -82,7 +82,7 @@ def compare(
         deployment, without its secrets, where the outputs are not plain files of this host.
     :param scratch: A local folder in which one for its files is made and removed again; default:
         the system's folder for temporary files.
-    :param timeout: After this it is ended and proves nothing.
+    :param timeout: After this, and the time for rows in flight, it is ended and proves nothing.
     :return: Always a report: what could not be measured is inconclusive, with the reason.
     """
     request = ComparisonRequest(terms=terms, blue=_uri(blue), green=_uri(green))
@@ -114,7 +114,7 @@ def compare_all(
         order = CompareOrder(
             asked=asked,
             reports=str(own.folder / "reports.jsonl"),
-            seconds=timeout.total_seconds(),
+            seconds=_seconds(asked, timeout),
             held=str(own.held),
             scratch=str(own.folder),
         )
@@ -123,6 +123,11 @@ def compare_all(
         made = _reports(order)
     lacking = asked[len(made) :]
     return made + [not_made(one, failure, at=datetime.now(UTC)) for one in lacking]
+
+
+def _seconds(asked: Sequence[ComparisonRequest], timeout: timedelta) -> float:
+    """Return the time of an order; each comparison may wait for rows in flight beside it."""
+    return sum((one.bound.in_flight for one in asked), timeout).total_seconds()
 
 
 def _run(

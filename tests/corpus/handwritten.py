@@ -25,6 +25,10 @@ HANDWRITTEN: Final[dict[str, tuple[Kind, str]]] = {
         Kind.SINK_AHEAD,
         "java.lang.AssertionError: assertion failed: ChekpointInfo length: 0, numPartitions: 2",
     ),
+    "a Python worker that takes more than 10 s to start": (
+        Kind.TRANSIENT,
+        "[STREAM_FAILED] Query [id = a, runId = b] terminated with exception: Python worker failed to connect back.",
+    ),
     "kafka: no broker answers": (
         Kind.TRANSIENT,
         (

@@ -129,9 +129,9 @@ class Since:
             return None
 
 
-def longest_wait(status: Status | None) -> timedelta:
+def longest_wait(*statuses: Status | None) -> timedelta:
     """Return how long a row can wait for its output: an interval of the trigger, and two of the newest batches."""
-    queries = () if status is None else status.queries
+    queries = [query for status in statuses if status is not None for query in status.queries]
     waits = (
         (query.processing_interval_s or 0)
         + 2 * max(query.recent_durations_ms[-3:], default=0) / 1000
@@ -188,6 +188,7 @@ def bound_of(
     *,
     since: datetime | None = None,
     from_beginning: bool = False,
+    in_flight: timedelta = timedelta(0),
 ) -> Bound:
     """
     Return the bound of a comparison that is made after these batches were read.
@@ -196,6 +197,7 @@ def bound_of(
     :param green: The same of green.
     :param since: From when on both outputs are complete, where that is known.
     :param from_beginning: Green was started fresh, from the beginning of its sources.
+    :param in_flight: The longest wait of both lanes.
     """
     return Bound(
         blue=written_until(blue),
@@ -203,6 +205,7 @@ def bound_of(
         since=since,
         from_beginning=from_beginning and since is None,
         late_rows=sum(batch.dropped_rows or 0 for batch in (*blue, *green)),
+        in_flight=in_flight,
     )
 
 

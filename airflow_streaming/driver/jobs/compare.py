@@ -44,6 +44,7 @@ from airflow_streaming.model.jobs.comparison import (
     CompareReport,
     CompareResult,
     ComparisonRequest,
+    LaterLooks,
     SideFound,
     common_time,
     judge_comparison,
@@ -52,10 +53,10 @@ from airflow_streaming.model.jobs.comparison import (
 
 TRIES: Final = 3
 """Times an output is read whose files are replaced meanwhile."""
-LOOKS: Final = 3
-"""Looks at outputs that differ where rows may be in flight."""
-PAUSE: Final = 5.0
-"""Seconds between them."""
+LEAST_LOOKS: Final = 2
+"""Least number of later looks at outputs that differ where rows may be in flight."""
+MOST_LOOKS: Final = 12
+"""Most later looks: each reads both outputs."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -89,15 +90,18 @@ class Comparison:
         """Compare, and report the result; errors are part of the report."""
         begun = time.monotonic()
         report = self._look(None)
-        for _ in range(LOOKS - 1):
+        in_flight = self._asked.bound.in_flight
+        looks = LaterLooks.within(in_flight, least=LEAST_LOOKS, most=MOST_LOOKS)
+        for number in range(1, looks.number + 1):
             if not self._may_be_in_flight(report):
                 break
-            self._sleep(PAUSE)
+            self._sleep(looks.pause)
             before, common = report, CommonTime(begin=report.common_from, end=report.common_until)
             report = self._look(common)
-            note = f"A look {PAUSE:.0f} s before this one found differences."
+            note = f"A look {looks.pause:.0f} s before this one found differences."
             report = replace(report, notes=(*report.notes, note))
-            if _rows(report) == _rows(before):
+            has_waited = number * looks.pause >= in_flight.total_seconds()
+            if has_waited and _rows(report) == _rows(before):
                 break
         seconds = round(time.monotonic() - begun, 3)
         return replace(report, seconds=seconds, spark=str(self._session.version))

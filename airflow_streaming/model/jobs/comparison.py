@@ -21,7 +21,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import ClassVar, Final
+from math import ceil
+from typing import ClassVar, Final, NamedTuple, Self
 
 from airflow_streaming.model.records.cutover import CompareTerms
 from airflow_streaming.model.uris import in_full
@@ -29,6 +30,9 @@ from airflow_streaming.model.wire import Record
 
 MOST_NAMED: Final = 50
 """Differences that are named in a report; all are counted."""
+
+PAUSE: Final = 5.0
+"""Least number of seconds between two looks at outputs that differ."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LEAST: Final = timedelta(microseconds=1)
@@ -62,6 +66,7 @@ class Bound:
         should begin later than the other.
     :param late_rows: Rows that either driver has dropped behind its watermark. Which rows are late
         depends on how they fall into batches, so these may differ without a fault.
+    :param in_flight: How long a lane may take to write a row that the other lane has written.
     """
 
     blue: datetime | None = None
@@ -70,6 +75,32 @@ class Bound:
     until: datetime | None = None
     from_beginning: bool = False
     late_rows: int = 0
+    in_flight: timedelta = timedelta(0)
+
+
+class LaterLooks(NamedTuple):
+    """
+    The looks at outputs that differ, after the first look.
+
+    :param number: How many.
+    :param pause: Seconds before each of them.
+    """
+
+    number: int
+    pause: float
+
+    @classmethod
+    def within(cls, in_flight: timedelta, *, least: int, most: int | None = None) -> Self:
+        """
+        Return the looks that wait for all rows in flight.
+
+        :param most: Greatest number of looks; the pauses grow with the time in flight.
+        """
+        seconds = in_flight.total_seconds()
+        number = max(least, ceil(seconds / PAUSE))
+        if most is None or number <= most:
+            return cls(number, PAUSE)
+        return cls(most, seconds / most)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

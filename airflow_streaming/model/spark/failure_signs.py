@@ -54,6 +54,11 @@ _NO_NODE: Final = (
     "See that the addresses and ports of the brokers are right, and that kafka.security.protocol fits their listener: a "
     "client without TLS or a login gets no answer from a listener that wants it, and the other way round."
 )
+_NO_WORKER: Final = (
+    "Spark waits 10 s for a new Python worker, and no setting changes it. On a host that was too busy the next start "
+    "can succeed. If it fails too, give the driver's host more CPU, and read the worker's own error, e.g. of an "
+    "import, in the driver's log."
+)
 _NO_JVM: Final = (
     "Spark's Java process did not start. Its own words are in the driver's log; look for a setting "
     "it refused, a missing Java, or too little memory."
@@ -386,6 +391,11 @@ _DISTINCTIVE: Final = (
             "The AdminClient thread has exited",
         ),
         remedy=_NO_NODE,
+    ),
+    Sign(
+        kind=FailureKind.TRANSIENT,
+        phrases=("Python worker failed to connect back", "Python worker to connect back"),
+        remedy=_NO_WORKER,
     ),
     Sign(
         kind=FailureKind.TRANSIENT,

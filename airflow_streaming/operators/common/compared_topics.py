@@ -82,7 +82,7 @@ def compare_lanes(
         TopicRange(topic=sinks[1].target, since=since),
         options=options,
         complete_from=_windows_from(green),
-        in_flight=max(_longest_wait(blue), _longest_wait(green)),
+        in_flight=in_flight(blue.home, green.home),
     )
 
 
@@ -110,6 +110,12 @@ def topic_of(terms: CompareTerms, lane: Lane) -> SinkPlan:
     return topics[0]
 
 
+def in_flight(*lanes: StreamHome) -> timedelta:
+    """Return how long the slower lane may take to write a row that another lane has written."""
+    epochs = [(home, home.newest_epoch()) for home in lanes]
+    return longest_wait(*(home.status(epoch.number) for home, epoch in epochs if epoch))
+
+
 def has_whole_history(deployment: Deployment, base: StreamHome) -> bool:
     """
     Tell whether a deployment has read its sources from their beginning, as far as the records show it.
@@ -135,11 +141,6 @@ def _reaches_back(blue: Lane, replayed: datetime | None) -> bool:
         return True
     base = blue.home.beside(base_of(blue.deployment.stream))
     return has_whole_history(blue.deployment, base)
-
-
-def _longest_wait(lane: Lane) -> timedelta:
-    epoch = lane.home.newest_epoch()
-    return longest_wait(None if epoch is None else lane.home.status(epoch.number))
 
 
 def _windows_from(green: Lane) -> datetime | None:

@@ -24,7 +24,7 @@ from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.spark.failures import presentable
 from airflow_streaming.model.spark.plan import KAFKA
 from airflow_streaming.model.spark.secrets import REDACTED
-from airflow_streaming.operators.common.compared_topics import Lane, compare_lanes
+from airflow_streaming.operators.common.compared_topics import Lane, compare_lanes, in_flight
 from airflow_streaming.options import CutoverCheck, SideBySide
 from airflow_streaming.spark_jobs.compare import compare
 
@@ -144,6 +144,7 @@ class Comparing:
             _batches(green, deployment.created_at),
             since=since,
             from_beginning=since is None and self._is_fresh(deployment),
+            in_flight=in_flight(blue, green),
         )
 
     def _since(self, green: Deployment) -> datetime | None:

@@ -17,8 +17,8 @@ from typing import Any, Final
 import pytest
 from confluent_kafka import Producer
 
-from airflow_streaming.changes import topic_comparison
 from airflow_streaming.changes.cutover.engine import Cutover
+from airflow_streaming.model.jobs import comparison
 from airflow_streaming.model.jobs.comparison import CompareReport, CompareResult
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.cutover import CompareTerms, Pair
@@ -137,7 +137,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(autouse=True)
 def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topic_comparison, "PAUSE", 0.0)
+    monkeypatch.setattr(comparison, "PAUSE", 0.01)
 
 
 def test_green_goes_live_after_its_topic_was_compared_with_blues(

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import timedelta
+from math import ceil
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from airflow_streaming.driver.jobs.compare import PAUSE, Comparison
+from airflow_streaming.driver.jobs.compare import MOST_LOOKS, Comparison
 from airflow_streaming.driver.jobs.compare_columns import Unfit, columns_that_differ, was_replaced
 from airflow_streaming.model.jobs.comparison import (
+    PAUSE,
     Bound,
     CompareReport,
     CompareResult,
@@ -46,7 +49,13 @@ Looks = Callable[..., tuple[CompareReport, list[Any]]]
 
 
 @pytest.fixture
-def look(monkeypatch: pytest.MonkeyPatch) -> Looks:
+def waits() -> list[float]:
+    """The pauses of the comparison, in seconds."""
+    return []
+
+
+@pytest.fixture
+def look(monkeypatch: pytest.MonkeyPatch, waits: list[float]) -> Looks:
     def look(
         *answers: CompareReport | Exception, bound: Bound | None = None
     ) -> tuple[CompareReport, list[Any]]:
@@ -63,9 +72,7 @@ def look(monkeypatch: pytest.MonkeyPatch) -> Looks:
         monkeypatch.setattr(Comparison, "_measured", measured)
         asked = replace(ASKED, bound=bound or Bound())
         session = SimpleNamespace(version="4.3.0")
-        slept: list[float] = []
-        report = Comparison(session, asked, slept.append).report()
-        assert set(slept) <= {PAUSE}
+        report = Comparison(session, asked, waits.append).report()
         return report, seen
 
     return look
@@ -85,6 +92,22 @@ def test_what_differs_for_good_is_looked_at_until_nothing_changes(look: Looks) -
     assert (report.result, len(seen)) == (CompareResult.DIFFERS, 3)
     report, seen = look(found(differing=1), found(differing=1))
     assert (report.result, len(seen)) == (CompareResult.DIFFERS, 2)
+
+
+@pytest.mark.parametrize("seconds", [20, 60, 3600])
+def test_a_lane_with_a_long_trigger_has_the_time_to_write_the_rows_of_the_other(
+    look: Looks, waits: list[float], seconds: int
+) -> None:
+    bound = Bound(in_flight=timedelta(seconds=seconds))
+    differs = [found(differing=1)] * MOST_LOOKS
+
+    report, _ = look(*differs[: ceil(seconds / PAUSE)], found(differing=0, rows=11), bound=bound)
+    assert report.result is CompareResult.SAME
+    assert sum(waits) == seconds, "it has waited, although no row arrived"
+
+    report, _ = look(*differs, found(differing=1), bound=bound)
+    assert report.result is CompareResult.DIFFERS
+    assert sum(waits) == 2 * seconds, "a real difference is reported in time"
 
 
 @pytest.mark.parametrize("bound", [Bound(blue=NOW, green=NOW), Bound(until=NOW)])

@@ -532,7 +532,9 @@ EXAMPLES: Final[tuple[Record, ...]] = (
                 terms=CompareTerms(stream="orders", time="hour", keys=("store",)),
                 blue="/data/output/blue",
                 green="/data/output/green",
-                bound=Bound(blue=NOW, green=NOW, since=NOW, late_rows=3),
+                bound=Bound(
+                    blue=NOW, green=NOW, since=NOW, late_rows=3, in_flight=timedelta(minutes=1)
+                ),
             ),
         ),
         reports="/scratch/reports.jsonl",

@@ -191,6 +191,22 @@ def test_a_broker_without_an_answer_has_the_remedy_of_the_protocol(name: str) ->
     assert "kafka.security.protocol" in diagnose(text=text).remedy
 
 
+@pytest.mark.parametrize(
+    "cause",
+    [
+        pytest.param("", id="of-a-query"),
+        pytest.param("\nCaused by: java.net.SocketTimeoutException: Accept timed out", id="cause"),
+    ],
+)
+def test_a_python_worker_that_does_not_connect_is_no_service_that_is_away(cause: str) -> None:
+    found = diagnose(
+        text=f"org.apache.spark.SparkException: Python worker failed to connect back.{cause}"
+    )
+
+    assert found.kind is FailureKind.TRANSIENT
+    assert "10 s" in found.remedy
+
+
 @pytest.mark.parametrize("kind", FailureKind)
 def test_every_kind_has_a_remedy_in_sentences(kind: FailureKind) -> None:
     assert re.fullmatch(r"[A-Z].*\.", kind.remedy)

@@ -14,7 +14,12 @@ import pytest
 from airflow_streaming.changes.topic_comparison import TopicRange
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.home.home import StreamHome
-from airflow_streaming.model.jobs.comparison import CompareReport, ComparisonRequest, not_made
+from airflow_streaming.model.jobs.comparison import (
+    Bound,
+    CompareReport,
+    ComparisonRequest,
+    not_made,
+)
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.control import Change, ChangeKind
 from airflow_streaming.model.records.cutover import (
@@ -28,7 +33,7 @@ from airflow_streaming.model.spark.plan import OperatorKind, OperatorPlan, Query
 from airflow_streaming.model.spark.secrets import REDACTED
 from airflow_streaming.model.status import Status
 from airflow_streaming.model.storage import LocalStore
-from airflow_streaming.operators.common import compared_topics
+from airflow_streaming.operators.common import compared_topics, cutover_checks
 from airflow_streaming.operators.common.compared_topics import Lane, has_whole_history, topic_of
 from airflow_streaming.operators.common.cutover_checks import Comparing
 from tests.unit.home.make import NOON, SCRIPT, make_deployment, make_epoch
@@ -72,6 +77,7 @@ class Topics:
         return SimpleNamespace(
             lane=lambda lane: SimpleNamespace(home=self.homes[lane]),
             program=lambda *_: program,
+            runtime=lambda _: None,
         )
 
 
@@ -195,7 +201,7 @@ def test_blue_records_before_the_copy_of_its_checkpoint_are_not_required_of_gree
 
 
 @pytest.mark.parametrize("slow", ["orders", "orders.green"])
-def test_a_record_may_be_in_flight_for_an_interval_and_two_batches_of_the_slower_lane(
+def test_output_may_be_in_flight_for_an_interval_and_two_batches_of_the_slower_lane(
     slow: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topics = Topics(tmp_path, StartWay.CLONED)
@@ -207,6 +213,22 @@ def test_a_record_may_be_in_flight_for_an_interval_and_two_batches_of_the_slower
     home.store.create(layout.place(Status, epoch=2), layout.bytes_of(status))
 
     assert compared(topics, monkeypatch).in_flight == timedelta(seconds=340)
+    assert bound_of_files(topics, monkeypatch).in_flight == timedelta(seconds=340)
+
+
+def bound_of_files(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> Bound:
+    bounds: list[Bound] = []
+
+    def compare(terms: CompareTerms, *_: Any, bound: Bound, **__: Any) -> CompareReport:
+        bounds.append(bound)
+        return not_made(ComparisonRequest(terms=terms, blue="/b", green="/g"), "A test.", at=NOON)
+
+    monkeypatch.setattr(cutover_checks, "compare", compare)
+    topics.conf |= topics.green.conf
+    lanes: Any = topics
+    comparing = Comparing(lanes, complete_from={}, progress=lambda *_: None, heard=lambda _: None)
+    comparing(replace(TERMS, format="parquet"), topics.blue, topics.green)
+    return bounds[0]
 
 
 def test_a_green_from_the_beginning_has_every_record_of_blue(

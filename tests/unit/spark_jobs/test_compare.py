@@ -15,6 +15,7 @@ from airflow_streaming.checkpoints.progress import Phase, ProgressNow
 from airflow_streaming.cli.main import main
 from airflow_streaming.launch.runtime import Runtime
 from airflow_streaming.model.jobs.comparison import (
+    Bound,
     CompareReport,
     CompareResult,
     GroupDiffers,
@@ -113,6 +114,20 @@ def test_spark_is_told_where_both_outputs_are(
     assert (asked["blue"], asked["green"]) == ("/data/blue", "/data/green")
     # Plain files of this host need no jars, and nothing that the stream's own Spark is set to.
     assert "spark.jars" not in (tmp_path / "spark.properties").read_text()
+
+
+def test_a_comparison_has_the_time_to_wait_for_rows_in_flight(
+    runtime: Runtimes, scratch: Path, tmp_path: Path
+) -> None:
+    submit = f"cp order.json {tmp_path}\n{reporting(SAME)}"
+    asked = [
+        Outputs(TERMS, "/blue", "/green", Bound(in_flight=timedelta(minutes=minutes)))
+        for minutes in (20, 30)
+    ]
+
+    compare_all(asked, runtime(submit), scratch=scratch, timeout=timedelta(minutes=5))
+
+    assert json.loads((tmp_path / "order.json").read_text())["seconds"] == 55 * 60
 
 
 @pytest.mark.parametrize(
