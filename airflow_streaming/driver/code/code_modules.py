@@ -9,7 +9,6 @@ No code is run.
 from __future__ import annotations
 
 import ast
-import copy
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -28,7 +27,9 @@ from airflow_streaming.driver.code.code_imports import (
 from airflow_streaming.driver.code.code_text import (
     as_function,
     cleaned,
+    copied,
     identifiers_of,
+    nodes_of,
     told,
     without_docstring,
 )
@@ -86,7 +87,7 @@ def module_text(name: str, *, exact: bool = False) -> ModuleText | None:
 @lru_cache(maxsize=4096)
 def _parsed(name: str, file: str, text: str | bytes, exact: bool) -> ModuleText:
     tree = ast.parse(text)
-    nodes = [*ast.walk(tree)]
+    nodes = nodes_of(tree)
     stored = [name for node in nodes if isinstance(node, ast.Global) for name in node.names]
     package = name if Path(file).stem == "__init__" else name.rpartition(".")[0]
     above = [name.rsplit(".", count)[0] for count in range(1, name.count(".") + 1)]
@@ -112,7 +113,7 @@ def _clean(tree: ast.Module, lookup: Callable[[str], Any]) -> None:
     for one in tree.body:
         if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef):
             cleaned(one, lookup)
-        for inner in ast.walk(one) if isinstance(one, ast.ClassDef) else ():
+        for inner in nodes_of(one) if isinstance(one, ast.ClassDef) else ():
             if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
                 cleaned(inner, lookup)
             elif isinstance(inner, ast.ClassDef):
@@ -131,7 +132,7 @@ def _bound_once(tree: ast.Module, stored: Iterable[str]) -> set[str]:
         if not isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             bound |= {
                 node.id
-                for node in ast.walk(one)
+                for node in nodes_of(one)
                 if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
             }
         elif one.decorator_list:
@@ -279,10 +280,10 @@ def slice_of(
 def import_text(module: ModuleText, mark: Callable[[str], str], *, exact: bool) -> str:
     """Return the statements of one module that run at its import, and the definitions that they name."""
     part: dict[str, ast.stmt] = {}
-    size = -1
-    while size != (size := len(part)):
-        names = {word for one in part.values() for word in identifiers_of(one)}
-        part |= _counting(module, names)
+    names: set[str] = set()
+    while more := [pair for pair in _counting(module, names) if pair[0] not in part]:
+        part |= more
+        names |= {word for _, one in more for word in identifiers_of(one)}
     return "\n".join(f"{key} {_text(one, mark, exact=exact)}" for key, one in sorted(part.items()))
 
 
@@ -305,13 +306,13 @@ def changes_of_process(tree: ast.Module) -> Iterator[str]:
     """
     imported = {
         (one.asname or one.name).partition(".")[0]
-        for node in ast.walk(tree)
+        for node in nodes_of(tree)
         if isinstance(node, ast.Import | ast.ImportFrom)
         and (getattr(node, "module", "") or "").partition(".")[0] not in _NOT_CHANGED
         for one in node.names
         if one.name.partition(".")[0] not in _NOT_CHANGED
     }
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         match node:
             case ast.Expr(value=ast.Call(func=owner)):
                 pass
@@ -345,7 +346,7 @@ _NOT_CHANGED: Final = frozenset(
 def packages_in(trees: Iterable[ast.AST]) -> Iterator[str]:
     """Yield the first names of modules that trees import."""
     for tree in trees:
-        for node in ast.walk(tree):
+        for node in nodes_of(tree):
             if isinstance(node, ast.Import):
                 yield from (one.name.partition(".")[0] for one in node.names)
             elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
@@ -370,10 +371,18 @@ def _text(one: ast.stmt, mark: Callable[[str], str], *, exact: bool) -> str:
         and not exact
     ):
         return f"{one.name} {told(as_function(one), mark).text}"
-    node = copy.deepcopy(one)
-    for inner in ast.walk(node):
+    texts = {
+        inner.value
+        for inner in nodes_of(one)
+        if isinstance(inner, ast.Constant) and isinstance(inner.value, str)
+    }
+    marked = {text: mark(text) for text in texts}
+    if all(text == new for text, new in marked.items()):
+        return ast.dump(one)
+    node = copied(one)
+    for inner in nodes_of(node):
         if isinstance(inner, ast.Constant) and isinstance(inner.value, str):
-            inner.value = mark(inner.value)
+            inner.value = marked[inner.value]
     return ast.dump(node)
 
 
