@@ -20,7 +20,7 @@ from airflow_streaming.model.status import QueryStatus, Status
 from airflow_streaming.model.uris import to_fsspec
 from airflow_streaming.storage.fsspec_store import open_store
 from airflow_streaming.storage.known_stores import MARK, absence, known_stores
-from airflow_streaming.storage.one_look import Listing, OneLook, look_at_each
+from airflow_streaming.storage.one_look import look_at_each
 
 EPOCHS: Final = 5
 """How many epochs to look back for a status and for figures."""
@@ -93,15 +93,14 @@ def _newest_offsets(checkpoint: str) -> dict[str, str] | None:
 
 
 def _others(home: Home, own: str, unread: list[str]) -> Iterator[OtherStream]:
-    folders = Listing(home.store.names(""))
-
     def look(name: str) -> OtherStream | str | None:
         try:
-            return _other(StreamHome(OneLook(home.store, folders), name))
+            # No store of one look: it would list each stream's folder, and nothing is read twice.
+            return _other(home.stream(name))
         except StreamingError as err:
             return f"Stream {name}, which may share a checkpoint, cannot be read: {err}"
 
-    names = [name for name in filter(is_lane, folders.names) if name != own]
+    names = [name for name in filter(is_lane, home.store.names("")) if name != own]
     for found in look_at_each(home.store, look, names, may_fork=True):
         if isinstance(found, str):
             unread.append(found)

@@ -22,11 +22,15 @@ EPOCHS: Final = "epochs"
 OUTPUT: Final = "output"
 _GOES: Final = (
     *("alerts", "checkpoints", "queries", "sizes", "supervision", "owners", "repairs"),
-    *("deviations", "rehearsals"),
+    *("deviations", "rehearsals", "run_reports", "freshness"),
     *(OUTPUT, "deployments"),
 )
 """Folders of a lane that are deleted whole, in their order. A lane with deployments is listed, so these are last."""
-_STAYS: Final = frozenset({"changes", "circuit", "desired", "events", "live", "removals", EPOCHS})
+_STAYS: Final = frozenset(
+    {"changes", "circuit", "desired", "events", "live", "removals", EPOCHS}
+    # Another stream of this name announces no window a second time.
+    | {"windows", "window_requests"}
+)
 ENDED: Final = frozenset({DriverLiveness.NONE, DriverLiveness.DEAD})
 
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from airflow_streaming.cli.common import OK, hours, seconds
+from airflow_streaming.cli.output import is_terminal, show
 from airflow_streaming.cli.status import add_fresh, seen_rows, view_stream
 from airflow_streaming.exceptions import SpecError, StreamingError
 from airflow_streaming.home.history import HistoryReader, PartCache
@@ -22,6 +24,7 @@ from airflow_streaming.home.live_lane import live_lane
 from airflow_streaming.model.durations import duration_text, number_text
 from airflow_streaming.model.history import Series, downsample
 from airflow_streaming.model.names import base_of, color_of
+from airflow_streaming.reports.report import Heading, Report, code, report_of, table, value
 from airflow_streaming.reports.streams import age_words
 from airflow_streaming.reports.terminal import masked
 from airflow_streaming.services.fleet_rows import FleetRow
@@ -100,6 +103,9 @@ def run(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
 
     :raises SpecError: rich is not installed.
     """
+    if arguments.once and arguments.stream is None and not is_terminal(sys.stdout):
+        show(fleet_report(home, probe, fresh=arguments.fresh))
+        return OK
     try:
         from rich.console import Console
         from rich.live import Live
@@ -154,7 +160,7 @@ def fleet(
     )
     for name, justify in _COLUMNS:
         table.add_column(name, justify=justify, no_wrap=name != "reason")  # type: ignore[arg-type]
-    rows = sorted(_rows(home, probe, fresh=fresh), key=lambda row: row[0].rank)
+    rows = _rows(home, probe, fresh=fresh)
     for level, cells in rows[:most]:
         table.add_row(*(Text(masked(cell)) for cell in cells), style=_STYLES[level])
     if most is not None and len(rows) > most:
@@ -162,7 +168,16 @@ def fleet(
     return table
 
 
+def fleet_report(home: Home, probe: Probe, *, fresh: bool = True) -> Report:
+    """Return the rows for a pipe or a file; rich takes 1.5 ms for each."""
+    title = Heading((code(home.store.uri), f"  {datetime.now(UTC):%H:%M:%S} UTC"))
+    rows = (map(value, cells) for _, cells in _rows(home, probe, fresh=fresh))
+    numbers = ", ".join(name for name, justify in _COLUMNS if justify == "right")
+    return report_of([title, table((name for name, _ in _COLUMNS), rows, numbers)])
+
+
 def _rows(home: Home, probe: Probe, *, fresh: bool) -> list[tuple[Level, list[str]]]:
+    """Return the level and the cells of each stream, the most urgent first, then by name."""
     folders = Listing(home.store.names(""))
     seen = {
         base_of(lane): row
@@ -184,7 +199,7 @@ def _rows(home: Home, probe: Probe, *, fresh: bool) -> list[tuple[Level, list[st
     told = [
         (row.level, _cells(name, row, age_words(row.seen_at, now))) for name, row in seen.items()
     ]
-    return sorted([*looked, *told], key=lambda row: row[1][0])
+    return sorted([*looked, *told], key=lambda row: (row[0].rank, row[1][0]))
 
 
 def _status(home: Home, name: str, probe: Probe) -> StreamStatus:

@@ -34,8 +34,15 @@ class Windows(Shared):
         return self._base()._get(WindowClaim, series=series, number=number)
 
     def claim_windows(self, claim: WindowClaim) -> bool:
-        """Record a claim; tell whether its number was free."""
-        return self._base()._create(claim)
+        """
+        Record a claim; tell whether it is the newest of its series.
+
+        A pruned number is free again. A task that had read an old newest claim, and slept since, may take it.
+        """
+        base = self._base()
+        if not base._create(claim):
+            return False
+        return base._numbers(self._series_folder(WindowClaim, claim.series))[-1] == claim.number
 
     def window_claim_end(self, series: str, number: int) -> WindowClaimEnd | None:
         """Return the outcome of a claim, ``None`` while it is not settled."""

@@ -22,6 +22,9 @@ uses. Folders that no deployment names stay: a restored copy, or notes.
 Outputs are data. They are removed only on request, and not while a backup names their deployment:
 restoring a file sink's query rewrites the log in its output. An output inside a checkpoint keeps
 that checkpoint, and the other way round.
+
+Of the claims of a window series the newest one stays, and the one that it continues: the next task
+reads both. Requests stay: the next number follows the newest request.
 """
 
 from __future__ import annotations
@@ -48,6 +51,10 @@ CHUNKS_KEPT: Final = 10
 """Chunks of an epoch's history that stay, however old."""
 SIZES_KEPT: Final = 50
 """Changes of a stream's size that stay, however old; the newest one says what its driver gets."""
+CLAIMS_KEPT: Final = 50
+"""Claims of a window series that stay, however old."""
+TIMELINES_KEPT: Final = 50
+"""Timelines of late times that stay, however old; only the newest one is read."""
 
 File = tuple[str, datetime | None]
 """A file, relative to the home, and its time by the store's clock where the store tells it."""
@@ -120,6 +127,22 @@ class FolderFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SeriesFacts:
+    """
+    Facts about the claims of a window series.
+
+    :param newest: Number of the newest claim.
+    :param base: Number of the claim that it continues; 0 for none.
+    :param files: Claims and outcomes, each with the number of its claim.
+    """
+
+    name: str
+    newest: int
+    base: int
+    files: tuple[tuple[int, File], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LaneFacts:
     """
     Facts about one lane.
@@ -127,6 +150,8 @@ class LaneFacts:
     :param open_change: Its open change; else empty.
     :param change_ended_at: When its newest change ended, if any.
     :param sizes: Changes of its size, oldest first, without the newest ``SIZES_KEPT``.
+    :param series: Window series; only of the blue lane, which keeps them for both.
+    :param timelines: Timelines of late times, without the newest ``TIMELINES_KEPT``; as ``series``.
     :param epochs: Oldest first; ``deployments`` as well.
     :param restart_window: The longest window of its restart budgets.
     :param backed_up: Deployments that a backup names; ``None`` if the store could not be read.
@@ -142,6 +167,8 @@ class LaneFacts:
     outputs: tuple[FolderFacts, ...] = ()
     events: tuple[str, ...] = ()
     sizes: tuple[File, ...] = ()
+    series: tuple[SeriesFacts, ...] = ()
+    timelines: tuple[File, ...] = ()
     open_change: str = ""
     change_ended_at: datetime | None = None
     restart_window: timedelta = timedelta()
@@ -155,7 +182,7 @@ class PruneItem:
     A thing to remove.
 
     :param name: Number of an epoch, name of a folder, or the folder of files.
-    :param paths: For ``HISTORY``, ``EVENTS`` and ``SIZES``: the files, relative to the home.
+    :param paths: The files, relative to the home; none for an epoch and for a folder, which go whole.
     """
 
     what: RemovalKind
@@ -249,6 +276,10 @@ def decide_pruning(
         found += _epochs(lane, before, policy)
         found += _events(lane, before)
         found += _files(RemovalKind.SIZES, lane, "sizes", lane.sizes, before)
+        found += _files(RemovalKind.FRESHNESS, lane, "freshness", lane.timelines, before)
+        for series in lane.series:
+            claims = removable_claims(series)
+            found += _files(RemovalKind.WINDOWS, lane, series.name, claims, before)
     needed = list(_needed(lanes, used_elsewhere, before, policy))
     found += _checkpoints(lanes, needed)
     found += _outputs(lanes, needed, policy)
@@ -299,6 +330,14 @@ def epochs_that_stay(lane: LaneFacts, before: datetime, policy: PrunePolicy) -> 
     for number in numbers[-policy.keep_epochs :]:
         why[number] = f"one of the newest {policy.keep_epochs}"
     return why
+
+
+def removable_claims(series: SeriesFacts) -> list[File]:
+    """Return the claims, and their outcomes, that no task reads any more, of any age."""
+    first = series.newest - CLAIMS_KEPT + 1
+    if series.base:
+        first = min(first, series.base)
+    return [file for number, file in series.files if number < first]
 
 
 def deployments_in_use(lane: LaneFacts, before: datetime) -> dict[int, str]:

@@ -13,11 +13,13 @@ from airflow_streaming.changes.pruning.decide import (
     CHUNKS_KEPT,
     FOLDER_OF,
     SIZES_KEPT,
+    TIMELINES_KEPT,
     DeploymentFacts,
     EpochFacts,
     File,
     FolderFacts,
     LaneFacts,
+    SeriesFacts,
 )
 from airflow_streaming.checkpoints.vault.store import BackupStore
 from airflow_streaming.exceptions import RecordError, StreamingError
@@ -25,13 +27,16 @@ from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.home.live_lane import live_lane
 from airflow_streaming.model.codec import parse_time
 from airflow_streaming.model.names import (
+    Color,
     Layout,
     base_of,
+    color_of,
     is_path_part,
     number_of,
     numbered,
     other_lane,
 )
+from airflow_streaming.model.products.freshness import Timeline
 from airflow_streaming.model.records.control import DesiredState, Event, RemovalKind
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.epoch import Epoch, Outcome
@@ -173,10 +178,38 @@ def _lane(lane: StreamHome, blobs: Blobs, *, is_live: bool, backed_up: BackedUp)
         outputs=_folders(lane, blobs, RemovalKind.OUTPUT),
         events=_events(lane, problems),
         sizes=tuple(_but_newest(blobs, Layout(lane.name).folder("sizes"), ".json", SIZES_KEPT)),
+        series=tuple(_series(lane, blobs, problems)),
+        timelines=tuple(
+            _but_newest(blobs, Layout(lane.name).folder(Timeline), ".json", TIMELINES_KEPT)
+        ),
         restart_window=max((budget.window for budget in budgets), default=timedelta()),
         backed_up=backed_up(lane.name),
         problems=tuple(problems),
     )
+
+
+def _series(lane: StreamHome, blobs: Blobs, problems: list[str]) -> Iterator[SeriesFacts]:
+    # Both lanes share the claims, which are in the folder of the blue one.
+    for name in lane.window_series() if color_of(lane.name) is Color.BLUE else ():
+        try:
+            newest = lane.newest_window_claim(name)
+        except RecordError as err:
+            problems.append(f"The claims of windows {name} of {lane.name} stay: {err}")
+            continue
+        if newest is not None:
+            yield SeriesFacts(
+                name=name,
+                newest=newest.number,
+                base=newest.base,
+                files=tuple(_claims(blobs, f"{Layout(lane.name).folder('windows')}/{name}")),
+            )
+
+
+def _claims(blobs: Blobs, folder: str) -> Iterator[tuple[int, File]]:
+    for entry in blobs.entries(folder):
+        number = number_of(f"{entry.name.removesuffix('.json').removesuffix('.end')}.json")
+        if number is not None and entry.name.endswith(".json"):
+            yield number, (f"{folder}/{entry.name}", entry.modified)
 
 
 def _events(lane: StreamHome, problems: list[str]) -> tuple[str, ...]:

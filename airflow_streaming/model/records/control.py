@@ -276,6 +276,10 @@ class RemovalKind(StrEnum):
     EVENTS = "events"
     SIZES = "sizes"
     """Changes of the number of executors."""
+    WINDOWS = "windows"
+    """Claims of windows, with their outcomes."""
+    FRESHNESS = "freshness"
+    """Timelines of late times."""
     DRIVER_LOG = "driver_log"
     """On the host where the removal runs."""
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_streaming.changes.removal import LaneFolder, RemovalFacts, going, refusals, strangers
+from airflow_streaming.model.names import PLACES
 from airflow_streaming.model.observation import DriverLiveness
 from airflow_streaming.model.records.control import Change, ChangeKind
 from tests.unit.home.make import NOON
@@ -80,6 +81,18 @@ def test_the_fence_and_the_records_that_count_stay() -> None:
     ]
     assert going(folder, keep_output=False)[-2:] == ["output", "deployments"]
     assert strangers(folder) == ["notes.txt"]
+
+
+def test_no_record_of_ours_counts_as_a_file_of_another_program() -> None:
+    folders = {place.partition("/")[0] for place in PLACES.values()}
+
+    assert strangers(replace(ORDERS, names=tuple(sorted(folders)))) == []
+
+
+def test_late_times_go_and_announced_windows_stay() -> None:
+    folder = replace(ORDERS, names=("freshness", "run_reports", "windows", "window_requests"))
+
+    assert sorted(going(folder, keep_output=False)) == ["freshness", "run_reports"]
 
 
 def test_nothing_of_a_folder_without_an_epoch_is_a_fence() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,21 @@ def test_a_pipe_gets_lines_as_long_as_their_text(
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) < 1_000
     assert lines == [line.rstrip() for line in lines]
+
+
+def test_a_pipe_gets_the_fleet_as_words_without_rich(
+    home: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "rich.console", None)
+    assert run(home, "top", "--once") == 0
+    title, head, *rows = capsys.readouterr().out.splitlines()
+    assert title.startswith(home)
+    assert head.split("  ")[0] == "stream"
+    figures = {row.split()[0]: row.split()[1:] for row in rows}
+    assert sorted(figures) == ["clicks", "idle", "orders"]
+    assert next(iter(figures)) == "clicks"
+    # An empty cell is a word too, so that columns can be counted.
+    assert figures["idle"][1:3] == ["-", "-"]
 
 
 @pytest.mark.parametrize(

@@ -116,6 +116,44 @@ def test_a_task_instance_never_claims_twice(world: World) -> None:
         world.execute(one)
 
 
+def test_a_task_that_sleeps_while_its_number_is_pruned_announces_nothing_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asleep = False
+
+    def content(_: Any) -> str:
+        nonlocal asleep
+        if asleep:
+            asleep = False
+            for hour in (3, 4, 5, 6):
+                world.hours(hour)
+                world.settle()
+            prune_claims(world)
+        return "the same"
+
+    world = World(tmp_path, monkeypatch, content=content)
+    world.hours(2)
+    world.settle()
+    world.hours(3)
+    asleep = True
+
+    one = world.attempt("sleeper")
+
+    assert not asleep
+    assert one is None
+    world.settle()
+    assert world.revisions() == once(0, 6)
+
+
+def prune_claims(world: World) -> None:
+    """Delete each claim that the newest one does not need."""
+    newest = world.home.newest_window_claim("3600s")
+    assert newest is not None
+    for file in Path(world.uri, "orders", "windows", "3600s").iterdir():
+        if int(file.name.partition(".")[0]) < newest.base:
+            file.unlink()
+
+
 def test_a_restored_watermark_announces_nothing_again(world: World) -> None:
     world.hours(6)
     world.settle()

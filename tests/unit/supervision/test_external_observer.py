@@ -213,6 +213,18 @@ def test_where_there_is_no_checkpoint_nothing_is_well(tmp_path: Path) -> None:
     assert (sight.queries, sight.fresh) == ((), False)
 
 
+def test_of_a_folder_that_is_no_checkpoint_no_name_is_told(tmp_path: Path) -> None:
+    (tmp_path / "shadow").touch()
+    (tmp_path / "ssh").mkdir()
+    (tmp_path / "ssh" / "host_key").touch()
+
+    verdict = ExternalObserver(open_folders(str(tmp_path))).snapshot().verdict
+
+    told = repr(verdict)
+    assert verdict.rule == "no_checkpoint"
+    assert not [name for name in ("shadow", "ssh", "host_key") if name in told]
+
+
 def test_a_quiet_query_with_gauges_is_idle(asking: Watch) -> None:
     asking.checkpoint.run(0)
     asking.told = answered("orders")

@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 
 from airflow_streaming.changes.pruning.decide import (
+    CLAIMS_KEPT,
     EVENTS_KEPT,
     DeploymentFacts,
     EpochFacts,
     FolderFacts,
     LaneFacts,
     PrunePolicy,
+    SeriesFacts,
     decide_pruning,
     kept_for,
 )
@@ -127,6 +129,32 @@ def test_old_changes_of_the_size_go():
     sizes = (("s/1", ago(20)), ("s/2", ago(13)), ("s/3", None))
     plan = decide_pruning([lane(sizes=sizes)], (), PrunePolicy(), NOW)
     assert [one.paths for one in plan.remove if one.what is RemovalKind.SIZES] == [("s/1",)]
+
+
+@pytest.mark.parametrize(
+    ("newest", "base", "first"),
+    [
+        pytest.param(80, 79, 80 - CLAIMS_KEPT + 1, id="the newest ones stay"),
+        pytest.param(80, 7, 7, id="the claim that the newest one continues stays"),
+        pytest.param(80, 0, 80 - CLAIMS_KEPT + 1, id="a series that has announced nothing"),
+        pytest.param(CLAIMS_KEPT, CLAIMS_KEPT - 1, 1, id="few"),
+        pytest.param(80, -3, 1, id="a forged number"),
+        pytest.param(60, 99, 60 - CLAIMS_KEPT + 1, id="a forged later number"),
+    ],
+)
+def test_old_claims_of_windows_go(newest: int, base: int, first: int):
+    claims = tuple((n, (f"w/{n}", ago(20))) for n in range(1, newest + 1))
+    series = SeriesFacts(name="3600s", newest=newest, base=base, files=claims)
+    plan = decide_pruning([lane(series=(series,))], (), PrunePolicy(), NOW)
+    found = [path for one in plan.remove if one.what is RemovalKind.WINDOWS for path in one.paths]
+    assert found == [f"w/{n}" for n in range(1, first)]
+
+
+def test_a_young_claim_of_windows_stays():
+    claims = ((1, ("w/1", ago(20))), (2, ("w/2", ago(13))), (3, ("w/3", None)))
+    series = SeriesFacts(name="3600s", newest=90, base=89, files=claims)
+    plan = decide_pruning([lane(series=(series,))], (), PrunePolicy(), NOW)
+    assert [one.paths for one in plan.remove if one.what is RemovalKind.WINDOWS] == [("w/1",)]
 
 
 def test_old_history_of_an_epoch_that_stays_goes():

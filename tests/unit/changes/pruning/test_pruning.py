@@ -13,11 +13,18 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.changes.pruning.decide import SIZES_KEPT, PrunePolicy
+from airflow_streaming.changes.pruning.decide import (
+    CLAIMS_KEPT,
+    SIZES_KEPT,
+    TIMELINES_KEPT,
+    PrunePolicy,
+)
 from airflow_streaming.changes.restore.undo import undo
 from airflow_streaming.exceptions import HomeUnavailable, RestoreRefused, SpecError
 from airflow_streaming.home.home import StreamHome, open_home
 from airflow_streaming.model.names import Layout, numbered
+from airflow_streaming.model.products.freshness import Timeline
+from airflow_streaming.model.products.windows import ClaimOutcome, SeriesState, WindowClaim
 from airflow_streaming.model.records.control import (
     DesiredState,
     Event,
@@ -233,6 +240,77 @@ def test_old_changes_of_the_size_go(kept: Kept):
         os.utime(path, (NOW.timestamp() - 50 * 86_400,) * 2)
     kept.prune()
     assert kept.lane().size_numbers() == [*range(4, SIZES_KEPT + 4)]
+
+
+def claim_windows(kept: Kept, count: int, *, base: int | None = None) -> None:
+    """Record claims of a series; ``base`` is continued by the newest one, the others are announced."""
+    for number in range(1, count + 1):
+        claim = WindowClaim(
+            series="3600s",
+            number=number,
+            windows=(),
+            state=SeriesState(since=ago(100), until=ago(100) + timedelta(hours=number)),
+            base=base if base is not None and number == count else number - 1,
+            receipts="",
+            receipts_uri="",
+            dag_id="",
+            run_id="",
+            task_id="",
+            map_index=-1,
+            ti_id="",
+            by="kim",
+            at=NOW,
+        )
+        assert kept.lane().claim_windows(claim)
+        if number < count:
+            kept.lane().end_window_claim(claim, ClaimOutcome.ANNOUNCED, by="kim", now=NOW)
+
+
+def make_old(folder: Path) -> None:
+    for file in folder.rglob("*.json"):
+        os.utime(file, (NOW.timestamp() - 50 * 86_400,) * 2)
+
+
+@pytest.mark.parametrize("base", [None, 4])
+def test_old_claims_of_windows_go_with_their_outcomes(kept: Kept, base: int | None):
+    claim_windows(kept, CLAIMS_KEPT + 9, base=base)
+    make_old(kept.folder / "orders" / "windows")
+    kept.prune()
+    left = {path.split("/")[-1] for path in kept.files() if path.startswith("orders/windows/")}
+    stay = range(base or 10, CLAIMS_KEPT + 10)
+    assert left == {f"{numbered(n)}.json" for n in stay} | {
+        f"{numbered(n)}.end.json" for n in stay[:-1]
+    }
+    assert kept.prune().removed == ()
+
+
+def test_claims_stay_when_the_newest_one_cannot_be_read(kept: Kept):
+    claim_windows(kept, CLAIMS_KEPT + 9)
+    newest = kept.folder / "orders" / "windows" / "3600s" / f"{numbered(CLAIMS_KEPT + 9)}.json"
+    newest.write_text("{")
+    make_old(kept.folder / "orders" / "windows")
+    done = kept.prune()
+    assert RemovalKind.WINDOWS not in {one.what for one in done.removed}
+    assert any("windows 3600s of orders stay" in problem for problem in done.problems)
+
+
+def test_old_timelines_of_late_times_go(kept: Kept):
+    for number in range(TIMELINES_KEPT + 3):
+        timeline = Timeline(
+            number=number,
+            complete_within=timedelta(minutes=15),
+            query=None,
+            since=ago(60),
+            until=ago(60) + timedelta(hours=number),
+            complete_until=ago(60),
+        )
+        assert kept.lane().record_timeline(timeline)
+    make_old(kept.folder / "orders" / "freshness")
+    before = kept.lane().timeline()
+    kept.prune()
+    left = [path for path in kept.files() if path.startswith("orders/freshness/")]
+    assert len(left) == TIMELINES_KEPT
+    assert kept.lane().timeline() == before
 
 
 def test_logs_behind_a_link_stay(kept: Kept, tmp_path: Path):
