@@ -4,7 +4,7 @@ The first stream: how often each word came, from a folder of text files, shown e
     python -m demo.feeds mentions --folder /tmp/mentions      # in one terminal
     spark-submit word_count.py --input /tmp/mentions          # in another
 
-Files can be read again, so a restart counts every word once. The console and memory sinks keep nothing
+Files can be read again, so a restarted stream continues. The console and memory sinks keep nothing
 (see the README beside this folder).
 """
 

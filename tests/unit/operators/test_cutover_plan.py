@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
+from airflow_streaming.changes.cutover.begin import queries_without_batch
 from airflow_streaming.changes.cutover.plan import check_format
-from airflow_streaming.changes.judging.methods import ReplayStart, WaysReport
+from airflow_streaming.changes.judging.methods import ReplayStart, WaysReport, switch_ways
 from airflow_streaming.exceptions import SpecError, StreamingError
 from airflow_streaming.gates.findings import (
     GateDecision,
@@ -29,6 +30,7 @@ from airflow_streaming.model.spark.plan import QueryPlan, ScriptPlan, SinkPlan
 from airflow_streaming.operators.cutover_preflight import CutoverPreflightOperator
 from airflow_streaming.spec import StreamSpec
 from tests.unit.changes.cutover.cutting import Cutting
+from tests.unit.checkpoints.running import new_checkpoint
 from tests.unit.operators.cutovers import REPORT, Run, another_script
 
 PLANNING = "airflow_streaming.changes.cutover.begin"
@@ -156,6 +158,37 @@ def test_the_gates_say_what_green_begins_with(
     assert said in page
     assert report["decision"] in ("allowed", "allowed_with_consequence")
     assert run.stream.home("orders").changes() == []
+
+
+@pytest.fixture
+def places(run: Run, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of blue's checkpoints, in which the preflight looks."""
+    monkeypatch.setattr(f"{PLANNING}.queries_without_batch", queries_without_batch)
+    monkeypatch.setattr(f"{PLANNING}.switch_ways", switch_ways)
+    return Path(run.stream.home("orders").deployment(1).checkpoint)
+
+
+def test_a_green_that_has_nothing_to_copy_starts_fresh_by_the_gates_choice(
+    run: Run, places: Path
+) -> None:
+    assert not places.exists()
+
+    report, page = look(run)
+
+    assert report["pairs"][0]["start"] == "fresh"
+    assert "no committed checkpoint" in page
+
+
+def test_the_preflight_refuses_a_copy_of_a_folder_that_is_missing(
+    run: Run, gates: SimpleNamespace, places: Path
+) -> None:
+    places.mkdir(parents=True)
+    new_checkpoint(places).rename(places / "counts")
+    sums = replace(PLAN, query="sums")
+    gates.plan = replace(gates.plan, queries=(PLAN, sums))
+
+    with pytest.raises(AirflowFailException, match=r"cutover\.no_checkpoint"):
+        look(run)
 
 
 def test_what_the_gates_refuse_counts_where_green_begins_with_blues_state(

@@ -151,6 +151,7 @@ def test_a_part_that_a_record_does_not_have_is_refused(changes: dict[str, Any], 
         ({"topic": "orders"}, "belong to format='kafka'"),
         ({"format": "kafka", "topic": "orders"}, "one topic for both lanes"),
         ({"format": "kafka", "topic": "orders-{deployment}"}, "one topic for both lanes"),
+        ({"format": "kafka", "topic": "orders"}, r"'orders-\{stream\}-\{deployment\}'"),
         ({"headers": True}, "belong to format='kafka'"),
     ],
 )
