@@ -42,7 +42,7 @@ class Windows(Shared):
         base = self._base()
         if not base._create(claim):
             return False
-        return base._numbers(self._series_folder(WindowClaim, claim.series))[-1] == claim.number
+        return base._numbers(self._series_folder(WindowClaim, claim.series))[-1:] == [claim.number]
 
     def window_claim_end(self, series: str, number: int) -> WindowClaimEnd | None:
         """Return the outcome of a claim, ``None`` while it is not settled."""

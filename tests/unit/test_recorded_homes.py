@@ -1,4 +1,4 @@
-"""Homes that releases have recorded: this one reads them, adopts their drivers, and leaves alone what is newer."""
+"""This release reads the homes of older releases, adopts their drivers, and leaves newer records alone."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ READERS: Final = {one.KIND: type(one) for one in EXAMPLES}
 GONE: Final = frozenset({"rehearsed_run"})
 """Kinds that this release neither reads nor needs: the report of a run took the place of ``rehearsed_run``."""
 OTHER_FORM: Final = frozenset({"query_plan", "script_plan"})
-"""Kinds with a format of their own inside: what an older one captured is unknown to the gates, once."""
+"""Kinds with a format of their own inside: the gates do not know the captures of an older release, once."""
 NEWER: Final = "99.1.0"
 VERSIONS: Final = sorted(path.stem for path in FOLDER.glob("*.json"))
 

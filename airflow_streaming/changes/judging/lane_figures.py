@@ -33,6 +33,8 @@ from airflow_streaming.supervision.health import judge
 
 QUIET_S: Final = 20.0
 """Seconds without a commit after which a query that has nothing to read counts as idle."""
+MOST_WAIT: Final = timedelta(days=1)
+"""Longest wait for a row that a status is believed; a forged interval would hold a comparison for ever."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,14 +132,14 @@ class Since:
 
 
 def longest_wait(*statuses: Status | None) -> timedelta:
-    """Return how long a row can wait for its output: an interval of the trigger, and two of the newest batches."""
+    """Return how long a row can wait for its output: an interval of the trigger and two of the newest batches, at most a day."""
     queries = [query for status in statuses if status is not None for query in status.queries]
     waits = (
         (query.processing_interval_s or 0)
         + 2 * max(query.recent_durations_ms[-3:], default=0) / 1000
         for query in queries
     )
-    return timedelta(seconds=max(waits, default=0))
+    return timedelta(seconds=min(max((0.0, *waits)), MOST_WAIT.total_seconds()))
 
 
 def figures_of(

@@ -30,6 +30,7 @@ from airflow_streaming.driver.code.code_text import (
     copied,
     identifiers_of,
     nodes_of,
+    texts_in,
     told,
     without_docstring,
 )
@@ -371,18 +372,11 @@ def _text(one: ast.stmt, mark: Callable[[str], str], *, exact: bool) -> str:
         and not exact
     ):
         return f"{one.name} {told(as_function(one), mark).text}"
-    texts = {
-        inner.value
-        for inner in nodes_of(one)
-        if isinstance(inner, ast.Constant) and isinstance(inner.value, str)
-    }
-    marked = {text: mark(text) for text in texts}
-    if all(text == new for text, new in marked.items()):
+    if all(mark(text) == text for _, text in texts_in(one)):
         return ast.dump(one)
     node = copied(one)
-    for inner in nodes_of(node):
-        if isinstance(inner, ast.Constant) and isinstance(inner.value, str):
-            inner.value = marked[inner.value]
+    for constant, text in texts_in(node):
+        constant.value = mark(text)
     return ast.dump(node)
 
 

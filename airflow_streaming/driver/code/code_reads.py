@@ -12,7 +12,7 @@ import ast
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final
 
-from airflow_streaming.driver.code.code_text import Function
+from airflow_streaming.driver.code.code_text import Function, nodes_of
 
 _READERS: Final = frozenset(
     {
@@ -74,7 +74,7 @@ def called(node: ast.Call) -> str:
 
 
 def _reads(tree: ast.AST) -> Iterator[ast.Call]:
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.Call) and called(node) in _READERS and not _writes(node):
             yield node
 
@@ -98,9 +98,9 @@ class _Paths:
         self._files, self._values = files, values
         self._held: dict[str, list[ast.expr]] = {}
         self._functions: dict[str, list[str]] = {}
-        for node in (node for tree in trees for node in ast.walk(tree)):
+        for node in (node for tree in trees for node in nodes_of(tree)):
             self._note(node)
-        for node in (node for tree in trees for node in ast.walk(tree)):
+        for node in (node for tree in trees for node in nodes_of(tree)):
             if isinstance(node, ast.Call):
                 self._note_call(node)
 

@@ -177,6 +177,13 @@ def nodes_of(tree: ast.AST) -> list[ast.AST]:
     return nodes
 
 
+def texts_in(tree: ast.AST) -> Iterator[tuple[ast.Constant, str]]:
+    """Yield each constant of a tree that is a text, with the text."""
+    for node in nodes_of(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node, node.value
+
+
 def told(node: Function, mark: Callable[[str], str] = str) -> Normal:
     """Return a cleaned function as text, with its locals renamed by their order."""
     names = {one.id for one in nodes_of(node) if isinstance(one, ast.Name)}
@@ -185,10 +192,9 @@ def told(node: Function, mark: Callable[[str], str] = str) -> Normal:
         _rename_locals(node)
     node.decorator_list = []
     texts: set[str] = set()
-    for one in nodes_of(node):
-        if isinstance(one, ast.Constant) and isinstance(one.value, str):
-            texts.add(one.value)
-            one.value = mark(one.value)
+    for one, text in texts_in(node):
+        texts.add(text)
+        one.value = mark(text)
     return Normal(ast.dump(node), frozenset(names), frozenset(words), frozenset(texts))
 
 

@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from airflow_streaming.driver.code.code_imports import file_named, is_users
 from airflow_streaming.driver.code.code_reads import called
+from airflow_streaming.driver.code.code_text import nodes_of
 from airflow_streaming.model.spark.plan import OPAQUE
 
 MAX_FILE: Final = 64 * 1024 * 1024
@@ -186,9 +187,9 @@ def environment(
         yield "environment", f"{OPAQUE} read by a computed name"
     if not named & (_ENVIRONMENT | _ENVIRONMENT_COMPUTED):
         return
-    found = [key for tree in trees for node in ast.walk(tree) if (key := _key_in(node)) is not None]
+    found = [key for tree in trees for node in nodes_of(tree) if (key := _key_in(node)) is not None]
     keys = {str(key.value) for key in found if isinstance(key, ast.Constant) and _is_text(key)}
-    uses = sum(_is_environment(node) for tree in trees for node in ast.walk(tree))
+    uses = sum(_is_environment(node) for tree in trees for node in nodes_of(tree))
     is_literal = bool(found) and len(found) == uses and all(map(_is_text, found))
     if not by_computed_name and (named & _ENVIRONMENT_COMPUTED or not is_literal):
         yield "environment", f"{OPAQUE} read by a computed name"
@@ -229,7 +230,7 @@ def _digest_of_variable(key: str, conf: Mapping[str, str]) -> str:
 
 def _calls(trees: Iterable[ast.AST]) -> Iterator[ast.Call]:
     for tree in trees:
-        yield from (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+        yield from (node for node in nodes_of(tree) if isinstance(node, ast.Call))
 
 
 def _gets_computed(node: ast.Call) -> bool:

@@ -62,6 +62,7 @@ from airflow_streaming.driver.code.code_text import (
     Normal,
     identifiers_of,
     node_of_code,
+    nodes_of,
     normal_form,
 )
 from airflow_streaming.model.spark.own_places import OwnPlaces
@@ -498,7 +499,7 @@ class _Reader:
             words = {*identifiers_of(tree)}
             self.words |= words
             self.seeing |= words
-            for node in ast.walk(tree):
+            for node in nodes_of(tree):
                 if isinstance(node, ast.Constant) and isinstance(node.value, str):
                     self.texts.add(node.value)
         self._folders |= {str(Path(file).absolute().parent) for file in found.files.values()}

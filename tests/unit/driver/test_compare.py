@@ -1,4 +1,4 @@
-"""The driver of a comparison around Spark: what is looked at again, and what is refused."""
+"""The driver of a comparison around Spark: later looks and refusals."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ FINE = GateReport(pattern=Pattern.RESTART_IN_PLACE)
 
 @pytest.fixture
 def gates(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """Play Spark and the gates; hold what they answer."""
+    """Play Spark and the gates; hold their answers."""
     told = SimpleNamespace(
         plan=ScriptPlan(application="orders.py", spark="4.3.0", queries=(PLAN,)),
         change=FINE,

@@ -1,4 +1,4 @@
-"""Windows are announced exactly once and in order, whatever is killed."""
+"""Windows are announced exactly once and in order, over any kill."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes and what stays, as a table."""
+"""Removals of a pruning, as a table."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def folder(name: str, kind: str = "checkpoints", lane: str = "orders") -> Folder
 
 
 def lane(**changes: Any) -> LaneFacts:
-    """Return a lane with twenty old epochs, three deployments and what they left."""
+    """Return a lane with twenty old epochs, three deployments and their files."""
     values: dict[str, Any] = {
         "lane": "orders",
         "is_live": True,

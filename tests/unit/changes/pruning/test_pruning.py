@@ -1,4 +1,4 @@
-"""Removing, on a real home: what goes, what never does, and what a death half-way leaves."""
+"""Pruning on a real home: removals, files that stay, and the rest after a death half-way."""
 
 from __future__ import annotations
 
@@ -450,7 +450,7 @@ def test_a_run_that_died_is_finished_by_the_next(kept: Kept, tmp_path: Path, del
 
 @pytest.mark.parametrize("seed", range(30))
 def test_nothing_needed_is_ever_removed(tmp_path: Path, seed: int):
-    """Random histories of both lanes; what is needed is worked out another way, from the records."""
+    """Random histories of both lanes; the records name the needed files in another way."""
     chance = random.Random(seed)
     kept = Kept(tmp_path)
     _history(kept, chance)
