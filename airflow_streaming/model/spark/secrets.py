@@ -23,33 +23,23 @@ REDACTED: Final = "(redacted)"
 _FOREIGN: Final = (
     *(
         "adgangskode",
-        "contraseña",
-        "hasło",
+        "contrasena",
+        "haslo",
         "heslo",
-        "jelszó",
+        "jelszo",
         "kennwort",
-        "lösenord",
+        "losenord",
         "motdepasse",
     ),
-    *("parool", "passord", "passwort", "salasana", "senha", "wachtwoord", "şifre", "пароль"),
-    *("密码", "密碼", "パスワード", "비밀번호"),
+    *("parool", "passord", "passwort", "salasana", "senha", "sifre", "wachtwoord", "пароль"),
+    *("密码", "密碼", "ハスワート", "비밀번호"),
 )
-_WITHOUT_SIGNS: Final = str.maketrans("łŁıøØ", "lLioO")
+"""Words for a password in other languages, as ``_plain_letters`` returns them."""
+_STROKES: Final = str.maketrans("łŁıøØ", "lLioO")
 """Letters that Unicode does not take apart."""
-
-
-def _plain_letters(name: str) -> str:
-    """Return a name without accents and without the width of its letters."""
-    if name.isascii():
-        return name
-    letters = unicodedata.normalize("NFKD", name.translate(_WITHOUT_SIGNS))
-    return "".join(letter for letter in letters if not unicodedata.combining(letter))
-
-
 _ANYWHERE: Final = frozenset(
     {
         *_FOREIGN,
-        *map(_plain_letters, _FOREIGN),
         *("password", "passwords", "passwd", "passphrase", "passcode", "pwd", "psk", "jaas", "sas"),
         *("secret", "secrets", "token", "tokens", "credential", "credentials", "creds", "cred"),
         *(
@@ -322,6 +312,15 @@ SPARK_REDACTION: Final = "|".join(
     ]
 )
 """Pattern of ``spark.redaction.regex``: names, passwords in URLs and known tokens."""
+
+
+def _plain_letters(name: str) -> str:
+    """Return a name without accents and without the width of its letters."""
+    if name.isascii():
+        return name
+    letters = unicodedata.normalize("NFKD", name.translate(_STROKES))
+    kept = "".join(letter for letter in letters if not unicodedata.combining(letter))
+    return unicodedata.normalize("NFC", kept)
 
 
 @lru_cache(maxsize=4096)
