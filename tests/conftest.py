@@ -70,6 +70,10 @@ def skip_nightly(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(why))
 
 
+OLDER: Final = pytest.param("spark-3.5", marks=pytest.mark.nightly("The same on an older Spark."))
+"""A parameter of tests that run on two Sparks."""
+
+
 def find_runtimes() -> dict[str, Path]:
     """Return the Spark runtimes on this machine, by name."""
     named = json.loads(os.environ.get("AIRFLOW_STREAMING_TEST_RUNTIMES", "{}"))

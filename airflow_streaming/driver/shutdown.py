@@ -207,7 +207,7 @@ class StopWatcher:
         jvm: JvmProcess,
         on_jvm_gone: Callable[[], object],
     ) -> None:
-        self._store, self._path, self._epoch = store, layout.place(StopRequest, epoch=epoch), epoch
+        self._store, self._layout, self._epoch = store, layout, epoch
         self._ending, self._fence, self._jvm = ending, fence, jvm
         self._on_jvm_gone = on_jvm_gone
         self._terminated = False
@@ -225,7 +225,7 @@ class StopWatcher:
 
     def move(self, layout: Layout, epoch: int) -> None:
         """Look for the stop requests of another epoch from now on."""
-        self._path, self._epoch = layout.place(StopRequest, epoch=epoch), epoch
+        self._layout, self._epoch = layout, epoch
 
     def look(self) -> None:
         """Look once for every reason to end."""
@@ -250,22 +250,27 @@ class StopWatcher:
     def _stop_wanted(self) -> Stop | None:
         if self._terminated:
             return Stop(by="SIGTERM", reason="The process received SIGTERM.", grace=signal_grace())
-        data = None
         with self._faults.contained("Looking for a stop request"):
-            data = self._store.read(self._path)
-        return None if data is None else read_stop(data)
+            data = self._store.read(self._layout.place(StopRequest, epoch=self._epoch))
+            return None if data is None else read_stop(self._layout, self._epoch, data)
+        return None
 
     def _note_termination(self, *_: object) -> None:
         self._terminated = True
 
 
-def read_stop(data: bytes) -> Stop:
-    """Read a stop request; an unreadable request still stops, with the usual grace."""
+def read_stop(layout: Layout, epoch: int, data: bytes) -> Stop:
+    """
+    Read a stop request; an unreadable request still stops, with the usual grace.
+
+    :raises RecordError: the request is to another driver.
+    """
     try:
-        request = StopRequest.from_bytes(data)
+        request, stream = StopRequest.stored(data)
     except RecordError as err:
         logger.warning("The stop request cannot be read (%s); stopping all the same.", err)
         return Stop(by="a stop request", reason="It could not be read.", grace=signal_grace())
+    layout.check(request, stream, epoch=epoch)
     return Stop(by=request.by, reason=request.reason, grace=request.grace_seconds)
 
 

@@ -275,9 +275,7 @@ class Layout:
         found |= {name: (getattr(record, name, value), value) for name, value in fields.items()}
         for name, (seen, value) in found.items():
             if seen != value:
-                raise RecordError(
-                    f"its {name} is {shown(seen)}, not {shown(value)}. Move the file out of the home."
-                )
+                raise _misplaced(name, seen, value, "home")
 
     def folder(self, kind: str | type[Record], **fields: int) -> str:
         """Return a folder, e.g. ``epochs``, or the folder of a kind of numbered record."""
@@ -332,6 +330,22 @@ class Layout:
 
     def output(self, deployment: int) -> str:
         return f"{self.root}/output/{numbered(deployment)}"
+
+
+def check_named(record: Record, field: str, value: str) -> None:
+    """
+    Check that a record of a backup store belongs under the name that it was read from.
+
+    :raises RecordError: naming the field.
+    """
+    if getattr(record, field) != value:
+        raise _misplaced(field, getattr(record, field), value, "store")
+
+
+def _misplaced(field: str, seen: object, value: object, root: str) -> RecordError:
+    return RecordError(
+        f"its {field} is {shown(seen)}, not {shown(value)}. Move the file out of the {root}."
+    )
 
 
 class Color(StrEnum):

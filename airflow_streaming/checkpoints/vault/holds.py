@@ -39,7 +39,7 @@ from typing import ClassVar, Final, NamedTuple, TypeVar
 
 from airflow_streaming.checkpoints.vault.layout import folder, hold_path, is_hold_id
 from airflow_streaming.exceptions import AlreadyExists, HomeUnavailable, RecordError
-from airflow_streaming.model.names import check_folder_name
+from airflow_streaming.model.names import check_folder_name, check_named
 from airflow_streaming.model.wire import MAX_RECORD_BYTES, Record
 from airflow_streaming.storage.blobs import Blobs
 from airflow_streaming.storage.folders import is_for_want_of_rights
@@ -211,9 +211,14 @@ def _beat(blobs: Blobs, path: str, hold: Hold, ended: threading.Event) -> None:
 def _read(blobs: Blobs, stream: str, hold_id: str) -> tuple[Hold | None, bool]:
     try:
         data = blobs.read(hold_path(stream, hold_id), MAX_RECORD_BYTES)
-        return (None, True) if data is None else (Hold.from_bytes(data), False)
+        if data is None:
+            return None, True
+        hold = Hold.from_bytes(data)
+        check_named(hold, "id", hold_id)
+        check_named(hold, "stream", stream)
     except RecordError:
         return None, False
+    return hold, False
 
 
 class GcEntry(NamedTuple):
@@ -273,7 +278,7 @@ class DoomedObjects:
 
         :raises RecordError: The record is damaged.
         """
-        return self._read(GcCandidate, self._path(doomed_id))
+        return self._read(GcCandidate, doomed_id, "id")
 
     def bystanders(self, doomed_id: str) -> ActiveHolders | None:
         """
@@ -281,7 +286,7 @@ class DoomedObjects:
 
         :raises RecordError: The record is damaged.
         """
-        return self._read(ActiveHolders, self._path(doomed_id, ".bystanders"))
+        return self._read(ActiveHolders, doomed_id, "doomed", ".bystanders")
 
     def add(self, objects: Iterable[str], *, by: str, at: datetime) -> GcCandidate:
         """Create a record."""
@@ -313,16 +318,19 @@ class DoomedObjects:
             found.update(record.objects if record is not None else ())
         return frozenset(found)
 
-    def _read(self, cls: type[R], path: str) -> R | None:
+    def _read(self, cls: type[R], doomed_id: str, field: str, suffix: str = "") -> R | None:
+        path = self._path(doomed_id, suffix)
         data = self._blobs.read(path, MAX_RECORD_BYTES)
         if data is None:
             return None
         try:
-            return cls.from_bytes(data)
+            record = cls.from_bytes(data)
+            check_named(record, field, doomed_id)
         except RecordError as err:
             raise RecordError(
                 f"{self._blobs.uri}/{path} cannot be read: {err} The next retention removes it."
             ) from err
+        return record
 
     def _path(self, doomed_id: str, suffix: str = "") -> str:
         if not _NAME.fullmatch(f"{doomed_id}.json"):

@@ -47,7 +47,7 @@ from airflow_streaming.exceptions import (
     RecordError,
     StreamingError,
 )
-from airflow_streaming.model.names import number_of
+from airflow_streaming.model.names import check_named, number_of
 from airflow_streaming.model.wire import MAX_RECORD_BYTES
 from airflow_streaming.storage.blobs import Blobs
 
@@ -188,8 +188,7 @@ def read_checks(blobs: Blobs, stream: str, backup_id: str) -> list[Said]:
 
 def _check_of(backup_id: str, data: bytes) -> Verification:
     found = Verification.from_bytes(data)
-    if found.backup != backup_id:
-        raise RecordError(f"It is the record of another backup, {found.backup!r:.120}.")
+    check_named(found, "backup", backup_id)
     return found
 
 

@@ -76,9 +76,9 @@ class LiveOutputs:
         """Return the live lane; a stream without a cutover has one lane."""
         layout = Layout(base_of(self._lane))
         numbers = filter(None, map(number_of, self._store.names(layout.folder(LiveRecord))))
-        newest = max(numbers, default=None)
-        data = None if newest is None else self._store.read(layout.place(LiveRecord, number=newest))
-        return layout.root if data is None else layout.parse(LiveRecord, data).lane
+        newest = max(numbers, default=0)
+        data = self._store.read(layout.place(LiveRecord, number=newest)) if newest else None
+        return layout.root if data is None else layout.parse(LiveRecord, data, number=newest).lane
 
     def _places(self) -> Iterator[tuple[str, SinkPlace]]:
         """Yield where each query writes by its newest plan, and each place of its function."""

@@ -336,6 +336,11 @@ def why_not_plain(key: str, value: str | None) -> str:
     if value is None:
         return ""
     if row.kind is None:
-        is_plain = value.lower() in {word.lower() for word in row.words}
-        return "" if is_plain else f"only {', '.join(row.words)} can be typed"
+        return "" if _is_word(value, row.words) else f"only {', '.join(row.words)} can be typed"
     return "" if row.kind.pattern.fullmatch(value) else f"only {row.kind.example} can be typed"
+
+
+def _is_word(value: str, words: tuple[str, ...]) -> bool:
+    # Spark takes short names in any case. The JVM loads another class by another spelling.
+    short = {word.lower() for word in words if "." not in word}
+    return value in words or (value.isascii() and value.lower() in short)

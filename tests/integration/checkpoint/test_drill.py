@@ -112,6 +112,7 @@ def test_a_good_backup_is_opened_and_runs_a_batch_without_touching_production(
     assert list(scratch.iterdir()) == []
 
 
+@pytest.mark.nightly("Three more drills.")
 def test_what_cannot_be_used_is_told_from_what_only_lost_its_input(
     world: World, scratch: Path
 ) -> None:

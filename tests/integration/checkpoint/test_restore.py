@@ -26,7 +26,7 @@ from airflow_streaming.exceptions import CheckpointRefused
 from airflow_streaming.model.records.cutover import StartWay
 from airflow_streaming.model.records.upgrade import SinkFacts, SinkReplaySemantics
 from airflow_streaming.storage.folders import open_folders
-from tests.conftest import find_runtimes
+from tests.conftest import OLDER, find_runtimes
 from tests.patience import PATIENCE
 from tests.quick_java import spark_environment
 
@@ -87,7 +87,7 @@ class Spark:
             late.unlink()
 
 
-@pytest.fixture(scope="module", params=["spark-4.3", "spark-3.5"])
+@pytest.fixture(scope="module", params=["spark-4.3", OLDER])
 def spark(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Spark]:

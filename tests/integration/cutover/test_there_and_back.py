@@ -5,13 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from airflow_streaming.model.records.cutover import SwitchMethod
 from demo.waiting import PATIENCE
-from tests.conftest import RUNS_NIGHTLY
 from tests.system.cutovers.asked import Asked
 from tests.system.cutovers.runs import Runs
 
 
+@pytest.mark.nightly("Six minutes of CPU; the moves are tried with simulated lanes.")
 def test_consumers_see_every_row_once_while_the_stream_goes_to_green_and_is_handed_back(
     tmp_path: Path, spark_4_3: Path
 ) -> None:
@@ -22,7 +24,7 @@ def test_consumers_see_every_row_once_while_the_stream_goes_to_green_and_is_hand
                 number=1,
                 way=SwitchMethod.PARALLEL,
                 sink="ledger",
-                every=30 if RUNS_NIGHTLY else 120,
+                every=30,
                 first=15,
                 deadline_s=PATIENCE,
                 grace_s=PATIENCE,
@@ -33,7 +35,7 @@ def test_consumers_see_every_row_once_while_the_stream_goes_to_green_and_is_hand
                 number=2,
                 way=SwitchMethod.HANDOVER,
                 application="old",
-                every=60 if RUNS_NIGHTLY else 240,
+                every=60,
                 first=30,
                 deadline_s=PATIENCE,
                 grace_s=PATIENCE,

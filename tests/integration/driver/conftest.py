@@ -2,11 +2,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
 
 import pytest
 
-from tests.conftest import find_runtimes
+from tests.conftest import OLDER, find_runtimes
 from tests.integration.driver.running import World, build_package, world_in
 
 
@@ -19,9 +18,6 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def world(tmp_path: Path, spark_4_3: Path, package: Path) -> Iterator[World]:
     with world_in(tmp_path, spark_4_3, package) as made:
         yield made
-
-
-OLDER: Final = pytest.param("spark-3.5", marks=pytest.mark.nightly("The same on an older Spark."))
 
 
 @pytest.fixture(params=["spark-4.3", OLDER])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 
+import pytest
+
 from airflow_streaming.model.records.epoch import Outcome
 from tests.integration.driver.running import Driver, World
 
@@ -23,6 +25,7 @@ def refusal(driver: Driver) -> str:
     return ended.reason
 
 
+@pytest.mark.nightly("Six drivers one after the other.")
 def test_a_vanished_or_exchanged_checkpoint_is_refused_until_its_claim_is_deleted(
     world: World,
 ) -> None:

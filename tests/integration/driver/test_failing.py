@@ -46,6 +46,7 @@ def test_one_failed_query_stops_the_others_and_fails_the_driver(world_on_each_sp
     assert bad.error == "ValueError: a bad row, password=(redacted)"
 
 
+@pytest.mark.nightly("Two drivers one after the other.")
 def test_a_batch_that_fails_again_after_a_restart_is_named_again(world: World) -> None:
     world.deploy(
         """
@@ -73,6 +74,7 @@ def test_a_batch_that_fails_again_after_a_restart_is_named_again(world: World) -
             1,
             "The script ended without starting a streaming query.",
             False,
+            marks=pytest.mark.nightly("A driver of its own."),
             id="no query",
         ),
         pytest.param(
@@ -107,6 +109,7 @@ def test_a_script_that_cannot_be_run_is_refused_with_a_sentence(
     assert (ended.outcome, ended.retryable) == (Outcome.FAILED, retryable)
 
 
+@pytest.mark.nightly("A driver of its own.")
 def test_spark_connect_is_refused_even_if_the_script_carries_on(world: World) -> None:
     driver = world.run(
         """

@@ -145,6 +145,7 @@ def test_a_function_is_refused_the_table_of_the_live_lane(world_on_each_spark: W
     assert not (world.folder / "written").exists()
 
 
+@pytest.mark.nightly("Two more drivers; a table shows the refusal.")
 def test_a_link_to_the_folder_of_the_live_lane_is_refused(world: World) -> None:
     blue = world.run(TO_FILES)
     plan = recorded(blue)

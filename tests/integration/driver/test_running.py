@@ -8,6 +8,8 @@ import re
 import signal
 import time
 
+import pytest
+
 from airflow_streaming.driver.monitoring.heartbeat import BEAT_SECONDS
 from airflow_streaming.model.plan.text import step_text
 from airflow_streaming.model.records.epoch import Outcome
@@ -93,6 +95,7 @@ def test_a_script_without_await_termination_runs_is_watched_and_stops_on_request
     assert (world.folder / "out" / "_spark_metadata").is_dir()
 
 
+@pytest.mark.nightly("A driver of its own.")
 def test_a_finite_stream_completes_with_a_function_of_the_script_in_a_worker(world: World) -> None:
     driver = world.run(
         """
@@ -179,6 +182,7 @@ query.awaitTermination()
 """
 
 
+@pytest.mark.nightly("A driver of its own.")
 def test_a_stop_that_takes_too_long_cuts_the_driver_off(world: World) -> None:
     driver = world.run(ENDLESS_BATCH)
     driver.until((world.folder / "began").exists, "A first batch")
@@ -192,6 +196,7 @@ def test_a_stop_that_takes_too_long_cuts_the_driver_off(world: World) -> None:
     assert "Cut off after 1 s without a batch boundary in 'q'" in ended.reason
 
 
+@pytest.mark.nightly("A driver waits for its home.")
 def test_a_home_that_goes_away_does_not_disturb_the_query(world: World) -> None:
     driver = world.run(
         """
@@ -221,6 +226,7 @@ def test_a_home_that_goes_away_does_not_disturb_the_query(world: World) -> None:
     assert driver.log.count("Writing the status fails") == 1
 
 
+@pytest.mark.nightly("A driver of its own.")
 def test_a_frozen_jvm_stops_the_heartbeat_but_cannot_hold_up_a_stop(world: World) -> None:
     driver = world.run(
         """

@@ -36,18 +36,15 @@ DAYS = {
     "all at once": BadDay(slow=0.05, throttled=5, lost=3, late=1.0),
 }
 WORST = "all at once"
-LONG = pytest.mark.parametrize(
-    "bad_s3",
-    [
-        pytest.param(day, marks=[] if day == WORST else pytest.mark.nightly("Half a minute a day."))
-        for day in DAYS
-    ],
-    indirect=True,
-)
 ROUNDS = 5
 
 
-@pytest.fixture(params=DAYS)
+@pytest.fixture(
+    params=[
+        pytest.param(day, marks=[] if day == WORST else pytest.mark.nightly("Half a minute a day."))
+        for day in DAYS
+    ]
+)
 def bad_s3(request: pytest.FixtureRequest, exclusive_s3: S3Server) -> Iterator[S3Server]:
     day = DAYS[request.param]
     with on_a_bad_day(exclusive_s3, day) as server:
@@ -82,7 +79,6 @@ def test_of_two_workers_that_launch_at_once_one_takes_the_epoch(bad_s3: S3Server
     assert sorted(taken) == [1, 2, 3]
 
 
-@LONG
 def test_of_two_tasks_that_launch_in_one_instant_one_starts_a_driver(
     bad_s3: S3Server, tmp_path: Path
 ) -> None:
@@ -151,7 +147,6 @@ def test_a_wish_is_recorded_once(bad_s3: S3Server, uri: str) -> None:
     assert open_store(uri, bad_s3.options).read("orders/desired/000002.json") is None
 
 
-@LONG
 def test_a_backup_is_taken_verified_restored_and_kept(
     bad_s3: S3Server, uri: str, tmp_path: Path
 ) -> None:

@@ -74,6 +74,7 @@ def feed(folder: Path, first: int, last: int) -> None:
         made.rename(folder / made.name)
 
 
+@pytest.mark.nightly("Three Sparks one after the other.")
 def test_an_application_is_continued_by_the_first_launch(
     real: RealStream, spark_4_3: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -20,7 +20,7 @@ from airflow_streaming.launch.runtime import resolve_runtime
 from airflow_streaming.model.spark.plan import OPAQUE, QueryPlan, ScriptPlan
 from airflow_streaming.spark_jobs.plan_mode import plan_script
 from airflow_streaming.spark_jobs.runner import Program
-from tests.conftest import find_runtimes
+from tests.conftest import OLDER, find_runtimes
 from tests.patience import PATIENCE
 
 SETUP: Final = """
@@ -233,7 +233,7 @@ def _queries(spark: str) -> Iterator[str]:
         yield f"spark.conf.unset({key!r}) if was is None else spark.conf.set({key!r}, was)"
 
 
-@pytest.fixture(scope="module", params=["spark-3.5", "spark-4.3"])
+@pytest.fixture(scope="module", params=[OLDER, "spark-4.3"])
 def planned(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> ScriptPlan:
     runtime = find_runtimes().get(request.param)
     if runtime is None:

@@ -48,6 +48,7 @@ def test_up_and_down_the_rows_are_those_of_a_run_that_was_never_touched(
         assert found.is_back, found
 
 
+@pytest.mark.nightly("Two more queries.")
 def test_a_store_that_spark_cannot_repartition_is_refused_beforehand(
     spark: StreamTester, tmp_path: Path
 ) -> None:

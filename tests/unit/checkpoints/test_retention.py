@@ -7,10 +7,11 @@ from datetime import timedelta
 import pytest
 
 from airflow_streaming.checkpoints.backup.records import Backup, Level, Verification
-from airflow_streaming.checkpoints.vault.holds import DoomedObjects
+from airflow_streaming.checkpoints.vault.holds import ActiveHolders, DoomedObjects
 from airflow_streaming.checkpoints.vault.layout import check_path, index_path
 from airflow_streaming.checkpoints.vault.retention_policy import RetentionPolicy
 from airflow_streaming.checkpoints.vault.store import BackupStore
+from airflow_streaming.exceptions import RecordError
 from tests.unit.checkpoints.remembered import NOON, RememberedBlobs
 from tests.unit.checkpoints.retaining import (
     HOUR,
@@ -158,6 +159,24 @@ def test_an_unreadable_manifest_stops_the_collection_and_says_so() -> None:
     assert objects(blobs) == before
     assert done.deleted == 0
     assert "are unknown" in done.problems[0]
+
+
+def test_a_record_under_the_name_of_another_dooms_nothing() -> None:
+    blobs = history()
+    retain(blobs)
+    records = DoomedObjects(blobs, "orders")
+    (own,) = records.lying()
+    empty = records.add([], by="test", at=blobs.now).id
+    folder = "orders/doomed"
+    blobs.objects[f"{folder}/{empty}.json"] = blobs.objects[f"{folder}/{own.id}.json"]
+    blobs.objects[f"{folder}/{own.id}.bystanders.json"] = (
+        ActiveHolders(doomed=empty, beats={}).to_bytes(),
+        blobs.now,
+    )
+
+    for read in (records.read, records.bystanders):
+        with pytest.raises(RecordError, match=rf"{own.id}.*{empty}|{empty}.*{own.id}"):
+            read(empty if read == records.read else own.id)
 
 
 @pytest.mark.parametrize("suffix", ["", ".bystanders"])

@@ -156,6 +156,18 @@ class TestHoldsAndDeletion:
 
         assert (held.id, held.hold) == ("a" * 32, None)
 
+    @pytest.mark.parametrize("field", ["id", "stream"])
+    def test_a_hold_of_another_name_or_stream_tells_nothing(
+        self, store: BackupStore, field: str
+    ) -> None:
+        with store.hold(STREAM, "restore", "b1") as hold:
+            forged = replace(hold, **{field: "b" * 32})
+            store.blobs.put(f"{STREAM}/holds/{hold.id}.json", forged.to_bytes())
+
+            [held] = store.holds(STREAM)
+
+        assert (held.id, held.hold) == (hold.id, None)
+
     def test_the_clock_is_the_stores(self, store: BackupStore, tmp_path: Path) -> None:
         told = store.clock()
 

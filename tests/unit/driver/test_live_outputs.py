@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from airflow_streaming.driver.output_places.live_outputs import LiveOutputs
-from airflow_streaming.exceptions import DriverRefusal, HomeUnavailable
+from airflow_streaming.exceptions import DriverRefusal, HomeUnavailable, RecordError
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.cutover import LiveRecord
 from airflow_streaming.model.records.cutover_table import CutoverEvent
@@ -71,6 +71,15 @@ def live(store: LocalStore, number: int, lane: str) -> None:
 
 def check(store: LocalStore, lane: str, sink: SinkPlan = TOPIC) -> None:
     LiveOutputs(store, lane).check("renamed", place_of(sink))
+
+
+def test_a_record_of_another_number_names_no_live_lane(store: LocalStore) -> None:
+    live(store, 1, GREEN)
+    copied = store.read(Layout(BLUE).place(LiveRecord, number=1))
+    store.create(Layout(BLUE).place(LiveRecord, number=2), copied or b"")
+
+    with pytest.raises(RecordError, match="its number is 1, not 2"):
+        check(store, BLUE)
 
 
 def test_green_is_refused_the_place_of_a_query_of_any_name(store: LocalStore) -> None:

@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from airflow_streaming.driver.shutdown import (
     read_stop,
     signal_grace,
 )
+from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.epoch import Epoch, StopRequest
 from airflow_streaming.model.storage import LocalStore
 from tests.patience import PATIENCE
@@ -78,6 +80,24 @@ def test_a_stop_request_is_found_with_its_grace(world: World) -> None:
     assert (world.ending.stop.by, world.ending.stop.grace) == ("ann", 5)
 
 
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        pytest.param(Layout("refunds").bytes_of(REQUEST), id="another stream"),
+        pytest.param(Layout("orders.green").bytes_of(REQUEST), id="another lane"),
+        pytest.param(LAYOUT.bytes_of(replace(REQUEST, epoch=2)), id="another epoch"),
+    ],
+)
+def test_a_request_to_another_driver_stops_nothing(world: World, foreign: bytes) -> None:
+    path = LAYOUT.epoch(1, "stop.json")
+    world.store.create(path, foreign)
+    world.watch.look()
+    assert not world.ending.begun.is_set()
+    world.store.replace(path, LAYOUT.bytes_of(REQUEST))
+    world.watch.look()
+    assert world.ending.begun.is_set()
+
+
 def test_a_newer_epoch_ends_the_process_with_code_3_after_its_last_word(world: World) -> None:
     world.store.create(LAYOUT.place(Epoch, number=2), LAYOUT.bytes_of(make_epoch(2)))
     with pytest.raises(Left):
@@ -123,10 +143,10 @@ def test_sigterm_wakes_the_watch_and_begins_a_stop(
 @pytest.mark.parametrize(
     ("data", "by", "grace"),
     [
-        pytest.param(REQUEST.to_bytes(), "ann", 5.0, id="a request"),
+        pytest.param(LAYOUT.bytes_of(REQUEST), "ann", 5.0, id="a request"),
         pytest.param(b"{half", "a stop request", 60.0, id="half a file"),
         pytest.param(
-            REQUEST.to_bytes().replace(b'"version": 1', b'"version": 9'),
+            LAYOUT.bytes_of(REQUEST).replace(b'"version": 1', b'"version": 9'),
             "a stop request",
             60.0,
             id="of a later release",
@@ -134,7 +154,7 @@ def test_sigterm_wakes_the_watch_and_begins_a_stop(
     ],
 )
 def test_a_stop_request_is_read_whatever_is_in_it(data: bytes, by: str, grace: float) -> None:
-    stop = read_stop(data)
+    stop = read_stop(LAYOUT, 1, data)
     assert (stop.by, stop.grace) == (by, grace)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from typing import ClassVar
 
@@ -112,6 +114,42 @@ def test_a_record_of_another_stream_or_lane_or_of_none_is_refused(
 def _anonymous(record: Record) -> bytes:
     told = json.loads(record.to_bytes())
     return json.dumps({name: told[name] for name in told if name != "stream"}).encode()
+
+
+CLASSES = {record.__name__: record for record in HOME}
+UNCHECKED = {("airflow_streaming/driver/shutdown.py", "StopRequest")}
+"""A driver stops on a request that it cannot read, and checks a readable one itself."""
+
+
+def _reads() -> Iterator[tuple[str, type[Record], set[str | None]]]:
+    """Yield each read of a record of the catalog: file, class, named fields of its place."""
+    for path in sorted((REPOSITORY / "airflow_streaming").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            match node:
+                case ast.Call(
+                    func=ast.Attribute(value=ast.Name(name), attr="from_bytes" | "stored")
+                ):
+                    record, fields = name, set[str | None]()
+                case ast.Call(
+                    func=ast.Attribute(attr="parse" | "_parsed"), args=[ast.Name(name), *_]
+                ):
+                    record, fields = name, {one.arg for one in node.keywords}
+                case _:
+                    continue
+            if record in CLASSES:
+                yield str(path.relative_to(REPOSITORY)), CLASSES[record], fields
+
+
+def test_every_reader_compares_the_record_with_the_whole_name_of_its_file() -> None:
+    reads = [*_reads()]
+    careless = {
+        (file, record.__name__)
+        for file, record, fields in reads
+        if None not in fields and not {*place_fields(record.KIND)} <= fields
+    }
+
+    assert len(reads) > 8
+    assert careless == UNCHECKED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

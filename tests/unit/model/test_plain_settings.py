@@ -7,7 +7,13 @@ from collections import Counter
 import pytest
 
 from airflow_streaming.advice.profile import StateStore, production, resolve
-from airflow_streaming.model.spark.plain_settings import PLAIN, TABLE, ValueKind, why_not_plain
+from airflow_streaming.model.spark.plain_settings import (
+    PLAIN,
+    TABLE,
+    PlainSettings,
+    ValueKind,
+    why_not_plain,
+)
 
 CODE = (
     *("spark.jars", "spark.jars.packages", "spark.jars.repositories", "spark.jars.ivySettings"),
@@ -93,6 +99,15 @@ def test_a_value_is_matched_as_a_whole(key: str, good: str, bad: str) -> None:
     assert why_not_plain(key, good) == ""
     assert why_not_plain(key, bad)
     assert why_not_plain(key, None) == ""
+
+
+@pytest.mark.parametrize("row", [row for row in TABLE if row.words], ids=lambda row: row.keys[0])
+def test_another_spelling_of_a_class_is_another_class(row: PlainSettings) -> None:
+    (key, *_), k_of_kelvin = row.keys, "\u212a"
+    for word in row.words:
+        assert why_not_plain(key, word) == ""
+        assert bool(why_not_plain(key, word.swapcase())) is ("." in word)
+        assert "k" not in word or why_not_plain(key, word.replace("k", k_of_kelvin))
 
 
 def test_no_kind_of_value_takes_what_a_shell_a_path_or_a_class_needs() -> None:
