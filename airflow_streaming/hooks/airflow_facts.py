@@ -17,6 +17,7 @@ from airflow_streaming.settings import read_settings
 TRIGGERS: Final = ("stream", "change", "gate", "question", "asset")
 PROVIDER: Final = "airflow-streaming"
 PLUGIN: Final = "airflow_streaming"
+EVERY_ADDRESS: Final = ("", "0.0.0.0", "::")  # noqa: S104 - compared, not bound
 
 
 def facts() -> dict[str, Any]:
@@ -30,7 +31,7 @@ def facts() -> dict[str, Any]:
             "executor": conf.get("core", "executor"),
             "capacity": conf.getint("triggerer", "capacity"),
             "queues_enabled": conf.getboolean("triggerer", "queues_enabled", fallback=False),
-            "base_url": conf.get("api", "base_url", fallback="") or "http://localhost:8080",
+            "base_url": _base_url(conf),
             "provider": _provider(),
             "plugin": _plugin(),
             "triggers": _triggers(),
@@ -39,6 +40,17 @@ def facts() -> dict[str, Any]:
         "homes": list(settings.homes),
         "driver_folder": str(settings.driver_folder),
     }
+
+
+def _base_url(conf: Any) -> str:
+    """Return ``[api] base_url``, or the address of an API server on this host."""
+    if set_by_user := conf.get("api", "base_url", fallback=""):
+        return str(set_by_user)
+    is_encrypted = all(conf.get("api", key, fallback="") for key in ("ssl_cert", "ssl_key"))
+    host = conf.get("api", "host", fallback="")
+    named = "localhost" if host in EVERY_ADDRESS else f"[{host}]" if ":" in host else host
+    port = conf.get("api", "port", fallback="8080")
+    return f"{'https' if is_encrypted else 'http'}://{named}:{port}"
 
 
 def _provider() -> str:

@@ -64,9 +64,9 @@ from airflow_streaming.model.spark.conf import (
     secret_values,
     shipped_lists,
 )
-from airflow_streaming.model.spark.launchers import LOCAL, YARN
+from airflow_streaming.model.spark.launchers import LOCAL, STANDALONE, YARN
 from airflow_streaming.model.spark.secrets import REDACTED
-from airflow_streaming.settings import read_settings
+from airflow_streaming.settings import Settings, read_settings
 from airflow_streaming.spec import StreamSpec
 from airflow_streaming.supervision.controller import StreamController, Submission
 from airflow_streaming.supervision.observer import Observer
@@ -378,7 +378,7 @@ class SparkStreamHook(BaseHook):
             environment = listening(environment, master, conf)
             if secret:
                 environment = self._hand_over(secret, options, runtime, environment)
-            environment = {**environment, LOG_BYTES: str(settings.driver_log_mb * 1_000_000)}
+            environment = {**environment, **_bounded(settings)}
             write_private(properties, properties_text(guarded(conf, defaults), defaults))
         except BaseException:
             for file in private_files:
@@ -404,6 +404,7 @@ class SparkStreamHook(BaseHook):
         epoch, deployment, settings = submission.epoch, submission.deployment, read_settings()
         environment = driver_environment(os.environ, runtime, {})
         is_yarn = self.target.launcher == YARN
+        bounded = _bounded(settings) if self.target.launcher == STANDALONE else {}
         application = application_for(
             self.target,
             deployment,
@@ -411,7 +412,7 @@ class SparkStreamHook(BaseHook):
             package=build_driver_package(settings.driver_folder),
             arguments=self._driver_arguments(epoch),
             conf=submission.conf,
-            environment=self.asked.env,
+            environment={**self.asked.env, **bounded},
             home=self.asked.home,
             store=self.streams.store,
             defaults=spark_defaults(runtime, environment) if is_yarn else "",
@@ -477,6 +478,11 @@ class SparkStreamHook(BaseHook):
         write_private(path, text)
         given = environment.get(OPTIONS_VARIABLE, "")
         return {**environment, OPTIONS_VARIABLE: f"{given} {variable}".strip()}
+
+
+def _bounded(settings: Settings) -> dict[str, str]:
+    """Return the variable by which a driver bounds its log."""
+    return {LOG_BYTES: str(settings.driver_log_mb * 1_000_000)}
 
 
 def _lists(

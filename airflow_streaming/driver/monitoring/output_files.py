@@ -12,6 +12,11 @@ writer. If it fails, the file stays as written.
 A broker's outage makes Spark write some 80 MB a minute. The JVM holds the log open, so the log
 cannot be renamed. A full log is copied to ``<log>.1`` and truncated, as ``copytruncate`` of
 logrotate does. A line written between the copy and the truncation is lost.
+
+This one mechanism bounds all output of a driver: log4j, prints of Java and native code, the Python process and its
+workers share the file handles of the JVM. A log4j2 configuration would bound the first of them only, and replace the
+configuration of the user. The driver's file is the log of a launch on this host, or the file that the worker of a
+standalone cluster writes from the driver's pipe. A container runtime bounds the logs of pods.
 """
 
 from __future__ import annotations
@@ -36,6 +41,9 @@ MOST: Final = 64 * CHUNK
 """Bytes looked through in one go; a log that grows faster is followed from where that ended."""
 _FLAGS: Final = re.compile(r"^flags:\s*([0-7]+)", re.MULTILINE)
 """Of a handle, in octal digits; see proc_pid_fdinfo(5)."""
+_PARENT: Final = re.compile(r"^PPid:\s*([0-9]+)$", re.MULTILINE)
+_RELAYED: Final = {1: "stdout", 2: "stderr"}
+"""Names of the files in a driver's folder to which the worker of a standalone cluster writes the driver's output."""
 _PRIVATE: Final = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -100,7 +108,7 @@ class OutputFile:
         if self._path is None or size < most or not self._has_its_name(self._path):
             return False
         try:
-            self._copy(self._path, secrets)
+            self._copy(self._path, most, secrets)
         except OSError:
             if size < 2 * most:
                 raise
@@ -113,19 +121,32 @@ class OutputFile:
             return os.path.samestat(path.lstat(), os.fstat(self._descriptor))
         return False
 
-    def _copy(self, path: Path, secrets: Collection[bytes]) -> None:
+    def _copy(self, path: Path, most: int, secrets: Collection[bytes]) -> None:
+        """Copy the last bytes, and at most as many again that a process writes meanwhile."""
         older = path.with_name(older_part(path.name))
         unfinished = older.with_suffix(".part")
+        begin = at = max(0, self.size - most)
+        self._mask_around(begin, secrets)
+        older.unlink(missing_ok=True)  # it leaves its room to the next one
         try:
             with contextlib.closing(OutputFile(os.open(unfinished, _PRIVATE, 0o600))) as copy:
-                while os.sendfile(copy._descriptor, self._descriptor, copy.size, CHUNK):
-                    pass
+                while left := min(CHUNK, begin + 2 * most - at):
+                    sent = os.sendfile(copy._descriptor, self._descriptor, at, left)
+                    if not sent:
+                        break
+                    at += sent
                 while copy._seen < copy.size and any(secrets):
                     copy.mask(secrets)
             unfinished.replace(older)
         except OSError:
             unfinished.unlink(missing_ok=True)
             raise
+
+    def _mask_around(self, place: int, secrets: Collection[bytes]) -> None:
+        """Mask the secrets that would be cut at a place."""
+        room = max(map(len, secrets), default=0)
+        begin = max(0, place - room)
+        self._overwrite(os.pread(self._descriptor, 2 * room, begin), begin, filter(None, secrets))
 
     @property
     def size(self) -> int:
@@ -140,11 +161,13 @@ def open_outputs(pids: Iterable[int]) -> list[OutputFile]:
     """
     Open the output files of processes of this user, each file once.
 
-    Pipes, terminals and devices are left out: text written there cannot be changed.
+    Terminals, devices and pipes are left out, because text written there cannot be changed. A pipe counts as the file
+    to which the parent of its process writes it.
     """
     found: dict[tuple[int, int], OutputFile] = {}
-    for path in (f"/proc/{pid}/fd/{number}" for pid in pids for number in (1, 2)):
+    for pid, number in ((pid, number) for pid in pids for number in (1, 2)):
         with contextlib.suppress(OSError):
+            path = _handle(pid, number)
             seen = os.stat(path)  # noqa: PTH116 - the file behind the handle, whatever its name
             key = (seen.st_dev, seen.st_ino)
             if not stat.S_ISREG(seen.st_mode) or seen.st_uid != os.geteuid() or key in found:
@@ -152,6 +175,24 @@ def open_outputs(pids: Iterable[int]) -> list[OutputFile]:
             descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
             found[key] = OutputFile(descriptor, _appended(path))
     return list(found.values())
+
+
+def _handle(pid: int, number: int) -> str:
+    """
+    Return the handle of a process's output, or the one by which the parent writes it to a file.
+
+    :raises OSError: The process has ended, or the parent does not write its pipe to a file.
+    """
+    own = Path(f"/proc/{pid}/fd/{number}")
+    if not own.is_fifo():
+        return str(own)
+    file = Path(f"/proc/{pid}/cwd", _RELAYED[number]).resolve(strict=True)
+    parent = _PARENT.search(Path(f"/proc/{pid}/status").read_text(encoding="ascii"))
+    for handle in Path(f"/proc/{parent[1] if parent else pid}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            if _appended(str(handle)) == file:
+                return str(handle)
+    raise FileNotFoundError(file)
 
 
 def _appended(handle: str) -> Path | None:

@@ -31,7 +31,7 @@ PRIVATE_CONF_FILE: Final = "AIRFLOW_STREAMING_SECRET_CONF_FILE"
 DIES_WITH_JVM: Final = "AIRFLOW_STREAMING_DIES_WITH_JVM"
 """Variable of a cluster driver's environment: its Python process must not outlive its JVM."""
 LOG_BYTES: Final = "AIRFLOW_STREAMING_LOG_BYTES"
-"""Variable of a local driver's environment: bytes that its log and the log's older part may have."""
+"""Variable of a driver's environment, local or on a standalone cluster: bytes of its log with the older part."""
 PY_FILES: Final = "spark.submit.pyFiles"
 SHIPPED: Final[Mapping[str, str]] = {
     "jars": "spark.jars",

@@ -10,6 +10,7 @@ own pages take a pattern instead of a function; it is made from the same tables.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,10 +20,27 @@ from typing import Final
 REDACTED: Final = "(redacted)"
 
 # Of names. All words are in small letters.
+_FOREIGN: Final = (
+    *(
+        "adgangskode",
+        "contrasena",
+        "haslo",
+        "heslo",
+        "jelszo",
+        "kennwort",
+        "losenord",
+        "motdepasse",
+    ),
+    *("parool", "passord", "passwort", "salasana", "senha", "sifre", "wachtwoord", "пароль"),
+    *("密码", "密碼", "ハスワート", "비밀번호"),
+)
+"""Words for a password in other languages, as ``_plain_letters`` returns them."""
+_STROKES: Final = str.maketrans("łŁıøØ", "lLioO")
+"""Letters that Unicode does not take apart."""
 _ANYWHERE: Final = frozenset(
     {
+        *_FOREIGN,
         *("password", "passwords", "passwd", "passphrase", "passcode", "pwd", "psk", "jaas", "sas"),
-        *("kennwort", "passwort"),
         *("secret", "secrets", "token", "tokens", "credential", "credentials", "creds", "cred"),
         *(
             "webhook",
@@ -94,7 +112,7 @@ _PAIRS: Final = frozenset(
             ("oauthbearer", "config"),
         ),
         *(("otel", "headers"), ("otlp", "headers"), ("plugin", "params"), ("web", "hook")),
-        ("user", "info"),
+        *(("de", "passe"), ("user", "info")),
         *(("argon", "pepper"), ("backup", "code"), ("backup", "codes"), ("card", "pin")),
         *(("client", "assertion"), ("encryption", "salt"), ("key", "material")),
         *(("keytab", "base"), ("keytab", "content"), ("nkey", "seed"), ("otp", "seed")),
@@ -171,13 +189,15 @@ _NAME: Final = (
     r"(?:(?<![\w.$-])(?P<lead>[A-Za-z]{2,20})[ ]{1,2})?(?<![\w.$-])(?P<name>[\w.$-]{1,160}+)"
 )
 _SIGN: Final = (
-    r"(?P<sign>\\?['\"]?\s{0,4}(?:(?:is|was)\s{0,2})?(?:=>|->|={1,3}|:{1,2}=?)"
+    r"(?P<sign>\\{0,7}['\"]?\]?\s{0,4}(?:(?:is|was|provided|supplied)\s{0,2})?(?:=>|->|={1,3}|:{1,2}=?)"
     r"(?:(?:[ \t]{1,4}[|>][+-]?)?[ \t]{0,4}\r?\n[ \t]{0,40}(?:-[ ]{1,4})?|\s{0,4})|\((?=\\?['\"])|\\?['\"]\s{0,4},\s{0,4}(?=\\?['\"])"
     r"|</name>\s{0,9}<value>)"
 )
 _LOOSE: Final = r"(?P<loose>\s{1,4}(?:(?:is|are|was)\s{1,4})?)"
 _GIVEN: Final = re.compile(rf"{_NAME}(?:{_SIGN}|{_LOOSE}(?=\S))")
-_QUOTED: Final = r"""'(?:[^'\\]|\\.){0,2000}'|"(?:[^"\\]|\\.){0,2000}"|\\"[^"\\]{0,2000}\\\""""
+_QUOTED: Final = (
+    r"""'(?:[^'\\]|\\.){0,2000}'|"(?:[^"\\]|\\.){0,2000}"|\\{1,7}"[^"\\]{0,2000}\\{1,7}\""""
+)
 _VALUE: Final = re.compile(
     rf"(?P<whole>\{{[^{{}}\n]{{0,2000}}\}})|(?P<wrap>[\[{{(]{{0,2}}(?:SecretStr\()?)(?:(?P<quoted>{_QUOTED})|(?P<bare>[^\s<]+))"
 )
@@ -225,7 +245,7 @@ KNOWN_TOKEN: Final = re.compile(
     r"|hf_[A-Za-z0-9]{30,60}|npm_[A-Za-z0-9]{30,60}|pypi-AgE[\w-]{20,300}|dckr_pat_[\w-]{20,60}"
     r"|do[opr]_v1_[0-9a-f]{64}|[rs]k_(?:live|test)_[A-Za-z0-9]{16,200}|sk-(?=[\w-]{0,60}\d)[\w-]{20,300}"
     r"|SG\.[\w-]{16,60}\.[\w-]{16,80}|shp(?:at|ca|pa|ss)_[0-9a-f]{32}|ATATT3[\w=-]{20,300}"
-    r"|AGE-SECRET-KEY-1[0-9A-Z]{50,60}|eyJ[\w-]{10,4000}\.[\w-]{1,4000}\.[\w-]{0,4000})"
+    r"|whsec_[\w+/=-]{20,200}|lin_api_\w{30,60}|eyJrIjoi[\w=-]{20,400}|AGE-SECRET-KEY-1[0-9A-Z]{50,60}|eyJ[\w-]{10,4000}\.[\w-]{1,4000}\.[\w-]{0,4000})"
     r"|(?<![\d:.])\d{8,10}:[\w-]{33,40}(?![\w-])|(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{86}=="
     r"|(?<![\w~.-])[\w.-]{3}\dQ~[\w~.-]{31,40}"
     r"|-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[^-]{0,20000}(?:-----END [A-Z ]{0,40}PRIVATE KEY-----)?"
@@ -233,10 +253,10 @@ KNOWN_TOKEN: Final = re.compile(
 """
 Secrets that are known by their own form: of GitHub, GitLab, Grafana, Slack, AWS, Google, Vault,
 Databricks, Hugging Face, npm, PyPI, Docker, DigitalOcean, Stripe, OpenAI and Anthropic, SendGrid,
-Shopify, Atlassian, Entra, age and Telegram's bots, JSON web tokens, keys of Azure's storage, private keys.
+Shopify, Atlassian, Linear, Svix, Entra, age and Telegram's bots, JSON web tokens, keys of Azure's storage, private keys.
 """
 _USER_INFO: Final = re.compile(r"(://[^/\s:@]{0,200}:)[^@\s]{0,400}@(?:[^\s/@]{1,200}@){0,9}")
-_WEB_USER: Final = re.compile(r"(https?://)[^/\s:@]{1,400}(?=@)", re.IGNORECASE)
+_WEB_USER: Final = re.compile(r"((?:https?|nats)://)[^/\s:@]{1,400}(?=@)", re.IGNORECASE)
 """In the address of a web page a name without a password is a token; elsewhere it is a container."""
 _ORACLE: Final = re.compile(
     r"(jdbc:oracle:[a-z0-9]{1,8}:[^/\s@]{1,200}/)(?:\"[^\"\s]{1,400}\"|[^@\s\"]{1,400})(?=@)"
@@ -262,6 +282,8 @@ _HEADER: Final = re.compile(
 _ARGUMENT: Final = re.compile(
     r"((?<![\w-])curl\b[^\n|;]{0,200}?[\s'\"](?:-u|--user)(?:\s{1,4}|=|['\"],\s{0,4})['\"]?[\w.@-]{1,100}:)[^\s'\"]+"
     r"|((?<![\w-])mysql(?:dump|admin)?\b[^\n|;]{0,200}?\s-p)[^\s'\"]+"
+    r"|((?<![\w-])(?:az|docker|helm|nerdctl|oc|podman|skopeo)\b[^\n|;]{0,80}?\slogin\b[^\n|;]{0,200}?\s-p\s{1,4})\S+"
+    r"|((?<![\w-])vault\s{1,4}login\s{1,4})(?![\s-])(?=\D{0,60}\d)[^\s=]+(?!\S)"
     r"|((?<![\w-])sshpass\s{1,4}-p\s{0,4})\S+"
     r"|((?<![\w-])redis-cli\b[^\n|;]{0,200}?\s-a\s{1,4})\S+"
     r"|((?<![\w-])[Pp]ass(?:word|phrase) for [^\s:]{1,200}:[ ]{1,4})\S+"
@@ -274,7 +296,7 @@ _JOINT: Final = "[ ._-]?"
 _SHORT: Final = 400
 """Characters of a text whose mask is kept: thousands of streams have the same reason."""
 SECRET_NAME: Final = (
-    rf"(?i:(?<!unexpected )(?<!unrecognized )(?:{'|'.join(sorted(_ANYWHERE - {'cred', 'psk', 'pwd', 'sas'}))})"
+    rf"(?i:(?<!unexpected )(?<!unrecognized )(?:{'|'.join(sorted(filter(str.isascii, _ANYWHERE - {'cred', 'psk', 'pwd', 'sas'})))})"
     rf"|(?:{'|'.join(sorted(_KEYS))}){_JOINT}keys?(?!size|store|length)|encryption\.[\w.]{{0,40}}keys?$"
     rf"|{'|'.join(sorted(_JOINT.join(pair) for pair in _PAIRS))}"
     rf"|(?<![a-z])(?:{'|'.join(sorted(_LAST - {'sig', 'signature'} | {'cred', 'psk', 'pwd'}))})(?=['\"]?\s*[=:]|$)"
@@ -292,10 +314,19 @@ SPARK_REDACTION: Final = "|".join(
 """Pattern of ``spark.redaction.regex``: names, passwords in URLs and known tokens."""
 
 
+def _plain_letters(name: str) -> str:
+    """Return a name without accents and without the width of its letters."""
+    if name.isascii():
+        return name
+    letters = unicodedata.normalize("NFKD", name.translate(_STROKES))
+    kept = "".join(letter for letter in letters if not unicodedata.combining(letter))
+    return unicodedata.normalize("NFC", kept)
+
+
 @lru_cache(maxsize=4096)
 def words_of(name: str) -> tuple[str, ...]:
     """Return the words of a name in small letters, whichever way they are joined."""
-    words = [word.lower() for word in _WORD.findall(name)]
+    words = [word.lower() for word in _WORD.findall(_plain_letters(name))]
     for at in range(len(words) - 1, 0, -1):
         if joined := _STORES.get((words[at - 1], words[at])):
             words[at - 1 : at + 1] = [joined]

@@ -174,15 +174,66 @@ def test_a_full_log_becomes_its_older_part_and_begins_anew(log: Path, appended: 
     assert (log.read_bytes(), older.read_bytes()) == (b"second\n", b"first\n" * 20)
     assert older.stat().st_mode & 0o777 == 0o600
     append(log, b"third\n" * 20)
-    assert appended.bound(120, ())
+    assert appended.bound(127, ())
     assert older.read_bytes() == b"second\n" + b"third\n" * 20
     assert sorted(path.name for path in log.parent.iterdir()) == ["000001.log", "000001.log.1"]
+
+
+def test_only_the_last_bytes_of_a_flood_are_kept(log: Path, appended: OutputFile):
+    append(log, b"first\n" * 100 + b"second\n" * 20)
+
+    assert appended.bound(140, ())
+    assert log.with_name("000001.log.1").read_bytes() == b"second\n" * 20
+
+
+def test_a_writer_that_is_faster_than_the_copy_does_not_hold_it(
+    log: Path, appended: OutputFile, monkeypatch: pytest.MonkeyPatch
+):
+    send = os.sendfile
+
+    def slow(*arguments: int) -> int:
+        append(log, b"x" * 100)
+        return send(*arguments)
+
+    monkeypatch.setattr(output_files, "CHUNK", 50)
+    monkeypatch.setattr(os, "sendfile", slow)
+    append(log, b"x" * 1000)
+
+    assert appended.bound(500, ())
+    assert log.with_name("000001.log.1").stat().st_size == 1000
+
+
+@pytest.mark.parametrize("after", range(len(SECRET) + 1))
+def test_a_secret_is_not_cut_by_the_begin_of_the_copy(log: Path, appended: OutputFile, after: int):
+    append(log, b"x" * 200 + SECRET + b"y" * (100 - after))
+
+    assert appended.bound(100, KNOWN)
+    assert log.with_name("000001.log.1").read_bytes() == b"*" * after + b"y" * (100 - after)
+
+
+def test_the_older_part_leaves_its_room_to_the_next_one(
+    log: Path, appended: OutputFile, monkeypatch: pytest.MonkeyPatch
+):
+    older, seen = log.with_name("000001.log.1"), list[bool]()
+    older.write_bytes(b"older\n")
+    send = os.sendfile
+
+    def look(*arguments: int) -> int:
+        seen.append(older.exists())
+        return send(*arguments)
+
+    monkeypatch.setattr(os, "sendfile", look)
+    append(log, b"newer\n" * 20)
+
+    assert appended.bound(100, ())
+    assert not any(seen)
+    assert older.read_bytes().endswith(b"newer\n")
 
 
 def test_no_secret_reaches_the_older_part(log: Path, appended: OutputFile):
     append(log, b"x" * 100 + SECRET)  # written after the last look
 
-    assert appended.bound(100, KNOWN)
+    assert appended.bound(100 + len(SECRET), KNOWN)
     assert log.with_name("000001.log.1").read_bytes() == b"x" * 100 + b"*" * len(SECRET)
 
 
@@ -254,3 +305,68 @@ def test_a_flood_stays_within_its_bound_and_ends_with_its_newest_lines(log: Path
     rounds = [int(line[:5]) for line in lines if line[:5].isdecimal()]
     assert rounds == sorted(rounds)
     assert rounds[-1] == 99
+
+
+RELAY = """
+import os, subprocess, sys
+# As the worker of a standalone cluster: the driver's output comes by pipes and is appended to two files.
+child = subprocess.Popen(
+    [sys.executable, "-c", "import os; input(); print(os.getpid(), flush=True); input()"],
+    stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+)
+files = [open(name, sys.argv[1]) for name in ("stdout", "stderr")]
+print(child.pid, flush=True)
+for line in iter(sys.stdin.readline, "end\\n"):
+    os.write(files[1].fileno(), line.encode())
+child.kill()
+"""
+
+
+@contextlib.contextmanager
+def relayed(folder: Path, mode: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """Give a process that writes another one's output to files of a folder, and the other one's id."""
+    relay = subprocess.Popen(
+        [sys.executable, "-c", RELAY, mode],
+        cwd=folder,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert relay.stdout is not None
+    try:
+        yield relay, int(relay.stdout.readline())
+    finally:
+        relay.communicate("end\n")
+
+
+def test_a_log_that_a_worker_writes_from_the_drivers_pipe_is_masked_and_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(failures, "_HIDDEN", failures._Hidden())
+    failures.hide([SECRET.decode()])
+    log = tmp_path / "stderr"
+    with relayed(tmp_path, "ab") as (relay, driver):
+        outputs = OutputFiles([driver], most=200)
+        assert relay.stdin is not None
+        relay.stdin.write("hunter2-canary " * 10 + "\n")
+        relay.stdin.flush()
+        until(lambda: log.stat().st_size == 151, "the output", seen=log.read_text)
+        outputs.look()
+
+    assert log.read_bytes() == b""
+    assert (tmp_path / "stderr.1").read_bytes() == ((b"*" * 14 + b" ") * 10 + b"\n")[-100:]
+
+
+@pytest.mark.parametrize("mode", ["wb", "elsewhere"])
+def test_a_file_beside_a_pipe_is_left_alone_unless_the_parent_appends_to_it(
+    tmp_path: Path, mode: str
+):
+    (tmp_path / "elsewhere").mkdir()
+    folder = tmp_path / "elsewhere" if mode == "elsewhere" else tmp_path
+    with relayed(folder, "wb" if mode == "wb" else "ab") as (_, driver):
+        if mode == "elsewhere":
+            (folder / "stderr").rename(tmp_path / "moved")
+            (folder / "stdout").rename(tmp_path / "moved-too")
+            (folder / "stderr").touch()
+            (folder / "stdout").touch()
+        assert open_outputs([driver]) == []

@@ -20,7 +20,7 @@ from airflow_streaming.exceptions import SpecError
 from airflow_streaming.hooks.clusters import Target, credentials_in, target_of
 from airflow_streaming.launch.clusters.yarn import YarnLauncher
 from airflow_streaming.launch.port import LaunchRequest
-from airflow_streaming.model.spark.conf import PRIVATE_CONF
+from airflow_streaming.model.spark.conf import LOG_BYTES, PRIVATE_CONF
 from tests.unit.launch.recorded_master import RecordedMaster
 from tests.unit.launch.recorded_yarn import Cluster, ResourceManager
 from tests.unit.world import World
@@ -200,6 +200,7 @@ def test_a_stream_is_submitted_to_a_cluster_and_its_secrets_go_one_way(
     environment = body.pop("environmentVariables")
     assert json.loads(environment[PRIVATE_CONF])["spark.hadoop.fs.s3a.secret.key"] == "planted-1"
     assert environment["API"] == "planted-2"
+    assert environment[LOG_BYTES] == "100000000"
     assert body["sparkProperties"]["spark.executor.memory"] == "1g"
     assert "planted" not in json.dumps(body)
     written = [path for path in world.folder.rglob("*") if path.is_file()]

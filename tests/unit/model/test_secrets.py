@@ -34,6 +34,7 @@ HOSTILE = (
         "?key=",
     ),
     *("a\n", "pass\n", "<a>", "<token>", "a: |\n ", "token: >\n ", "redis-cli -a ", "Digest a=b,"),
+    *("az login ", "docker login -p", "vault login ", "\\", "token\\\\\\", "é="),
 )
 
 
@@ -46,7 +47,7 @@ HOSTILE = (
         ("trustStorePASSWORD", ("truststore", "password")),
         ("spark.ssl.keyStoreType", ("spark", "ssl", "keystore", "type")),
         ("oauth2.client", ("oauth", "client")),
-        ("größe", ("gr", "öß", "e")),
+        ("größe", ("gro", "ß", "e")),
         ("", ()),
     ],
 )

@@ -30,15 +30,15 @@ async def first_event(trigger: Any) -> dict[str, Any]:
 
 async def stays_silent(trigger: Any, looks: int = 5) -> bool:
     """Let the trigger look a few times; tell whether it said nothing."""
-    enough, look, seen = threading.Event(), trigger.look, []
+    enough, look, seen = threading.Event(), trigger.look_once, []
 
-    def counted(observer: Any) -> Any:
-        seen.append(look(observer))
+    def counted() -> Any:
+        seen.append(look())
         if len(seen) >= looks:
             enough.set()
         return seen[-1]
 
-    trigger.look = counted
+    trigger.look_once = counted
     task = asyncio.create_task(anext(trigger.run()))
     looked = asyncio.create_task(asyncio.to_thread(enough.wait, PATIENCE))
     await asyncio.wait([looked, task], return_when=asyncio.FIRST_COMPLETED)
