@@ -37,6 +37,7 @@ from airflow_streaming.plugins.lists import backup_view
 from airflow_streaming.plugins.page_values import cut, quoted, told, tried
 from airflow_streaming.services.fleet_rows import FleetRow
 from airflow_streaming.services.fleet_writer import row_of
+from airflow_streaming.services.freshness import recorded_freshness
 from airflow_streaming.services.status_reader import failing, read_status
 from airflow_streaming.services.stream_figures import UNITS
 from airflow_streaming.services.streams import Probe, look_once
@@ -106,6 +107,7 @@ class StreamWatch:
             "failures_in_a_row": look.failures_in_a_row,
             "driver": _driver(look),
             "standby": cut(self._standby(look), 200),
+            "freshness": tried(self._freshness),
             "dag_differs": cut(look.dag_differs, 600),
             "acts": acts_of(self.home, look),
             "change": self._change(look),
@@ -150,6 +152,21 @@ class StreamWatch:
         standbys = self.home.standbys()
         view = partial(view_standby, standbys, self.probe, live, silence)
         return tried(lambda: summary(view(), look.now)) or ""
+
+    def _freshness(self) -> dict[str, Any] | None:
+        objective = self.home.supervision().freshness
+        found = None if objective is None else recorded_freshness(self.home, objective)
+        if objective is None or found is None:
+            return None
+        figures = found.figures
+        return {
+            "objective": objective.objective,
+            "share": figures.share,
+            "budget_left": figures.budget_left,
+            "is_late": figures.is_late,
+            "at": told(figures.at),
+            "fires": [burn.alert.name for burn in figures.burns if burn.fires],
+        }
 
     def _head(self, look: StreamStatus) -> dict[str, Any]:
         return head_of(row_of(look), change_view(look.change, look.now))

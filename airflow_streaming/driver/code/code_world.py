@@ -15,13 +15,12 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from airflow_streaming.driver.code.code_imports import file_named, is_users
 from airflow_streaming.driver.code.code_reads import called
-from airflow_streaming.driver.code.code_text import nodes_of
 from airflow_streaming.model.spark.plan import OPAQUE
 
 MAX_FILE: Final = 64 * 1024 * 1024
@@ -174,7 +173,7 @@ def _digest_of_folder(file: str) -> str:
 
 
 def environment(
-    trees: Iterable[ast.AST], words: Iterable[str], conf: Mapping[str, str]
+    nodes: Collection[ast.AST], words: Iterable[str], conf: Mapping[str, str]
 ) -> Iterator[tuple[str, str]]:
     """
     Yield the variables of the environment that code reads.
@@ -182,14 +181,14 @@ def environment(
     :param conf: Configuration of Spark, for the environment of executors.
     """
     named = {*words}
-    by_computed_name = "os" in named and any(map(_gets_computed, _calls(trees)))
+    by_computed_name = "os" in named and any(map(_gets_computed, _calls(nodes)))
     if by_computed_name:
         yield "environment", f"{OPAQUE} read by a computed name"
     if not named & (_ENVIRONMENT | _ENVIRONMENT_COMPUTED):
         return
-    found = [key for tree in trees for node in nodes_of(tree) if (key := _key_in(node)) is not None]
+    found = [key for node in nodes if (key := _key_in(node)) is not None]
     keys = {str(key.value) for key in found if isinstance(key, ast.Constant) and _is_text(key)}
-    uses = sum(_is_environment(node) for tree in trees for node in nodes_of(tree))
+    uses = sum(map(_is_environment, nodes))
     is_literal = bool(found) and len(found) == uses and all(map(_is_text, found))
     if not by_computed_name and (named & _ENVIRONMENT_COMPUTED or not is_literal):
         yield "environment", f"{OPAQUE} read by a computed name"
@@ -228,9 +227,8 @@ def _digest_of_variable(key: str, conf: Mapping[str, str]) -> str:
     return digest_of(repr(values).encode("utf-8", "surrogatepass"))
 
 
-def _calls(trees: Iterable[ast.AST]) -> Iterator[ast.Call]:
-    for tree in trees:
-        yield from (node for node in nodes_of(tree) if isinstance(node, ast.Call))
+def _calls(nodes: Iterable[ast.AST]) -> Iterator[ast.Call]:
+    return (node for node in nodes if isinstance(node, ast.Call))
 
 
 def _gets_computed(node: ast.Call) -> bool:
@@ -238,9 +236,9 @@ def _gets_computed(node: ast.Call) -> bool:
     return called(node) in ("getattr", "__getattribute__") and not any(map(_is_text, node.args))
 
 
-def programs(trees: Iterable[ast.AST]) -> Iterator[tuple[str, str]]:
+def programs(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, str]]:
     """Yield a piece where code starts other programs, whose input the closure cannot hold."""
-    for node in _calls(trees):
+    for node in _calls(nodes):
         owner = getattr(getattr(node.func, "value", None), "id", "")
         if called(node) in _PROGRAMS or owner == "subprocess":
             yield "other programs", f"{OPAQUE} their input"
