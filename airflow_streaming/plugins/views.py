@@ -8,17 +8,19 @@ HTML.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from itertools import islice
 from typing import Any, Final
 
 from airflow_streaming.checkpoints.vault.store import BackupStore
 from airflow_streaming.exceptions import StreamingError
 from airflow_streaming.home.history import HistoryReader, PartCache, sparkline
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.arguments.selector import MOST_LABELS
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.durations import age_of
 from airflow_streaming.model.health_rules import HealthRules
@@ -169,7 +171,8 @@ class StreamWatch:
         }
 
     def _head(self, look: StreamStatus) -> dict[str, Any]:
-        return head_of(row_of(look), change_view(look.change, look.now))
+        row = row_of(look, labels=self.home.supervision().labels)
+        return head_of(row, change_view(look.change, look.now))
 
     def _rarely(self, look: StreamStatus) -> dict[str, Any]:
         if self.clock() - self._seldom_at >= SELDOM:
@@ -239,8 +242,15 @@ def head_of(row: FleetRow, change: dict[str, Any] | None = None) -> dict[str, An
         "watermark_delay_s": _short(row.watermark_delay_s),
         "state_rows": row.state_rows,
         "restarts_24h": row.restarts_24h,
+        "labels": _labels(row.labels),
         "change": change,
     }
+
+
+def _labels(labels: Mapping[str, str]) -> list[str]:
+    """Return labels as a selector names them; a forged record may have any number of any length."""
+    shown = islice(sorted(labels.items()), MOST_LABELS)
+    return [cut(f"{key}={value}", 130) for key, value in shown]
 
 
 def _not_probed(*_: object) -> Process:

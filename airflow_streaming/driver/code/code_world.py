@@ -22,6 +22,7 @@ from typing import Any, Final
 from airflow_streaming.driver.code.code_imports import file_named, is_users
 from airflow_streaming.driver.code.code_reads import called
 from airflow_streaming.model.spark.plan import OPAQUE
+from airflow_streaming.model.uris import is_local, local_path
 
 MAX_FILE: Final = 64 * 1024 * 1024
 """Bytes of a data file that are read; of a larger one size and time of change count."""
@@ -41,6 +42,8 @@ _TIMES: Final = frozenset(
     | {"strftime", "ctime", "tzname", "get_localzone", "to_pydatetime", "isoformat"}
     | {"hour", "minute", "weekday", "isoweekday", "day", "month", "year", "utcoffset", "asctime"}
 )
+_OF_LINES: Final = frozenset({".csv", ".tsv", ".json", ".jsonl", ".txt"})
+"""Suffixes of files with a row in each line."""
 _OF_CODE: Final = frozenset({".py", ".pyc", ".zip", ".egg", ".whl"})
 
 
@@ -93,6 +96,38 @@ def _digest_of_file(path: Path) -> str:
 @functools.lru_cache(maxsize=1024)
 def _read(path: Path, size: int, changed: int) -> str:
     return digest_of(path.read_bytes())
+
+
+def tables_beside(
+    script: str, uris: Iterable[str], options: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
+    """
+    Yield the name and digest of each file in the script's folder that a static table reads.
+
+    It belongs to the version of the script. The order of rows in a text does not count.
+
+    :param options: Options of the reader.
+    """
+    if not script:
+        return
+    folder = Path(script).resolve().parent
+    for uri in sorted(uris):
+        path = Path(local_path(uri)).resolve() if is_local(uri) else None
+        if path is not None and path.is_relative_to(folder) and path.is_file():
+            yield f"table {path.relative_to(folder)}", _digest_of_table(path, options)
+
+
+def _digest_of_table(path: Path, options: Mapping[str, str]) -> str:
+    given = {name.lower(): value.lower() for name, value in options.items()}
+    if path.suffix not in _OF_LINES or {"multiline", "linesep"} & given.keys():
+        return _digest_of_file(path)
+    try:
+        if path.stat().st_size > MAX_FILE:
+            return _digest_of_file(path)
+        lines = path.read_bytes().splitlines()
+    except OSError as err:
+        return f"{OPAQUE} {type(err).__name__}"
+    return digest_of(b"\n".join([*lines[:1], *sorted(lines[1:])]))
 
 
 # -- Packages -----------------------------------------------------------------------------------------------------

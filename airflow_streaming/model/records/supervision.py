@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Final
@@ -15,7 +15,7 @@ from airflow_streaming.model.spark.launchers import MAX_STOP_GRACE, USUAL_STOP_G
 from airflow_streaming.model.wire import Record
 
 _ABSENT: Final = "(absent)"
-_ASKED: Final = ("health", "restart", "stop_grace", "notifiers", "freshness")
+_ASKED: Final = ("health", "restart", "stop_grace", "notifiers", "freshness", "labels")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +29,7 @@ class Supervision(Record):
     :param number: 0 for the defaults, which apply before the first record.
     :param stop_grace: How long a stop may wait for a batch boundary before the driver is killed.
     :param freshness: The freshness objective, if any.
+    :param labels: Labels of the stream, by which a selector finds it.
     :param notifiers: Who receives alerts, e.g. ``on_gave_up: SmtpNotifier``.
     """
 
@@ -42,6 +43,7 @@ class Supervision(Record):
     stop_grace: timedelta = USUAL_STOP_GRACE
     notifiers: tuple[str, ...] = ()
     freshness: Freshness | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not timedelta(0) <= self.stop_grace <= MAX_STOP_GRACE:
@@ -69,6 +71,9 @@ def _leaves(name: str, value: Any) -> Iterator[tuple[str, str]]:
     if is_dataclass(value):
         for one in fields(value):
             yield from _leaves(f"{name}.{one.name}", getattr(value, one.name))
+    elif isinstance(value, Mapping):
+        for key, one in sorted(value.items()):
+            yield f"{name}.{key}", one
     elif isinstance(value, tuple) and value and hasattr(value[0], "name"):
         for one in value:
             yield from _leaves(f"{name}.{one.name}", one)
