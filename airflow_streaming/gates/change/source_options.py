@@ -17,6 +17,7 @@ from airflow_streaming.gates.start_checks.defaults import is_default_of_source
 from airflow_streaming.model.spark.plan import SourcePlan
 
 RATE_LIMIT: Final = rule_named("source.rate_limit")
+RATE_LIMIT_LATE: Final = rule_named("source.rate_limit_late")
 START: Final = rule_named("source.start")
 CONNECTION: Final = rule_named("source.connection")
 CLUSTER: Final = rule_named("source.cluster")
@@ -33,6 +34,7 @@ HEADERS: Final = rule_named("source.headers")
 OPTION: Final = rule_named("source.option")
 RULES: Final = (
     RATE_LIMIT,
+    RATE_LIMIT_LATE,
     START,
     CONNECTION,
     CLUSTER,
@@ -62,6 +64,11 @@ _LIMITS: Final = {
     "numpartitions": _COUNT,
 }
 """Rate limits with the values that every Spark accepts; no rule explains other values."""
+_BOUNDARIES: Final = frozenset(
+    {"maxfilespertrigger", "maxbytespertrigger", "maxoffsetspertrigger", "minoffsetspertrigger"}
+    | {"maxtriggerdelay"}
+)
+"""Limits that decide which rows are in one batch."""
 _ANY: Final = dict.fromkeys((key for key in _LIMITS if key != "numpartitions"), RATE_LIMIT)
 _OF_FILES: Final = {
     **dict.fromkeys(("pathglobfilter", "recursivefilelookup", "filenameonly", "basepath"), CHOICE),
@@ -147,9 +154,15 @@ def _rule_of_change(
         return DATA_LOSS_GUARDED
     if rule is RATE_LIMIT and now is not None and not _LIMITS[key].fullmatch(now.strip()):
         return OPTION
+    if rule is RATE_LIMIT and key in _BOUNDARIES and _drops_late_rows(pair):
+        return RATE_LIMIT_LATE
     if rule is READING and has_endless_state(pair.old):
         return READING_BEFORE_ENDLESS
     return rule
+
+
+def _drops_late_rows(pair: Pair) -> bool:
+    return pair.is_stateful and bool(pair.old.watermarks or pair.new.watermarks)
 
 
 def _rule(source: str, key: str) -> Rule:

@@ -15,8 +15,8 @@ EDITS: Final = (
         REVENUE,
         "rate_limit",
         "source",
-        YES,
-        "only how much a batch takes",
+        YES_BUT,
+        "other late rows may be dropped, because batches have other watermarks",
         ('"--files-per-batch", type=int, default=1', '"--files-per-batch", type=int, default=2'),
     ),
     edit(

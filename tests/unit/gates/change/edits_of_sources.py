@@ -142,6 +142,20 @@ SOURCES: Final = (
         YES,
     ),
     edit_of(
+        "rate limit before a watermark that drops late rows",
+        b.an_aggregation(),
+        b.with_options(b.an_aggregation(), maxfilespertrigger="1"),
+        "source.rate_limit_late",
+        TOLD,
+    ),
+    edit_of(
+        "cache of file names before a watermark",
+        b.an_aggregation(),
+        b.with_options(b.an_aggregation(), maxcachedfiles="9"),
+        "source.rate_limit",
+        YES,
+    ),
+    edit_of(
         "a rate limit that is no number",
         STATELESS,
         b.with_options(STATELESS, maxfilespertrigger="0"),
