@@ -154,6 +154,8 @@ class StreamSpec:
         default: sizes, plain settings of Spark and a configured runtime, and no code.
     :param freshness: The share of the time in which the data must be on time, e.g.
         ``Freshness(complete_within=timedelta(minutes=15))``; default: no objective.
+    :param labels: Labels by which commands find it, e.g. ``{"team": "payments", "tier": "1"}``; at most 32,
+        with the rules of Kubernetes' labels.
     :raises SpecError: a field is of another kind, or out of its range; fields that are templates are
         checked when a run has filled them in.
     """
@@ -202,6 +204,7 @@ class StreamSpec:
     repair_sinks: bool = True
     form_policy: FormPolicy = field(default_factory=FormPolicy)
     freshness: Freshness | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"StreamSpec({json.dumps(self.serialize(), sort_keys=True, default=str)})"
@@ -272,6 +275,12 @@ class StreamSpec:
             if not is_filled_in(value := getattr(self, one.name)) or one.name not in templated
         }
         _check_names(self.name, given)
+        if self.labels:
+            from airflow_streaming.model.arguments.selector import (
+                check_labels,
+            )  # only for a stream with labels
+
+            check_labels(self.name, self.labels)
         for what in ("home", "output", "checkpoint"):
             if uri := given.get(what):
                 check_uri(uri, what)

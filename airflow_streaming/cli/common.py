@@ -197,9 +197,20 @@ def add_home(parser: argparse.ArgumentParser, default: str | None = argparse.SUP
     )
 
 
-def add_stream(parser: argparse.ArgumentParser) -> None:
+def add_select(parser: argparse.ArgumentParser, what: str) -> None:
+    """Add ``--select``; ``what`` says what happens to the streams."""
+    parser.add_argument(
+        "--select",
+        metavar="SELECTOR",
+        help=f"{what}, e.g. 'team=payments,spark=3.5*,!tier'",
+    )
+
+
+def add_stream(parser: argparse.ArgumentParser, *, is_optional: bool = False) -> None:
     """Add the stream that a command is about, and which lane of it."""
-    parser.add_argument("stream", metavar="STREAM", help="name of the stream")
+    parser.add_argument(
+        "stream", nargs="?" if is_optional else None, metavar="STREAM", help="name of the stream"
+    )
     parser.add_argument(
         "--color",
         choices=[color.value for color in Color],

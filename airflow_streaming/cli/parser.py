@@ -157,7 +157,11 @@ COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
                 "list",
                 "List the streams of the home",
                 _of("status", "add_list_arguments"),
-                examples=("list", "list --json --limit 500 --after orders_0499"),
+                examples=(
+                    "list",
+                    "list --json --limit 500 --after orders_0499",
+                    "list --select 'level in (down, bad)'",
+                ),
             ),
             Command(
                 "status",
@@ -240,23 +244,27 @@ COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
             Command(
                 "start",
                 "Start a stream that is stopped or whose circuit is open",
-                _of("streams", "add_start_arguments"),
+                _of("acts.single", "add_start_arguments"),
                 "It records the desired state and closes an open circuit, with a whole restart budget: fix "
                 "the cause first. The stream's keep-alive task starts the driver.",
-                ('start orders --reason "topic is back"',),
+                ('start orders --reason "topic is back"', "start --select team=payments --yes"),
             ),
             Command(
                 "stop",
                 "Stop a stream at its next batch boundary",
-                _of("streams", "add_stop_arguments"),
+                _of("acts.single", "add_stop_arguments"),
                 "It records the desired state, then asks the driver to stop. With --wait the exit code "
                 "is 1 when the driver is not proved dead in time.",
-                ('stop orders --reason "broker upgrade"', "stop orders --grace 300 --wait 330"),
+                (
+                    'stop orders --reason "broker upgrade"',
+                    "stop orders --grace 300 --wait 330",
+                    "stop --select 'source=kafka://broker-1*' --yes",
+                ),
             ),
             Command(
                 "declare-dead",
                 "Confirm that the driver of the newest epoch is dead",
-                _of("streams", "add_declare_dead_arguments"),
+                _of("acts.single", "add_declare_dead_arguments"),
                 "Only for a driver that no machine can see any more. Two drivers on one checkpoint "
                 "write rows twice, so make sure first.",
                 ('declare-dead orders --epoch 17 --reason "node-3 was wiped"',),
@@ -264,7 +272,7 @@ COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
             Command(
                 "hand-over",
                 "Make another DAG the owner of a stream",
-                _of("streams", "add_hand_over_arguments"),
+                _of("acts.single", "add_hand_over_arguments"),
                 examples=('hand-over orders --to orders_v2 --reason "DAG renamed"',),
             ),
             Command(

@@ -15,12 +15,13 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from airflow_streaming.cli.common import OK, PROBLEM, add_json, positive
+from airflow_streaming.cli.common import OK, PROBLEM, add_json, add_select, positive
 from airflow_streaming.cli.output import answer, notice, show, show_json
 from airflow_streaming.exceptions import AccessDenied, RecordError, SpecError
 from airflow_streaming.home.consumers import LiveOutput, live
 from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.home.live_lane import live_lane
+from airflow_streaming.model.arguments.selector import parse_selector
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.durations import age_of, duration_text
 from airflow_streaming.model.health_rules import HealthRules
@@ -47,6 +48,7 @@ from airflow_streaming.storage.one_look import Listing, OneLook, look_at_each
 from airflow_streaming.supervision.epoch_figures import Figures
 from airflow_streaming.supervision.standby import summary
 from airflow_streaming.supervision.standby_observer import view_standby
+from airflow_streaming.supervision.stream_status import StreamStanding
 
 POLL_SECONDS: Final = 0.5
 WATCH_SECONDS: Final = 10.0
@@ -59,6 +61,7 @@ def add_list_arguments(parser: argparse.ArgumentParser) -> None:
         "--limit", type=positive, metavar="N", help="show at most N streams, by name"
     )
     parser.add_argument("--after", default="", metavar="STREAM", help="only those after this name")
+    add_select(parser, "only those that match")
     add_fresh(parser)
     add_json(parser)
 
@@ -89,6 +92,8 @@ def list_streams(home: Home, probe: Probe, arguments: argparse.Namespace) -> int
     after = [name for name in folders.names if name > arguments.after]
     looks = {name: OneLook(home.store, folders) for name in after if name not in seen}
     names = sorted([*home.streams([*looks], looks), *(name for name in after if name in seen)])
+    if arguments.select is not None:
+        names = _selected(home, names, seen, arguments.select, probe)
     page = names[: arguments.limit]
 
     def look(name: str) -> StreamRow | str:
@@ -117,6 +122,22 @@ def list_streams(home: Home, probe: Probe, arguments: argparse.Namespace) -> int
         if following is not None:
             notice(f"{len(names) - len(page)} more: airflow-streaming list --after {following}")
     return PROBLEM if unread else OK
+
+
+def _selected(
+    home: Home, names: list[str], seen: dict[str, FleetRow], text: str, probe: Probe
+) -> list[str]:
+    from airflow_streaming.services.selection import selected  # a list of all streams does without
+
+    def look(stream: StreamHome) -> StreamStanding:
+        return standing_of(stream, probe)
+
+    return sorted(selected(home, names, parse_selector(text), look, seen))
+
+
+def standing_of(stream: StreamHome, probe: Probe) -> StreamStanding:
+    """Look at a stream once and return where it stands."""
+    return view_stream(stream, probe, patience=0, events=0).status.standing
 
 
 def _row_of(row: FleetRow, *, has_lanes: bool) -> StreamRow:

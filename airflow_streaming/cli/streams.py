@@ -1,203 +1,27 @@
-"""
-The acts on streams: start, stop, declare-dead, hand-over.
-
-Each command is the same act as the operator of that name: a record in the home, which the task that
-keeps the stream alive follows.
-"""
+"""The commands on streams of a home: opens the home, finds the lane, and calls the command's module."""
 
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Final
 
 from airflow_streaming.cli import status
 from airflow_streaming.cli.asked_clusters import listed_launcher
 from airflow_streaming.cli.common import (
-    OK,
     PROBLEM,
-    Person,
-    add_person,
-    add_stream,
-    duration,
     person_of,
-    positive,
-    seconds,
 )
 from airflow_streaming.cli.known_home import lane_named, open_known
-from airflow_streaming.cli.output import complain, notice, show_lines
-from airflow_streaming.cli.status import POLL_SECONDS, list_streams, observe, show_status
-from airflow_streaming.exceptions import StreamingError
+from airflow_streaming.cli.output import complain
+from airflow_streaming.cli.status import list_streams, show_status
+from airflow_streaming.exceptions import SpecError, StreamingError
 from airflow_streaming.home.home import Home, StreamHome
-from airflow_streaming.model.durations import duration_text
-from airflow_streaming.model.health_rules import HealthRules
-from airflow_streaming.model.observation import Observation, ProcessState
-from airflow_streaming.model.records.control import Desired
-from airflow_streaming.reports.terminal import clock
-from airflow_streaming.services import streams
 from airflow_streaming.services.streams import Probe
 from airflow_streaming.storage.probe import damage, ensure_exclusive
-from airflow_streaming.supervision.health import judge
 
 READING: Final = frozenset({"list", "status", "conf", "doctor", "events", "log", "top"})
 _CHANGES: Final = frozenset({"upgrade", "cutover"})
-
-
-def add_start_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``start``."""
-    add_stream(parser)
-    parser.add_argument(
-        "--again",
-        action="store_true",
-        help="launch the same copy again, although it was abandoned (default: refuse)",
-    )
-    add_person(parser)
-
-
-def add_stop_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``stop``."""
-    add_stream(parser)
-    parser.add_argument(
-        "--grace",
-        type=duration,
-        metavar="SECONDS",
-        help="how long the driver may take to reach a batch boundary before it is killed "
-        "(default: the stop_grace of the stream's DAG)",
-    )
-    parser.add_argument(
-        "--wait",
-        type=seconds,
-        metavar="SECONDS",
-        help="wait until the driver is proved dead, at most so long (default: do not wait)",
-    )
-    add_person(parser)
-
-
-def add_declare_dead_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``declare-dead``."""
-    add_stream(parser)
-    parser.add_argument(
-        "--epoch",
-        type=positive,
-        required=True,
-        metavar="N",
-        help="the newest epoch, as `status` shows it (required)",
-    )
-    add_person(parser, must_say_why=True)
-
-
-def add_hand_over_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``hand-over``."""
-    add_stream(parser)
-    parser.add_argument(
-        "--to", required=True, metavar="DAG", help="id of the DAG that becomes the owner (required)"
-    )
-    parser.add_argument(
-        "--team", default="", help="team of that DAG; a DAG of another team with this id is refused"
-    )
-    add_person(parser, must_say_why=True)
-
-
-def start(stream: StreamHome, person: Person, *, again: bool) -> int:
-    """Start a stream, and say what brings it up."""
-    done = streams.start(stream, by=person.name, reason=person.reason, again=again)
-    lines = [_desired(stream, done.desired, is_new=done.is_new)]
-    if done.closed is not None:
-        lines.append(
-            f"Its circuit was open and is closed, with a whole restart budget: {done.closed.reason}"
-        )
-    show_lines([*lines, "Its keep-alive task starts the driver; the DAG must be unpaused."])
-    return OK
-
-
-def stop(
-    stream: StreamHome, person: Person, probe: Probe, *, grace: timedelta | None, wait: float | None
-) -> int:
-    """Stop a stream; with ``wait`` until its driver is proved dead."""
-    done = streams.stop(stream, by=person.name, reason=person.reason, grace=grace)
-    lines = [_desired(stream, done.desired, is_new=done.is_new)]
-    from airflow_streaming.cli.cutover import what_a_stop_does  # see _COMMANDS
-
-    if consequence := what_a_stop_does(stream):
-        lines.append(consequence)
-    if done.epoch is None:
-        show_lines([*lines, "It has never run and has no driver to stop."])
-        return OK
-    if done.is_asked_now:
-        lines.append(f"The driver of epoch {done.epoch} will stop at its next batch boundary.")
-    elif done.request is not None:
-        lines.append(
-            f"{done.request.by} has already asked the driver of epoch {done.epoch} to stop."
-        )
-    show_lines(lines)
-    return OK if wait is None else _wait_until_down(stream, probe, wait)
-
-
-def hand_over(stream: StreamHome, person: Person, *, dag_id: str, team: str) -> int:
-    """Make another DAG the owner of the stream; the running driver is not touched."""
-    owner, is_new = streams.hand_over(
-        stream, dag_id, by=person.name, reason=person.reason, team=team
-    )
-    if not is_new:
-        show_lines([f"{owner.stream} already belongs to dag {dag_id}. Nothing was changed."])
-        return OK
-    show_lines(
-        [
-            f"{owner.stream} now belongs to dag {dag_id}.",
-            "Unpause that dag: its keep-alive task adopts the driver that runs.",
-            "Pause the earlier owner; its task fails when it next acts.",
-        ]
-    )
-    return OK
-
-
-def declare_dead(stream: StreamHome, person: Person, probe: Probe, *, number: int) -> int:
-    """Record a user's statement that a driver is dead which no machine can see."""
-    death = streams.declare_dead(stream, probe, number, by=person.name, reason=person.reason)
-    show_lines(
-        [
-            f'Epoch {number} of "{stream.name}" marked dead by {death.by}: {death.evidence}',
-            "Its next epoch may start now. If the old driver comes back, it is fenced and ends.",
-        ]
-    )
-    return OK
-
-
-def _desired(stream: StreamHome, desired: Desired, *, is_new: bool) -> str:
-    if is_new:
-        return f'Desired state of {stream.name} is now "{desired.state}".'
-    since = f"by {desired.by} since {clock(desired.at)}"
-    return f'Desired state of {stream.name} is "{desired.state}" already, {since}.'
-
-
-def _wait_until_down(stream: StreamHome, probe: Probe, limit: float) -> int:
-    deadline = time.monotonic() + limit
-    is_told = False
-    while True:
-        epoch = stream.newest_epoch()
-        seen = None if epoch is None else observe(stream, epoch, probe)
-        if seen is not None and _is_down(seen):
-            show_lines([f"{stream.name} is down. {judge(seen, HealthRules()).reason}"])
-            return OK
-        process = f" ({seen.process.detail})" if seen is not None else ""
-        if time.monotonic() >= deadline:
-            complain(
-                f"The driver of {stream.name} is not proved dead after {duration_text(limit)}{process}. "
-                "The request stands; the keep-alive task kills a driver that exceeds its grace."
-            )
-            return PROBLEM
-        if not is_told:
-            notice(f"Waiting up to {duration_text(limit)} for the driver to stop{process}.")
-            is_told = True
-        time.sleep(POLL_SECONDS)
-
-
-def _is_down(seen: Observation) -> bool:
-    # From another host the driver's own exit record is all the proof there is.
-    last_word = seen.exit is not None and seen.process.state is ProcessState.UNSEEN
-    return judge(seen, HealthRules()).has_ended or last_word
 
 
 def run(arguments: argparse.Namespace, probe: Probe | None) -> int:
@@ -214,6 +38,12 @@ def run(arguments: argparse.Namespace, probe: Probe | None) -> int:
 def _run(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
     if arguments.command in _OF_HOME:
         return _OF_HOME[arguments.command](home, arguments, probe)
+    if getattr(arguments, "select", None) is not None:
+        from airflow_streaming.cli.acts import group  # the others do without
+
+        return group.run(home, arguments, probe)
+    if arguments.stream is None:
+        raise SpecError("Which stream? Name one, or give --select.")
     if arguments.command in {"live", "cutover"}:
         from airflow_streaming.cli import cutover  # see _COMMANDS
 
@@ -231,15 +61,13 @@ def _run(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
         from airflow_streaming.cli.checkpoint.arguments import run_on_stream
 
         return run_on_stream(stream, arguments, person_of(arguments))
-    if arguments.command == "events":
-        from airflow_streaming.cli import history  # the others do without
-
-        return history.show_events(stream, arguments)
-    if arguments.command == "doctor":
-        from airflow_streaming.cli import advice  # the others do without
-
-        return advice.show_advice(home, stream, cores=arguments.cores, as_json=arguments.json)
     return _COMMANDS[arguments.command](stream, arguments, probe)
+
+
+def _act(stream: StreamHome, arguments: argparse.Namespace, probe: Probe) -> int:
+    from airflow_streaming.cli.acts import single  # commands that look do without
+
+    return single.run(stream, arguments, probe)
 
 
 def _remove(home: Home, arguments: argparse.Namespace, _: Probe) -> int:
@@ -284,6 +112,19 @@ def _show_conf(stream: StreamHome, arguments: argparse.Namespace) -> int:
     return advice.show_conf(arguments, stream)
 
 
+def _show_advice(stream: StreamHome, arguments: argparse.Namespace) -> int:
+    from airflow_streaming.cli import advice  # the others do without
+
+    home = Home(stream.store)
+    return advice.show_advice(home, stream, cores=arguments.cores, as_json=arguments.json)
+
+
+def _show_events(stream: StreamHome, arguments: argparse.Namespace) -> int:
+    from airflow_streaming.cli import history  # the others do without
+
+    return history.show_events(stream, arguments)
+
+
 def _show_log(stream: StreamHome, arguments: argparse.Namespace) -> int:
     from airflow_streaming.cli import history  # the others do without
 
@@ -326,16 +167,13 @@ _OF_HOME: Final[dict[str, Callable[[Home, argparse.Namespace, Probe], int]]] = {
 # The engine of changes is half of what would be imported; commands that make none do without.
 _COMMANDS: Final[dict[str, Callable[[StreamHome, argparse.Namespace, Probe], int]]] = {
     "status": lambda stream, a, probe: show_status(stream, probe, as_json=a.json),
-    "start": lambda stream, a, _: start(stream, person_of(a), again=a.again),
-    "stop": lambda stream, a, probe: stop(stream, person_of(a), probe, grace=a.grace, wait=a.wait),
+    **dict.fromkeys(("start", "stop", "hand-over", "declare-dead"), _act),
     "conf": lambda stream, a, _: _show_conf(stream, a),
+    "doctor": lambda stream, a, _: _show_advice(stream, a),
+    "events": lambda stream, a, _: _show_events(stream, a),
     "log": lambda stream, a, _: _show_log(stream, a),
     "upgrade": lambda stream, a, _: _upgrade(stream, a),
     "cutover": lambda stream, a, _: _cutover(stream, a),
     "prune": lambda stream, a, _: _prune(stream, a),
     "windows": lambda stream, a, _: _windows(stream, a),
-    "hand-over": lambda stream, a, _: hand_over(stream, person_of(a), dag_id=a.to, team=a.team),
-    "declare-dead": lambda stream, a, probe: declare_dead(
-        stream, person_of(a), probe, number=a.epoch
-    ),
 }

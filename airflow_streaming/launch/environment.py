@@ -19,7 +19,7 @@ import contextlib
 import os
 import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,7 +29,12 @@ from airflow_streaming.launch.runtime import Runtime
 from airflow_streaming.model.names import numbered
 from airflow_streaming.model.records.epoch import Epoch
 from airflow_streaming.model.spark.conf import conf_text, redact
-from airflow_streaming.model.spark.secrets import REDACTED, SPARK_REDACTION
+from airflow_streaming.model.spark.secrets import (
+    REDACTED,
+    SPARK_REDACTION,
+    is_secret,
+    is_secret_name,
+)
 
 SUFFIXES: Final = (".conf", ".keytab", ".java", ".properties", ".kubeconfig")
 """
@@ -56,6 +61,7 @@ _ADDRESSES: Final = ("SPARK_LOCAL_IP", "SPARK_LOCAL_HOSTNAME")
 _HOSTS: Final = ("spark.driver.host", "spark.driver.bindAddress")
 _LOCAL: Final = re.compile(r"local(\[.*\])?")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_WORD: Final = re.compile(_NAME.pattern.encode())
 
 _OF_JOBS: Final = (
     # Where programs, the user's files and libraries are, and how text is written.
@@ -184,12 +190,19 @@ def _unwritable(path: Path, err: OSError) -> LaunchError:
     )
 
 
-def job_variables(base: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of the worker that a short Spark job needs to run and to read its sources."""
+def job_variables(base: Mapping[str, str], code: Iterable[bytes] = ()) -> dict[str, str]:
+    """
+    Return the variables of the worker that a short Spark job needs to run and to read its sources.
+
+    :param code: Texts of the user's code. A variable that they name has the value that the driver would
+        see, else the plan of the job is another one. Secrets stay behind.
+    """
+    words = {word.decode() for text in code for word in _WORD.findall(text)}
     return {
         name: value
         for name, value in base.items()
         if any(pattern.fullmatch(name.upper()) for pattern in _OF_JOBS)
+        or (name in words and not is_secret_name(name) and not is_secret(value))
     }
 
 

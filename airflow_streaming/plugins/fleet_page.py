@@ -157,6 +157,7 @@ def _text_of(row: Row) -> str:
     change = row.get("change") or {}
     level = LEVEL_NAMES[Level(row["level"])]
     more = [row["state"].replace("_", " "), level, change.get("kind")]
+    more += row.get("labels") or []
     more += ["external"] if row.get("external") else []
     return "\n".join(text for text in (*texts, *more) if text).lower()
 

@@ -8,17 +8,19 @@ HTML.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from itertools import islice
 from typing import Any, Final
 
 from airflow_streaming.checkpoints.vault.store import BackupStore
 from airflow_streaming.exceptions import StreamingError
 from airflow_streaming.home.history import HistoryReader, PartCache, sparkline
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.arguments.selector import MOST_LABELS
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.durations import age_of
 from airflow_streaming.model.health_rules import HealthRules
@@ -37,6 +39,7 @@ from airflow_streaming.plugins.lists import backup_view
 from airflow_streaming.plugins.page_values import cut, quoted, told, tried
 from airflow_streaming.services.fleet_rows import FleetRow
 from airflow_streaming.services.fleet_writer import row_of
+from airflow_streaming.services.freshness import recorded_freshness
 from airflow_streaming.services.status_reader import failing, read_status
 from airflow_streaming.services.stream_figures import UNITS
 from airflow_streaming.services.streams import Probe, look_once
@@ -106,6 +109,7 @@ class StreamWatch:
             "failures_in_a_row": look.failures_in_a_row,
             "driver": _driver(look),
             "standby": cut(self._standby(look), 200),
+            "freshness": tried(self._freshness),
             "dag_differs": cut(look.dag_differs, 600),
             "acts": acts_of(self.home, look),
             "change": self._change(look),
@@ -151,8 +155,24 @@ class StreamWatch:
         view = partial(view_standby, standbys, self.probe, live, silence)
         return tried(lambda: summary(view(), look.now)) or ""
 
+    def _freshness(self) -> dict[str, Any] | None:
+        objective = self.home.supervision().freshness
+        found = None if objective is None else recorded_freshness(self.home, objective)
+        if objective is None or found is None:
+            return None
+        figures = found.figures
+        return {
+            "objective": objective.objective,
+            "share": figures.share,
+            "budget_left": figures.budget_left,
+            "is_late": figures.is_late,
+            "at": told(figures.at),
+            "fires": [burn.alert.name for burn in figures.burns if burn.fires],
+        }
+
     def _head(self, look: StreamStatus) -> dict[str, Any]:
-        return head_of(row_of(look), change_view(look.change, look.now))
+        row = row_of(look, labels=self.home.supervision().labels)
+        return head_of(row, change_view(look.change, look.now))
 
     def _rarely(self, look: StreamStatus) -> dict[str, Any]:
         if self.clock() - self._seldom_at >= SELDOM:
@@ -222,8 +242,15 @@ def head_of(row: FleetRow, change: dict[str, Any] | None = None) -> dict[str, An
         "watermark_delay_s": _short(row.watermark_delay_s),
         "state_rows": row.state_rows,
         "restarts_24h": row.restarts_24h,
+        "labels": _labels(row.labels),
         "change": change,
     }
+
+
+def _labels(labels: Mapping[str, str]) -> list[str]:
+    """Return labels as a selector names them; a forged record may have any number of any length."""
+    shown = islice(sorted(labels.items()), MOST_LABELS)
+    return [cut(f"{key}={value}", 130) for key, value in shown]
 
 
 def _not_probed(*_: object) -> Process:

@@ -43,6 +43,8 @@ class FleetRow:
     :param heartbeat_at: Time of the driver's last heartbeat, by the driver's clock.
     :param queries: Number of its queries.
     :param backlog: Unread data of all sources, by unit.
+    :param runtime: Runtime of its deployment.
+    :param labels: Labels of the stream.
     """
 
     lane: str
@@ -71,8 +73,10 @@ class FleetRow:
     watermark_delay_s: float | None = None
     state_rows: int | None = None
     owner: Owner | None = None
+    runtime: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
 
-    TEXTS: ClassVar[tuple[str, ...]] = ("reason", "remedy", "spark", "launcher")
+    TEXTS: ClassVar[tuple[str, ...]] = ("reason", "remedy", "spark", "launcher", "runtime")
 
     def __post_init__(self) -> None:
         if self.word not in _WORDS:

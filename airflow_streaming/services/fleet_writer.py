@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -61,7 +61,9 @@ _writers: Final[dict[Hashable, IndexWriter]] = {}
 _MOST_WRITERS: Final = 64
 
 
-def row_of(status: StreamStatus, owner: Owner | None = None) -> FleetRow:
+def row_of(
+    status: StreamStatus, owner: Owner | None = None, labels: Mapping[str, str] | None = None
+) -> FleetRow:
     """Return the row of a stream."""
     standing, seen = status.standing, status.seen
     recorded = seen.status if seen else None
@@ -95,6 +97,8 @@ def row_of(status: StreamStatus, owner: Owner | None = None) -> FleetRow:
         watermark_delay_s=figures.watermark_delay_s,
         state_rows=figures.state_rows,
         owner=owner,
+        runtime=deployment.runtime if deployment else "",
+        labels=labels or {},
     )
 
 
@@ -130,7 +134,7 @@ def row_of_look(
         incidents=open_incidents(seen.alerts),
         is_live=seen.follows is None,
     )
-    return row_of(status, home.owner())
+    return row_of(status, home.owner(), home.supervision().labels)
 
 
 class IndexWriter:

@@ -88,6 +88,15 @@ def read_freshness(
     )
 
 
+def recorded_freshness(stream: StreamHome, freshness: Freshness) -> StreamFreshness | None:
+    """Return the freshness at the end of the recorded timeline; no history of batches is read."""
+    recorded = stream.timeline()
+    if recorded is None or not _is_of(recorded, freshness):
+        return None
+    stops = tuple(planned_stops(stream, recorded.until))
+    return StreamFreshness(freshness=freshness, recorded=recorded, timeline=recorded, stops=stops)
+
+
 def record_freshness(home: Home, stream: str, found: StreamFreshness) -> bool:
     """Record the timeline of a look, if the recorded one is old; tell whether it was recorded."""
     timeline, recorded = found.timeline, found.recorded

@@ -9,12 +9,13 @@ Should this process be killed itself, the other one ends by its own clock.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import re
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -47,6 +48,7 @@ from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.spark.conf import PY_FILES, conf_text, shipped_lists
 from airflow_streaming.model.spark.failures import last_traceback, presentable
 from airflow_streaming.model.spark.secrets import REDACTED
+from airflow_streaming.model.uris import is_local, local_path
 from airflow_streaming.model.wire import Record
 
 LOG: Final = "driver.log"
@@ -54,6 +56,8 @@ _POLL: Final = 0.1
 _PATIENCE: Final = 5.0
 """Seconds for killed processes to be gone; their files are removed next."""
 _TAIL: Final = 8_000
+_MAX_MODULES: Final = 500
+"""Modules of the user's whose text is read for names of variables."""
 _FRAME: Final = re.compile(r'^  File "([^"]+)", line \d+', re.MULTILINE)
 _ENTRY: Final = """\
 import sys
@@ -205,6 +209,21 @@ class RunningJob(Protocol):
         """Return its exit code when it has ended; raises ``subprocess.TimeoutExpired`` before."""
 
 
+def code_of(program: Program | None) -> Iterator[bytes]:
+    """Yield the texts of a program: its script, local modules that it ships, and modules beside it."""
+    if program is None:
+        return
+    yield program.source
+    shipped = [Path(local_path(uri)) for uri in program.py_files if is_local(uri)]
+    modules: Iterable[Path] = (path for path in shipped if path.suffix == ".py")
+    if is_local(program.application):
+        folder = Path(local_path(program.application)).parent
+        modules = itertools.chain(modules, folder.glob("*.py"), folder.glob("*/*.py"))
+    for path in itertools.islice(modules, _MAX_MODULES):
+        with contextlib.suppress(OSError):
+            yield path.read_bytes()
+
+
 @contextlib.contextmanager
 def started(
     task: Task, runtime: Runtime, program: Program | None, scratch: Path
@@ -216,7 +235,7 @@ def started(
     :raises LaunchError: it could not be started.
     """
     more = {**(program.env if program else {}), **({task.variable: "1"} if task.variable else {})}
-    environment = driver_environment(job_variables(os.environ), runtime, more)
+    environment = driver_environment(job_variables(os.environ, code_of(program)), runtime, more)
     command = _command(task, runtime, program, environment, scratch)
     output = open_private_log(scratch / LOG)
     # Before the first process of the job exists, which may read this one at once.

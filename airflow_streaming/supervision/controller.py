@@ -180,6 +180,7 @@ class StreamController(StreamActions):
             restart=spec.restart,
             stop_grace=spec.stop_grace,
             freshness=spec.freshness,
+            labels=dict(spec.labels),
             notifiers=tuple(notifiers),
         )
         try:

@@ -184,3 +184,32 @@ def test_the_report_names_the_rules_that_could_not_be_judged_yet(dag: dict[str, 
     ]
 
     assert dag["not_judged"]({"rules": rules}) == {"backlog_files": "Seen for 5 of 10 min."}
+
+
+@pytest.mark.parametrize(("is_well", "equal"), [(False, None), (True, False)])
+def test_chaos_that_a_stream_does_not_survive_fails_with_its_report(
+    monkeypatch: pytest.MonkeyPatch, is_well: bool, equal: bool | None
+) -> None:
+    dag = runpy.run_path(str(REPOSITORY / "dags" / "load_and_chaos" / "load_and_chaos.py"))
+    act = dag["kill_and_report"].function
+    given = {"stream": "orders", "kills": 9, "minutes": 1, "compare": "" if equal is None else "x"}
+    seen = {
+        "all_right": is_well,
+        "deployment": {"conf": {"spark.airflow_streaming.chaos": "allowed"}},
+    }
+    told: list[str] = []
+    for name, value in {
+        "get_current_context": lambda: {"params": given},
+        "status": lambda home, stream: {"stream": stream, **seen},
+        "compared_within": lambda compare, minutes: dag["Compared"](bool(equal), "2 rows lost"),
+        "tell": told.append,
+        "time": Clock(),
+    }.items():
+        monkeypatch.setitem(act.__globals__, name, value)
+    events = act("/streams")
+    report = next(events)
+
+    with pytest.raises(RuntimeError, match="orders did not come through"):
+        next(events)
+    assert report.extra["well_again"] is is_well
+    assert report.extra["output"] == ("not compared" if equal is None else "different")

@@ -14,8 +14,9 @@ import sys
 import sysconfig
 import types
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 _GLOBALS: Final = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
 IMPORTERS: Final = frozenset({"import_module", "__import__", "run_module", "resolve_name"})
@@ -49,24 +50,34 @@ def codes_of(code: types.CodeType) -> Iterator[types.CodeType]:
             yield from codes_of(one)
 
 
-def globals_of(code: types.CodeType) -> Iterator[str]:
-    """Yield the names that code looks up outside of its functions."""
-    for one in codes_of(code):
-        for step in dis.get_instructions(one):
-            if step.opname in _GLOBALS:
-                yield str(step.argval)
+class Named(NamedTuple):
+    """
+    Names in code and in all code within it.
+
+    :param globals: Names that it looks up outside of its functions.
+    :param imports: Each import, and each name imported from it, which may be a module.
+    """
+
+    globals: frozenset[str]
+    imports: frozenset[str]
 
 
-def imports_of(code: types.CodeType) -> Iterator[str]:
-    """Yield each import, and each name imported from it, which may be a module."""
+@lru_cache(maxsize=8192)
+def named_by(code: types.CodeType) -> Named:
+    """Return the names of other code in code."""
+    looked_up: set[str] = set()
+    imports: set[str] = set()
     for one in codes_of(code):
         base = ""
         for step in dis.get_instructions(one):
-            if step.opname == "IMPORT_NAME":
+            if step.opname in _GLOBALS:
+                looked_up.add(str(step.argval))
+            elif step.opname == "IMPORT_NAME":
                 base = str(step.argval)
-                yield base
+                imports.add(base)
             elif step.opname == "IMPORT_FROM":
-                yield f"{base}.{step.argval}".lstrip(".")
+                imports.add(f"{base}.{step.argval}".lstrip("."))
+    return Named(frozenset(looked_up), frozenset(imports))
 
 
 def loaded_by_code(code: types.CodeType) -> Iterator[str]:
@@ -75,6 +86,9 @@ def loaded_by_code(code: types.CodeType) -> Iterator[str]:
 
     :raises Opaque: it computes the name, or calls a loader by another name.
     """
+    names = {*code.co_names, *code.co_varnames, *code.co_freevars, *code.co_cellvars}
+    if IMPORTERS.isdisjoint(names) and IMPORTERS.isdisjoint(code.co_consts):
+        return
     steps = [one for one in dis.get_instructions(code) if one.opname not in _OF_CALLS]
     for place, step in enumerate(steps):
         if step.argval not in IMPORTERS or step.opname.startswith("STORE"):
@@ -211,8 +225,13 @@ def is_users(module: str | None, file: str) -> bool:
         return str(module).partition(".")[0] not in sys.stdlib_module_names
     if file.startswith("<"):
         return not file.startswith("<frozen")
+    return not _is_installed(file)
+
+
+@lru_cache(maxsize=8192)
+def _is_installed(file: str) -> bool:
     found = str(Path(file).resolve())
-    return not (found.startswith(_INSTALLED) or any(part in found for part in _PARTS))
+    return found.startswith(_INSTALLED) or any(part in found for part in _PARTS)
 
 
 def file_of(module: str | None) -> str:

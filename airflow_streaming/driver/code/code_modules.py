@@ -372,10 +372,10 @@ def _text(one: ast.stmt, mark: Callable[[str], str], *, exact: bool) -> str:
         and not exact
     ):
         return f"{one.name} {told(as_function(one), mark).text}"
-    if all(mark(text) == text for _, text in texts_in(one)):
+    if all(mark(text) == text for _, text in texts_in(nodes_of(one))):
         return ast.dump(one)
     node = copied(one)
-    for constant, text in texts_in(node):
+    for constant, text in texts_in(nodes_of(node)):
         constant.value = mark(text)
     return ast.dump(node)
 

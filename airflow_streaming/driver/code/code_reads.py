@@ -12,7 +12,7 @@ import ast
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final
 
-from airflow_streaming.driver.code.code_text import Function, nodes_of
+from airflow_streaming.driver.code.code_text import Function
 
 _READERS: Final = frozenset(
     {
@@ -50,33 +50,33 @@ _SAME_PATH: Final = frozenset(
 )
 
 
-def reads_files(trees: Iterable[ast.AST]) -> bool:
-    """Tell whether code calls a function that reads files."""
-    return any(True for tree in trees for _ in _reads(tree))
+def reads_in(nodes: Iterable[ast.AST]) -> Iterator[ast.Call]:
+    """Yield the calls of functions that read files."""
+    for node in nodes:
+        if isinstance(node, ast.Call) and called(node) in _READERS and not _writes(node):
+            yield node
 
 
 def reads_unnamed(
-    trees: Collection[ast.AST], files: Collection[str], values: Mapping[str, Collection[str]]
+    reads: Iterable[ast.Call],
+    nodes: Iterable[ast.AST],
+    files: Collection[str],
+    values: Mapping[str, Collection[str]],
 ) -> bool:
     """
     Tell whether some read has a computed name.
 
+    :param nodes: All nodes of the code.
     :param files: Texts that name existing files.
-    :param values: Texts that variables outside of the trees hold, by name.
+    :param values: Texts that variables outside of the code hold, by name.
     """
-    paths = _Paths(trees, frozenset(files), values)
-    return any(not paths.is_read_named(call) for tree in trees for call in _reads(tree))
+    paths = _Paths(nodes, frozenset(files), values)
+    return not all(map(paths.is_read_named, reads))
 
 
 def called(node: ast.Call) -> str:
     """Return the last name of a called function; empty for other expressions."""
     return str(getattr(node.func, "attr", None) or getattr(node.func, "id", ""))
-
-
-def _reads(tree: ast.AST) -> Iterator[ast.Call]:
-    for node in nodes_of(tree):
-        if isinstance(node, ast.Call) and called(node) in _READERS and not _writes(node):
-            yield node
 
 
 def _writes(node: ast.Call) -> bool:
@@ -91,18 +91,20 @@ class _Paths:
 
     def __init__(
         self,
-        trees: Collection[ast.AST],
+        nodes: Iterable[ast.AST],
         files: frozenset[str],
         values: Mapping[str, Collection[str]],
     ) -> None:
         self._files, self._values = files, values
         self._held: dict[str, list[ast.expr]] = {}
         self._functions: dict[str, list[str]] = {}
-        for node in (node for tree in trees for node in nodes_of(tree)):
+        calls = []
+        for node in nodes:
             self._note(node)
-        for node in (node for tree in trees for node in nodes_of(tree)):
             if isinstance(node, ast.Call):
-                self._note_call(node)
+                calls.append(node)
+        for call in calls:
+            self._note_call(call)
 
     def is_read_named(self, call: ast.Call) -> bool:
         owner = [call.func.value] if isinstance(call.func, ast.Attribute) else []

@@ -13,21 +13,22 @@ import ast
 import linecache
 import logging
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, TypeAlias, TypeGuard, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeAlias, TypeGuard, TypeVar
 
 from airflow_streaming.driver.code.code_imports import codes_of
 
-T = TypeVar("T")
+Node = TypeVar("Node", bound=ast.AST)
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 Lookup: TypeAlias = Callable[[str], Any]
 """Returns the value of a name that is not local, ``None`` without one."""
 
 NAMES_MATTER: Final = frozenset(
-    {"locals", "vars()", "dir()", "eval", "exec", "compile", "globals", "_getframe", "currentframe"}
-    | {"inspect"}
+    {"locals", "vars()", "dir()", "eval", "exec", "globals", "_getframe", "currentframe"}
+    | {"inspect", "query(@)", "numexpr", "duckdb"}
     | {"f_locals", "__code__", "co_names", "co_varnames", "__doc__", "getdoc", "__annotations__"}
     | {"get_type_hints", "get_annotations", "signature", "getfullargspec", "getsource", "gc"}
     | {"__wrapped__", "__closure__", "marshal", "dis"}
@@ -42,6 +43,24 @@ _LOG_METHODS: Final = frozenset(
     {"debug", "info", "warning", "error", "exception", "critical", "log"}
 )
 _MOST_INLINED: Final = 50
+_WITHOUT_NODES: Final = frozenset(
+    {"ctx", "op", "ops", "id", "arg", "attr", "module", "level", "asname", "rest", "kwd_attrs"}
+    | {"kind", "simple", "conversion", "is_async", "type_comment"}
+)
+"""Fields of nodes without statements, expressions and their parts."""
+_PARTS: Final[Mapping[type, tuple[str, ...]]] = {
+    kind: tuple(name for name in kind._fields if name not in _WITHOUT_NODES)
+    for kind in vars(ast).values()
+    if isinstance(kind, type) and issubclass(kind, ast.AST)
+} | {ast.Constant: ()}
+"""By kind of node, its fields that may hold other nodes."""
+_BLOCKS: Final = ("body", "handlers", "orelse", "finalbody", "cases")
+"""Fields of statements with statements in them."""
+_DISPLAYS: Final = (
+    *(ast.List, ast.Dict, ast.Set, ast.Tuple),
+    *(ast.ListComp, ast.DictComp, ast.SetComp),
+)
+"""Expressions whose value is a container of Python's own."""
 _HINTED: Final = frozenset(
     {
         "staticmethod",
@@ -153,66 +172,96 @@ def as_function(node: Function | ast.Lambda) -> Function:
     return found
 
 
-def copied(node: T) -> T:
-    """Return a copy of a tree, faster than ``copy.deepcopy``."""
-    if isinstance(node, list):
-        return cast("T", [copied(one) for one in node])
-    if not isinstance(node, ast.AST):
-        return node
-    found = node.__class__.__new__(node.__class__)
-    found.__dict__.update({name: copied(value) for name, value in vars(node).items()})
+def copied(node: Node) -> Node:
+    """Return a copy of a tree that shares the operators, faster than ``copy.deepcopy``."""
+    kind = node.__class__
+    found = kind.__new__(kind)
+    values = found.__dict__
+    values.update(node.__dict__)
+    for name in _PARTS[kind]:
+        value = values.get(name)
+        if value.__class__ is list:
+            values[name] = [copied(one) if isinstance(one, ast.AST) else one for one in value]
+        elif isinstance(value, ast.AST):
+            values[name] = copied(value)
     return found
 
 
 def nodes_of(tree: ast.AST) -> list[ast.AST]:
-    """Return all nodes of a tree in the order of ``ast.walk``, and faster."""
+    """Return the nodes of a tree in the order of ``ast.walk``, without operators and contexts."""
     nodes = [tree]
     for node in nodes:
-        for name in node._fields:
-            value = getattr(node, name, None)
-            if isinstance(value, ast.AST):
-                nodes.append(value)
-            elif isinstance(value, list):
+        values = node.__dict__
+        for name in _PARTS[node.__class__]:
+            value = values.get(name)
+            if value.__class__ is list:
                 nodes += [one for one in value if isinstance(one, ast.AST)]
+            elif isinstance(value, ast.AST):
+                nodes.append(value)
     return nodes
 
 
-def texts_in(tree: ast.AST) -> Iterator[tuple[ast.Constant, str]]:
-    """Yield each constant of a tree that is a text, with the text."""
-    for node in nodes_of(tree):
+def _children(node: ast.AST) -> Iterator[ast.AST]:
+    for name in _PARTS[node.__class__]:
+        value = node.__dict__.get(name)
+        if value.__class__ is list:
+            yield from (one for one in value if isinstance(one, ast.AST))
+        elif isinstance(value, ast.AST):
+            yield value
+
+
+def texts_in(nodes: Iterable[ast.AST]) -> Iterator[tuple[ast.Constant, str]]:
+    """Yield each constant that is a text, with the text."""
+    for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node, node.value
 
 
 def told(node: Function, mark: Callable[[str], str] = str) -> Normal:
     """Return a cleaned function as text, with its locals renamed by their order."""
-    names = {one.id for one in nodes_of(node) if isinstance(one, ast.Name)}
-    words = {*identifiers_of(node)}
+    nodes = nodes_of(node)
+    names = {one.id for one in nodes if isinstance(one, ast.Name)}
+    words = {*identifiers_in(nodes)}
     if not words & NAMES_MATTER:
-        _rename_locals(node)
-    node.decorator_list = []
+        _rename_locals(node, nodes)
+    if node.decorator_list:
+        node.decorator_list = []
+        nodes = nodes_of(node)
     texts: set[str] = set()
-    for one, text in texts_in(node):
+    for one, text in texts_in(nodes):
         texts.add(text)
         one.value = mark(text)
     return Normal(ast.dump(node), frozenset(names), frozenset(words), frozenset(texts))
 
 
 def identifiers_of(tree: ast.AST) -> Iterator[str]:
-    """Yield every name in a tree: variables, attributes, imports, and texts that are a name."""
-    for node in nodes_of(tree):
+    """Yield every name in a tree."""
+    return identifiers_in(nodes_of(tree))
+
+
+def identifiers_in(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """Yield every name: variables, attributes, imports, and texts that are a name."""
+    for node in nodes:
         if isinstance(node, ast.Name):
             yield node.id
         elif isinstance(node, ast.Attribute):
             yield node.attr
-        elif isinstance(node, ast.Call) and not node.args:
-            yield f"{getattr(node.func, 'id', '')}()"  # vars() and dir() see locals, vars(x) does not
+        elif isinstance(node, ast.Call):
+            if not node.args:
+                yield f"{getattr(node.func, 'id', '')}()"  # vars() and dir() see locals, vars(x) does not
+            elif getattr(node.func, "attr", "") == "query" and _may_name_locals(node.args[0]):
+                yield "query(@)"
         elif isinstance(node, ast.alias):
             yield from node.name.split(".")
         elif isinstance(node, ast.ImportFrom):
             yield from (node.module or "").split(".")
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield from (part for part in node.value.split(".") if part.isidentifier())
+
+
+def _may_name_locals(query: ast.expr) -> bool:
+    """Tell whether the text of a query in pandas may name locals."""
+    return not isinstance(query, ast.Constant) or "@" in str(query.value)
 
 
 def _contents(cell: Any) -> Any:
@@ -242,7 +291,9 @@ def _name_of(decorator: ast.expr) -> str:
     return str(getattr(decorator, "attr", None) or getattr(decorator, "id", ""))
 
 
-class _Cleaner(ast.NodeTransformer):
+class _Cleaner:
+    """Cleans statements; no expression has a detail that is left out."""
+
     def __init__(self, lookup: Lookup, *, drop_hints: bool) -> None:
         self._lookup, self._drop = lookup, drop_hints
         self._bound: set[str] = set()
@@ -252,7 +303,9 @@ class _Cleaner(ast.NodeTransformer):
         arguments = _arguments(node.args)
         nodes = nodes_of(node)
         bare = {id(n.target) for n in nodes if isinstance(n, ast.AnnAssign) and not n.value}
-        self._locals = {n.id for n in nodes if _is_store(n) and id(n) not in bare}
+        stores = Counter(n.id for n in nodes if _is_store(n) and id(n) not in bare)
+        self._locals = {*stores}
+        self._containers = {*_containers(nodes, stores)}
         self._bound = {*outer, *(one.arg for one in arguments)}
         if self._drop:
             node.returns = None
@@ -267,7 +320,7 @@ class _Cleaner(ast.NodeTransformer):
         for one in body:
             if self._is_log_line(one):
                 continue
-            new = self.visit(one)
+            new = self._statement(one)
             if new is None:
                 continue
             kept.append(new)
@@ -276,39 +329,38 @@ class _Cleaner(ast.NodeTransformer):
         self._bound = bound
         return kept or [ast.Pass()]
 
-    def generic_visit(self, node: ast.AST) -> ast.AST:
-        for field, value in ast.iter_fields(node):
-            if isinstance(value, list) and value and isinstance(value[0], ast.stmt):
-                setattr(node, field, self._block(value))
-            elif isinstance(value, list):
-                value[:] = [self.visit(one) if isinstance(one, ast.AST) else one for one in value]
-            elif isinstance(value, ast.AST):
-                setattr(node, field, self.visit(value))
+    def _statement(self, node: ast.stmt) -> ast.stmt | None:
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                return self._inner(node)
+            case ast.ClassDef():
+                return node  # its annotations may be fields
+            case ast.AnnAssign(target=ast.Name()):
+                return self._annotated(node)
+        self._within(node)
         return node
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        return self._inner(node)
+    def _within(self, node: ast.AST) -> None:
+        for field in _BLOCKS:
+            inner = getattr(node, field, None)
+            if isinstance(inner, list) and inner:
+                if isinstance(inner[0], ast.stmt):
+                    setattr(node, field, self._block(inner))
+                else:
+                    for one in inner:
+                        self._within(one)
 
-    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
-        return self._inner(node)
-
-    def _inner(self, node: Function) -> ast.AST:
+    def _inner(self, node: Function) -> Function:
         inner = _Cleaner(self._lookup, drop_hints=not node.decorator_list)
         inner._bound = self._bound - {one.id for one in nodes_of(node) if _is_store(one)}
         inner.clean(node)
         return node
 
-    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
-        return node  # its annotations may be fields
-
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST | None:
+    def _annotated(self, node: ast.AnnAssign) -> ast.stmt | None:
         # In a function they are not evaluated, but an annotated name is local.
-        if not isinstance(node.target, ast.Name):
-            return self.generic_visit(node)
         if node.value is None:
-            return None if node.target.id in self._locals else node
-        value = self.visit(node.value)
-        return ast.Assign(targets=[node.target], value=value, lineno=0)
+            return None if _name_of(node.target) in self._locals else node
+        return ast.Assign(targets=[node.target], value=node.value, lineno=0)
 
     def _is_log_line(self, node: ast.stmt) -> bool:
         if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)):
@@ -340,6 +392,8 @@ class _Cleaner(ast.NodeTransformer):
             )
         if isinstance(node, ast.JoinedStr):
             return all(self._is_plain(one) for one in node.values)
+        if isinstance(node, ast.Call):
+            return self._is_length(node)
         if isinstance(node, ast.FormattedValue):
             return (
                 node.format_spec is None
@@ -347,6 +401,34 @@ class _Cleaner(ast.NodeTransformer):
                 and self._is_plain(node.value)
             )
         return False
+
+    def _is_length(self, call: ast.Call) -> bool:
+        match call:
+            case ast.Call(func=ast.Name(id="len"), args=[ast.Name(id=name)], keywords=[]):
+                return (
+                    name in self._containers & self._bound
+                    and "len" not in self._bound | self._locals
+                    and self._lookup("len") is None
+                )
+        return False
+
+
+def _containers(nodes: Collection[ast.AST], stores: Counter[str]) -> Iterator[str]:
+    """
+    Yield the locals that hold nothing but containers of Python.
+
+    :param stores: Number of statements that bind each local.
+    """
+    found: Counter[str] = Counter()
+    kept = {*_kept_names(nodes)}
+    for node in nodes:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                found[name] += isinstance(value, _DISPLAYS)
+            case ast.ExceptHandler(name=str(name)):
+                kept.add(name)
+    if None not in kept:
+        yield from (n for n, count in found.items() if count == stores[n] and n not in kept)
 
 
 def is_logger(value: Any) -> bool:
@@ -386,8 +468,9 @@ def _is_store(node: ast.AST) -> TypeGuard[ast.Name]:
 # -- Names of locals ----------------------------------------------------------------------------------------------
 
 
-def _rename_locals(node: Function) -> None:
-    kept = {*_kept_names(node)}
+def _rename_locals(node: Function, nodes: Iterable[ast.AST]) -> None:
+    """Rename the locals of a function, whose nodes are given."""
+    kept = {*_kept_names(nodes)}
     if None in kept:
         return
     renamed: dict[str, str] = {}
@@ -396,7 +479,9 @@ def _rename_locals(node: Function) -> None:
             renamed.setdefault(one.id, f"_{len(renamed)}")
         elif isinstance(one, ast.ExceptHandler) and one.name and one.name not in kept:
             renamed.setdefault(one.name, f"_{len(renamed)}")
-    for one in nodes_of(node):
+    if not renamed:
+        return
+    for one in nodes:
         if isinstance(one, ast.Name):
             one.id = renamed.get(one.id, one.id)
         elif isinstance(one, ast.ExceptHandler) and one.name:
@@ -405,9 +490,9 @@ def _rename_locals(node: Function) -> None:
             one.names = [renamed.get(name, name) for name in one.names]
 
 
-def _kept_names(node: Function) -> Iterator[str | None]:
+def _kept_names(nodes: Iterable[ast.AST]) -> Iterator[str | None]:
     """Yield the names that stay; ``None`` where all stay."""
-    for one in nodes_of(node):
+    for one in nodes:
         if isinstance(one, ast.ClassDef | ast.MatchAs | ast.MatchStar | ast.MatchMapping):
             yield None
         elif isinstance(one, ast.arg):
@@ -423,9 +508,12 @@ def _kept_names(node: Function) -> Iterator[str | None]:
 
 
 def _in_order(node: ast.AST) -> Iterator[ast.AST]:
-    yield node
-    for child in ast.iter_child_nodes(node):
-        yield from _in_order(child)
+    """Yield the nodes of a tree in the order of the text."""
+    waiting = [node]
+    while waiting:
+        one = waiting.pop()
+        yield one
+        waiting += reversed([*_children(one)])
 
 
 # -- Helpers in the place of their calls --------------------------------------------------------------------------
@@ -441,7 +529,9 @@ class _Inlining:
     def __init__(self, root: types.FunctionType, lookup: Lookup) -> None:
         self._root, self._lookup = root, lookup
         code = root.__code__
-        self._taken = {*code.co_varnames, *code.co_cellvars}
+        self._taken = {
+            name for one in codes_of(code) for name in (*one.co_varnames, *one.co_cellvars)
+        }
         self._sure = {*code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]}
         self._sure -= {*code.co_cellvars}
         self._shared = {*code.co_cellvars, *code.co_freevars}
@@ -479,7 +569,9 @@ class _Inlining:
                     } - self._shared
                 setattr(one, field, self._block(inner))
                 self._sure = sure
-        return [_Expressions(self).visit(one)]
+        if not isinstance(one, _SCOPES):
+            _with_parts(one, self._expression)
+        return [one]
 
     def _replaced(self, one: ast.stmt, body: list[ast.stmt]) -> list[ast.stmt] | None:
         last = body[-1] if body else None
@@ -495,10 +587,15 @@ class _Inlining:
             return [*body[:-1], ast.Expr(value=last.value)]
         return None
 
-    def expression(self, call: ast.Call) -> ast.expr | None:
-        """Return the value of a helper that is one expression, in the place of its call."""
-        body = self._helper(call, is_one=True)
-        return body[0].value if body and isinstance(body[0], ast.Return) else None
+    def _expression(self, node: ast.AST) -> ast.AST:
+        """Return an expression with the values of helpers that are one expression in place of their calls."""
+        if isinstance(node, _VISITED_APART):
+            return node
+        if isinstance(node, ast.Call):
+            body = self._helper(node, is_one=True)
+            if body and isinstance(body[0], ast.Return) and body[0].value is not None:
+                return body[0].value
+        return _with_parts(node, self._expression)
 
     def _helper(self, call: ast.Call, *, is_one: bool = False) -> list[ast.stmt] | None:
         if not isinstance(call.func, ast.Name) or call.keywords or call.func.id in self._taken:
@@ -514,21 +611,20 @@ class _Inlining:
         ):
             return None
         found = cleaned(as_function(node), helper.__globals__.get)
-        if any(isinstance(one, _NOT_INLINED) for one in nodes_of(ast.Module(found.body, []))):
+        if any(isinstance(one, _NOT_INLINED) for one in _own_nodes(found.body)):
             return None
-        if {*identifiers_of(found)} & NAMES_MATTER:
+        nodes = nodes_of(found)
+        if not NAMES_MATTER.isdisjoint(identifiers_in(nodes)):
             return None
         if is_one and not (len(found.body) == 1 and isinstance(found.body[0], ast.Return)):
             return None
         self._count += 1
         given = dict(zip((one.arg for one in found.args.args), call.args, strict=True))
-        stored = {one.id for one in nodes_of(found) if _is_store(one)}
-        stored |= {
-            one.name for one in nodes_of(found) if isinstance(one, ast.ExceptHandler) and one.name
-        }
+        stored = {one.id for one in nodes if _is_store(one)}
+        stored |= {one.name for one in nodes if isinstance(one, ast.ExceptHandler) and one.name}
         if stored & given.keys():
             return None
-        names = {one.id for one in nodes_of(found) if isinstance(one, ast.Name)}
+        names = {one.id for one in nodes if isinstance(one, ast.Name)}
         if (names - stored - given.keys()) & self._taken:
             return None  # a global of the helper, and a local of the caller
         known = {
@@ -558,10 +654,19 @@ class _Inlining:
             if isinstance(one, ast.ExceptHandler) and one.name:
                 one.name = fresh[one.name]
         self._taken |= {*fresh.values()}
-        body = [_Placing(given, fresh).visit(one) for one in found.body]
+
+        def place(node: ast.AST) -> ast.AST:
+            if not isinstance(node, ast.Name):
+                return _with_parts(node, place)
+            if node.id in given:
+                return copied(given[node.id])
+            return ast.Name(id=fresh.get(node.id, node.id), ctx=node.ctx)
+
+        body = [_with_parts(one, place) for one in found.body]
         self._within.append(helper.__code__)
-        inner = _Expressions(self)
-        placed = [inner.visit(one) for one in body] if is_one else self._block(body)
+        placed = (
+            [_with_parts(one, self._expression) for one in body] if is_one else self._block(body)
+        )
         self._within.pop()
         return placed
 
@@ -590,10 +695,14 @@ class _Inlining:
 
 _UNUSUAL: Final = 0x04 | 0x08 | 0x20 | 0x80 | 0x200
 """Flags of code: several arguments in one, a generator, a coroutine."""
+_SCOPES: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_VISITED_APART: Final = (ast.stmt, ast.Lambda, *_COMPREHENSIONS)
+"""Statements within a statement, and expressions whose names may have other values when they run."""
+
 _NOT_INLINED: Final = (
-    ast.FunctionDef,
-    ast.AsyncFunctionDef,
-    ast.ClassDef,
+    *_SCOPES,
+    *_COMPREHENSIONS,
     ast.Lambda,
     ast.Global,
     ast.Nonlocal,
@@ -602,45 +711,19 @@ _NOT_INLINED: Final = (
     ast.NamedExpr,
     ast.Match,
     ast.Delete,
-    ast.ListComp,
-    ast.SetComp,
-    ast.DictComp,
-    ast.GeneratorExp,
 )
 
 
-class _Expressions(ast.NodeTransformer):
-    def __init__(self, inlining: _Inlining) -> None:
-        self._inlining = inlining
-
-    def visit_Call(self, node: ast.Call) -> ast.AST:
-        value = self._inlining.expression(node)
-        return self.generic_visit(node) if value is None else value
-
-    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
-        return node  # it runs later, when names may have other values
-
-    visit_FunctionDef = visit_AsyncFunctionDef = visit_ClassDef = visit_Lambda  # type: ignore[assignment]
-    visit_GeneratorExp = visit_ListComp = visit_SetComp = visit_DictComp = visit_Lambda  # type: ignore[assignment]
-
-    def generic_visit(self, node: ast.AST) -> ast.AST:
-        # Statements within were visited before.
-        for field, value in ast.iter_fields(node):
-            if isinstance(value, list) and not (value and isinstance(value[0], ast.stmt)):
-                value[:] = [self.visit(one) if isinstance(one, ast.AST) else one for one in value]
-            elif isinstance(value, ast.AST):
-                setattr(node, field, self.visit(value))
-        return node
-
-
-class _Placing(ast.NodeTransformer):
-    def __init__(self, given: Mapping[str, ast.expr], fresh: Mapping[str, str]) -> None:
-        self._given, self._fresh = given, fresh
-
-    def visit_Name(self, node: ast.Name) -> ast.AST:
-        if node.id in self._given:
-            return copied(self._given[node.id])
-        return ast.Name(id=self._fresh.get(node.id, node.id), ctx=node.ctx)
+def _with_parts(node: Node, replace: Callable[[ast.AST], ast.AST]) -> Node:
+    """Return a node after its direct parts are replaced."""
+    values = node.__dict__
+    for name in _PARTS[node.__class__]:
+        value = values.get(name)
+        if value.__class__ is list:
+            value[:] = [replace(one) if isinstance(one, ast.AST) else one for one in value]
+        elif isinstance(value, ast.AST):
+            values[name] = replace(value)
+    return node
 
 
 def _own_nodes(body: list[ast.stmt]) -> Iterator[ast.AST]:

@@ -15,14 +15,14 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from airflow_streaming.driver.code.code_imports import file_named, is_users
 from airflow_streaming.driver.code.code_reads import called
-from airflow_streaming.driver.code.code_text import nodes_of
 from airflow_streaming.model.spark.plan import OPAQUE
+from airflow_streaming.model.uris import is_local, local_path
 
 MAX_FILE: Final = 64 * 1024 * 1024
 """Bytes of a data file that are read; of a larger one size and time of change count."""
@@ -42,6 +42,8 @@ _TIMES: Final = frozenset(
     | {"strftime", "ctime", "tzname", "get_localzone", "to_pydatetime", "isoformat"}
     | {"hour", "minute", "weekday", "isoweekday", "day", "month", "year", "utcoffset", "asctime"}
 )
+_OF_LINES: Final = frozenset({".csv", ".tsv", ".json", ".jsonl", ".txt"})
+"""Suffixes of files with a row in each line."""
 _OF_CODE: Final = frozenset({".py", ".pyc", ".zip", ".egg", ".whl"})
 
 
@@ -94,6 +96,38 @@ def _digest_of_file(path: Path) -> str:
 @functools.lru_cache(maxsize=1024)
 def _read(path: Path, size: int, changed: int) -> str:
     return digest_of(path.read_bytes())
+
+
+def tables_beside(
+    script: str, uris: Iterable[str], options: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
+    """
+    Yield the name and digest of each file in the script's folder that a static table reads.
+
+    It belongs to the version of the script. The order of rows in a text does not count.
+
+    :param options: Options of the reader.
+    """
+    if not script:
+        return
+    folder = Path(script).resolve().parent
+    for uri in sorted(uris):
+        path = Path(local_path(uri)).resolve() if is_local(uri) else None
+        if path is not None and path.is_relative_to(folder) and path.is_file():
+            yield f"table {path.relative_to(folder)}", _digest_of_table(path, options)
+
+
+def _digest_of_table(path: Path, options: Mapping[str, str]) -> str:
+    given = {name.lower(): value.lower() for name, value in options.items()}
+    if path.suffix not in _OF_LINES or {"multiline", "linesep"} & given.keys():
+        return _digest_of_file(path)
+    try:
+        if path.stat().st_size > MAX_FILE:
+            return _digest_of_file(path)
+        lines = path.read_bytes().splitlines()
+    except OSError as err:
+        return f"{OPAQUE} {type(err).__name__}"
+    return digest_of(b"\n".join([*lines[:1], *sorted(lines[1:])]))
 
 
 # -- Packages -----------------------------------------------------------------------------------------------------
@@ -174,7 +208,7 @@ def _digest_of_folder(file: str) -> str:
 
 
 def environment(
-    trees: Iterable[ast.AST], words: Iterable[str], conf: Mapping[str, str]
+    nodes: Collection[ast.AST], words: Iterable[str], conf: Mapping[str, str]
 ) -> Iterator[tuple[str, str]]:
     """
     Yield the variables of the environment that code reads.
@@ -182,14 +216,14 @@ def environment(
     :param conf: Configuration of Spark, for the environment of executors.
     """
     named = {*words}
-    by_computed_name = "os" in named and any(map(_gets_computed, _calls(trees)))
+    by_computed_name = "os" in named and any(map(_gets_computed, _calls(nodes)))
     if by_computed_name:
         yield "environment", f"{OPAQUE} read by a computed name"
     if not named & (_ENVIRONMENT | _ENVIRONMENT_COMPUTED):
         return
-    found = [key for tree in trees for node in nodes_of(tree) if (key := _key_in(node)) is not None]
+    found = [key for node in nodes if (key := _key_in(node)) is not None]
     keys = {str(key.value) for key in found if isinstance(key, ast.Constant) and _is_text(key)}
-    uses = sum(_is_environment(node) for tree in trees for node in nodes_of(tree))
+    uses = sum(map(_is_environment, nodes))
     is_literal = bool(found) and len(found) == uses and all(map(_is_text, found))
     if not by_computed_name and (named & _ENVIRONMENT_COMPUTED or not is_literal):
         yield "environment", f"{OPAQUE} read by a computed name"
@@ -228,9 +262,8 @@ def _digest_of_variable(key: str, conf: Mapping[str, str]) -> str:
     return digest_of(repr(values).encode("utf-8", "surrogatepass"))
 
 
-def _calls(trees: Iterable[ast.AST]) -> Iterator[ast.Call]:
-    for tree in trees:
-        yield from (node for node in nodes_of(tree) if isinstance(node, ast.Call))
+def _calls(nodes: Iterable[ast.AST]) -> Iterator[ast.Call]:
+    return (node for node in nodes if isinstance(node, ast.Call))
 
 
 def _gets_computed(node: ast.Call) -> bool:
@@ -238,9 +271,9 @@ def _gets_computed(node: ast.Call) -> bool:
     return called(node) in ("getattr", "__getattribute__") and not any(map(_is_text, node.args))
 
 
-def programs(trees: Iterable[ast.AST]) -> Iterator[tuple[str, str]]:
+def programs(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, str]]:
     """Yield a piece where code starts other programs, whose input the closure cannot hold."""
-    for node in _calls(trees):
+    for node in _calls(nodes):
         owner = getattr(getattr(node.func, "value", None), "id", "")
         if called(node) in _PROGRAMS or owner == "subprocess":
             yield "other programs", f"{OPAQUE} their input"

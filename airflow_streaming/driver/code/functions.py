@@ -40,10 +40,9 @@ from airflow_streaming.driver.code.code_imports import (
     codes_of,
     file_named,
     file_of,
-    globals_of,
-    imports_of,
     is_users,
     loaded_by_code,
+    named_by,
     names_within,
     refuse_loaders,
 )
@@ -55,15 +54,16 @@ from airflow_streaming.driver.code.code_modules import (
     packages_in,
     slice_of,
 )
-from airflow_streaming.driver.code.code_reads import reads_files, reads_unnamed
+from airflow_streaming.driver.code.code_reads import reads_in, reads_unnamed
 from airflow_streaming.driver.code.code_text import (
     LINES_MATTER,
     NAMES_MATTER,
     Normal,
-    identifiers_of,
+    identifiers_in,
     node_of_code,
     nodes_of,
     normal_form,
+    texts_in,
 )
 from airflow_streaming.model.spark.own_places import OwnPlaces
 from airflow_streaming.model.spark.plan import OPAQUE
@@ -229,17 +229,24 @@ class _Reader:
     def pieces(self, conf: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         """Yield the inputs of the code beside its text."""
         files: list[tuple[str, str]] = []
-        if not self._in_driver or reads_files(self._trees):
+        nodes = self._nodes()
+        reads = [*reads_in(nodes)]
+        if not self._in_driver or reads:
             # The function of a sink often has the name of a file that it writes.
             files = [*code_world.files_named(self.texts, sorted(self._folders))]
         yield from files
         names = {name.removeprefix("file ") for name, _ in files}
-        if reads_unnamed(self._trees, names, self._values):
+        if reads and reads_unnamed(reads, nodes, names, self._values):
             yield "files", f"{OPAQUE} read by a computed name"
         yield from code_world.packages(self._packages)
-        yield from code_world.environment(self._trees, self.words, conf)
-        yield from code_world.programs(self._trees)
+        yield from code_world.environment(nodes, self.words, conf)
+        yield from code_world.programs(nodes)
         yield from code_world.zone(self.words)
+
+    def _nodes(self) -> list[ast.AST]:
+        """Return the nodes of all trees; a helper of several functions counts once."""
+        trees = {id(tree): tree for tree in self._trees}
+        return [node for tree in trees.values() for node in nodes_of(tree)]
 
     def _say(self, *parts: object) -> None:
         for part in parts:
@@ -351,7 +358,7 @@ class _Reader:
         code = function.__code__
         refuse_loaders(name for one in codes_of(code) for name in one.co_names)
         normal = None if self._exact else normal_form(function, self._marked)
-        names, node = {*globals_of(code)}, node_of_code(code)
+        names, node = {*named_by(code).globals}, node_of_code(code)
         if normal is None:
             self._code(code)
             self._take(dict(function.__annotations__))
@@ -411,7 +418,7 @@ class _Reader:
         self._imports(function.__code__, str(known.get("__package__") or ""))
 
     def _imports(self, code: types.CodeType, package: str) -> None:
-        for name in sorted({*imports_of(code)}):
+        for name in sorted(named_by(code).imports):
             for full in (name, *names_within(package, name)):
                 if full == name or file_named(full):
                     self._module_named(full)
@@ -495,13 +502,11 @@ class _Reader:
             self._say("module", name, text)
         self._trees += found.trees
         self._packages |= found.packages
-        for tree in found.trees:
-            words = {*identifiers_of(tree)}
-            self.words |= words
-            self.seeing |= words
-            for node in nodes_of(tree):
-                if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                    self.texts.add(node.value)
+        nodes = [node for tree in found.trees for node in nodes_of(tree)]
+        words = {*identifiers_in(nodes)}
+        self.words |= words
+        self.seeing |= words
+        self.texts |= {text for _, text in texts_in(nodes)}
         self._folders |= {str(Path(file).absolute().parent) for file in found.files.values()}
 
     def _is_by_name(self, thing: Any) -> bool:

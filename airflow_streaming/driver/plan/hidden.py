@@ -11,9 +11,11 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from airflow_streaming.driver.code.code_world import tables_beside
 from airflow_streaming.driver.code.functions import Closure, closure_of
 from airflow_streaming.driver.plan.nodes import Node, Origin
 from airflow_streaming.model.plan.tree import COLUMN_MARK
@@ -160,11 +162,18 @@ class Hidden:
         elif kind.startswith("scala.collection.") and "Map" in kind:
             yield from _entries(key, _told_pairs(value))
         elif (relation := _RELATIONS.get(kind.rpartition(".")[2])) is not None:
+            if relation is _files:
+                self._read_tables(value)
             yield from relation(key, value)
         elif node.name == "DataSourceV2Relation" and key in _NAMED:
             yield key, str(value.name())
         else:
             yield key, self._of_kind(kind, value)
+
+    def _read_tables(self, relation: Any) -> None:
+        script = str(getattr(sys.modules.get("__main__"), "__file__", None) or "")
+        told = tables_beside(script, _paths_of(relation), _told_pairs(relation.options()))
+        self.reads |= dict(told)
 
     def _of_kind(self, kind: str, value: Any) -> str:
         if kind == "scala.None$":
@@ -242,8 +251,12 @@ def _told_pairs(java: Any) -> dict[str, str]:
     return dict(pair.partition(" -> ")[::2] for pair in told)
 
 
+def _paths_of(relation: Any) -> list[str]:
+    return sorted(str(relation.location().rootPaths().mkString(_BETWEEN)).split(_BETWEEN))
+
+
 def _files(key: str, relation: Any) -> Iterator[tuple[str, str]]:
-    paths = sorted(str(relation.location().rootPaths().mkString(_BETWEEN)).split(_BETWEEN))
+    paths = _paths_of(relation)
     yield f"{key}.format", str(relation.fileFormat().getClass().getSimpleName())
     yield f"{key}.paths", ", ".join(map(mask_password, paths))
     yield from _entries(key, _told_pairs(relation.options()))

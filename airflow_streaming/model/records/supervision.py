@@ -14,7 +14,8 @@ from airflow_streaming.model.records.policy import Freshness, RestartPolicy
 from airflow_streaming.model.spark.launchers import MAX_STOP_GRACE, USUAL_STOP_GRACE
 from airflow_streaming.model.wire import Record
 
-_ASKED: Final = ("health", "restart", "stop_grace", "notifiers", "freshness")
+_ABSENT: Final = "(absent)"
+_ASKED: Final = ("health", "restart", "stop_grace", "notifiers", "freshness", "labels")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +29,7 @@ class Supervision(Record):
     :param number: 0 for the defaults, which apply before the first record.
     :param stop_grace: How long a stop may wait for a batch boundary before the driver is killed.
     :param freshness: The freshness objective, if any.
+    :param labels: Labels of the stream, by which a selector finds it.
     :param notifiers: Who receives alerts, e.g. ``on_gave_up: SmtpNotifier``.
     """
 
@@ -41,6 +43,7 @@ class Supervision(Record):
     stop_grace: timedelta = USUAL_STOP_GRACE
     notifiers: tuple[str, ...] = ()
     freshness: Freshness | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not timedelta(0) <= self.stop_grace <= MAX_STOP_GRACE:
@@ -66,6 +69,9 @@ def _changes(name: str, before: Any, after: Any) -> Iterator[str]:
             yield from _changes(
                 f"{name}.{one.name}", getattr(before, one.name), getattr(after, one.name)
             )
+    elif isinstance(before, Mapping):
+        for key in sorted({**before, **after}):
+            yield from _changes(f"{name}.{key}", before.get(key, _ABSENT), after.get(key, _ABSENT))
     elif _has_names(before) or _has_names(after):
         yield from _changed_items(name, _by_name(before), _by_name(after))
     else:

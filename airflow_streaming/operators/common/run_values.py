@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 MAPPING: Final = "the mapping of the task"
 _MOST_TOLD: Final = 3
+_MOST_NAMED: Final = 40
+"""A user takes all refused keys out at once; a hostile form may have millions."""
 
 
 class RunValuesTask(NamedParameters):
@@ -89,10 +91,12 @@ class RunValuesTask(NamedParameters):
 
 
 def refusal_text(task_id: str, refused: Sequence[Refusal]) -> str:
-    """Return the error of a task with refused values, the first three by name."""
-    lines = [str(one) for one in refused[:_MOST_TOLD]]
-    if len(refused) > _MOST_TOLD:
-        lines.append(f"and {len(refused) - _MOST_TOLD} more")
+    """Return the error of a task with refused values: three with their reasons, more by name."""
+    lines, others = [str(one) for one in refused[:_MOST_TOLD]], refused[_MOST_TOLD:]
+    if others:
+        names = ", ".join(one.name for one in others[:_MOST_NAMED])
+        left = len(others) - _MOST_NAMED
+        lines.append(f"also {names}" + (f" and {left} more" if left > 0 else ""))
     return "\n- ".join([f"Task {task_id!r} refuses values of this run; nothing was done:", *lines])
 
 

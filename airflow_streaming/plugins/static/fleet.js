@@ -37,7 +37,7 @@ export function fleet(root) {
   const search = h("input", {
     type: "search",
     class: "search",
-    placeholder: "Search streams, dags, states, Spark …",
+    placeholder: "Search streams, dags, states, labels, Spark …",
     "aria-label": "Search streams",
     value: filter.text,
     maxlength: 200,
@@ -275,7 +275,7 @@ function drawRow(row, now) {
       h("div", {}, pill(row.level, words(row.state), clean(row.reason)), row.since ? h("span", { class: "dim", title: stamp(row.since) }, lasted(row.since, now)) : null),
       quiet ? null : h("div", { class: "why", title: clean(row.reason) }, row.reason),
     ),
-    h("td", {}, link, row.external ? [" ", h("span", { class: "tag", title: "This provider did not launch it: it is watched by its checkpoint." }, "external")] : null, row.gone ? [" ", h("span", { class: "tag warn", title: "No file has the DAG of this stream any more, so no task keeps it." }, "DAG is gone")] : null, h("div", { class: "dim" }, row.dag === row.stream ? row.state === "reading" ? "" : `${row.queries_total ?? 0} ${row.queries_total === 1 ? "query" : "queries"}` : row.dag)),
+    h("td", {}, link, row.external ? [" ", h("span", { class: "tag", title: "This provider did not launch it: it is watched by its checkpoint." }, "external")] : null, row.gone ? [" ", h("span", { class: "tag warn", title: "No file has the DAG of this stream any more, so no task keeps it." }, "DAG is gone")] : null, (row.labels ?? []).length ? h("div", { class: "dim labels", title: clean(row.labels.join(", ")) }, row.labels.join(", ")) : null, h("div", { class: "dim" }, row.dag === row.stream ? row.state === "reading" ? "" : `${row.queries_total ?? 0} ${row.queries_total === 1 ? "query" : "queries"}` : row.dag)),
     h(
       "td",
       { class: "flow" },

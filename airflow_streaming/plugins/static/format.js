@@ -38,6 +38,11 @@ export function share(value) {
   return isNumber(value) ? `${digits(value * 100)} %` : NOTHING;
 }
 
+/** A share of an objective, whose last digits matter: 99.871 %. */
+export function exactShare(value) {
+  return isNumber(value) ? `${Number((value * 100).toFixed(3))} %` : NOTHING;
+}
+
 /** Seconds as the two largest units: 850 ms, 4.2 s, 3 min 20 s, 5 h 2 min, 12 d. */
 export function seconds(value) {
   if (!isNumber(value)) return NOTHING;

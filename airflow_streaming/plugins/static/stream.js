@@ -7,7 +7,7 @@ import { Chart, MAIN, STATE, shortSource } from "./charts.js";
 import { clean, glyph, h, pill, put, say } from "./dom.js";
 import { backlog, failure, skeleton } from "./fleet.js";
 import { ALL, firstToShow, missing, slowestWatermark } from "./figures.js";
-import { NOTHING, ago, count, lasted, milliseconds, rate, seconds, share, bytes, stamp, time, words } from "./format.js";
+import { NOTHING, ago, count, exactShare, lasted, milliseconds, rate, seconds, share, bytes, stamp, time, words } from "./format.js";
 import { PANELS, about } from "./panels.js";
 
 const RANGES = { "15m": 900, "1h": 3600, "6h": 21600, "24h": 86400, "7d": 604800 };
@@ -229,6 +229,7 @@ export function stream(root, dag, name) {
       ["Backup", data.backup ? ago(data.backup.at, Date.now()) : "none", data.backup ? (data.backup.verified ? "verified" : "not verified") : "no backup is known"],
     ];
     if (data.dag_differs) entries.push(["DAG", "differs", clean(data.dag_differs)]);
+    if (data.freshness) entries.push(freshness(data.freshness));
     if (data.standby) entries.push(["Standby", clean(data.standby), ""]);
     put(facts, entries.map(([label, value, small]) => h("div", { class: "fact" }, h("dt", {}, label), h("dd", { title: clean(value) }, value, h("small", { title: clean(small) }, small)))));
   }
@@ -486,4 +487,11 @@ function figure(rule) {
   };
   if (rule.figure === null || rule.figure === undefined) return h("span", { class: "dim" }, rule.state === "unknown" ? "no figure" : "idle");
   return /seconds$/.test(rule.metric) ? seconds(rounded(rule.figure)) : (show[rule.metric] ?? count)(rule.figure);
+}
+
+/** The fact of a freshness objective: its label, its state and its figures. */
+function freshness(found) {
+  const burning = found.fires.length ? `, burns too fast (${found.fires.map(clean).join(", ")})` : "";
+  const small = `${exactShare(found.share)} of ${exactShare(found.objective)}, ${share(found.budget_left)} of the budget left${burning}, ${ago(found.at, Date.now())}`;
+  return ["Freshness", found.is_late ? "late" : "on time", small];
 }

@@ -4,7 +4,7 @@ Word count over a socket: a source that cannot be replayed, and the failure that
     python -m demo.feeds mentions --socket 9999        # in one terminal
     spark-submit socket_words.py --port 9999           # in another
 
-A batch takes four seconds on purpose, so that a kill interrupts one nearly always.
+A batch takes four seconds on purpose, so that a kill is likely to interrupt one.
 """
 
 from __future__ import annotations

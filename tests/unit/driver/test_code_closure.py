@@ -163,6 +163,21 @@ OTHER = {
         "import traceback",
         "import traceback\n\n",
     ),
+    "name of a local in the text of a query": (
+        "def f(x):\n    low = 1\n    return x.query('a > @low')",
+        "low = 1",
+        "top = 1",
+    ),
+    "name of a local in an expression of numexpr": (
+        "def f(x):\n    import numexpr\n    low = 1\n    return numexpr.evaluate('low * 2')",
+        "low = 1",
+        "top = 1",
+    ),
+    "helper that an inner parameter hides": (
+        "def h(a): return a + 1\ndef f(x):\n    def inner(h): return h(1)\n    return inner(str)",
+        "return h(1)",
+        "return 1 + 1",
+    ),
     "helper that falls off its end": (
         "def g(x):\n    if x:\n        return 1\ndef f(x):\n    if x > 3:\n        return g(x)\n    return 2",
         "        return g(x)",
@@ -228,15 +243,73 @@ SAME = {
 }
 
 
+PATTERN = "import re\nPATTERN = re.compile('a')\n"
+COUNTED = """import logging
+log = logging.getLogger("job")
+
+def f(x):
+    parts = [one for one in x]
+    return sorted(parts)
+"""
+
+
+@pytest.mark.parametrize("with_pattern", [False, True])
 @pytest.mark.parametrize("name", SAME)
-def test_another_wording_is_the_same_code(script: ScriptIn, name: str) -> None:
+def test_another_wording_is_the_same_code(
+    script: ScriptIn, name: str, *, with_pattern: bool
+) -> None:
     old, new = SAME[name]
-    text = BASE.replace(old, new)
-    assert text != BASE
+    base = BASE.replace("    total = 0\n", "    total = 0\n    PATTERN.match('a')\n")
+    base = PATTERN + base if with_pattern else BASE
+    text = base.replace(old, new)
+    assert text != base
     if "again" in new:
         text += "\ndef again(y): return inner(y)\n"
 
-    assert script(text).code == script(BASE).code
+    assert script(text).code == script(base).code
+
+
+def test_a_module_with_a_pattern_may_have_another_wording(script: ScriptIn) -> None:
+    lib = f"{PATTERN}def g(x):\n    y = x\n    return PATTERN.sub('b', y + '1')\n"
+    use = "import lib\ndef f(x): return lib.g(x)"
+    new = lib.replace("def g(x):", "def g(x: str) -> str:\n    'Replace.'").replace("y", "z")
+
+    assert new.count("z") == 2
+    assert script(use, lib_py=new).code == script(use, lib_py=lib).code
+
+
+@pytest.mark.parametrize(
+    ("parts", "is_same"),
+    [
+        ("parts = [one for one in x]", True),
+        ("parts = (one for one in x)", False),
+        ("parts = x", False),
+        ("global parts\n    parts = [one for one in x]", False),
+        ("try: parts = []\n    except OSError as parts: pass", False),
+        ("parts = [one for one in x]\n    for parts in x: pass", False),
+    ],
+)
+def test_a_log_line_may_have_the_length_of_a_list(
+    script: ScriptIn, parts: str, *, is_same: bool
+) -> None:
+    base = COUNTED.replace("parts = [one for one in x]", parts)
+    text = base.replace("    return", "    log.info('%s of %s', len(parts), x)\n    return")
+
+    assert (script(text).code == script(base).code) is is_same
+
+
+def test_the_length_of_an_argument_may_fail(script: ScriptIn) -> None:
+    base = COUNTED.replace("parts = [", "if len(x) > 3: x = [").replace("parts)", "x)")
+    text = base.replace("    return", "    log.info('%s', len(x))\n    return")
+
+    assert script(text).code != script(base).code
+
+
+def test_the_length_of_a_log_line_is_pythons(script: ScriptIn) -> None:
+    base = COUNTED.replace("def f", "def len(x): x.append(1)\n\ndef f")
+    text = base.replace("    return", "    log.info('%s', len(parts))\n    return")
+
+    assert script(text).code != script(base).code
 
 
 LIB = """import logging

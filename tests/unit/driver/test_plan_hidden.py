@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -148,6 +150,63 @@ def table(relation: Any, name: str = "LogicalRelation", **fields: Any) -> Tree:
         **{field: lambda: relation}, getClass=lambda: SimpleNamespace(getName=lambda: name)
     )
     return whole_tree(tree, Wording(hidden=Hidden(jvm).placed(tree)))
+
+
+CSV = "country,rate\nNL,1\nBE,2\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "is_same"),
+    [
+        ("country,rate\nBE,2\nNL,1\n", {}, True),
+        ("country,rate\nNL,1\nBE,3\n", {}, False),
+        ("BE,2\nNL,1\ncountry,rate\n", {}, False),
+        ("country,rate\nNL,1\nBE,2\nBE,2\n", {}, False),
+        ("country,rate\nBE,2\nNL,1\n", {"multiLine": "true"}, False),
+    ],
+)
+def test_the_rows_of_a_static_table_beside_the_script_count_in_any_order(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    text: str,
+    options: dict[str, str],
+    *,
+    is_same: bool,
+) -> None:
+    script = SimpleNamespace(__file__=str(tmp_path / "main.py"))
+    monkeypatch.setitem(sys.modules, "__main__", script)
+    file = tmp_path / "rates" / "today.csv"
+    file.parent.mkdir()
+    relation = of_files(file.as_uri(), **options)
+
+    file.write_text(CSV)
+    old = reads_of(relation)
+    file.write_text(text)
+    new = reads_of(relation)
+
+    assert old.keys() == new.keys() == {"table rates/today.csv"}
+    assert (old == new) is is_same
+
+
+def test_a_table_outside_of_the_scripts_folder_is_data_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = SimpleNamespace(__file__=str(tmp_path / "app" / "main.py"))
+    monkeypatch.setitem(sys.modules, "__main__", script)
+    (tmp_path / "rates.csv").write_text(CSV)
+
+    assert reads_of(of_files((tmp_path / "rates.csv").as_uri())) == {}
+    assert reads_of(of_files("s3://bucket/app/rates.csv")) == {}
+
+
+def reads_of(relation: Any) -> dict[str, str]:
+    """Return the inputs of a plan with one static table."""
+    top = {"class": "x.plans.logical.LogicalRelation", "num-children": 0, "relation": None}
+    tree = read_tree(json.dumps([{**top, "output": []}]))
+    name = SimpleNamespace(getName=lambda: "LogicalRelation")
+    hidden = Hidden(SimpleNamespace(relation=lambda: relation, getClass=lambda: name)).placed(tree)
+    whole_tree(tree, Wording(hidden=hidden))
+    return hidden.reads
 
 
 SAVED = {"identifier": {"table": "rates"}, "provider": "parquet", "createTime": 1, "stats": {}}

@@ -36,6 +36,7 @@ def rewrite(stream: StreamHome, path: str, **changes: Any) -> None:
 
 
 LAUNCH = "orders/epochs/000001/launch.json"
+EPOCH = "orders/epochs/000001.json"
 DEPLOYMENT = "orders/deployments/000001.json"
 
 
@@ -119,6 +120,26 @@ def test_earlier_decisions_are_looked_for_among_the_epochs_that_are_there(
 
     assert stream.earlier_decisions(MAX_NUMBER) == []
     assert asked == [1]
+
+
+@pytest.mark.parametrize(
+    ("path", "changes", "read"),
+    [
+        pytest.param(
+            DEPLOYMENT,
+            {"runtime": "another", "conf": {"spark.plugins": "evil.P"}},
+            lambda s: s.deployment(1),
+            id="runtime_and_code",
+        ),
+        pytest.param(EPOCH, {"executors": 40}, lambda s: s.epoch(1), id="size"),
+    ],
+)
+def test_a_writer_of_the_home_chooses_what_the_next_driver_runs(
+    stream: StreamHome, path: str, changes: dict[str, Any], read: Callable[[StreamHome], Any]
+) -> None:
+    rewrite(stream, path, **changes)
+
+    assert {name: getattr(read(stream), name) for name in changes} == changes
 
 
 def bad_link(folder: Path) -> None:

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.hooks.lineage import DatasetName, driver_lineage, place_name, stream_datasets
+from airflow_streaming.hooks.lineage import driver_lineage
 from airflow_streaming.model.names import Layout
-from airflow_streaming.model.spark.plan import QueryPlan, SinkPlan, SourcePlan
+from airflow_streaming.model.spark.plan import QueryPlan, SinkPlan
+from tests.unit.model.test_datasets import FILES, plan
 from tests.unit.world import World
 
 NAMESPACE = "prod"
@@ -25,70 +26,6 @@ def openlineage() -> Any:
         "airflow.providers.openlineage",
         reason="apache-airflow-providers-openlineage is not installed.",
     )
-
-
-@pytest.mark.parametrize(
-    ("place", "name"),
-    [
-        ("/data/orders", ("file", "/data/orders")),
-        ("file:///data/orders/", ("file", "/data/orders")),
-        ("s3a://lake/orders/2026", ("s3://lake", "orders/2026")),
-        ("s3://lake", ("s3://lake", "/")),
-        ("gs://lake/orders", ("gs://lake", "orders")),
-        ("hdfs://nn:8020/orders", ("hdfs://nn:8020", "/orders")),
-        (
-            "abfss://raw@acme.dfs.core.windows.net/orders",
-            ("abfss://raw@acme.dfs.core.windows.net", "orders"),
-        ),
-    ],
-)
-def test_a_place_is_named_as_openlineage_names_it(place: str, name: tuple[str, str]) -> None:
-    assert place_name(place) == DatasetName(*name)
-
-
-def plan(sink: SinkPlan, *sources: SourcePlan) -> QueryPlan:
-    return QueryPlan(query="q", spark="4.3.0", output_mode="append", sink=sink, sources=sources)
-
-
-def kafka(*paths: str) -> SourcePlan:
-    options = {"kafka.bootstrap.servers": "b1:9092, b2:9092"}
-    return SourcePlan(source="kafka", paths=paths, options=options)
-
-
-FILES = SourcePlan(source="file", format="json", paths=("/in/a", "/in/b"))
-TOPIC = SinkPlan(sink="kafka", target="out", options={"kafka.bootstrap.servers": "b1:9092"})
-
-
-@pytest.mark.parametrize(
-    ("plans", "inputs", "outputs"),
-    [
-        ([], [], []),
-        (
-            [plan(SinkPlan(sink="file", format="parquet", target="s3a://lake/out"), FILES)],
-            [("file", "/in/a"), ("file", "/in/b")],
-            [("s3://lake", "out")],
-        ),
-        (
-            [
-                plan(TOPIC, kafka("subscribe orders, clicks")),
-                plan(TOPIC, kafka("subscribe orders")),
-            ],
-            [("kafka://b1:9092", "clicks"), ("kafka://b1:9092", "orders")],
-            [("kafka://b1:9092", "out")],
-        ),
-        ([plan(TOPIC, kafka('assign {"orders":[0,1]}'))], [("kafka://b1:9092", "orders")], None),
-        ([plan(TOPIC, kafka("assign {broken"))], [], None),
-        ([plan(TOPIC, kafka("subscribepattern ord.*"))], [], None),
-        ([plan(SinkPlan(sink="foreachbatch", target="write"), FILES)], None, []),
-        ([plan(SinkPlan(sink="memory"), SourcePlan(source="socket"))], [], []),
-    ],
-    ids=["none", "files", "topics", "assigned", "broken", "pattern", "function", "no name"],
-)
-def test_datasets_are_those_of_all_plans_once(plans: Any, inputs: Any, outputs: Any) -> None:
-    found = stream_datasets(plans)
-
-    assert inputs is None or list(found.inputs) == [DatasetName(*one) for one in inputs]
-    assert outputs is None or list(found.outputs) == [DatasetName(*one) for one in outputs]
 
 
 def test_without_the_switches_a_driver_is_given_nothing(world: World) -> None:

@@ -134,3 +134,23 @@ def test_spark_listens_on_loopback_where_the_user_did_not_say(
 )
 def test_a_job_gets_of_the_worker_what_it_needs_to_run_and_to_read(name: str, passes: bool) -> None:
     assert (name in job_variables({name: "x"})) is passes
+
+
+@pytest.mark.parametrize(
+    ("code", "value", "passes"),
+    [
+        (b"os.environ.get('MIN_AMOUNT', '0.5')", "2.0", True),
+        (b"MIN_AMOUNTS", "2.0", False),
+        (b"", "2.0", False),
+        (b"os.environ['MIN_AMOUNT']", "postgresql://me:secret@db/x", False),
+    ],
+)
+def test_a_job_gets_the_variables_that_its_code_names(
+    code: bytes, value: str, *, passes: bool
+) -> None:
+    assert ("MIN_AMOUNT" in job_variables({"MIN_AMOUNT": value}, [code])) is passes
+
+
+@pytest.mark.parametrize("name", ["DB_PASSWORD", "GITHUB_TOKEN", "API_KEY"])
+def test_a_job_gets_no_secret_that_its_code_names(name: str) -> None:
+    assert job_variables({name: "x"}, [f"os.environ[{name!r}]".encode()]) == {}

@@ -90,6 +90,16 @@ def test_a_script_of_a_job_reads_no_key_of_the_worker(tmp_path: Path) -> None:
     assert "PATH=" in found
 
 
+def test_a_script_of_a_job_writes_what_its_user_may_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setitem(globals(), "ATTACK", f"#!/bin/sh\necho stop > {home}/desired.json\n")
+    run_attack(tmp_path)
+    assert (home / "desired.json").read_text() == "stop\n"
+
+
 def test_the_attack_succeeds_where_neither_wall_holds(tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("The second wall holds for all users but root.")

@@ -85,6 +85,8 @@ def test_the_newest_of_one_level_comes_first_and_names_decide_the_rest() -> None
         ("not working", ["payments"]),
         ("upgrade", ["orders_eu"]),
         ("external", ["partner"]),
+        ("team=shop tier=1", ["payments"]),
+        ("team=", ["clicks", "payments"]),
         ("orders nosuch", []),
         ("", ["clicks", "payments", "orders_eu", "partner"]),
     ],
@@ -92,8 +94,8 @@ def test_the_newest_of_one_level_comes_first_and_names_decide_the_rest() -> None
 def test_a_search_finds_rows_that_have_every_word(text: str, found: list[str]) -> None:
     rows = [
         a_row("orders_eu", spark="4.3.0", change={"kind": "upgrade"}),
-        a_row("clicks", Level.DOWN, state="gave_up"),
-        a_row("payments", Level.BAD, state="hung"),
+        a_row("clicks", Level.DOWN, state="gave_up", labels=["team=web"]),
+        a_row("payments", Level.BAD, state="hung", labels=["team=shop", "tier=1"]),
         a_row("partner", external=True),
     ]
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from airflow_streaming.home.history import PartCache
 from airflow_streaming.home.home import Home, open_home
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.names import Layout, numbered
@@ -19,6 +20,7 @@ from airflow_streaming.model.records.alert import Alert, AlertKind
 from airflow_streaming.model.records.control import DesiredState
 from airflow_streaming.model.records.policy import Freshness
 from airflow_streaming.operators.freshness import FreshnessOperator
+from airflow_streaming.plugins.views import StreamWatch
 from airflow_streaming.services.freshness import read_freshness, record_freshness
 from airflow_streaming.supervision.alerts.alerting import about_freshness
 from tests.unit.world import World, make_world
@@ -114,6 +116,47 @@ def test_a_recorded_timeline_gives_the_same_figures(world: World) -> None:
     assert recorded is not None
     assert recorded.number == 3  # at the first look, and then once an hour
     assert late_minutes(world, 200) == 120 - (59 + 15)
+
+
+def of_the_page(world: World, freshness: Freshness | None) -> Any:
+    world.run(world.operator(freshness=freshness))
+    page = StreamWatch(home=world.home, parts=PartCache(), probe=world.launcher.probe)
+    return page.whole(datetime.now(UTC))["freshness"]
+
+
+def test_the_page_has_the_figures_of_the_recorded_timeline(world: World) -> None:
+    play(world, 1, *(a_batch(minute, minute) for minute in [*range(60), *range(120, 180)]))
+    found = read_freshness(home_of(world), "orders", OF, at(180))
+    assert found is not None
+    assert record_freshness(home_of(world), "orders", found)
+    Path(world.uri, Layout("orders").progress(1), "000001.jsonl").unlink()
+
+    shown = of_the_page(world, OF)
+
+    assert shown["share"] == pytest.approx(1 - 46 / 180, abs=0.01)
+    assert shown["budget_left"] == pytest.approx(1 - 46 / 144)
+    assert (shown["objective"], shown["is_late"]) == (0.9, False)
+    assert shown["at"].startswith("2026-11-21T02:59:30")
+
+
+@pytest.mark.parametrize("objective", [None, replace(OF, complete_within=timedelta(minutes=5))])
+def test_the_page_shows_no_figures_of_another_objective(
+    world: World, objective: Freshness | None
+) -> None:
+    play(world, 1, *(a_batch(minute, minute) for minute in range(60)))
+    found = read_freshness(home_of(world), "orders", OF, at(60))
+    assert found is not None
+    assert record_freshness(home_of(world), "orders", found)
+
+    assert of_the_page(world, objective) is None
+
+
+def test_a_damaged_timeline_leaves_the_page_whole(world: World) -> None:
+    folder = Path(world.uri, "orders/freshness")
+    folder.mkdir()
+    (folder / "000001.json").write_text("{")
+
+    assert of_the_page(world, OF) is None
 
 
 def test_planned_stops_are_left_out_where_the_objective_says_so(world: World) -> None:

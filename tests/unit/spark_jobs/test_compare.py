@@ -94,12 +94,16 @@ def test_what_spark_reports_is_what_was_compared(runtime: Runtimes, scratch: Pat
 def test_an_output_compared_with_itself_starts_no_spark(
     runtime: Runtimes, scratch: Path, green: str
 ) -> None:
-    blue = "file:/data/blue" if green.startswith("file") else "/data/blue"
+    is_uri = green.startswith("file")
+    blue, place = ("file:/data/blue", green) if is_uri else ("/data/blue", "/data/blue")
 
     found = compare(TERMS, blue, green, runtime("exit 1"), scratch=scratch)
 
     assert (found.result, found.refused) == (CompareResult.INCONCLUSIVE, True)
-    assert "with itself proves nothing" in found.reason
+    assert found.reason == (
+        f"Both lanes' output is {place}, and a comparison of it with itself proves nothing. Name "
+        "an output for each lane: with {stream} and {deployment} in CompareTerms.topic, or in the script's arguments."
+    )
 
 
 def test_spark_is_told_where_both_outputs_are(

@@ -164,9 +164,16 @@ APPLICATION = [FailureKind.USER_CODE, FailureKind.UNKNOWN]
 FINAL = [
     FailureKind.CHECKPOINT_DAMAGED,
     FailureKind.INCOMPATIBLE,
+    FailureKind.POISON_BATCH,
+    FailureKind.SINK_AHEAD,
+    FailureKind.SOURCE_NOT_REPLAYABLE,
     FailureKind.SECOND_WRITER,
     FailureKind.CONFIGURATION,
 ]
+
+
+def test_each_final_kind_of_failure_is_in_the_table() -> None:
+    assert set(FINAL) == {kind for kind in FailureKind if kind.needs_a_person}
 
 
 @pytest.mark.parametrize("kind", FINAL)

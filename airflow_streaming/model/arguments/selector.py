@@ -1,0 +1,195 @@
+"""
+Labels of streams, and selectors such as ``team=payments,spark=3.5*,!tier``. Pure.
+
+A selector has the grammar of Kubernetes' label selectors, and ``*`` in a value. Its keys are labels, and facts that
+the home records about each stream.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from typing import Final
+
+from airflow_streaming.exceptions import SpecError
+
+FACTS: Final[Mapping[str, str]] = {
+    "name": "the stream",
+    "dag": "the DAG that owns it",
+    "dag_team": "the team of that DAG",
+    "runtime": "the runtime of its deployment",
+    "spark": "the version of that Spark",
+    "launcher": "who started its newest driver",
+    "state": "its state, as list shows it, e.g. healthy or gave_up",
+    "level": "how urgently it needs a user: down, bad, warn, busy, well, off",
+    "stateful": "yes or no: one of its queries keeps state",
+    "source": "a system or dataset that it reads, e.g. kafka or kafka://broker:9092/orders",
+    "sink": "a system or dataset that it writes",
+    "downstream_of": "a stream or dataset that it reads, directly or through other streams",
+    "upstream_of": "a stream or dataset that it feeds, directly or through other streams",
+}
+"""Facts of a stream, which no label may be called."""
+OF_PLANS: Final = frozenset({"stateful", "source", "sink", "downstream_of", "upstream_of"})
+"""Facts that the recorded plans of its queries tell."""
+MOST_LABELS: Final = 32
+MOST_TERMS: Final = 32
+MOST_CHARACTERS: Final = 2_000
+_KEY: Final = r"[A-Za-z0-9](?:[A-Za-z0-9._/-]{0,61}[A-Za-z0-9])?"
+_LABEL: Final = re.compile(_KEY)
+_VALUE: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+_TERM: Final = re.compile(
+    rf"""\s*(?: !\s*(?P<missing>{_KEY})
+      | (?P<key>{_KEY}) (?: \s*(?P<sign>==|!=|=)\s*(?P<value>[^=,()\s](?:[^,()]*[^,()\s])?)
+                          | \s+(?P<set>in|notin)\s*\((?P<values>[^()]*)\) )? )\s*(?P<end>,|$)""",
+    re.VERBOSE,
+)
+_SHOWN: Final = 10
+
+Facts = Mapping[str, Sequence[str]]
+"""Values of each fact and label of a stream; a key without a value is missing."""
+
+
+class Test(StrEnum):
+    """How a term compares."""
+
+    IN = "in"
+    NOT_IN = "notin"
+    """No value of the key is among the term's; true without the key, as in Kubernetes."""
+    THERE = "there"
+    MISSING = "missing"
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """
+    One condition of a selector.
+
+    :param values: Values with ``*`` for any text; empty for ``THERE`` and ``MISSING``.
+    """
+
+    key: str
+    test: Test
+    values: tuple[str, ...] = ()
+
+    def holds(self, facts: Facts) -> bool:
+        """Tell whether a stream meets the condition."""
+        found = facts.get(self.key, ())
+        if self.test in (Test.THERE, Test.MISSING):
+            return bool(found) is (self.test is Test.THERE)
+        is_among = any(_is_like(one, pattern) for one in found for pattern in self.values)
+        return is_among is (self.test is Test.IN)
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """
+    Conditions that a stream meets all.
+
+    :param text: As the user wrote it.
+    """
+
+    text: str
+    terms: tuple[Term, ...]
+
+    def selects(self, facts: Facts) -> bool:
+        """Tell whether a stream meets every condition."""
+        return all(term.holds(facts) for term in self.terms)
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """Return the facts and labels that the selector asks for."""
+        return frozenset(term.key for term in self.terms)
+
+    @property
+    def needs_plans(self) -> bool:
+        """Tell whether a condition is about the queries' recorded plans."""
+        return bool(self.keys & OF_PLANS)
+
+    def check_labels(self, known: Collection[str]) -> None:
+        """
+        Refuse a key that is neither a fact nor a label of any stream: a misspelled ``!key`` would select all.
+
+        :param known: Labels that the streams of the home have.
+        :raises SpecError: with the labels that there are.
+        """
+        for key in sorted(self.keys - FACTS.keys() - {*known}):
+            labels = sorted(known)
+            more = f" and {len(labels) - _SHOWN} more" if len(labels) > _SHOWN else ""
+            raise SpecError(
+                f"Selector {self.text!r} asks for {key!r}, which is no label of a stream in this home and no "
+                f"fact. Labels: {', '.join(labels[:_SHOWN]) or 'none'}{more}. Facts: {', '.join(FACTS)}."
+            )
+
+
+def parse_selector(text: str) -> Selector:
+    """
+    Return the selector that a text says.
+
+    :raises SpecError: with the place that could not be read.
+    """
+    if len(text) > MOST_CHARACTERS:
+        raise SpecError(
+            f"The selector has {len(text)} characters; at most {MOST_CHARACTERS} are read."
+        )
+    terms: list[Term] = []
+    at, has_more = 0, True
+    while has_more:
+        found = _TERM.match(text, at)
+        if found is None or len(terms) == MOST_TERMS:
+            raise SpecError(
+                f"Selector {text!r} cannot be read from {text[at:]!r:.80} on. Write at most {MOST_TERMS} "
+                "conditions like team=payments, team!=payments, tier in (1, 2), tier notin (3), tier, !tier, "
+                "with commas between them."
+            )
+        terms.append(_term(text, found))
+        at, has_more = found.end(), found["end"] == ","
+    return Selector(text, tuple(terms))
+
+
+def check_labels(stream: str, labels: Mapping[str, str]) -> None:
+    """
+    Check the labels of a stream: the rules are those of Kubernetes.
+
+    :raises SpecError: with the label and the rule.
+    """
+    if len(labels) > MOST_LABELS:
+        raise SpecError(
+            f"Stream {stream!r} has {len(labels)} labels; at most {MOST_LABELS} are kept."
+        )
+    for key, value in labels.items():
+        if key in FACTS:
+            raise SpecError(
+                f"Label {key!r} of stream {stream!r} has the name of a fact ({FACTS[key]}). Call it otherwise."
+            )
+        for what, text, form in ((f"Label {key!r:.80}", key, _LABEL), ("The value", value, _VALUE)):
+            if not form.fullmatch(text):
+                of = "" if form is _LABEL else f" {value!r:.80} of label {key!r}"
+                raise SpecError(
+                    f"{what}{of} of stream {stream!r} cannot be used. Use 1 to 63 letters, digits, '.', '_' and "
+                    "'-' (a label also '/'), the first and the last one a letter or a digit."
+                )
+
+
+def _term(text: str, found: re.Match[str]) -> Term:
+    if found["missing"]:
+        return Term(found["missing"], Test.MISSING)
+    key = found["key"]
+    if found["sign"]:
+        test = Test.NOT_IN if found["sign"] == "!=" else Test.IN
+        return Term(key, test, (found["value"],))
+    if not found["set"]:
+        return Term(key, Test.THERE)
+    values = tuple(one.strip() for one in found["values"].split(","))
+    if not all(values):
+        raise SpecError(
+            f"Selector {text!r} has an empty value for {key!r}. Name one, or leave the comma out."
+        )
+    return Term(key, Test(found["set"]), values)
+
+
+def _is_like(text: str, pattern: str) -> bool:
+    # Only * has a meaning: a path may have brackets and question marks.
+    return fnmatchcase(text, pattern.replace("[", "[[]").replace("?", "[?]"))

@@ -1,0 +1,188 @@
+"""
+Streams of a home that a selector selects.
+
+Rows that triggers left answer for labels, runtime and state without a look; plans are read only for a selector that
+asks for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from airflow_streaming.exceptions import RecordError
+from airflow_streaming.home.home import Home, StreamHome
+from airflow_streaming.model.arguments.selector import Selector
+from airflow_streaming.model.names import base_of
+from airflow_streaming.model.products.datasets import StreamDatasets, stream_datasets
+from airflow_streaming.model.records.owner import Owner
+from airflow_streaming.model.spark.plan import QueryPlan
+from airflow_streaming.services.fleet_rows import FleetRow
+from airflow_streaming.storage.one_look import look_at_each
+from airflow_streaming.supervision.stream_status import StreamStanding
+
+LookAt = Callable[[StreamHome], StreamStanding]
+"""Looks at a stream, for a selector that asks for its state."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """
+    Facts of a lane.
+
+    :param facts: Values by fact and label; see ``model.arguments.selector``.
+    :param labels: Names of its labels.
+    :param datasets: Inputs and outputs by its plans; empty where they were not read.
+    """
+
+    facts: Mapping[str, tuple[str, ...]]
+    labels: frozenset[str]
+    datasets: StreamDatasets = field(default_factory=StreamDatasets)
+
+
+def selected(
+    home: Home,
+    lanes: Sequence[str],
+    selector: Selector,
+    look: LookAt,
+    rows: Mapping[str, FleetRow] | None = None,
+) -> list[str]:
+    """
+    Return the lanes that a selector selects, each after those whose output it reads.
+
+    :param lanes: Lanes that are streams.
+    :param look: Called only for a selector with ``state`` or ``level``, and not for a lane with a row.
+    :param rows: Rows that a reader believes, by lane.
+    :raises SpecError: the selector asks for what no stream has.
+    :raises RecordError: a record of a stream that the selector needs is damaged.
+    """
+    seen = rows or {}
+    asks_state = bool(selector.keys & {"state", "level"})
+
+    def know(lane: str) -> Known:
+        row, stream = seen.get(lane), home.stream(lane)
+        found = (
+            _of_row(row) if row is not None else _of_records(stream, look if asks_state else None)
+        )
+        return _with_plans(found, stream) if selector.needs_plans else found
+
+    known = dict(zip(lanes, look_at_each(home.store, know, lanes), strict=True))
+    selector.check_labels({label for one in known.values() for label in one.labels})
+    feeds = fed_by({lane: one.datasets for lane, one in known.items()})
+    upstream = {lane: reached(lane, feeds) for lane in lanes}
+    downstream = _turned(upstream)
+
+    def facts(lane: str) -> dict[str, tuple[str, ...]]:
+        read, written = known[lane].datasets
+        above, below = upstream[lane], downstream[lane]
+        inputs = {*read, *(name for one in above for name in known[one].datasets.inputs)}
+        outputs = {*written, *(name for one in below for name in known[one].datasets.outputs)}
+        return {
+            **known[lane].facts,
+            "downstream_of": (*map(base_of, above), *map(uri_of, inputs)),
+            "upstream_of": (*map(base_of, below), *map(uri_of, outputs)),
+        }
+
+    return [lane for lane in in_order(lanes, upstream) if selector.selects(facts(lane))]
+
+
+def fed_by(datasets: Mapping[str, StreamDatasets]) -> dict[str, frozenset[str]]:
+    """Return the lanes whose output each lane reads; a lane that reads its own output feeds not itself."""
+    writers: dict[str, set[str]] = {}
+    for lane, one in datasets.items():
+        for name in one.outputs:
+            writers.setdefault(uri_of(name), set()).add(lane)
+    return {
+        lane: frozenset().union(*(writers.get(uri_of(name), ()) for name in one.inputs)) - {lane}
+        for lane, one in datasets.items()
+    }
+
+
+def reached(lane: str, feeds: Mapping[str, Iterable[str]]) -> frozenset[str]:
+    """Return all lanes that feed a lane, directly or through others; never the lane, even in a circle."""
+    found, waiting = set[str](), [lane]
+    while waiting:
+        for one in feeds.get(waiting.pop(), ()):
+            if one not in found:
+                found.add(one)
+                waiting.append(one)
+    return frozenset(found - {lane})
+
+
+def in_order(lanes: Sequence[str], upstream: Mapping[str, frozenset[str]]) -> list[str]:
+    """Return the lanes with those upstream first, else by name; a circle stays in the order of names."""
+    return sorted(lanes, key=lambda lane: (len(upstream[lane]), lane))
+
+
+def uri_of(name: tuple[str, str]) -> str:
+    """Return the name of a dataset as one text."""
+    namespace, path = name
+    return f"{namespace}://{path}" if namespace == "file" else f"{namespace}/{path.lstrip('/')}"
+
+
+def _turned(upstream: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
+    found: dict[str, set[str]] = {lane: set() for lane in upstream}
+    for lane, above in upstream.items():
+        for one in above:
+            found[one].add(lane)
+    return {lane: frozenset(below) for lane, below in found.items()}
+
+
+def _of_row(row: FleetRow) -> Known:
+    return _known(
+        row.lane,
+        row.owner,
+        row.labels,
+        {
+            "runtime": row.runtime,
+            "spark": row.spark,
+            "launcher": row.launcher,
+            "state": row.word,
+            "level": row.level.value,
+        },
+    )
+
+
+def _of_records(stream: StreamHome, look: LookAt | None) -> Known:
+    deployment, epoch = stream.newest_deployment(), stream.newest_epoch()
+    told = {"launcher": epoch.launcher if epoch else ""}
+    if deployment is not None:
+        told |= {"runtime": deployment.runtime, "spark": deployment.spark_version}
+    if look is not None:
+        standing = look(stream)
+        told |= {"state": standing.word, "level": standing.level.value}
+    return _known(stream.name, stream.owner(), stream.supervision().labels, told)
+
+
+def _known(
+    lane: str, owner: Owner | None, labels: Mapping[str, str], told: Mapping[str, str]
+) -> Known:
+    told = {**told, "name": base_of(lane)}
+    if owner is not None:
+        told |= {"dag": owner.dag_id, "dag_team": owner.team}
+    # A fact wins over a label of its name, which only a forged record can have.
+    facts = {key: (value,) for key, value in {**labels, **told}.items() if value}
+    return Known(facts=facts, labels=frozenset(labels))
+
+
+def _with_plans(known: Known, stream: StreamHome) -> Known:
+    try:
+        plans = stream.newest_plans()
+    except RecordError as err:
+        raise RecordError(f"The selector needs the plans of stream {stream.name!r}. {err}") from err
+    datasets = stream_datasets(plans)
+    told = {
+        "source": (*_systems(plans), *map(uri_of, datasets.inputs)),
+        "sink": (*_sinks(plans), *map(uri_of, datasets.outputs)),
+        "stateful": ("yes" if any(plan.is_stateful for plan in plans) else "no",) if plans else (),
+    }
+    return Known(facts={**known.facts, **told}, labels=known.labels, datasets=datasets)
+
+
+def _systems(plans: Sequence[QueryPlan]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(source.source for plan in plans for source in plan.sources))
+
+
+def _sinks(plans: Sequence[QueryPlan]) -> tuple[str, ...]:
+    sinks = [sink for plan in plans for sink in (plan.sink, *plan.writes)]
+    return tuple(dict.fromkeys(sink.sink for sink in sinks))

@@ -1,0 +1,119 @@
+"""Starts and stops of a selection of streams."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from airflow_streaming.home.home import Home, StreamHome
+from airflow_streaming.model.records.control import DesiredState
+from airflow_streaming.model.records.supervision import Supervision
+from tests.unit.cli.host import Run, begin
+from tests.unit.home.make import SCRIPT, make_deployment
+
+NAMES = ("clicks", "orders", "views")
+
+
+@pytest.fixture
+def streams(home: Home) -> dict[str, StreamHome]:
+    made = {}
+    for name in NAMES:
+        stream = made[name] = home.stream(name)
+        stream.create_deployment(make_deployment(stream=name), SCRIPT)
+        team = "web" if name != "orders" else "shop"
+        stream.supervise(
+            Supervision(number=0, by="dag", at=datetime.now(UTC), labels={"team": team})
+        )
+    return made
+
+
+def states(streams: dict[str, StreamHome]) -> list[str]:
+    wishes = {name: one.desired() for name, one in streams.items()}
+    return [f"{name} {wish.state}" for name, wish in wishes.items() if wish is not None]
+
+
+def test_a_selection_is_named_first_and_stopped_with_yes(
+    run: Run, streams: dict[str, StreamHome]
+) -> None:
+    code, out, _ = run("stop", "--select", "team=web")
+
+    assert code == 0
+    assert "Would stop 2, in this order: clicks, views." in out
+    assert "--yes" in out
+    assert states(streams) == []
+
+    code, out, _ = run("stop", "--select", "team=web", "--yes", "--reason", "broker upgrade")
+
+    assert code == 0
+    assert states(streams) == ["clicks stopped", "views stopped"]
+    wish = streams["views"].desired()
+    assert wish is not None
+    assert (wish.reason, wish.state) == ("broker upgrade", DesiredState.STOPPED)
+
+    assert run("start", "--select", "team=web", "--yes")[0] == 0
+    assert states(streams) == ["clicks running", "views running"]
+
+
+def test_a_selection_of_nothing_is_a_problem(run: Run, streams: dict[str, StreamHome]) -> None:
+    code, _, err = run("stop", "--select", "team=x", "--yes")
+
+    assert code == 1
+    assert "No stream of" in err
+    assert states(streams) == []
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ("stop", "orders", "--select", "team=web", "--yes"),
+        ("stop", "--select", "team=web", "--color", "green", "--yes"),
+        ("start", "--select", "team=web", "--again", "--yes"),
+        ("stop", "--select", "teem=web", "--yes"),
+        ("stop", "--select", "team", "within", "--yes"),
+        ("stop", "--yes"),
+        ("stop",),
+        ("list", "--select", "team=="),
+    ],
+)
+def test_a_wrong_use_changes_nothing(
+    run: Run, streams: dict[str, StreamHome], wrong: tuple[str, ...]
+) -> None:
+    code, _, err = run(*wrong)
+
+    assert code == 2, err
+    assert states(streams) == []
+
+
+def test_a_stream_that_refuses_does_not_hold_up_the_others(
+    run: Run, streams: dict[str, StreamHome], tmp_path: Path
+) -> None:
+    (tmp_path / "clicks" / "desired").write_text("no folder")
+
+    code, _, err = run("stop", "--select", "team=web", "--yes")
+
+    assert code == 1
+    assert "clicks: " in err
+    assert "1 of 2 streams refused: clicks." in err
+    assert streams["views"].desired() is not None
+
+
+def test_a_group_stop_waits_for_each_driver(run: Run, stream: StreamHome) -> None:
+    begin(stream)
+
+    code, _, err = run("stop", "--select", "name=orders", "--yes", "--wait", "0")
+
+    assert code == 1
+    assert "The driver of orders is not proved dead" in err
+
+
+def test_a_list_shows_the_selected_streams(run: Run, streams: dict[str, StreamHome]) -> None:
+    code, out, _ = run("list", "--select", "team=web")
+
+    assert code == 0
+    assert "clicks" in out
+    assert "orders" not in out
+
+    code, out, _ = run("list", "--select", "team=web", "--limit", "1")
+    assert "views" not in out
