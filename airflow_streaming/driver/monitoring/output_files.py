@@ -11,7 +11,8 @@ writer. If it fails, the file stays as written.
 
 A broker's outage makes Spark write some 80 MB a minute. The JVM holds the log open, so the log
 cannot be renamed. A full log is copied to ``<log>.1`` and truncated, as ``copytruncate`` of
-logrotate does. A line written between the copy and the truncation is lost.
+logrotate does. A line written between the copy and the truncation is lost. All parts together take
+at most the bound and what is written during one look and its copy.
 
 This one mechanism bounds all output of a driver: log4j, prints of Java and native code, the Python process and its
 workers share the file handles of the JVM. A log4j2 configuration would bound the first of them only, and replace the

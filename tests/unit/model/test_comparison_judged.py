@@ -97,6 +97,13 @@ def test_where_both_have_come_to_the_same_last_row_it_is_compared() -> None:
     assert found.end > clock("09:50")
 
 
+@pytest.mark.parametrize("empty", ["blue", "green"])
+def test_beside_a_lane_without_rows_the_time_has_no_begin(empty: str) -> None:
+    sides = {"blue": a_side(), "green": a_side(), empty: SideFound(uri="/out", rows=0)}
+
+    assert common_time(TERMS, Bound(blue=NOW, green=NOW), **sides).begin is None
+
+
 def test_rows_that_may_be_in_flight_are_left_out() -> None:
     bound = Bound(blue=clock("09:00"), green=clock("08:00"))
     found = common_time(replace(TERMS, settled=minutes(10)), bound, a_side(), a_side())

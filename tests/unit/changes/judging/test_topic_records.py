@@ -193,6 +193,13 @@ def test_a_window_after_the_replay_that_differs_still_differs() -> None:
     assert "Not comparable: 1 windows" in report.reason
 
 
+def test_a_replay_that_leaves_no_window_out_names_none() -> None:
+    report = judged([window(AFTER, 6)], [window(AFTER, 6)], terms(), AT)
+
+    assert report.result is SAME
+    assert "Not comparable" not in report.reason
+
+
 def test_a_difference_is_no_proof_where_records_have_no_time() -> None:
     found = judged([A, window(AFTER, 1)], [B, window(AFTER, 1)], terms(), AT)
 
