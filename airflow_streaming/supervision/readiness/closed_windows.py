@@ -81,10 +81,10 @@ class DueWindows:
 
 
 def committed_until(
-    snapshot: StreamSnapshot, query: str | None = None, *, now: datetime | None = None
+    snapshot: StreamSnapshot, query: str | None = None, *, now: datetime
 ) -> Committed:
     """Return how far the committed output of a query is complete; default: of all queries."""
-    latest = (now or datetime.now(UTC)) + MOST_AHEAD
+    latest = now + MOST_AHEAD
     queries = asked(snapshot, query)
     if not queries:
         return Committed(reason=no_query(snapshot, query))

@@ -237,7 +237,7 @@ def query(name: str, watermark: float | None, **more: Any) -> QuerySnapshot:
 def test_the_committed_output_is_complete_up_to(
     queries: Any, name: str | None, expected: datetime | None
 ) -> None:
-    found = committed_until(snapshot(*queries), name)
+    found = committed_until(snapshot(*queries), name, now=DAY)
 
     assert found.until == expected
     assert (found.until is None) == bool(found.reason)
@@ -264,7 +264,7 @@ def test_a_watermark_years_ahead_closes_no_window(mark: datetime, closes: bool) 
 
 
 def test_a_stream_without_any_watermark_never_completes_a_window() -> None:
-    found = committed_until(snapshot(query("a", None, has_watermark=False)))
+    found = committed_until(snapshot(query("a", None, has_watermark=False)), now=DAY)
 
     assert found.never
     assert "withWatermark()" in found.reason
