@@ -17,6 +17,8 @@ from airflow_streaming.home.consumers import live
 from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.model.history import ended_at
 from airflow_streaming.model.products.freshness import (
+    EARLIEST,
+    LATEST,
     Completed,
     FreshnessFigures,
     Span,
@@ -35,7 +37,7 @@ MOST_CHUNKS: Final = 600
 """Files of the history that one look reads, of five minutes each: two days."""
 _LANDED: Final = timedelta(seconds=30)
 """A driver writes its history every ten seconds; a timeline is recorded up to this long ago."""
-_BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_BEGINNING: Final = EARLIEST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,4 +243,4 @@ def _mark(row: BatchProgress) -> datetime | None:
         return None
     mark = mark if mark.tzinfo is not None else mark.replace(tzinfo=UTC)
     # The watermark is at the beginning of time until the first rows have moved it.
-    return mark if mark > _BEGINNING else None
+    return min(mark, LATEST) if mark > _BEGINNING else None

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import ClassVar, Final
 
 from airflow_streaming.exceptions import SpecError
@@ -20,6 +20,9 @@ from airflow_streaming.model.wire import Record
 
 MOST_SPANS: Final = 2_000
 """Late spans of a timeline. More are joined over the shortest gaps, which counts these gaps as late."""
+EARLIEST: Final = datetime(1970, 1, 1, tzinfo=UTC)
+LATEST: Final = datetime(5000, 1, 1, tzinfo=UTC)
+"""A watermark can be later: some tables have 9999-12-31 for a time without an end."""
 _HOUR: Final = timedelta(hours=1)
 _MOST_OF_A_TOTAL_OUTAGE: Final = 0.95
 """A burn rate cannot exceed ``1 / (1 - objective)``; a bound above this part of it would never be reached."""
@@ -58,6 +61,15 @@ class Timeline(Record):
     until: datetime
     complete_until: datetime
     late: tuple[Span, ...] = ()
+
+    def __post_init__(self) -> None:
+        moments = (self.since, self.until, self.complete_until)
+        if self.since > self.until or not all(EARLIEST <= one <= LATEST for one in moments):
+            raise ValueError(
+                f"a timeline cannot last from {self.since} to {self.until}, complete to {self.complete_until}"
+            )
+        if not timedelta(0) < self.complete_within <= LATEST - EARLIEST:
+            raise ValueError(f"complete_within cannot be {self.complete_within}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,10 +258,9 @@ def _measured(
     """Return the late and the counted time of a range, without the excluded time."""
     spans = [*_within(late, begin, end)]
     left_out = [*_within(excluded, begin, end)]
-    both = sum(
-        (_length(_within(left_out, span.begin, span.end)) for span in spans), start=timedelta(0)
+    return _length(spans) - _shared(spans, left_out), max(timedelta(0), end - begin) - _length(
+        left_out
     )
-    return _length(spans) - both, max(timedelta(0), end - begin) - _length(left_out)
 
 
 def _within(spans: Iterable[Span], begin: datetime, end: datetime) -> Iterable[Span]:
@@ -257,6 +268,19 @@ def _within(spans: Iterable[Span], begin: datetime, end: datetime) -> Iterable[S
         first, last = max(span.begin, begin), min(span.end, end)
         if first < last:
             yield Span(begin=first, end=last)
+
+
+def _shared(some: Sequence[Span], others: Sequence[Span]) -> timedelta:
+    """Return the time that two lists share; each is in order."""
+    shared, one, other = timedelta(0), 0, 0
+    while one < len(some) and other < len(others):
+        left, right = some[one], others[other]
+        shared += max(timedelta(0), min(left.end, right.end) - max(left.begin, right.begin))
+        if left.end < right.end:
+            one += 1
+        else:
+            other += 1
+    return shared
 
 
 def _length(spans: Iterable[Span]) -> timedelta:

@@ -221,3 +221,33 @@ def test_spans_that_touch_are_joined() -> None:
 def test_an_objective_that_cannot_be_is_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(SpecError):
         Freshness(**wrong)  # type: ignore[arg-type]
+
+
+def test_the_time_that_stops_and_late_times_share_is_found_in_one_pass() -> None:
+    chance = random.Random(28)
+    late, stops = ([*_spans(chance)] for _ in range(2))
+    of = Freshness(
+        complete_within=timedelta(minutes=15), over=timedelta(days=28), count_planned_stops=False
+    )
+    made = Timeline(
+        number=1,
+        complete_within=of.complete_within,
+        query=None,
+        since=START,
+        until=at(40_000),
+        complete_until=at(40_000),
+        late=tuple(span(*one) for one in late),
+    )
+
+    found = figures(of, made, [span(*one) for one in stops])
+
+    seconds = [
+        {second for begin, end in some for second in range(begin, end)} for some in (late, stops)
+    ]
+    assert found.late == timedelta(seconds=len(seconds[0] - seconds[1]))
+    assert found.counted == timedelta(seconds=40_000 - len(seconds[1]))
+
+
+def _spans(chance: random.Random) -> list[tuple[int, int]]:
+    edges = sorted(chance.sample(range(40_000), 2_000))
+    return [*zip(edges[::2], edges[1::2], strict=True)]

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from airflow_streaming.exceptions import RecordError
 from airflow_streaming.home.history import PartCache
 from airflow_streaming.home.home import Home, open_home
 from airflow_streaming.model.codec import encode
@@ -167,6 +168,37 @@ def test_planned_stops_are_left_out_where_the_objective_says_so(world: World) ->
 
     assert late_minutes(world, 180) == 46
     assert late_minutes(world, 180, replace(OF, count_planned_stops=False)) == 10
+
+
+@pytest.mark.parametrize("year", ["9999-12-31T23:59:59+00:00", "9999-12-31T23:59:59-14:00"])
+def test_a_watermark_without_an_end_is_on_time(world: World, year: str) -> None:
+    play(world, 1, *(replace(a_batch(minute, 0), watermark=year) for minute in range(60)))
+    found = read_freshness(home_of(world), "orders", OF, at(60))
+
+    assert found is not None
+    assert record_freshness(home_of(world), "orders", found)
+    assert late_minutes(world, 600) == 0
+
+
+FAR = ("9999-12-31T23:59:59.000000+00:00", "0001-01-01T00:00:00.000000+00:00")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [(field, far) for field in ("since", "until", "complete_until") for far in FAR]
+    + [("complete_within", seconds) for seconds in (8e13, -8e13, 0)],
+)
+def test_a_forged_timeline_is_refused(world: World, field: str, value: Any) -> None:
+    play(world, 1, *(a_batch(minute, minute) for minute in range(60)))
+    found = read_freshness(home_of(world), "orders", OF, at(60))
+    assert found is not None
+    assert record_freshness(home_of(world), "orders", found)
+    file = Path(world.uri, "orders/freshness/000001.json")
+    file.write_text(json.dumps({**json.loads(file.read_text()), field: value}))
+
+    with pytest.raises(RecordError, match=r"freshness/000001\.json cannot be read"):
+        world.home.timeline()
+    assert of_the_page(world, OF) is None
 
 
 def test_without_a_watermark_nothing_is_measured(world: World) -> None:
