@@ -176,7 +176,8 @@ class ClosedWindowsOperator(NamedParameters, BaseOperator):
 
         subject = Subject(stream=self.stream, home=self.home, home_conn_id=self.home_conn_id)
         snapshot = open_looker(subject).snapshot()
-        return committed_until(snapshot, self.query or None), snapshot.output
+        found = committed_until(snapshot, self.query or None, now=datetime.now(UTC))
+        return found, snapshot.output
 
     def _wait_for_a_watermark(
         self, announcer: WindowAnnouncer, committed: Committed, state: SeriesState | None

@@ -176,7 +176,9 @@ class StreamStatus:
     @property
     def dag_differs(self) -> str:
         """Return how the DAG differs from the live deployment, as a sentence; empty where it does not."""
-        return "" if self.deployment is None else difference_to_dag(self.deployment, self.deviation)
+        if self.deployment is None or not self.is_live:
+            return ""
+        return difference_to_dag(self.deployment, self.deviation)
 
     @cached_property
     def verdict(self) -> Verdict | None:

@@ -72,7 +72,7 @@ class WindowsTrigger(SubjectTrigger):
         if records.window_requests(self.series, after=self.requests):
             return {"action": "look"}, None
         snapshot = looker.snapshot()
-        found = committed_until(snapshot, self.query)
+        found = committed_until(snapshot, self.query, now=datetime.now(UTC))
         self._warn(found.reason)
         state = snapshot.verdict.state
         if found.until is not None and found.until >= parse_time(self.until, "until"):

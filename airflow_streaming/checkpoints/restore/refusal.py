@@ -14,7 +14,12 @@ from typing import Any, Final, TypeGuard
 
 from airflow_streaming.checkpoints.backup.records import COPY, Backup
 from airflow_streaming.checkpoints.read.formats import newer_than, too_new
-from airflow_streaming.checkpoints.read.report import Checkpoint, SourcePosition, SourceType
+from airflow_streaming.checkpoints.read.report import (
+    Checkpoint,
+    FindingCode,
+    SourcePosition,
+    SourceType,
+)
 from airflow_streaming.checkpoints.restore.replay import (
     QueryReplay,
     Refusal,
@@ -261,7 +266,10 @@ def warnings(
                 f"will run on {runtime}. Its formats can be read there, but settings that only the "
                 "newer one pins are forgotten."
             )
-        for remark in report.remarks[:SHOWN]:
+        query = circumstances.sink_of(folder)
+        answered = FindingCode.STATE_UNKNOWN if query and not query.is_stateful else None
+        remarks = [remark for remark in report.remarks if remark.code is not answered]
+        for remark in remarks[:SHOWN]:
             yield f"{named_query(folder)}: {remark.message}"
 
 

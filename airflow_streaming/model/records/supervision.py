@@ -51,34 +51,49 @@ class Supervision(Record):
 
     def differences(self, later: Supervision) -> tuple[str, ...]:
         """Return the values that a later record changes, e.g. ``restart.reset_batches: 20 -> 5``."""
-        before, after = dict(_values(self)), dict(_values(later))
         return tuple(
-            f"{name}: {before.get(name, _ABSENT)} -> {after.get(name, _ABSENT)}"
-            for name in {**before, **after}
-            if before.get(name) != after.get(name)
+            change
+            for name in _ASKED
+            for change in _changes(name, getattr(self, name), getattr(later, name))
         )
 
 
 DEFAULTS: Final = Supervision(number=0, by="", at=datetime.min.replace(tzinfo=UTC))
 
 
-def _values(record: Supervision) -> Iterator[tuple[str, str]]:
-    for name in _ASKED:
-        yield from _leaves(name, getattr(record, name))
-
-
-def _leaves(name: str, value: Any) -> Iterator[tuple[str, str]]:
-    if is_dataclass(value):
-        for one in fields(value):
-            yield from _leaves(f"{name}.{one.name}", getattr(value, one.name))
-    elif isinstance(value, Mapping):
-        for key, one in sorted(value.items()):
-            yield f"{name}.{key}", one
-    elif isinstance(value, tuple) and value and hasattr(value[0], "name"):
-        for one in value:
-            yield from _leaves(f"{name}.{one.name}", one)
+def _changes(name: str, before: Any, after: Any) -> Iterator[str]:
+    if before == after:
+        return
+    if is_dataclass(before) and is_dataclass(after):
+        for one in fields(before):
+            yield from _changes(
+                f"{name}.{one.name}", getattr(before, one.name), getattr(after, one.name)
+            )
+    elif isinstance(before, Mapping):
+        for key in sorted({**before, **after}):
+            yield from _changes(f"{name}.{key}", before.get(key, _ABSENT), after.get(key, _ABSENT))
+    elif _has_names(before) or _has_names(after):
+        yield from _changed_items(name, _by_name(before), _by_name(after))
     else:
-        yield name, _text(value)
+        yield f"{name}: {_text(before)} -> {_text(after)}"
+
+
+def _changed_items(name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+    for key in {**before, **after}:
+        if key not in after:
+            yield f"{name}.{key}: removed"
+        elif key not in before:
+            yield f"{name}.{key}: added"
+        else:
+            yield from _changes(f"{name}.{key}", before[key], after[key])
+
+
+def _has_names(value: Any) -> bool:
+    return isinstance(value, tuple) and bool(value) and hasattr(value[0], "name")
+
+
+def _by_name(items: tuple[Any, ...]) -> dict[str, Any]:
+    return {item.name: item for item in items}
 
 
 def _text(value: Any) -> str:

@@ -33,6 +33,8 @@ MOST_AT_ONCE: Final = 100
 """Windows of one claim, except for corrections: Airflow writes their events in one transaction."""
 MOST_REVISIONS: Final = 2_000
 """Corrected windows whose revision is remembered, the newest ones."""
+MOST_AHEAD: Final = timedelta(days=366)
+"""A later watermark comes of a wrong row; its windows would be announced up to that year."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -78,8 +80,11 @@ class DueWindows:
     state: SeriesState
 
 
-def committed_until(snapshot: StreamSnapshot, query: str | None = None) -> Committed:
+def committed_until(
+    snapshot: StreamSnapshot, query: str | None = None, *, now: datetime
+) -> Committed:
     """Return how far the committed output of a query is complete; default: of all queries."""
+    latest = now + MOST_AHEAD
     queries = asked(snapshot, query)
     if not queries:
         return Committed(reason=no_query(snapshot, query))
@@ -91,8 +96,17 @@ def committed_until(snapshot: StreamSnapshot, query: str | None = None) -> Commi
             return Committed(reason=missing_watermark(one))
         if one.batch_id is None:
             return Committed(reason=f"Query {one.name!r} has not committed a batch.")
+        if one.watermark > latest:
+            return Committed(reason=_too_late(one.name, one.watermark))
         marks.append(one.watermark)
     return Committed(until=min(marks))
+
+
+def _too_late(query: str, watermark: datetime) -> str:
+    return (
+        f"Query {query!r} has the watermark {watermark}, more than a year ahead of the clock, so no window "
+        "is announced. Leave rows with such times out before withWatermark()."
+    )
 
 
 def begun(terms: SeriesTerms, until: datetime) -> SeriesState:

@@ -11,6 +11,7 @@ import pytest
 
 from airflow_streaming.checkpoints.repair import batch_move
 from airflow_streaming.checkpoints.repair.put_back import PutBack
+from airflow_streaming.checkpoints.repair.sink_position import _look_at_log
 from airflow_streaming.checkpoints.restore.sink_output import open_output
 from airflow_streaming.exceptions import (
     CheckpointRefused,
@@ -387,6 +388,25 @@ def test_a_damaged_plan_repairs_nothing_and_stops_no_launch(tmp_path: Path) -> N
     stream.home.store.replace(path, b"{")
 
     assert stream.launch() == []
+
+
+@pytest.mark.parametrize(
+    ("committed", "sink"),
+    [
+        pytest.param(-1, -1, id="nothing is committed: the first batch may have no log yet"),
+        pytest.param(0, None, id="one batch is committed"),
+        pytest.param(5, None, id="six batches are committed"),
+    ],
+)
+def test_a_log_that_is_missing_is_empty_only_before_the_first_commit(
+    committed: int, sink: int | None, tmp_path: Path
+) -> None:
+    missing = tmp_path / "elsewhere"
+
+    found = _look_at_log(str(missing), committed, None)
+
+    reason = "" if sink is not None else f"There is no {missing}/_spark_metadata."
+    assert found == (sink, reason, "")
 
 
 def test_an_undo_is_refused_where_the_log_ends_before_the_batch_before(tmp_path: Path) -> None:

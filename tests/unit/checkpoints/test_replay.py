@@ -319,6 +319,31 @@ def test_old_formats_of_a_newer_spark_are_only_warned_of() -> None:
     assert list(warnings([("counts", report)], Circumstances())) == []
 
 
+@pytest.mark.parametrize(
+    ("sinks", "is_warned"),
+    [
+        pytest.param({}, True, id="no plan is recorded"),
+        pytest.param({"counts": False}, False, id="the plan has no state"),
+        pytest.param({"counts": True}, True, id="the plan has state"),
+        pytest.param({"other": False, "late": False}, True, id="the plans are of other queries"),
+    ],
+)
+def test_the_plan_tells_whether_state_can_be_missing(
+    sinks: dict[str, bool], *, is_warned: bool
+) -> None:
+    unknown = Finding(code=FindingCode.STATE_UNKNOWN, path="state", message="No state folder.")
+    facts = {
+        query: SinkFacts(
+            query=query, sink="file", habit=SinkReplaySemantics.FILE_LOG, is_stateful=is_stateful
+        )
+        for query, is_stateful in sinks.items()
+    }
+
+    found = warnings([("counts", a_checkpoint(remarks=(unknown,)))], Circumstances(sinks=facts))
+
+    assert list(found) == (["Query 'counts': No state folder."] if is_warned else [])
+
+
 def test_an_unknown_runtime_is_no_reason() -> None:
     assert too_new(a_checkpoint(state_format=2), None) == []
 

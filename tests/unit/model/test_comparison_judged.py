@@ -203,6 +203,13 @@ EMPTY = replace(NONE, exists=True)
             id="nothing-in-common-time",
         ),
         pytest.param(
+            a_report(blue=a_side(compared=1), green=a_side(compared=1)),
+            Bound(),
+            SAME,
+            "same",
+            id="one-row-is-enough",
+        ),
+        pytest.param(
             WRONG, Bound(), DIFFERS, "store=s2: sum of amount 6.50 in blue, 6.00", id="groups"
         ),
         pytest.param(

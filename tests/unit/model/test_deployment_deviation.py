@@ -6,7 +6,10 @@ from datetime import UTC, datetime
 
 import pytest
 
+from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.records.deployment import Deviation, Override, difference_to_dag
+from airflow_streaming.model.records.policy import RestartPolicy
+from airflow_streaming.supervision.stream_status import StreamStatus
 from tests.unit.home.make import make_deployment
 
 TO_43 = Override(what="runtime", value="spark-4.3", dag="spark-4.2")
@@ -40,3 +43,20 @@ def test_the_newest_knowledge_of_the_live_deployment_counts(
     assert told in found
     assert bool(found) == bool(told)
     assert not found or found.startswith("The DAG names another deployment than the live one (2): ")
+
+
+@pytest.mark.parametrize("is_live", [True, False])
+def test_a_lane_that_is_not_live_is_not_compared_with_the_dag(*, is_live: bool) -> None:
+    status = StreamStatus(
+        stream="orders.green",
+        now=datetime(2026, 3, 1, tzinfo=UTC),
+        rules=HealthRules(),
+        policy=RestartPolicy(),
+        seen=None,
+        desired=None,
+        circuit=None,
+        deployment=make_deployment(2, overrides=(TO_43,)),
+        is_live=is_live,
+    )
+
+    assert bool(status.dag_differs) is is_live

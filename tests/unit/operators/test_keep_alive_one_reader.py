@@ -17,7 +17,7 @@ from airflow_streaming.hooks.snapshot import StreamSnapshotReader
 from airflow_streaming.model.health_rules import HealthRule, HealthRules
 from airflow_streaming.model.metrics import Metric
 from airflow_streaming.model.records.control import Event, EventKind
-from airflow_streaming.model.records.policy import Budget, RestartPolicy
+from airflow_streaming.model.records.policy import Budget, Freshness, RestartPolicy
 from airflow_streaming.model.records.supervision import DEFAULTS, Supervision
 from airflow_streaming.plugins.views import StreamWatch
 from tests.unit.world import World
@@ -143,9 +143,15 @@ def test_a_rule_is_compared_by_its_name() -> None:
     after = replace(DEFAULTS, health=HealthRules(rules=(replace(LATE, bound=90.0),)))
 
     assert before.differences(after) == ("health.rules.late.bound: 60.0 -> 90.0",)
-    assert "health.rules.late.metric: (absent) -> watermark_delay_seconds" in DEFAULTS.differences(
-        before
-    )
+    assert DEFAULTS.differences(before) == ("health.rules.late: added",)
+    assert before.differences(DEFAULTS) == ("health.rules.late: removed",)
+
+
+def test_a_freshness_objective_is_one_difference() -> None:
+    later = replace(DEFAULTS, freshness=Freshness(complete_within=timedelta(minutes=15)))
+
+    (change,) = DEFAULTS.differences(later)
+    assert change.startswith("freshness: none -> complete_within 15 min, ")
 
 
 def test_a_number_and_an_author_make_no_difference() -> None:

@@ -11,6 +11,7 @@ import pytest
 from airflow_streaming.model.observation import Verdict, VerdictState
 from airflow_streaming.model.products.windows import SeriesState, WindowRequest, series_name
 from airflow_streaming.supervision.readiness.closed_windows import (
+    MOST_AHEAD,
     MOST_REVISIONS,
     SeriesTerms,
     begun,
@@ -236,15 +237,34 @@ def query(name: str, watermark: float | None, **more: Any) -> QuerySnapshot:
 def test_the_committed_output_is_complete_up_to(
     queries: Any, name: str | None, expected: datetime | None
 ) -> None:
-    found = committed_until(snapshot(*queries), name)
+    found = committed_until(snapshot(*queries), name, now=DAY)
 
     assert found.until == expected
     assert (found.until is None) == bool(found.reason)
     assert not found.never
 
 
+@pytest.mark.parametrize(
+    ("mark", "closes"),
+    [
+        (datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC), False),
+        (DAY + MOST_AHEAD + timedelta(seconds=1), False),
+        (DAY + MOST_AHEAD, True),
+        (DAY, True),
+    ],
+)
+def test_a_watermark_years_ahead_closes_no_window(mark: datetime, closes: bool) -> None:
+    ahead = replace(query("orders", 5), watermark=mark)
+
+    found = committed_until(snapshot(ahead), now=DAY)
+
+    assert found.until == (mark if closes else None)
+    assert closes or f"Query 'orders' has the watermark {mark}" in found.reason
+    assert not found.never
+
+
 def test_a_stream_without_any_watermark_never_completes_a_window() -> None:
-    found = committed_until(snapshot(query("a", None, has_watermark=False)))
+    found = committed_until(snapshot(query("a", None, has_watermark=False)), now=DAY)
 
     assert found.never
     assert "withWatermark()" in found.reason
