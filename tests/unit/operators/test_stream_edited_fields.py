@@ -31,6 +31,7 @@ EDITS: dict[str, Any] = {
     "standby": True,
     "autoscale": Autoscale(min=1, max=4),
     "freshness": Freshness(complete_within=timedelta(minutes=7)),
+    "labels": {"team": "payments"},
     "launcher": "local",
     "on_lost_host": "takeover",
     "lease": timedelta(minutes=7),
