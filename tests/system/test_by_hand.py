@@ -227,6 +227,7 @@ def is_settled(airflow: Airflow) -> bool:
     return kept["value"]["pending"] is None
 
 
+@pytest.mark.nightly("The DAG's task runs in test_windows_in_airflow.py, too.")
 def test_a_dag_runs_when_the_watermark_of_a_stream_completes_an_hour(
     tmp_path: Path, stage: Stage
 ) -> None:

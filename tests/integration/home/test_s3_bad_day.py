@@ -147,6 +147,7 @@ def test_a_wish_is_recorded_once(bad_s3: S3Server, uri: str) -> None:
     assert open_store(uri, bad_s3.options).read("orders/desired/000002.json") is None
 
 
+@pytest.mark.nightly("Half a minute on a bad day.")
 def test_a_backup_is_taken_verified_restored_and_kept(
     bad_s3: S3Server, uri: str, tmp_path: Path
 ) -> None:

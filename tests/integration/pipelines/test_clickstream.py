@@ -60,6 +60,7 @@ def test_sessions_and_clicks_are_those_of_a_batch_and_names_are_those_of_the_mom
 
 
 @pytest.mark.parametrize(("policy", "loses"), [("min", False), ("max", True)])
+@pytest.mark.nightly("Three more queries.")
 def test_the_slower_source_loses_rows_when_the_faster_one_sets_the_watermark(
     policy: str,
     loses: bool,

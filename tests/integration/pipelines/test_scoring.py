@@ -10,6 +10,7 @@ from tests.integration.pipelines.conftest import Feeding
 pytestmark = pytest.mark.usefixtures("has_pandas")
 
 
+@pytest.mark.nightly("Two models and two queries.")
 def test_two_ways_to_score_give_what_a_batch_gives_and_a_new_model_is_named(
     stream_tester: StreamTester, feed: Feeding, dags: Path, tmp_path: Path
 ) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from airflow_streaming.launch.runtime import resolve_runtime
 from airflow_streaming.model.plan.text import text_of
 from airflow_streaming.model.plan.tree import literal
@@ -140,6 +142,7 @@ rows.writeStream.queryName("late").foreachBatch(write).start()
 """
 
 
+@pytest.mark.nightly("A Spark for each lane.")
 def test_one_script_gives_one_plan_in_both_lanes(tmp_path: Path, spark_4_3: Path) -> None:
     runtime = resolve_runtime("spark-4.3", {"spark-4.3": str(spark_4_3)})
 
@@ -183,6 +186,7 @@ for name, frame in frames.items():
 """
 
 
+@pytest.mark.nightly("A Spark of its own.")
 def test_a_source_whose_columns_are_inferred_is_marked(tmp_path: Path, spark_4_3: Path) -> None:
     source = tmp_path / "input"
     source.mkdir()

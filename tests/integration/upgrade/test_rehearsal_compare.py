@@ -88,6 +88,7 @@ def answers(found: Compared) -> dict[str, Answer]:
     return {query.query: query.answer for query in found.queries}
 
 
+@pytest.mark.nightly("Several rehearsals one after the other.")
 def test_the_same_version_is_the_same_and_nothing_of_the_stream_is_touched(
     world: World, tmp_path: Path
 ) -> None:

@@ -29,13 +29,8 @@ def spark(spark_4_3: Path) -> Iterator[StreamTester]:
         yield found
 
 
-@pytest.mark.parametrize(
-    "shape",
-    [
-        SHAPES[0],
-        *(pytest.param(one, marks=pytest.mark.nightly("Another state.")) for one in SHAPES[1:]),
-    ],
-)
+@pytest.mark.nightly("The job of an upgrade below rewrites the state, too.")
+@pytest.mark.parametrize("shape", SHAPES)
 def test_up_and_down_the_rows_are_those_of_a_run_that_was_never_touched(
     spark: StreamTester, tmp_path: Path, shape: str
 ) -> None:

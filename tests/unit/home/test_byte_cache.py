@@ -50,7 +50,10 @@ def too_large(alert: Alert) -> bytes:
     return small.replace(b"REASON", alert.reason.encode())
 
 
-@pytest.mark.parametrize("size", [900_000, 30_000])
+@pytest.mark.parametrize(
+    "size",
+    [900_000, pytest.param(30_000, marks=pytest.mark.nightly("The cache keeps all 400 alerts."))],
+)
 def test_the_alerts_of_a_stream_take_little_memory(tmp_path: Path, size: int) -> None:
     store = LocalStore(str(tmp_path))
     alerts_of(store, "orders", 400, size)
