@@ -1,5 +1,5 @@
 """
-What does a comparison of two topics cost?
+Measure the seconds, CPU and memory of a comparison of two topics.
 
 Two topics of the tests' broker get the same records in another order, and ``airflow-streaming compare`` reads both in
 a process of its own. Topics with one record show the share of the start.
@@ -34,11 +34,11 @@ peak = next(x for x in Path("/proc/self/status").read_text().splitlines() if x.s
 print(json.dumps([time.perf_counter() - began, time.process_time(), int(peak.split()[1]) / 1024]), file=sys.stderr)
 sys.exit(code)
 """
-"""The command, and what it cost. The kernel's figure for a child would begin with the memory of its parent."""
+"""Runs the command and prints its cost. The kernel's figure for a child would begin with the memory of its parent."""
 
 
 class Cost(NamedTuple):
-    """What one comparison cost."""
+    """The cost of one comparison."""
 
     seconds: float
     cpu_seconds: float

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import re
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final, Self
@@ -129,6 +129,16 @@ class Control(Shared):
             )
 
         return self._append(Circuit, change)
+
+    def labels(self) -> Mapping[str, str]:
+        """
+        Return the stream's labels; empty before a task has recorded any.
+
+        :raises RecordError: the newest record cannot be read. An older one may have other labels.
+        """
+        shared = self._base()
+        numbers = shared._numbers_of(Supervision)
+        return shared._numbered(Supervision, max(numbers)).labels if numbers else {}
 
     def supervision(self) -> Supervision:
         """

@@ -53,17 +53,19 @@ def selected(
     :param lanes: Lanes that are streams.
     :param look: Called only for a selector with ``state`` or ``level``, and not for a lane with a row.
     :param rows: Rows that a reader believes, by lane.
-    :raises SpecError: the selector asks for what no stream has.
+    :raises SpecError: the selector has a key that no stream has.
     :raises RecordError: a record of a stream that the selector needs is damaged.
     """
     seen = rows or {}
-    asks_state = bool(selector.keys & {"state", "level"})
+    look_if_asked = look if selector.keys & {"state", "level"} else None
 
     def know(lane: str) -> Known:
         row, stream = seen.get(lane), home.stream(lane)
-        found = (
-            _of_row(row) if row is not None else _of_records(stream, look if asks_state else None)
-        )
+        if row is not None:
+            found = _of_row(row)
+        else:
+            labels = stream.labels() if selector.needs_labels else {}
+            found = _of_records(stream, labels, look_if_asked)
         return _with_plans(found, stream) if selector.needs_plans else found
 
     known = dict(zip(lanes, look_at_each(home.store, know, lanes), strict=True))
@@ -79,8 +81,8 @@ def selected(
         outputs = {*written, *(name for one in below for name in known[one].datasets.outputs)}
         return {
             **known[lane].facts,
-            "downstream_of": (*map(base_of, above), *map(uri_of, inputs)),
-            "upstream_of": (*map(base_of, below), *map(uri_of, outputs)),
+            "downstream_of": (*map(base_of, above), *(one.uri for one in inputs)),
+            "upstream_of": (*map(base_of, below), *(one.uri for one in outputs)),
         }
 
     return [lane for lane in in_order(lanes, upstream) if selector.selects(facts(lane))]
@@ -91,9 +93,9 @@ def fed_by(datasets: Mapping[str, StreamDatasets]) -> dict[str, frozenset[str]]:
     writers: dict[str, set[str]] = {}
     for lane, one in datasets.items():
         for name in one.outputs:
-            writers.setdefault(uri_of(name), set()).add(lane)
+            writers.setdefault(name.uri, set()).add(lane)
     return {
-        lane: frozenset().union(*(writers.get(uri_of(name), ()) for name in one.inputs)) - {lane}
+        lane: frozenset().union(*(writers.get(name.uri, ()) for name in one.inputs)) - {lane}
         for lane, one in datasets.items()
     }
 
@@ -112,12 +114,6 @@ def reached(lane: str, feeds: Mapping[str, Iterable[str]]) -> frozenset[str]:
 def in_order(lanes: Sequence[str], upstream: Mapping[str, frozenset[str]]) -> list[str]:
     """Return the lanes with those upstream first, else by name; a circle stays in the order of names."""
     return sorted(lanes, key=lambda lane: (len(upstream[lane]), lane))
-
-
-def uri_of(name: tuple[str, str]) -> str:
-    """Return the name of a dataset as one text."""
-    namespace, path = name
-    return f"{namespace}://{path}" if namespace == "file" else f"{namespace}/{path.lstrip('/')}"
 
 
 def _turned(upstream: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
@@ -143,7 +139,7 @@ def _of_row(row: FleetRow) -> Known:
     )
 
 
-def _of_records(stream: StreamHome, look: LookAt | None) -> Known:
+def _of_records(stream: StreamHome, labels: Mapping[str, str], look: LookAt | None) -> Known:
     deployment, epoch = stream.newest_deployment(), stream.newest_epoch()
     told = {"launcher": epoch.launcher if epoch else ""}
     if deployment is not None:
@@ -151,7 +147,7 @@ def _of_records(stream: StreamHome, look: LookAt | None) -> Known:
     if look is not None:
         standing = look(stream)
         told |= {"state": standing.word, "level": standing.level.value}
-    return _known(stream.name, stream.owner(), stream.supervision().labels, told)
+    return _known(stream.name, stream.owner(), labels, told)
 
 
 def _known(
@@ -172,8 +168,8 @@ def _with_plans(known: Known, stream: StreamHome) -> Known:
         raise RecordError(f"The selector needs the plans of stream {stream.name!r}. {err}") from err
     datasets = stream_datasets(plans)
     told = {
-        "source": (*_systems(plans), *map(uri_of, datasets.inputs)),
-        "sink": (*_sinks(plans), *map(uri_of, datasets.outputs)),
+        "source": (*_systems(plans), *(one.uri for one in datasets.inputs)),
+        "sink": (*_sinks(plans), *(one.uri for one in datasets.outputs)),
         "stateful": ("yes" if any(plan.is_stateful for plan in plans) else "no",) if plans else (),
     }
     return Known(facts={**known.facts, **told}, labels=known.labels, datasets=datasets)

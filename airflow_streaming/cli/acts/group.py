@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import Final
+import time
 
 from airflow_streaming.cli.acts.single import start, stop, wait_until_down
 from airflow_streaming.cli.common import OK, PROBLEM, person_of
@@ -16,9 +16,8 @@ from airflow_streaming.model.arguments.selector import parse_selector
 from airflow_streaming.model.names import base_of
 from airflow_streaming.services.selection import selected
 from airflow_streaming.services.streams import Probe
+from airflow_streaming.storage.one_look import look_at_each
 from airflow_streaming.storage.probe import ensure_exclusive
-
-ACTS: Final = frozenset({"start", "stop"})
 
 
 def run(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
@@ -27,8 +26,7 @@ def run(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
 
     Without ``--yes`` the streams are only named. A stream that refuses the act does not hold up the others.
 
-    :raises SpecError: the selector cannot be read or asks for what no stream has, or an option goes with a
-        stream's name only.
+    :raises SpecError: the selector cannot be read, no stream has one of its keys, or an option is for one stream.
     """
     if (
         arguments.stream is not None
@@ -54,19 +52,29 @@ def run(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
         )
         return OK
     ensure_exclusive(home.store)
-    refused = [lane for lane in lanes if not _act(lane, arguments, probe)]
+    done = [lane for lane in lanes if _act(lane, arguments, probe)]
+    refused = [base_of(lane.name) for lane in lanes if lane not in done]
     if refused:
-        names = ", ".join(base_of(lane.name) for lane in refused)
-        complain(f"{len(refused)} of {len(lanes)} streams refused: {names}.")
+        complain(f"{len(refused)} of {len(lanes)} streams refused: {', '.join(refused)}.")
     wait = getattr(arguments, "wait", None)
-    asked = [lane for lane in lanes if lane not in refused and wait is not None]
-    codes = [wait_until_down(lane, probe, wait or 0) for lane in asked if lane.newest_epoch()]
-    return PROBLEM if refused or PROBLEM in codes else OK
+    is_down = wait is None or _are_down(done, probe, wait)
+    return OK if is_down and not refused else PROBLEM
+
+
+def _are_down(lanes: list[StreamHome], probe: Probe, limit: float) -> bool:
+    """Wait for all drivers, together at most ``limit`` seconds, and tell whether they are proved dead."""
+    deadline = time.monotonic() + limit
+    codes = [
+        wait_until_down(lane, probe, max(0.0, deadline - time.monotonic()))
+        for lane in lanes
+        if lane.newest_epoch()
+    ]
+    return PROBLEM not in codes
 
 
 def _live_lanes(home: Home, text: str, probe: Probe) -> list[StreamHome]:
     bases = sorted({base_of(name) for name in home.streams()})
-    lanes = [live_lane(home, base) for base in bases]
+    lanes = look_at_each(home.store, lambda base: live_lane(home, base), bases)
     found = selected(home, lanes, parse_selector(text), lambda lane: standing_of(lane, probe))
     return [home.stream(lane) for lane in found]
 

@@ -52,41 +52,41 @@ Facts = Mapping[str, Sequence[str]]
 """Values of each fact and label of a stream; a key without a value is missing."""
 
 
-class Test(StrEnum):
+class Operator(StrEnum):
     """How a term compares."""
 
     IN = "in"
     NOT_IN = "notin"
     """No value of the key is among the term's; true without the key, as in Kubernetes."""
-    THERE = "there"
-    MISSING = "missing"
+    EXISTS = "exists"
+    DOES_NOT_EXIST = "doesnotexist"
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
     """
-    One condition of a selector.
+    A condition on a label or fact.
 
-    :param values: Values with ``*`` for any text; empty for ``THERE`` and ``MISSING``.
+    :param values: Values with ``*`` for any text; empty for ``EXISTS`` and ``DOES_NOT_EXIST``.
     """
 
     key: str
-    test: Test
+    operator: Operator
     values: tuple[str, ...] = ()
 
     def holds(self, facts: Facts) -> bool:
         """Tell whether a stream meets the condition."""
         found = facts.get(self.key, ())
-        if self.test in (Test.THERE, Test.MISSING):
-            return bool(found) is (self.test is Test.THERE)
+        if self.operator in (Operator.EXISTS, Operator.DOES_NOT_EXIST):
+            return bool(found) is (self.operator is Operator.EXISTS)
         is_among = any(_is_like(one, pattern) for one in found for pattern in self.values)
-        return is_among is (self.test is Test.IN)
+        return is_among is (self.operator is Operator.IN)
 
 
 @dataclass(frozen=True, slots=True)
 class Selector:
     """
-    Conditions that a stream meets all.
+    Conditions; a stream is selected if it meets all of them.
 
     :param text: As the user wrote it.
     """
@@ -104,6 +104,11 @@ class Selector:
         return frozenset(term.key for term in self.terms)
 
     @property
+    def needs_labels(self) -> bool:
+        """Tell whether a condition is about a label."""
+        return not self.keys <= FACTS.keys()
+
+    @property
     def needs_plans(self) -> bool:
         """Tell whether a condition is about the queries' recorded plans."""
         return bool(self.keys & OF_PLANS)
@@ -116,11 +121,11 @@ class Selector:
         :raises SpecError: with the labels that there are.
         """
         for key in sorted(self.keys - FACTS.keys() - {*known}):
-            labels = sorted(known)
+            labels = [f"{label:.63}" for label in sorted(known)]
             more = f" and {len(labels) - _SHOWN} more" if len(labels) > _SHOWN else ""
             raise SpecError(
-                f"Selector {self.text!r} asks for {key!r}, which is no label of a stream in this home and no "
-                f"fact. Labels: {', '.join(labels[:_SHOWN]) or 'none'}{more}. Facts: {', '.join(FACTS)}."
+                f"Selector {self.text!r} has the key {key!r}, but no stream of this home has such a label, and "
+                f"no fact has this name. Labels: {', '.join(labels[:_SHOWN]) or 'none'}{more}. Facts: {', '.join(FACTS)}."
             )
 
 
@@ -151,7 +156,7 @@ def parse_selector(text: str) -> Selector:
 
 def check_labels(stream: str, labels: Mapping[str, str]) -> None:
     """
-    Check the labels of a stream: the rules are those of Kubernetes.
+    Check the labels of a stream by the rules of Kubernetes.
 
     :raises SpecError: with the label and the rule.
     """
@@ -175,19 +180,19 @@ def check_labels(stream: str, labels: Mapping[str, str]) -> None:
 
 def _term(text: str, found: re.Match[str]) -> Term:
     if found["missing"]:
-        return Term(found["missing"], Test.MISSING)
+        return Term(found["missing"], Operator.DOES_NOT_EXIST)
     key = found["key"]
     if found["sign"]:
-        test = Test.NOT_IN if found["sign"] == "!=" else Test.IN
-        return Term(key, test, (found["value"],))
+        operator = Operator.NOT_IN if found["sign"] == "!=" else Operator.IN
+        return Term(key, operator, (found["value"],))
     if not found["set"]:
-        return Term(key, Test.THERE)
+        return Term(key, Operator.EXISTS)
     values = tuple(one.strip() for one in found["values"].split(","))
     if not all(values):
         raise SpecError(
             f"Selector {text!r} has an empty value for {key!r}. Name one, or leave the comma out."
         )
-    return Term(key, Test(found["set"]), values)
+    return Term(key, Operator(found["set"]), values)
 
 
 def _is_like(text: str, pattern: str) -> bool:

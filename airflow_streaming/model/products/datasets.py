@@ -33,6 +33,13 @@ class DatasetName(NamedTuple):
     namespace: str
     name: str
 
+    @property
+    def uri(self) -> str:
+        """Return the name as one text, e.g. ``kafka://broker:9092/orders``."""
+        if self.namespace == "file":
+            return f"file://{self.name}"
+        return f"{self.namespace}/{self.name.lstrip('/')}"
+
 
 class StreamDatasets(NamedTuple):
     """The inputs and outputs of a stream, each once and in order."""

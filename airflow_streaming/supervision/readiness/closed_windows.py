@@ -34,7 +34,7 @@ MOST_AT_ONCE: Final = 100
 MOST_REVISIONS: Final = 2_000
 """Corrected windows whose revision is remembered, the newest ones."""
 MOST_AHEAD: Final = timedelta(days=366)
-"""A later watermark comes of a wrong row; its windows would be announced up to that year."""
+"""A later watermark has its cause in a wrong row; all windows would be announced up to that year."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from airflow_streaming.exceptions import SpecError
@@ -107,6 +110,22 @@ def test_a_key_that_no_stream_has_is_refused_whatever_it_would_select() -> None:
     with pytest.raises(SpecError, match="l09 and 2 more"):
         parse_selector("team").check_labels([f"l{n:02}" for n in range(12)])
     parse_selector(",".join(["team", *FACTS])).check_labels({"team"})
+
+
+def test_the_page_has_a_row_for_each_fact() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "selecting.md").read_text()
+    rows = page.split("| fact | value |")[1].split("\n\n")[0]
+    named = [
+        name for row in rows.splitlines()[2:] for name in re.findall(r"`(\w+)`", row.split("|")[1])
+    ]
+
+    assert named == [*FACTS]
+
+
+def test_a_message_cuts_the_label_of_a_forged_record() -> None:
+    with pytest.raises(SpecError) as refused:
+        parse_selector("team").check_labels(["k" * 100_000])
+    assert len(str(refused.value)) < 1_000
 
 
 def test_only_some_selectors_need_plans() -> None:

@@ -155,6 +155,15 @@ def test_a_damaged_plan_is_refused_only_where_plans_are_needed(fleet: Fleet) -> 
         fleet.select("stateful=yes")
 
 
+def test_a_stream_with_unreadable_labels_is_not_taken_for_one_without(fleet: Fleet) -> None:
+    fleet.home.store.create("alerts/supervision/000002.json", b"{")
+
+    assert fleet.select("name=raw") == ["raw"]
+    for text in ("!tier", "team!=data", "team=data"):
+        with pytest.raises(RecordError, match="alerts/supervision/000002"):
+            fleet.select(text)
+
+
 def test_a_label_of_a_forged_record_is_no_fact(fleet: Fleet) -> None:
     fleet.home.stream("raw").supervise(
         Supervision(number=0, by="x", at=NOW, labels={"runtime": "spark-4.3"})
