@@ -14,6 +14,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 STORE = "spark.sql.streaming.stateStore."
@@ -21,7 +22,8 @@ ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvi
 
 
 def main():
-    spark = SparkSession.builder.master("local[2]").getOrCreate()
+    builder = SparkSession.builder.master("local[2]")
+    spark = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     spark.conf.set("spark.sql.shuffle.partitions", "2")
     spark.conf.set(f"{STORE}providerClass", ROCKSDB)
@@ -36,20 +38,24 @@ def after_a_kill(spark, root, sink):
     (root / "in").mkdir()
     for number in (0, 1):
         (root / f"in/{number}.json").write_text(f'{{"id": {number}}}\n')
-        run(spark, root, sink)
+        start(spark, root, sink).awaitTermination()
     for commit in (root / "checkpoint/commits").glob("*1*"):
         commit.unlink()
+    query = start(spark, root, sink)
     try:
-        run(spark, root, sink)
-    except Exception as err:  # noqa: BLE001 - Spark's errors have no common base
-        return next(line for line in str(err).splitlines() if line.strip())
+        query.awaitTermination()
+    except StreamingQueryException:
+        cause = query._jsq.exception().get()
+        while cause.getCause() is not None:
+            cause = cause.getCause()
+        return cause.getMessage()
     return "continues"
 
 
-def run(spark, root, sink):
+def start(spark, root, sink):
     rows = spark.readStream.schema("id long").json(str(root / "in")).dropDuplicates(["id"])
     writer = sink(rows.writeStream, root / "out").trigger(availableNow=True)
-    writer.option("checkpointLocation", str(root / "checkpoint")).start().awaitTermination()
+    return writer.option("checkpointLocation", str(root / "checkpoint")).start()
 
 
 def to_files(writer, output):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -79,6 +80,18 @@ def test_what_is_abandoned_leaves_nothing(anywhere: Open) -> None:
 
     assert anywhere("new").look(["a"]).names == ()
     assert not anywhere("new").begin("backup-2", ["a"])
+
+
+@pytest.mark.parametrize("end", ["finish", "abandon"])
+def test_no_thread_outlives_a_restore(anywhere: Open, end: str) -> None:
+    before = set(threading.enumerate())
+    target = anywhere("new")
+    target.begin("backup-1", [""])
+    write(target, "metadata", b"id")
+
+    getattr(target, end)()
+
+    assert set(threading.enumerate()) <= before
 
 
 def test_a_file_can_be_taken_back(anywhere: Open) -> None:
