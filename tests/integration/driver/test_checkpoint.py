@@ -101,7 +101,8 @@ def test_a_memory_sink_in_complete_mode_continues_after_a_kill(world: World) -> 
 
     total, batch = map(int, (world.folder / "totals").read_text().split())
     assert batch >= 2
-    assert total == 5 * (batch + 1)
+    # The stop may come between the write of a batch and its progress.
+    assert total in (5 * (batch + 1), 5 * (batch + 2))
 
 
 @pytest.mark.nightly("Two drivers.")

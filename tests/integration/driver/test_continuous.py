@@ -30,7 +30,8 @@ def commits(checkpoint: Path) -> list[int]:
 def read_until(checkpoint: Path, epoch: int) -> int:
     """Return the least value of a partition in the offsets of an epoch."""
     lines = (checkpoint / "offsets" / f"{epoch}").read_text().splitlines()
-    return min(place["value"] for place in json.loads(lines[-1]).values())
+    places: dict[str, dict[str, int]] = json.loads(lines[-1])
+    return min(place["value"] for place in places.values())
 
 
 @pytest.mark.nightly("Two drivers.")
