@@ -52,6 +52,7 @@ for thread in threads:
 batch = query.lastProgress["batchId"]
 while query.lastProgress["batchId"] < batch + 2:
     time.sleep(0.1)
+query.stop()
 jvm.error("JVM at last")
 print("DRIVER at last", flush=True)
 raise RuntimeError("The flood is over.")
