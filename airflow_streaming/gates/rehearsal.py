@@ -22,6 +22,39 @@ from airflow_streaming.model.spark.failures import presentable
 from airflow_streaming.model.spark.plan import KAFKA, QueryPlan, SinkPlan
 from airflow_streaming.model.wire import Record
 
+RULES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "rehearsal.query_failed": "A query failed on a copy of its checkpoint.",
+        "rehearsal.script_failed": "The script failed, and not because one of its queries did.",
+        "rehearsal.not_begun": "The rehearsal itself failed before the script had a session.",
+        "rehearsal.spark_ended": "The rehearsal's Spark ended before it finished.",
+        "rehearsal.no_copy": "No copy of the checkpoints could be made.",
+        "rehearsal.out_of_time": "No batch was committed within the time limit.",
+        "rehearsal.input_gone": "The input of the batch is no longer there.",
+        "rehearsal.no_batch": "The query started, and had no input to process.",
+        "rehearsal.not_started": "The script does not start a query that has a checkpoint.",
+        "rehearsal.new_query": "The script starts a query that has no checkpoint.",
+        "rehearsal.sink_refused": "Spark would refuse the sink that the script chose.",
+        "rehearsal.topic_missing": "The brokers do not have a topic of a Kafka sink.",
+        "rehearsal.topics_unseen": "Each row of a Kafka sink names its topic, so no topic was looked up.",
+        "rehearsal.output_schema": "The output has other columns than the running version's.",
+        "rehearsal.same": "Over the same batches both versions did the same.",
+        "rehearsal.not_revised": "New rows are the new version's; written ones are not revised.",
+        "rehearsal.settles": "Rows right after the change mix both versions, later ones do not.",
+        "rehearsal.wrong_for_good": "State that never expires mixes both versions.",
+        "rehearsal.fails": "The new version failed where the old one got through.",
+        "rehearsal.not_compared": "The parts unknown to the gates were not compared.",
+        "rehearsal.undecided": "The comparison of both versions proves nothing.",
+    }
+)
+"""Every rule of a rehearsal, in a sentence. The source of each is the rehearsal itself."""
+_EVIDENCE: Final = "the rehearsal"
+_LONGER: Final = (
+    "Give more minutes in the form's field 'Rehearsal, minutes at most' (rehearsal_minutes), or in the DAG file: "
+    "UpgradeOptions(rehearsal=RehearsalOptions(batches=1, time_limit=timedelta(minutes=30))). On the command line: "
+    "'airflow-streaming rehearse --seconds 1800'."
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
@@ -120,40 +153,6 @@ class Rehearsed(Record):
         """Return the JSON form, with the decision for readers that know no rules."""
         # The class that slots make is another one than the one a bare super() would look for.
         return {"decision": self.decision.value, **Record.to_dict(self)}
-
-
-RULES: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "rehearsal.query_failed": "A query failed on a copy of its checkpoint.",
-        "rehearsal.script_failed": "The script failed, and not because one of its queries did.",
-        "rehearsal.not_begun": "The rehearsal itself failed before the script had a session.",
-        "rehearsal.spark_ended": "The rehearsal's Spark ended before it finished.",
-        "rehearsal.no_copy": "No copy of the checkpoints could be made.",
-        "rehearsal.out_of_time": "No batch was committed within the time limit.",
-        "rehearsal.input_gone": "The input of the batch is no longer there.",
-        "rehearsal.no_batch": "The query started, and had no input to process.",
-        "rehearsal.not_started": "The script does not start a query that has a checkpoint.",
-        "rehearsal.new_query": "The script starts a query that has no checkpoint.",
-        "rehearsal.sink_refused": "Spark would refuse the sink that the script chose.",
-        "rehearsal.topic_missing": "The brokers do not have a topic of a Kafka sink.",
-        "rehearsal.topics_unseen": "Each row of a Kafka sink names its topic, so no topic was looked up.",
-        "rehearsal.output_schema": "The output has other columns than the running version's.",
-        "rehearsal.same": "Over the same batches both versions did the same.",
-        "rehearsal.not_revised": "New rows are the new version's; written ones are not revised.",
-        "rehearsal.settles": "Rows right after the change mix both versions, later ones do not.",
-        "rehearsal.wrong_for_good": "State that never expires mixes both versions.",
-        "rehearsal.fails": "The new version failed where the old one got through.",
-        "rehearsal.not_compared": "The parts unknown to the gates were not compared.",
-        "rehearsal.undecided": "The comparison of both versions proves nothing.",
-    }
-)
-"""Every rule of a rehearsal, in a sentence. The source of each is the rehearsal itself."""
-_EVIDENCE: Final = "the rehearsal"
-_LONGER: Final = (
-    "Give more minutes in the form's field 'Rehearsal, minutes at most' (rehearsal_minutes), or in the DAG file: "
-    "UpgradeOptions(rehearsal=RehearsalOptions(batches=1, time_limit=timedelta(minutes=30))). On the command line: "
-    "'airflow-streaming rehearse --seconds 1800'."
-)
 
 
 def findings_of(

@@ -95,7 +95,6 @@ _SLOTS: Final = (types.MemberDescriptorType, types.GetSetDescriptorType)
 _HEAP: Final = 1 << 9
 """Set for classes that a class statement made."""
 
-
 _own = OwnPlaces()
 
 

@@ -114,14 +114,6 @@ def short_name(name: str) -> str:
     return name.rstrip("$").rpartition(".")[2].rpartition("$")[2]
 
 
-def _is_nodes(told: Any) -> bool:
-    return (
-        isinstance(told, list)
-        and bool(told)
-        and all(isinstance(one, Mapping) and _COUNT in one and "class" in one for one in told)
-    )
-
-
 def expressions_in(told: Any, origin: Origin) -> Iterator[Node]:
     """Return every expression in a field of a node, however deep its lists are."""
     found = expression_in(told, origin)
@@ -130,3 +122,11 @@ def expressions_in(told: Any, origin: Origin) -> Iterator[Node]:
     elif isinstance(told, list):
         for place, one in enumerate(told):
             yield from expressions_in(one, origin._replace(places=(*origin.places, place)))
+
+
+def _is_nodes(told: Any) -> bool:
+    return (
+        isinstance(told, list)
+        and bool(told)
+        and all(isinstance(one, Mapping) and _COUNT in one and "class" in one for one in told)
+    )

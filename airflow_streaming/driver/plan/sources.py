@@ -54,6 +54,13 @@ def column_of(attribute: Node) -> Column:
     )
 
 
+def places_of(source: str, options: Mapping[str, str]) -> list[str]:
+    """Return where a source reads: its path, or the topics of Kafka and of sources that take its options."""
+    topics = [f"{key} {options[key]}" for key in TOPICS if options.get(key)]
+    path = options.get("path") if source != "kafka" else None
+    return [*topics, path] if path else topics
+
+
 def _source(leaf: Node, relation: Any) -> SourcePlan:
     is_old = leaf.name == "StreamingRelation"
     told = _options_of_v1(relation.dataSource()) if is_old else _options_of_v2(relation)
@@ -82,13 +89,6 @@ def _called(leaf: Node, relation: Any, *, is_old: bool) -> tuple[str, str]:
     if str(leaf.fields.get("sourceName", "")).startswith(_FILE):
         return "file", name.lower()
     return (name if "." in name else name.lower()), ""
-
-
-def places_of(source: str, options: Mapping[str, str]) -> list[str]:
-    """Return where a source reads: its path, or the topics of Kafka and of sources that take its options."""
-    topics = [f"{key} {options[key]}" for key in TOPICS if options.get(key)]
-    path = options.get("path") if source != "kafka" else None
-    return [*topics, path] if path else topics
 
 
 def _options_of_v1(source: Any) -> dict[str, str]:

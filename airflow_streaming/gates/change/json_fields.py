@@ -95,6 +95,22 @@ def without_added_fields(pair: Pair) -> tuple[Pair, tuple[GateFinding, ...]]:
     return replace(pair, new=new), (finding,)
 
 
+def call_of(tree: Tree) -> JsonCall | None:
+    """Return a call of ``from_json`` whose schema is a struct; ``None`` for any other tree."""
+    if not isinstance(tree, Expr) or tree.op != _FUNCTION:
+        return None
+    try:
+        schema = json.loads(tree.options.get(_SCHEMA, ""))
+    except ValueError:
+        return None
+    told = schema.get("fields") if isinstance(schema, Mapping) else None
+    if not isinstance(told, list) or not all(isinstance(one, Mapping) for one in told):
+        return None
+    others = {key: text for key, text in tree.options.items() if key != _SCHEMA}
+    key = Expr(tree.op, tree.args, type=tree.type, options=others)
+    return JsonCall(tree=tree, key=key, fields=tuple(told))
+
+
 def _widened(pair: Pair) -> Iterator[tuple[JsonCall, JsonCall]]:
     """Yield each call of the new plan that has more fields, with its old call."""
     before, after = _by_key(pair.old), _by_key(pair.new)
@@ -203,22 +219,6 @@ def _by_key(plan: QueryPlan) -> dict[Expr, list[JsonCall]]:
     for call in calls.values():
         found.setdefault(call.key, []).append(call)
     return found
-
-
-def call_of(tree: Tree) -> JsonCall | None:
-    """Return a call of ``from_json`` whose schema is a struct; ``None`` for any other tree."""
-    if not isinstance(tree, Expr) or tree.op != _FUNCTION:
-        return None
-    try:
-        schema = json.loads(tree.options.get(_SCHEMA, ""))
-    except ValueError:
-        return None
-    told = schema.get("fields") if isinstance(schema, Mapping) else None
-    if not isinstance(told, list) or not all(isinstance(one, Mapping) for one in told):
-        return None
-    others = {key: text for key, text in tree.options.items() if key != _SCHEMA}
-    key = Expr(tree.op, tree.args, type=tree.type, options=others)
-    return JsonCall(tree=tree, key=key, fields=tuple(told))
 
 
 def _with_trees(plan: QueryPlan, others: Mapping[Expr, Expr]) -> QueryPlan:

@@ -54,6 +54,26 @@ SOURCE_SCHEMA_RULES: Final = (
 )
 _MATTER_BY_PLACE: Final = "csv"
 
+NUMBER: Final = rule_named("source.number")
+TYPE: Final = rule_named("source.type")
+ORDER: Final = rule_named("source.order")
+NAMED: Final = rule_named("source.named_set")
+NAMED_ORDER: Final = rule_named("source.named_order")
+NAMING: Final = rule_named("source.naming")
+PATHS: Final = rule_named("source.paths")
+SAME_FILES: Final = rule_named("source.same_files")
+FORMAT: Final = rule_named("source.format")
+RULES: Final = (NUMBER, TYPE, ORDER, NAMED, NAMED_ORDER, NAMING, PATHS, SAME_FILES, FORMAT)
+
+NOT_REPLAYABLE: Final = rule_named("source.not_replayable")
+REPLAY_UNKNOWN: Final = rule_named("source.replay_unknown")
+INFERRED: Final = rule_named("source.inferred_schema")
+SOURCE_REMARK_RULES: Final = (NOT_REPLAYABLE, REPLAY_UNKNOWN, INFERRED)
+_REMARKS: Final = {
+    SourceReplay.CANNOT: NOT_REPLAYABLE,
+    SourceReplay.UNKNOWN: REPLAY_UNKNOWN,
+}
+
 
 def judge_schema(
     pair: Pair, old: SourcePlan, new: SourcePlan, who: str, evidence: str, at: str
@@ -91,65 +111,6 @@ def judge_schema(
         return
     for finding in _judge_columns(change, who, evidence):
         yield replace(finding, about=(f"{at}.schema", f"{at}.nullable"))
-
-
-def _chosen_by(source: SourcePlan) -> str:
-    return "inferred by Spark" if source.inferred else "given by the script"
-
-
-def _is_headers(source: SourcePlan, change: ColumnChange) -> bool:
-    """Tell whether only Kafka's column of headers comes or goes, which the option of the source explains."""
-    moved = [column.name for column in (*change.added, *change.removed)]
-    return source.source == KAFKA and moved == ["headers"] and not change.retyped
-
-
-def _judge_columns(change: ColumnChange, who: str, evidence: str) -> Iterator[GateFinding]:
-    if change.added:
-        yield ADDED.found(
-            f"{who}: {ADDED.sentence}", old="none", new=shown(change.added), evidence=evidence
-        )
-    if change.removed:
-        yield REMOVED.found(
-            f"{who}: {REMOVED.sentence}", old=shown(change.removed), new="none", evidence=evidence
-        )
-    for was, now in change.retyped:
-        yield _retyped(was, now).found(
-            f"{who}: column {was.name} is {now.type} instead of {was.type}.",
-            old=was.type,
-            new=now.type,
-            evidence=evidence,
-        )
-
-
-def _retyped(was: Column, now: Column) -> Rule:
-    return WIDENED if is_wider(was.type, now.type) else RETYPED
-
-
-def _is_kept(old: SourcePlan, new: SourcePlan) -> bool:
-    before = [column.name for column in old.schema]
-    return [column.name for column in new.schema][: len(before)] == before
-
-
-def _is_renamed(old: SourcePlan, new: SourcePlan) -> bool:
-    if len(new.schema) < len(old.schema):
-        return False
-    before = {column.name for column in old.schema}
-    pairs = list(zip(old.schema, new.schema, strict=False))
-    return types_of(was for was, _ in pairs) == types_of(now for _, now in pairs) and all(
-        was.name == now.name or now.name not in before for was, now in pairs
-    )
-
-
-NUMBER: Final = rule_named("source.number")
-TYPE: Final = rule_named("source.type")
-ORDER: Final = rule_named("source.order")
-NAMED: Final = rule_named("source.named_set")
-NAMED_ORDER: Final = rule_named("source.named_order")
-NAMING: Final = rule_named("source.naming")
-PATHS: Final = rule_named("source.paths")
-SAME_FILES: Final = rule_named("source.same_files")
-FORMAT: Final = rule_named("source.format")
-RULES: Final = (NUMBER, TYPE, ORDER, NAMED, NAMED_ORDER, NAMING, PATHS, SAME_FILES, FORMAT)
 
 
 def judge_sources(pair: Pair) -> Iterator[GateFinding]:
@@ -199,6 +160,71 @@ def place(path: str) -> str:
     if plain != path:
         plain = "/" + plain.lstrip("/")
     return plain.rstrip("/") or plain
+
+
+def judge_source_remarks(plan: QueryPlan) -> Iterator[GateFinding]:
+    """Yield a remark for each source of the new plan that a restart may read otherwise."""
+    for number, source in enumerate(plan.sources):
+        rule = _REMARKS.get(replay_of(source))
+        if rule is not None:
+            yield rule.found(
+                f"Source {number} ({source.source}): {rule.sentence}",
+                new=source.source,
+                evidence=f"sources[{number}] in the new plan",
+            )
+        if source.inferred:
+            yield INFERRED.found(
+                f"Source {number} ({', '.join(source.paths)}): {INFERRED.sentence}",
+                new=shown(source.schema),
+                evidence=f"sources[{number}] in the new plan",
+            )
+
+
+def _chosen_by(source: SourcePlan) -> str:
+    return "inferred by Spark" if source.inferred else "given by the script"
+
+
+def _is_headers(source: SourcePlan, change: ColumnChange) -> bool:
+    """Tell whether only Kafka's column of headers comes or goes, which the option of the source explains."""
+    moved = [column.name for column in (*change.added, *change.removed)]
+    return source.source == KAFKA and moved == ["headers"] and not change.retyped
+
+
+def _judge_columns(change: ColumnChange, who: str, evidence: str) -> Iterator[GateFinding]:
+    if change.added:
+        yield ADDED.found(
+            f"{who}: {ADDED.sentence}", old="none", new=shown(change.added), evidence=evidence
+        )
+    if change.removed:
+        yield REMOVED.found(
+            f"{who}: {REMOVED.sentence}", old=shown(change.removed), new="none", evidence=evidence
+        )
+    for was, now in change.retyped:
+        yield _retyped(was, now).found(
+            f"{who}: column {was.name} is {now.type} instead of {was.type}.",
+            old=was.type,
+            new=now.type,
+            evidence=evidence,
+        )
+
+
+def _retyped(was: Column, now: Column) -> Rule:
+    return WIDENED if is_wider(was.type, now.type) else RETYPED
+
+
+def _is_kept(old: SourcePlan, new: SourcePlan) -> bool:
+    before = [column.name for column in old.schema]
+    return [column.name for column in new.schema][: len(before)] == before
+
+
+def _is_renamed(old: SourcePlan, new: SourcePlan) -> bool:
+    if len(new.schema) < len(old.schema):
+        return False
+    before = {column.name for column in old.schema}
+    pairs = list(zip(old.schema, new.schema, strict=False))
+    return types_of(was for was, _ in pairs) == types_of(now for _, now in pairs) and all(
+        was.name == now.name or now.name not in before for was, now in pairs
+    )
 
 
 def _judge_named(pair: Pair) -> Iterator[GateFinding]:
@@ -287,31 +313,3 @@ def _listed(sources: Sequence[SourcePlan]) -> str:
         " ".join(part for part in (source.source, source.format, *source.paths) if part)
         for source in sources
     )
-
-
-NOT_REPLAYABLE: Final = rule_named("source.not_replayable")
-REPLAY_UNKNOWN: Final = rule_named("source.replay_unknown")
-INFERRED: Final = rule_named("source.inferred_schema")
-SOURCE_REMARK_RULES: Final = (NOT_REPLAYABLE, REPLAY_UNKNOWN, INFERRED)
-_REMARKS: Final = {
-    SourceReplay.CANNOT: NOT_REPLAYABLE,
-    SourceReplay.UNKNOWN: REPLAY_UNKNOWN,
-}
-
-
-def judge_source_remarks(plan: QueryPlan) -> Iterator[GateFinding]:
-    """Yield a remark for each source of the new plan that a restart may read otherwise."""
-    for number, source in enumerate(plan.sources):
-        rule = _REMARKS.get(replay_of(source))
-        if rule is not None:
-            yield rule.found(
-                f"Source {number} ({source.source}): {rule.sentence}",
-                new=source.source,
-                evidence=f"sources[{number}] in the new plan",
-            )
-        if source.inferred:
-            yield INFERRED.found(
-                f"Source {number} ({', '.join(source.paths)}): {INFERRED.sentence}",
-                new=shown(source.schema),
-                evidence=f"sources[{number}] in the new plan",
-            )

@@ -69,12 +69,6 @@ class Subscription:
             return None
 
 
-def _is_endless(pattern: str) -> bool:
-    """Tell whether a search with the pattern can take longer than a moment."""
-    repeats = pattern.count("*") + pattern.count("+")
-    return repeats > _MOST_REPEATS or _REPEATED_GROUP.search(pattern) is not None
-
-
 def subscription_of(source: SourcePlan) -> Subscription | None:
     """Return the topics that a Kafka source reads; ``None`` if its options cannot be read."""
     if len(source.paths) != 1:
@@ -126,6 +120,12 @@ def partitions_of(position: SourcePosition) -> Partitions | None:
     if position.source is not SourceType.KAFKA or not isinstance(position.offset, Mapping):
         return None
     return {topic: frozenset(map(int, numbers)) for topic, numbers in position.offset.items()}
+
+
+def _is_endless(pattern: str) -> bool:
+    """Tell whether a search with the pattern can take longer than a moment."""
+    repeats = pattern.count("*") + pattern.count("+")
+    return repeats > _MOST_REPEATS or _REPEATED_GROUP.search(pattern) is not None
 
 
 def _rules(

@@ -24,6 +24,8 @@ _TEXT: Final = re.compile(
 )
 _LONGEST: Final = 60
 
+FORMAT: Final = 1
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
@@ -92,9 +94,6 @@ class VersionQuestion:
     from_version: str
     to_version: str
     conf: Mapping[str, str] = field(default_factory=dict)
-
-
-FORMAT: Final = 1
 
 
 class Outcome(StrEnum):

@@ -50,17 +50,6 @@ def columns_of(struct: Any) -> tuple[Column, ...]:
     )
 
 
-def _fields(struct: Any) -> list[tuple[str, Any, bool]]:
-    fields = struct.get("fields") if isinstance(struct, Mapping) else None
-    if not isinstance(fields, list):
-        return []
-    return [
-        (str(one.get("name")), one.get("type"), one.get("nullable") is not False)
-        for one in fields
-        if isinstance(one, Mapping)
-    ]
-
-
 def column_texts(columns: Iterable[Column]) -> str:
     """Return columns as people write them, e.g. ``k string, n bigint``."""
     return ", ".join(f"{column.name} {column.type}" for column in columns)
@@ -79,3 +68,14 @@ def fields_of(struct: str) -> tuple[Column, ...]:
             found.append(Column(name=name.strip(), type=of.strip()))
             begin = place + 1
     return tuple(found)
+
+
+def _fields(struct: Any) -> list[tuple[str, Any, bool]]:
+    fields = struct.get("fields") if isinstance(struct, Mapping) else None
+    if not isinstance(fields, list):
+        return []
+    return [
+        (str(one.get("name")), one.get("type"), one.get("nullable") is not False)
+        for one in fields
+        if isinstance(one, Mapping)
+    ]
