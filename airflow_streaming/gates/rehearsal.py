@@ -168,9 +168,9 @@ def findings_of(
     found = [*_of_spark(events, failure, is_late, in_our_code), *_of_script(queries, events)]
     script_failed = any(event.seen is Seen.SCRIPT_FAILED for event in events)
     for query in queries:
-        told = [event for event in events if event.query == query.query]
-        found += _of_query(query, told, ended=not failure and not script_failed)
-        found += _of_sink(query, told, plans, _spark_of(events))
+        of_query = [event for event in events if event.query == query.query]
+        found += _of_query(query, of_query, ended=not failure and not script_failed)
+        found += _of_sink(query, of_query, plans, _spark_of(events))
         found += _of_columns(query, queries, plans)
     return report_of(found).findings
 
@@ -231,11 +231,11 @@ def _of_script(
 
 
 def _of_query(
-    query: RehearsedQuery, told: Sequence[RehearsalEvent], *, ended: bool
+    query: RehearsedQuery, events: Sequence[RehearsalEvent], *, ended: bool
 ) -> Iterator[GateFinding]:
     shown = f"Query {query.query!r}" if query.query else "The query"
     if query.ending is Ending.FAILED:
-        yield _failed(query, shown, told)
+        yield _failed(query, shown, events)
         return
     if query.ending is Ending.NOT_STARTED:
         if ended:
@@ -267,11 +267,11 @@ def _spark_of(events: Sequence[RehearsalEvent]) -> str:
 
 def _of_sink(
     query: RehearsedQuery,
-    told: Sequence[RehearsalEvent],
+    events: Sequence[RehearsalEvent],
     plans: Sequence[QueryPlan],
     spark: str,
 ) -> Iterator[GateFinding]:
-    event = next((one for one in told if one.seen is Seen.SINK), None)
+    event = next((one for one in events if one.seen is Seen.SINK), None)
     if event is None or event.sink is None or query.ending is Ending.FAILED:
         return
     shown = f"Query {query.query!r}" if query.query else "The query"
@@ -336,8 +336,8 @@ def _nothing_run(query: RehearsedQuery, shown: str) -> GateFinding:
     )
 
 
-def _failed(query: RehearsedQuery, shown: str, told: Sequence[RehearsalEvent]) -> GateFinding:
-    event = next(event for event in told if event.seen is Seen.FAILED)
+def _failed(query: RehearsedQuery, shown: str, events: Sequence[RehearsalEvent]) -> GateFinding:
+    event = next(event for event in events if event.seen is Seen.FAILED)
     good = f"{query.batches} good batch{'' if query.batches == 1 else 'es'}"
     when = f"after {good}" if query.batches else "in its first batch"
     if not query.started:

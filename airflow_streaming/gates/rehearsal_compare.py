@@ -225,8 +225,10 @@ def findings_after(
         else one
         for one in found
     ]
-    asked = {f.query: f for f in gate.findings if f.severity is GateDecision.UNKNOWN}
-    found += [_not_compared(asked[query]) for query in sorted(asked.keys() - answers.keys())]
+    undecided = {f.query: f for f in gate.findings if f.severity is GateDecision.UNKNOWN}
+    found += [
+        _not_compared(undecided[query]) for query in sorted(undecided.keys() - answers.keys())
+    ]
     return report_of(found).findings
 
 

@@ -95,18 +95,18 @@ def loaded_by_code(code: types.CodeType) -> Iterator[str]:
         after = steps[place + 1 : place + 3]
         if step.opname == "IMPORT_FROM" and after[0].argval == step.argval:
             continue
-        said, call = (*after, None, None)[:2]
+        name, call = (*after, None, None)[:2]
         is_plain = (
-            said is not None
+            name is not None
             and call is not None
-            and said.opname == "LOAD_CONST"
-            and isinstance(said.argval, str)
+            and name.opname == "LOAD_CONST"
+            and isinstance(name.argval, str)
             and call.opname.startswith("CALL")
             and call.arg == 1
         )
-        if not is_plain or said is None:
+        if not is_plain or name is None:
             raise Opaque(f"what {step.argval} loads")
-        yield said.argval
+        yield name.argval
 
 
 def loaded_by_module(tree: ast.AST, defined: Iterable[str] = ()) -> Iterator[str]:

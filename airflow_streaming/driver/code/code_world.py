@@ -109,9 +109,9 @@ def packages(tops: Iterable[str]) -> Iterator[tuple[str, str]]:
         if name in seen or name in _OF_SPARK:
             continue
         seen.add(name)
-        told, requires = _distribution(name)
-        if told:
-            yield f"package {name.lstrip(chr(61))}", told
+        version, requires = _distribution(name)
+        if version:
+            yield f"package {name.lstrip(chr(61))}", version
         waiting += requires
 
 
@@ -179,10 +179,10 @@ def _may_be_path(text: str) -> bool:
 
 def _digest_of_file(path: Path) -> str:
     try:
-        told = path.stat()
-        if told.st_size > MAX_FILE:
-            return f"{told.st_size} bytes of {told.st_mtime_ns}"
-        return _read(path, told.st_size, told.st_mtime_ns)
+        status = path.stat()
+        if status.st_size > MAX_FILE:
+            return f"{status.st_size} bytes of {status.st_mtime_ns}"
+        return _read(path, status.st_size, status.st_mtime_ns)
     except OSError as err:
         return f"{OPAQUE} {type(err).__name__}"
 

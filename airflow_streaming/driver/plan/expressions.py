@@ -223,8 +223,8 @@ def node_options(node: Node, wording: Wording) -> dict[str, str]:
             continue
         if value in ([], {}) or any(True for _ in expressions_in(value, Origin(node, key))):
             continue
-        told = _identity_of(value) if key in _CATALOG_TABLES else value
-        found[key] = json.dumps(_without_ids(told), sort_keys=True)
+        content = _identity_of(value) if key in _CATALOG_TABLES else value
+        found[key] = json.dumps(_without_ids(content), sort_keys=True)
     return {**_columns_of_table(node), **found, **wording.said(node)}
 
 
@@ -239,11 +239,11 @@ def _literal(node: Node, wording: Wording) -> Tree:
 
 def _call(node: Node, args: list[Tree], wording: Wording) -> Tree:
     name = _NAMES.get(node.name) or _HUMP.sub("_", node.name).lower()
-    said = dict(_said(node))
-    options, others = _details(node, wording, frozenset(said))
-    made = Expr(name, [*args, *others], options={**said, **options})
-    told = [*map(text_of, args), *said, *said.values()]
-    if not any(_CIPHER.search(one) for one in (node.name, *told)):
+    named = dict(_said(node))
+    options, others = _details(node, wording, frozenset(named))
+    made = Expr(name, [*args, *others], options={**named, **options})
+    texts = [*map(text_of, args), *named, *named.values()]
+    if not any(_CIPHER.search(one) for one in (node.name, *texts)):
         return made
     # The arguments may contain a secret key of the script, so only a digest and the columns are kept.
     digest = hashlib.sha256(made.digest.encode()).hexdigest()[:16]
@@ -312,7 +312,7 @@ def _without_ids(value: Any) -> Any:
         return value
     if "jvmId" in value:
         return "id"
-    return {key: _without_ids(told) for key, told in value.items() if key not in _OF_ONE_RUN}
+    return {key: _without_ids(content) for key, content in value.items() if key not in _OF_ONE_RUN}
 
 
 def _alias(node: Node, args: list[Tree], options: dict[str, str]) -> Tree:
@@ -371,8 +371,8 @@ def _field_name(node: Node) -> str | None:
 
 def _struct_fields(node: Node) -> list[Mapping[str, Any]]:
     """Return the fields of the struct that an expression gives; none where that is not known."""
-    told = _json_type(node)
-    fields = told.get("fields") if isinstance(told, Mapping) else None
+    json_type = _json_type(node)
+    fields = json_type.get("fields") if isinstance(json_type, Mapping) else None
     found = fields if isinstance(fields, list) else []
     return found if all(isinstance(field, Mapping) for field in found) else []
 
@@ -386,8 +386,8 @@ def _json_type(node: Node) -> Any:
             return fields[place].get("type")
         return None
     # Of a function that parses text: the schema, or the part of it that the optimizer leaves.
-    told = (node.fields.get(name) for name in ("dataType", "requiredSchema", "schema"))
-    return next(filter(None, told), None)
+    types = (node.fields.get(name) for name in ("dataType", "requiredSchema", "schema"))
+    return next(filter(None, types), None)
 
 
 def _said(node: Node) -> Iterator[tuple[str, str]]:

@@ -145,8 +145,8 @@ class Reader:
             gap = gap_of(definition, self._names)
             return Expr("session_window", of if gap is None else [*of, gap])
         names = ("length", "slide", "start")
-        said = zip(names, map(duration, _shown_window(length)), strict=False)
-        return Expr("window", of, options=dict(said))
+        lengths = zip(names, map(duration, _shown_window(length)), strict=False)
+        return Expr("window", of, options=dict(lengths))
 
     def _distinct(self, node: Node) -> OperatorPlan:
         columns = self._schema(node)
@@ -217,8 +217,8 @@ class Reader:
         first = node.children[0].expressions("projectList")[: count if type(count) is int else 0]
         grouping = node.expressions("groupingAttributes") or first
         function = node.expression("functionExpr")
-        told = function.fields.get("resultId") if function is not None else None
-        key = str(told.get("id", "")) if isinstance(told, Mapping) else ""
+        result_id = function.fields.get("resultId") if function is not None else None
+        key = str(result_id.get("id", "")) if isinstance(result_id, Mapping) else ""
         return OperatorPlan(
             sort=OperatorKind.TRANSFORM_WITH_STATE,
             keys=tuple(map(column_of, map(unnamed, grouping))),

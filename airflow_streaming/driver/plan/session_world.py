@@ -142,8 +142,8 @@ def _setting(session: Any, key: str) -> Any:
 
 
 def _views(catalog: Any) -> list[str]:
-    told = str(catalog.listLocalTempViews("*").mkString("\x1e"))
-    return [one.strip("`").rpartition(".")[2].strip("`") for one in told.split("\x1e") if one]
+    names = str(catalog.listLocalTempViews("*").mkString("\x1e"))
+    return [one.strip("`").rpartition(".")[2].strip("`") for one in names.split("\x1e") if one]
 
 
 def _digest_of_view(session: Any, catalog: Any, name: str) -> str:

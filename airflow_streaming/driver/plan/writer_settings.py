@@ -75,16 +75,16 @@ class WriterSettings:
 
     def with_options(self, options: Mapping[str, Any]) -> WriterSettings:
         """Return it with options, whose names know no case."""
-        told = {key.lower(): option_text(value) for key, value in options.items()}
-        return replace(self, options={**self.options, **told})
+        given = {key.lower(): option_text(value) for key, value in options.items()}
+        return replace(self, options={**self.options, **given})
 
 
 Note = Callable[[WriterSettings, tuple[Any, ...], Mapping[str, Any]], WriterSettings]
 
 
 def said_on(writer: Any) -> WriterSettings:
-    said = writer.__dict__.get(_SAID)
-    return said if isinstance(said, WriterSettings) else WriterSettings()
+    kept = writer.__dict__.get(_SAID)
+    return kept if isinstance(kept, WriterSettings) else WriterSettings()
 
 
 def name_of(writer: Any, given: Mapping[str, Any]) -> str | None:
@@ -138,21 +138,21 @@ def _first(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
 
 def _of_function(name: str) -> Note:
     def note(
-        said: WriterSettings, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+        settings: WriterSettings, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> WriterSettings:
         function = _first(args, kwargs)
         called = getattr(function, "__qualname__", None) or type(function).__qualname__
         closure = closure_of(function, in_driver=name == "foreachBatch")
-        return replace(said, format=_FUNCTIONS[name], function=str(called), closure=closure)
+        return replace(settings, format=_FUNCTIONS[name], function=str(called), closure=closure)
 
     return note
 
 
 def _of_option(
-    said: WriterSettings, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    settings: WriterSettings, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> WriterSettings:
     given = {**dict(zip(("key", "value"), args, strict=False)), **kwargs}
-    return said.with_options({str(given.get("key")): given.get("value")})
+    return settings.with_options({str(given.get("key")): given.get("value")})
 
 
 def _trigger(given: Mapping[str, Any]) -> str:

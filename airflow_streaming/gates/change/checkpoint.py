@@ -192,10 +192,10 @@ def held_watermarks(
 def held_output_mode(plan: QueryPlan, checkpoint: Checkpoint) -> Iterator[GateFinding]:
     """Yield an output mode that differs from the mode in the metadata of an operator."""
     for operator in checkpoint.operators:
-        told = str(operator.state.get(_MODE, "")).lower()
-        if told and told != plan.output_mode:
+        kept_mode = str(operator.state.get(_MODE, "")).lower()
+        if kept_mode and kept_mode != plan.output_mode:
             yield STATEFUL.found(
-                old=told, new=plan.output_mode, evidence=f"state/{operator.id}/_metadata/v2"
+                old=kept_mode, new=plan.output_mode, evidence=f"state/{operator.id}/_metadata/v2"
             )
 
 
@@ -331,8 +331,8 @@ def _held_variables(
     plan: QueryPlan, number: int, checkpoint: Checkpoint, schemas: Sequence[StoreSchema]
 ) -> Iterator[GateFinding]:
     operator, evidence = plan.operators[number], f"state/{number}/_metadata/v2"
-    told = next((each.state for each in checkpoint.operators if each.id == number), {})
-    mode = str(told.get("timeMode", ""))
+    state = next((each.state for each in checkpoint.operators if each.id == number), {})
+    mode = str(state.get("timeMode", ""))
     if mode and operator.time_mode and mode.lower() != operator.time_mode.lower():
         yield user_state.TIME_MODE.found(old=mode, new=operator.time_mode, evidence=evidence)
     after = by_name(operator.variables)

@@ -104,8 +104,8 @@ def corrupt_column(plan: QueryPlan, options: Mapping[str, str]) -> str:
             return value
         if _CORRUPT_OF_SOURCE in value.lower():
             return ""
-    told = plan.settings.get(_CORRUPT_SETTING) or plan.conf.get(_CORRUPT_SETTING)
-    return told or CORRUPT
+    setting = plan.settings.get(_CORRUPT_SETTING) or plan.conf.get(_CORRUPT_SETTING)
+    return setting or CORRUPT
 
 
 def made_only_as(

@@ -103,12 +103,14 @@ def call_of(tree: Tree) -> JsonCall | None:
         schema = json.loads(tree.options.get(_SCHEMA, ""))
     except ValueError:
         return None
-    told = schema.get("fields") if isinstance(schema, Mapping) else None
-    if not isinstance(told, list) or not all(isinstance(one, Mapping) for one in told):
+    json_fields = schema.get("fields") if isinstance(schema, Mapping) else None
+    if not isinstance(json_fields, list) or not all(
+        isinstance(one, Mapping) for one in json_fields
+    ):
         return None
     others = {key: text for key, text in tree.options.items() if key != _SCHEMA}
     key = Expr(tree.op, tree.args, type=tree.type, options=others)
-    return JsonCall(tree=tree, key=key, fields=tuple(told))
+    return JsonCall(tree=tree, key=key, fields=tuple(json_fields))
 
 
 def _widened(pair: Pair) -> Iterator[tuple[JsonCall, JsonCall]]:
@@ -237,6 +239,6 @@ def _changed(value: Any, others: Mapping[Expr, Expr]) -> Any:
     if isinstance(value, tuple):
         return tuple(_changed(one, others) for one in value)
     if is_dataclass(value) and not isinstance(value, type):
-        told = {one.name: _changed(getattr(value, one.name), others) for one in fields(value)}
-        return replace(value, **told)
+        changed = {one.name: _changed(getattr(value, one.name), others) for one in fields(value)}
+        return replace(value, **changed)
     return value

@@ -183,9 +183,9 @@ def judge_unseen(
         yield OUTPUT_MODE.found(evidence=evidence)
     for rule in sorted({_BY_SORT.get(o.sort, OTHER) for o in plan.operators}, key=lambda r: r.name):
         yield rule.found(evidence="state")
-    told = {schema.operator for schema in schemas}
+    with_schema = {schema.operator for schema in schemas}
     for operator in checkpoint.operators:
-        if operator.id not in told:
+        if operator.id not in with_schema:
             yield STATE_COLUMNS.found(evidence=f"state/{operator.id}")
 
 
@@ -413,9 +413,9 @@ def _refusals(new: QueryPlan, running: QueryPlan | None) -> Iterator[GateFinding
 
 def _refused(refusal: StartRefusal, why: str = "") -> GateFinding:
     check = refusal.check
-    said = f" Spark says: {why.rstrip('.')}." if why else ""
+    reason = f" Spark says: {why.rstrip('.')}." if why else ""
     return REFUSES.found(
-        f"{REFUSES.sentence} {check.says}{said}",
+        f"{REFUSES.sentence} {check.says}{reason}",
         new=refusal.found,
         evidence=f"{refusal.at}; {check.source}",
         remedy=f"Change the {check.part.value}: {check.says}",

@@ -345,10 +345,10 @@ def _rule(old: str, new: str) -> Rule:
     return ENDS if new in _ENDING and old not in _ENDING else INTERVAL
 
 
-def _is_known(told: str) -> bool:
+def _is_known(trigger: str) -> bool:
     return (
-        not told
-        or told in _ENDING
-        or told.startswith(_OTHER_WAYS)
-        or _INTERVAL.fullmatch(told) is not None
+        not trigger
+        or trigger in _ENDING
+        or trigger.startswith(_OTHER_WAYS)
+        or _INTERVAL.fullmatch(trigger) is not None
     )

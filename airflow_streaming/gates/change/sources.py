@@ -147,10 +147,10 @@ def reads(source: SourcePlan) -> tuple[str, ...]:
     if source.source != KAFKA:
         return tuple(sorted(map(place, source.paths)))
     found = []
-    for told in source.paths:
-        way, _, topics = told.rpartition(" ")
+    for path in source.paths:
+        way, _, topics = path.rpartition(" ")
         # Only a list of topics has no order; a pattern and an assignment are texts.
-        found += [told] if way not in ("", "subscribe") else topics.split(",")
+        found += [path] if way not in ("", "subscribe") else topics.split(",")
     return tuple(sorted(topic.strip() for topic in found))
 
 

@@ -132,8 +132,8 @@ def variables_of(
     stored = {each.store.rpartition("/")[2]: each for each in schemas if each.operator == number}
     found = {}
     for operator in (each for each in checkpoint.operators if each.id == number):
-        told = operator.state.get("stateVariables")
-        for one in told if isinstance(told, list) else []:
+        variables = operator.state.get("stateVariables")
+        for one in variables if isinstance(variables, list) else []:
             if isinstance(one, Mapping) and not is_of_spark(str(one.get("stateName"))):
                 name, has_ttl = str(one.get("stateName")), bool(one.get("ttlEnabled"))
                 sort = str(one.get("stateVariableType")).removesuffix("State").lower()

@@ -84,7 +84,7 @@ _FORMS: Final[Mapping[Form, Callable[[StartCheck, str], bool]]] = {
 def _topics(value: str) -> list[Any]:
     """Return the values of a JSON object by topic; ``[None]``, which every check refuses, for other text."""
     try:
-        told = json.loads(value)
+        topics = json.loads(value)
     except ValueError:
         return [None]
-    return list(told.values()) if isinstance(told, Mapping) else [None]
+    return list(topics.values()) if isinstance(topics, Mapping) else [None]

@@ -204,13 +204,13 @@ def _sources(case: Case) -> Iterator[GateFinding]:
     if case.stays:
         return
     for number, position in enumerate(case.checkpoint.sources):
-        said = _said(case, number)
+        named = _said(case, number)
         if position.source is SourceType.KAFKA:
             yield SOURCE_READ.found(evidence=f"source {position.name}")
-        elif position.source not in _MEASURED_SOURCES or said not in ("", "file"):
-            told = said or position.source.value.replace("_", " ")
+        elif position.source not in _MEASURED_SOURCES or named not in ("", "file"):
+            source = named or position.source.value.replace("_", " ")
             yield SOURCE_UNKNOWN.found(
-                f"Source {position.name} ({told}) was not measured with any pair of versions.",
+                f"Source {position.name} ({source}) was not measured with any pair of versions.",
                 evidence=f"source {position.name}",
             )
 
@@ -289,12 +289,12 @@ def _kept(case: Case) -> Iterator[GateFinding]:
 
 def _overridden(case: Case) -> Iterator[GateFinding]:
     for key in sorted(PINNED_SINCE.keys() & case.conf.keys() & case.checkpoint.conf.keys()):
-        asked, pinned = case.conf[key], case.checkpoint.conf[key]
-        if asked.strip().lower() != pinned.lower():
+        wanted, pinned = case.conf[key], case.checkpoint.conf[key]
+        if wanted.strip().lower() != pinned.lower():
             yield CONF_OVERRIDDEN.found(
-                f"The configuration sets {key}={asked}, and the checkpoint has {pinned}; Spark "
+                f"The configuration sets {key}={wanted}, and the checkpoint has {pinned}; Spark "
                 "silently continues with the pinned value.",
                 old=pinned,
-                new=asked,
+                new=wanted,
                 evidence=_WHERE,
             )

@@ -296,7 +296,7 @@ def _measured_of_several(rules: set[Rule]) -> Rule:
 def _evidence(case: Case, seen: Mapping[Shape, Seen], decided: bool | None) -> str:
     shapes = ", ".join(_of(shape, one) for shape, one in seen.items())
     told_by = next(iter(seen)).told_by
-    said = (
+    outcome = (
         {
             True: "; its state says that a column is never null",
             False: "; its state has no such column",
@@ -306,7 +306,7 @@ def _evidence(case: Case, seen: Mapping[Shape, Seen], decided: bool | None) -> s
     )
     return (
         f"measured on {case.matrix.measured}, {case.exact_pair}: {shapes}; shape known from "
-        f"{told_by}{said}"
+        f"{told_by}{outcome}"
     )
 
 
@@ -323,10 +323,10 @@ def _measured_back(case: Case, seen: Mapping[Shape, Seen]) -> GateFinding:
         # It may have failed by its store, which is another one.
         rule = BACK_NOT_MEASURED
     after_failure = rule is CAN_COME_BACK and _all_failed(seen, case)
-    told = ", ".join(_text(shape, *one, case) for shape, one in tried.items())
+    results = ", ".join(_text(shape, *one, case) for shape, one in tried.items())
     return rule.found(
         _AFTER_FAILURE if after_failure else "",
-        evidence=f"the version matrix of {case.matrix.measured}, {case.exact_pair} and back: {told}",
+        evidence=f"the version matrix of {case.matrix.measured}, {case.exact_pair} and back: {results}",
     )
 
 
