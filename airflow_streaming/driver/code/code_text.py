@@ -74,6 +74,26 @@ _HINTED: Final = frozenset(
 )
 """Decorators whose result reads no annotations when it is called."""
 
+_UNUSUAL: Final = 0x04 | 0x08 | 0x20 | 0x80 | 0x200
+"""Flags of code: several arguments in one, a generator, a coroutine."""
+_SCOPES: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_VISITED_APART: Final = (ast.stmt, ast.Lambda, *_COMPREHENSIONS)
+"""Statements within a statement, and expressions whose names may have other values when they run."""
+
+_NOT_INLINED: Final = (
+    *_SCOPES,
+    *_COMPREHENSIONS,
+    ast.Lambda,
+    ast.Global,
+    ast.Nonlocal,
+    ast.Import,
+    ast.ImportFrom,
+    ast.NamedExpr,
+    ast.Match,
+    ast.Delete,
+)
+
 
 class Normal(NamedTuple):
     """
@@ -103,36 +123,6 @@ def node_of_code(code: types.CodeType) -> Function | ast.Lambda | None:
         return None
     nodes = found.nodes.get((code.co_name, code.co_firstlineno), ())
     return nodes[0] if len(nodes) == 1 else None
-
-
-class _File(NamedTuple):
-    codes: frozenset[types.CodeType]
-    nodes: Mapping[tuple[str, int], tuple[Function | ast.Lambda, ...]]
-
-
-@lru_cache(maxsize=512)
-def _parsed(name: str, text: str) -> _File | None:
-    try:
-        tree = ast.parse(text)
-        whole = compile(text, name, "exec", dont_inherit=True)
-    except (SyntaxError, ValueError):
-        return None
-    nodes: dict[tuple[str, int], tuple[Function | ast.Lambda, ...]] = {}
-    for node in nodes_of(tree):
-        if isinstance(node, ast.Lambda):
-            key = ("<lambda>", node.lineno)
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            key = (node.name, min([node.lineno, *(one.lineno for one in node.decorator_list)]))
-        else:
-            continue
-        nodes[key] = (*nodes.get(key, ()), node)
-    return _File(frozenset(codes_of(whole)), nodes)
-
-
-def _file(name: str) -> _File | None:
-    linecache.checkcache(name)  # the file may have changed since the last read
-    lines = linecache.getlines(name)
-    return _parsed(name, "".join(lines)) if lines else None
 
 
 def normal_form(function: types.FunctionType, mark: Callable[[str], str] = str) -> Normal | None:
@@ -201,15 +191,6 @@ def nodes_of(tree: ast.AST) -> list[ast.AST]:
     return nodes
 
 
-def _children(node: ast.AST) -> Iterator[ast.AST]:
-    for name in _PARTS[node.__class__]:
-        value = node.__dict__.get(name)
-        if value.__class__ is list:
-            yield from (one for one in value if isinstance(one, ast.AST))
-        elif isinstance(value, ast.AST):
-            yield value
-
-
 def texts_in(nodes: Iterable[ast.AST]) -> Iterator[tuple[ast.Constant, str]]:
     """Yield each constant that is a text, with the text."""
     for node in nodes:
@@ -259,18 +240,6 @@ def identifiers_in(nodes: Iterable[ast.AST]) -> Iterator[str]:
             yield from (part for part in node.value.split(".") if part.isidentifier())
 
 
-def _may_name_locals(query: ast.expr) -> bool:
-    """Tell whether the text of a query in pandas may name locals."""
-    return not isinstance(query, ast.Constant) or "@" in str(query.value)
-
-
-def _contents(cell: Any) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return None
-
-
 # -- Invisible details --------------------------------------------------------------------------------------------
 
 
@@ -283,6 +252,77 @@ def cleaned(node: Function, lookup: Lookup) -> Function:
     hinted = all(_name_of(one) in _HINTED for one in node.decorator_list)
     _Cleaner(lookup, drop_hints=hinted).clean(node)
     return node
+
+
+def is_logger(value: Any) -> bool:
+    """Tell whether a value is Python's own logger, so that its calls change no result."""
+    if value is not logging and type(value) not in (logging.Logger, logging.RootLogger):
+        return False
+    logger: logging.Logger | None = logging.getLogger() if value is logging else value
+    while logger is not None:
+        if logger.filters or not all(map(_is_known_handler, logger.handlers)):
+            return False
+        logger = logger.parent
+    return True
+
+
+def without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:
+    """Return a body without its first statement, where this is a text."""
+    first = body[0] if body else None
+    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+        return body[1:] if isinstance(first.value.value, str) else body
+    return body
+
+
+class _File(NamedTuple):
+    codes: frozenset[types.CodeType]
+    nodes: Mapping[tuple[str, int], tuple[Function | ast.Lambda, ...]]
+
+
+@lru_cache(maxsize=512)
+def _parsed(name: str, text: str) -> _File | None:
+    try:
+        tree = ast.parse(text)
+        whole = compile(text, name, "exec", dont_inherit=True)
+    except (SyntaxError, ValueError):
+        return None
+    nodes: dict[tuple[str, int], tuple[Function | ast.Lambda, ...]] = {}
+    for node in nodes_of(tree):
+        if isinstance(node, ast.Lambda):
+            key = ("<lambda>", node.lineno)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            key = (node.name, min([node.lineno, *(one.lineno for one in node.decorator_list)]))
+        else:
+            continue
+        nodes[key] = (*nodes.get(key, ()), node)
+    return _File(frozenset(codes_of(whole)), nodes)
+
+
+def _file(name: str) -> _File | None:
+    linecache.checkcache(name)  # the file may have changed since the last read
+    lines = linecache.getlines(name)
+    return _parsed(name, "".join(lines)) if lines else None
+
+
+def _children(node: ast.AST) -> Iterator[ast.AST]:
+    for name in _PARTS[node.__class__]:
+        value = node.__dict__.get(name)
+        if value.__class__ is list:
+            yield from (one for one in value if isinstance(one, ast.AST))
+        elif isinstance(value, ast.AST):
+            yield value
+
+
+def _may_name_locals(query: ast.expr) -> bool:
+    """Tell whether the text of a query in pandas may name locals."""
+    return not isinstance(query, ast.Constant) or "@" in str(query.value)
+
+
+def _contents(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None
 
 
 def _name_of(decorator: ast.expr) -> str:
@@ -431,29 +471,9 @@ def _containers(nodes: Collection[ast.AST], stores: Counter[str]) -> Iterator[st
         yield from (n for n, count in found.items() if count == stores[n] and n not in kept)
 
 
-def is_logger(value: Any) -> bool:
-    """Tell whether a value is Python's own logger, so that its calls change no result."""
-    if value is not logging and type(value) not in (logging.Logger, logging.RootLogger):
-        return False
-    logger: logging.Logger | None = logging.getLogger() if value is logging else value
-    while logger is not None:
-        if logger.filters or not all(map(_is_known_handler, logger.handlers)):
-            return False
-        logger = logger.parent
-    return True
-
-
 def _is_known_handler(handler: logging.Handler) -> bool:
     top = type(handler).__module__.partition(".")[0]
     return not handler.filters and top in ("logging", "airflow_streaming", "_pytest")
-
-
-def without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:
-    """Return a body without its first statement, where this is a text."""
-    first = body[0] if body else None
-    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
-        return body[1:] if isinstance(first.value.value, str) else body
-    return body
 
 
 def _arguments(arguments: ast.arguments) -> list[ast.arg]:
@@ -691,27 +711,6 @@ class _Inlining:
         return isinstance(node, ast.Constant) or (
             isinstance(node, ast.Name) and node.id in self._sure
         )
-
-
-_UNUSUAL: Final = 0x04 | 0x08 | 0x20 | 0x80 | 0x200
-"""Flags of code: several arguments in one, a generator, a coroutine."""
-_SCOPES: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-_COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-_VISITED_APART: Final = (ast.stmt, ast.Lambda, *_COMPREHENSIONS)
-"""Statements within a statement, and expressions whose names may have other values when they run."""
-
-_NOT_INLINED: Final = (
-    *_SCOPES,
-    *_COMPREHENSIONS,
-    ast.Lambda,
-    ast.Global,
-    ast.Nonlocal,
-    ast.Import,
-    ast.ImportFrom,
-    ast.NamedExpr,
-    ast.Match,
-    ast.Delete,
-)
 
 
 def _with_parts(node: Node, replace: Callable[[ast.AST], ast.AST]) -> Node:
