@@ -16,6 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from airflow_streaming.driver.code.code_cleaning import cleaned, without_docstring
 from airflow_streaming.driver.code.code_imports import (
     Opaque,
     file_named,
@@ -24,15 +25,13 @@ from airflow_streaming.driver.code.code_imports import (
     loaded_by_module,
     source_of,
 )
-from airflow_streaming.driver.code.code_text import (
+from airflow_streaming.driver.code.code_text import normal_text
+from airflow_streaming.driver.code.code_trees import (
     as_function,
-    cleaned,
     copied,
     identifiers_of,
     nodes_of,
     texts_in,
-    told,
-    without_docstring,
 )
 
 _PLAIN_BASES: Final = frozenset({"object", "Exception", "ValueError", "RuntimeError", "Protocol"})
@@ -370,7 +369,7 @@ def _text(one: ast.stmt, mark: Callable[[str], str], *, exact: bool) -> str:
         and not one.decorator_list
         and not exact
     ):
-        return f"{one.name} {told(as_function(one), mark).text}"
+        return f"{one.name} {normal_text(as_function(one), mark).text}"
     if all(mark(text) == text for _, text in texts_in(nodes_of(one))):
         return ast.dump(one)
     node = copied(one)

@@ -46,6 +46,7 @@ from airflow_streaming.driver.code.code_imports import (
     names_within,
     refuse_loaders,
 )
+from airflow_streaming.driver.code.code_locals import NAMES_MATTER
 from airflow_streaming.driver.code.code_modules import (
     ANY_NAME,
     changes_of_process,
@@ -55,14 +56,11 @@ from airflow_streaming.driver.code.code_modules import (
     slice_of,
 )
 from airflow_streaming.driver.code.code_reads import reads_in, reads_unnamed
-from airflow_streaming.driver.code.code_text import (
-    LINES_MATTER,
-    NAMES_MATTER,
-    Normal,
+from airflow_streaming.driver.code.code_text import LINES_MATTER, Normal, normal_form
+from airflow_streaming.driver.code.code_trees import (
     identifiers_in,
     node_of_code,
     nodes_of,
-    normal_form,
     texts_in,
 )
 from airflow_streaming.model.spark.own_places import OwnPlaces
