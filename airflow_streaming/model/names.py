@@ -274,8 +274,8 @@ class Layout:
         :raises RecordError: naming the field.
         """
         found: dict[str, tuple[object, object]] = {"stream": (beside.get("stream"), self.root)}
-        for name, value in fields.items():
-            found[name] = (getattr(record, name, beside.get(name, value)), value)
+        for name, wanted in fields.items():
+            found[name] = (getattr(record, name, beside.get(name, wanted)), wanted)
         for name, (seen, value) in found.items():
             if seen != value:
                 raise _misplaced(name, seen, value, "home")
