@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -35,11 +35,13 @@ from airflow_streaming.model.records.cutover_table import (
 )
 from airflow_streaming.reports.terminal import clock
 from airflow_streaming.services.changes import command_cutover, final_backup
+from airflow_streaming.services.cutover_lag import BESIDE_BLUE, read_lags
 from airflow_streaming.services.status_reader import failing
 
 if TYPE_CHECKING:
     from airflow_streaming.changes.cutover.engine import CutoverProgress as Progress
     from airflow_streaming.changes.cutover.lanes import Retire
+    from airflow_streaming.changes.judging.lag import QueryLag
     from airflow_streaming.model.records.cutover import Pair
     from airflow_streaming.model.records.deployment import Deployment
 
@@ -111,6 +113,7 @@ class CutoverPage:
     :param live: Name of the live lane; empty when it is unknown.
     :param problems: Problems of the records, a sentence each.
     :param failing: Failures of green lanes, a text each.
+    :param lags: Distances of the queries of green lanes to blue, by green lane, until the switch.
     """
 
     change: Change
@@ -120,6 +123,7 @@ class CutoverPage:
     live: str
     problems: tuple[str, ...]
     failing: tuple[str, ...] = ()
+    lags: Mapping[str, tuple[QueryLag, ...]] = field(default_factory=dict)
 
     @property
     def state(self) -> CutoverState:
@@ -159,15 +163,18 @@ class CutoverPage:
             "verbs": list(self.verbs),
             "problems": list(self.problems),
             "failing": list(self.failing),
+            "lags": {lane: [lag.to_dict() for lag in lags] for lane, lags in self.lags.items()},
             "outcome": None if self.end is None else self.end.outcome.value,
             "steps": [_step(step) for step in self.history],
         }
 
     def lines(self) -> Iterator[str]:
-        """Yield the lines for a terminal: the state, the problems and every step."""
+        """Yield the lines for a terminal: the state, the problems, the distance to blue and every step."""
         yield self._first()
         yield from (f"  PROBLEM: {problem}" for problem in self.problems)
         yield from (f"  FAILING: {text}" for text in self.failing)
+        for lane, lags in self.lags.items():
+            yield from (f"  {lane}: {lag.text()}" for lag in lags)
         begun, by = self.change, self.change.by
         yield f"  {clock(begun.at)}  planned       {begun.reason} ({by})"
         for step in self.history:
@@ -209,11 +216,15 @@ def page_of(home: StreamHome, change: Change) -> CutoverPage:
     end = home.change_end(change.number)
     greens = [pair.green for pair in terms.pairs] if terms is not None and end is None else []
     texts = [_tried(partial(failing, home.beside(green)), problems) for green in greens]
+    beside = end is None and CUTOVER.state_of(history) in BESIDE_BLUE
+    pairs = terms.pairs if terms is not None and beside else ()
+    lags = {pair.green: _tried(partial(read_lags, home, pair), problems) for pair in pairs}
     return CutoverPage(
         change=change,
         history=history,
         end=end,
         failing=tuple(text for text in texts if text),
+        lags={lane: found for lane, found in lags.items() if found},
         terms=terms,
         live=_tried(lambda: live_lane(Home(home.store), home.name), problems) or "",
         problems=tuple(problems),

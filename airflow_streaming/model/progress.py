@@ -308,6 +308,15 @@ class BatchProgress:
         )
 
 
+def moment(value: Any) -> datetime | None:
+    """Return a time of a report, in UTC where it names no zone; ``None`` for anything else."""
+    try:
+        found = datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        return None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
 def offset_text(offset: Any) -> str | None:
     """Return an offset in the source's own terms, cut; ``None`` without one."""
     if offset is None:
@@ -325,19 +334,11 @@ def _text(value: Any) -> str | None:
 
 
 def _delay(at: Any, watermark: Any) -> float | None:
-    begun, mark = _moment(at), _moment(watermark)
+    begun, mark = moment(at), moment(watermark)
     # The watermark is at the beginning of time until the first rows have moved it.
     if begun is None or mark is None or mark.timestamp() == 0:
         return None
     return (begun - mark).total_seconds()
-
-
-def _moment(value: Any) -> datetime | None:
-    try:
-        found = datetime.fromisoformat(value)
-    except (TypeError, ValueError):
-        return None
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
 def _sum(operators: Sequence[Mapping[str, Any]], name: str) -> int | None:

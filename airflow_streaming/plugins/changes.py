@@ -7,6 +7,7 @@ Every action states its effects first: processes to stop, data to replay or to l
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from airflow_streaming.changes.upgrade.waits import waits_for
@@ -15,11 +16,12 @@ from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.observation import VerdictState
 from airflow_streaming.model.records.control import Change, ChangeEnd, ChangeKind
-from airflow_streaming.model.records.cutover import SwitchMethod
+from airflow_streaming.model.records.cutover import CutoverTerms, SwitchMethod
 from airflow_streaming.model.records.cutover_table import CUTOVER, CutoverState, CutoverTransition
 from airflow_streaming.model.records.upgrade_table import UPGRADE, Stage, UpgradeCommand
 from airflow_streaming.plugins.act_weight import asks_name, is_red
 from airflow_streaming.plugins.page_values import cut, quoted, told, tried
+from airflow_streaming.services.cutover_lag import BESIDE_BLUE, read_lags
 from airflow_streaming.services.streams import stop_grace
 from airflow_streaming.supervision.open_change import upgrade_in_progress
 from airflow_streaming.supervision.restart import remedy_of
@@ -156,7 +158,15 @@ def _cutover(home: StreamHome, change: Change, end: ChangeEnd | None) -> dict[st
         ],
         "verbs": list(CUTOVER.commands_in(state)),
         "checks": _checks(led, number, history),
+        "lags": [*_lags(led, terms)] if end is None and terms and state in BESIDE_BLUE else [],
     }
+
+
+def _lags(led: StreamHome, terms: CutoverTerms) -> Iterator[dict[str, Any]]:
+    for pair in terms.pairs:
+        lane = cut(pair.green, 110)
+        for lag in tried(partial(read_lags, led, pair)) or ():
+            yield {**lag.to_dict(), "lane": lane, "query": cut(lag.query, 200)}
 
 
 def _cutover_table(

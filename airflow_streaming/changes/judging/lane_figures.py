@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final, Self
 
 from airflow_streaming.changes.judging.soak import (
@@ -27,7 +27,7 @@ from airflow_streaming.model.codec import format_time, parse_time
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.jobs.comparison import Bound
 from airflow_streaming.model.observation import Observation, VerdictState
-from airflow_streaming.model.progress import BatchProgress
+from airflow_streaming.model.progress import BatchProgress, moment
 from airflow_streaming.model.status import QueryStatus, Status
 from airflow_streaming.supervision.health import judge
 
@@ -219,11 +219,7 @@ def written_until(batches: Sequence[BatchProgress]) -> datetime | None:
 
 def _watermarks(batches: Sequence[BatchProgress]) -> Iterator[datetime]:
     for batch in batches:
-        try:
-            found = datetime.fromisoformat(batch.watermark or "")
-        except ValueError:
-            continue
-        moment = found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+        found = moment(batch.watermark)
         # Until its first rows have moved it, a watermark is at the beginning of time.
-        if moment.timestamp() > 0:
-            yield moment
+        if found is not None and found.timestamp() > 0:
+            yield found

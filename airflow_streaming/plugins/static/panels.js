@@ -181,6 +181,7 @@ function changeCard(change, data, isFirst, page) {
           ),
         )
       : null,
+    change.lags?.length ? distances(change.lags) : null,
     isOpen && change.verbs?.length ? h("p", {}, h("span", { class: "dim" }, "You can: "), change.verbs.map((verb) => page.actButton(`${change.kind}.${verb}`, words(verb)))) : null,
     change.next?.length ? h("details", {}, h("summary", {}, "Possible next states"), table(["Event", "Then"], change.next.map((one) => [h("td", {}, words(one.event)), h("td", {}, words(one.to))]))) : null,
     change.replay || change.rollback ? h("p", { class: "dim" }, change.rollback, " ", change.replay) : null,
@@ -201,6 +202,14 @@ function changeCard(change, data, isFirst, page) {
   );
   if (isOpen && change.kind === "cutover") node.append(sides(change, data, page));
   return node;
+}
+
+/** How far green's queries are behind blue's. */
+function distances(lags) {
+  return table(
+    ["Query of green", "Distance to blue"],
+    lags.map((lag) => [h("td", {}, lag.query, h("div", { class: "dim" }, lag.lane)), h("td", {}, lag.text)]),
+  );
 }
 
 function step(one) {

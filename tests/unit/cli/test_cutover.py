@@ -312,3 +312,43 @@ def test_a_handover_is_called_so(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().out.startswith(
         "Cutover 1 of orders (handover, blue orders -> green orders.green): planned since "
     )
+
+
+def test_a_green_that_catches_up_shows_its_distance_to_blue(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world = Cutting(tmp_path, green="falls behind")
+    world.begin()
+    world.drive(S.CATCHING_UP)
+    world.tick()
+    world.tick()
+
+    assert call(world.uri, "status", "orders") == 0
+    shown = capsys.readouterr().out
+    assert call(world.uri, "status", "orders", "--json") == 0
+
+    [lag] = json.loads(capsys.readouterr().out)["lags"]["orders.green"]
+    assert lag["behind"] == lag["left"]
+    assert lag["behind"]["amount"] >= 2_000
+    behind = f"{lag['behind']['amount']:,.0f} records behind blue"
+    assert f"  orders.green: query 'counts': {behind}" in shown
+
+
+@pytest.mark.parametrize("state", [S.PLANNED, S.SOAKING, S.FINALIZED])
+def test_no_distance_is_shown_before_green_runs_and_after_the_switch(
+    at: At, capsys: pytest.CaptureFixture[str], state: S
+) -> None:
+    assert call(at(state), "status", "orders", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["lags"] == {}
+
+
+def test_a_damaged_lane_costs_its_distance_only(at: At, capsys: pytest.CaptureFixture[str]) -> None:
+    home = Path(at(S.READY))
+    [status, *_] = sorted(home.glob("orders.green/epochs/*/status.json"))
+    status.write_text("{")
+
+    assert call(str(home), "status", "orders", "--json") == 1
+
+    told = json.loads(capsys.readouterr().out)
+    assert list(told["lags"]) == ["shop.green"]
+    assert any(str(status.name) in problem for problem in told["problems"])

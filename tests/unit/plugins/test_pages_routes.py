@@ -666,3 +666,14 @@ def test_the_server_searches_filters_and_turns_pages(client: TestClient) -> None
     assert (one["found"], one["page"], one["pages"]) == (1, 1, 1)
     assert one["total"] == whole["total"] == len(whole["streams"])
     assert one["counts"] == whole["counts"]
+
+
+def test_an_open_cutover_shows_how_far_each_query_of_green_is_behind_blue(
+    client: TestClient,
+) -> None:
+    [cutover, *_] = client.get("/api/streams/fraud_eu/fraud_eu/changes").json()["changes"]
+
+    assert cutover["state"] == "ready"
+    shown = {(lag["lane"], lag["query"]): lag["text"] for lag in cutover["lags"]}
+    assert list(shown) == [("fraud_eu.green", "revenue")]
+    assert "blue" in shown["fraud_eu.green", "revenue"]
