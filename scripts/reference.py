@@ -8,6 +8,7 @@ reference.md lists the names, parameters.md the parameters with defaults, api.md
 
 from __future__ import annotations
 
+import argparse
 import ast
 import importlib
 import inspect
@@ -30,7 +31,7 @@ import airflow_streaming
 from airflow_streaming import exceptions
 from airflow_streaming.checkpoints.backup.records import Origin
 from airflow_streaming.checkpoints.restore.replay import RefusalCode
-from airflow_streaming.cli.parser import COMMANDS
+from airflow_streaming.cli.parser import COMMANDS, Parser, build_parser
 from airflow_streaming.get_provider_info import get_provider_info
 from airflow_streaming.model.metrics import Metric
 from airflow_streaming.model.records.alert import AlertKind
@@ -73,10 +74,51 @@ RECORDED: Final = (
 )
 ELSEWHERE: Final = """\
 Verdicts and rules are in [health](health.md), kinds of failure in [failures](failures.md), exported metrics in
-[metrics](metrics.md) and [operations](operations.md#metrics-of-the-provider), exit codes in
-[operations](operations.md#exit-codes-and-json), gate decisions in [gates](gates.md) with [every rule](gate-rules.md),
-defects of checkpoints in [checkpoints](checkpoints.md), codes of sizing in [sizing](sizing.md), stages of
+[metrics](metrics.md), exit codes in [operations](operations.md#exit-codes-and-json), gate decisions in [gates](gates.md) with [every rule](gate-rules.md),
+defects of checkpoints in [defects](defects.md), codes of sizing in [sizing](sizing.md), stages of
 changes [below](#states-of-changes), risks of the doctor in [configuration](configuration.md#ask-the-doctor)."""
+TASKS: Final = {
+    "list": "operations.md#commands",
+    "status": "operations.md#exit-codes-and-json",
+    "top": "streams-page.md",
+    "events": "on-call.md#first-three-commands",
+    "log": "on-call.md#first-three-commands",
+    "live": "blue-green.md#what-consumers-follow",
+    "doctor": "configuration.md#ask-the-doctor",
+    "check": "install.md#3-make-a-home",
+    "conf": "configuration.md",
+    "monitoring": "metrics.md#dashboards-and-an-alert",
+    "init": "operations.md#a-new-home",
+    "start": "operations.md#stop-and-start",
+    "stop": "operations.md#stop-and-start",
+    "declare-dead": "lost-hosts.md",
+    "hand-over": "security.md#the-owner-of-a-stream",
+    "windows": "windows.md",
+    "prune": "keeping.md",
+    "remove": "keeping.md#removing-a-stream",
+    "reuse": "keeping.md#removing-a-stream",
+    "prepare-runtime": "runtimes.md#make-its-drivers-start-faster",
+    "plan": "gates.md#in-continuous-integration",
+    "gate": "gates.md",
+    "gate rules": "gate-rules.md",
+    "rehearse": "rehearsals.md",
+    "adopt": "adopting.md",
+    "upgrade": "upgrades.md#on-call",
+    "cutover": "blue-green.md#before-between-and-after",
+    "compare": "blue-green.md#before-between-and-after",
+    "checkpoint": "checkpoints.md",
+    "checkpoint inspect": "checkpoints.md#reading",
+    "checkpoint verify": "checkpoints.md#verifying",
+    "checkpoint restore": "checkpoints.md#restoring",
+    "checkpoint undo": "checkpoints.md#restoring",
+    "checkpoint abandon": "checkpoints.md#restoring",
+    "checkpoint repair": "sink-repair.md",
+    "checkpoint clone": "checkpoints.md#copies",
+    "checkpoint carry-over": "checkpoints.md#copies",
+    "checkpoint retain": "checkpoints.md#retention",
+    "checkpoint delete": "checkpoints.md#retention",
+}
+"""The page of the task for which a command is given; a verb without a row has the page of its command."""
 PARAMETERS: Final = ("spec", "options", "operators", "sensors", "orchestration", "assets")
 """Rooms whose parameters are listed."""
 FIELD: Final = re.compile(r"^:param (\w+):(.*?)(?=^:|\Z)", re.DOTALL | re.MULTILINE)
@@ -195,12 +237,35 @@ def _row(module: Any, name: str, has_templates: bool) -> list[str]:
 
 
 def commands() -> Iterator[str]:
-    """Yield the commands of the command line."""
+    """Yield the commands of the command line, each with the page of its task."""
+    kinds = verbs(build_parser())
     for group, several in COMMANDS:
         yield f"### {group}"
         yield ""
-        rows = ((f"`{one.name}`", f"{one.summary}.") for one in several)
-        yield from table(("command", "effect"), rows)
+        rows = (row for one in several for row in _acts(one.name, one.summary, kinds[one.name][1]))
+        yield from table(("command", "effect", "page"), rows)
+
+
+def _acts(command: str, summary: str, parser: argparse.ArgumentParser) -> Iterator[list[str]]:
+    """Yield a row for each verb of a command, or for a command without verbs."""
+    effects = {f"{command} {verb}": effect for verb, (effect, _) in verbs(parser).items()}
+    for words, effect in (effects or {command: summary}).items():
+        page = TASKS.get(words) or TASKS[command]
+        title = page.partition(".")[0].replace("-", " ")
+        yield [f"`{words}`", f"{effect[0].upper()}{effect[1:]}.", f"[{title}]({page})"]
+
+
+def verbs(parser: argparse.ArgumentParser) -> dict[str, tuple[str, argparse.ArgumentParser]]:
+    """Return the help and the parser of each subcommand."""
+    if isinstance(parser, Parser) and parser.fill is not None:
+        fill, parser.fill = parser.fill, None
+        fill(parser)
+    groups = [one for one in parser._actions if isinstance(one, argparse._SubParsersAction)]
+    return {
+        shown.dest: (str(shown.help), group.choices[shown.dest])
+        for group in groups
+        for shown in group._choices_actions
+    }
 
 
 def options() -> Iterator[str]:

@@ -41,6 +41,17 @@ from airflow_streaming.model.spark.secrets import mask_password
 from airflow_streaming.storage.folders import Folders, open_folders, reporting
 from airflow_streaming.storage.fsspec_store import open_filesystem
 
+_NAMED: Final = re.compile(r"(0|[1-9][0-9]{0,17})_[A-Za-z0-9-]{1,100}")
+_OWN_FILES: Final = 3
+"""From this version on a schema file is named by its operator, and is in a folder of its own."""
+
+MOST_LISTED: Final = 100_000
+"""Files of a folder; a larger one is not compared."""
+_PATTERN: Final = re.compile(r"[*?]")
+_NOT_UNDERSTOOD: Final = re.compile(r"[\[\]{}\\^]|\*\*")
+"""Hadoop's patterns know more than Python's; these are left alone."""
+_HIDDEN: Final = ("_", ".")
+
 
 def without_secrets(plan: QueryPlan) -> QueryPlan:
     """Return a plan whose options, configuration and places hold no secret."""
@@ -51,21 +62,6 @@ def without_secrets(plan: QueryPlan) -> QueryPlan:
         sink=_sink(plan.sink),
         conf=redact(plan.conf),
     )
-
-
-def _source(source: SourcePlan) -> SourcePlan:
-    return replace(
-        source, paths=tuple(map(mask_password, source.paths)), options=redact(source.options)
-    )
-
-
-def _sink(sink: SinkPlan) -> SinkPlan:
-    return replace(sink, target=mask_password(sink.target), options=redact(sink.options))
-
-
-_NAMED: Final = re.compile(r"(0|[1-9][0-9]{0,17})_[A-Za-z0-9-]{1,100}")
-_OWN_FILES: Final = 3
-"""From this version on a schema file is named by its operator, and is in a folder of its own."""
 
 
 def read_state_columns(folders: Folders, checkpoint: Checkpoint) -> list[StoreSchema]:
@@ -87,25 +83,6 @@ def read_state_columns(folders: Folders, checkpoint: Checkpoint) -> list[StoreSc
             if schema is not None:
                 found += store_schemas(schema, operator=operator.id, path=path, store=store)
     return found
-
-
-def _files(folders: Folders, operator: Operator) -> Iterator[tuple[str, str]]:
-    names = [store.name for store in operator.stores] or [DEFAULT_STORE]
-    if operator.schema_version is not None and operator.schema_version >= _OWN_FILES:
-        for name in dict.fromkeys([*names, DEFAULT_STORE]):
-            newest = _newest(folders, f"state/{operator.id}/_stateSchema/{name}")
-            if newest:
-                yield name, newest
-        return
-    for name in names:
-        inner = "" if name == DEFAULT_STORE else f"/{name}"
-        yield name, f"state/{operator.id}/0{inner}/_metadata/schema"
-
-
-def _newest(folders: Folders, folder: str) -> str:
-    entries = folders.entries(folder, list) or []
-    batches = {match[0]: int(match[1]) for e in entries if (match := _NAMED.fullmatch(e.name))}
-    return f"{folder}/{max(batches, key=batches.__getitem__)}" if batches else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,24 +258,6 @@ def gate_stream_change(
     )
 
 
-def _read(folders: Folders) -> Checkpoint | None:
-    try:
-        found = Reader(folders).inspect()
-    except CheckpointError:
-        return None
-    if any(problem.code is FindingCode.NOT_A_CHECKPOINT for problem in found.problems):
-        return None
-    return found
-
-
-MOST_LISTED: Final = 100_000
-"""Files of a folder; a larger one is not compared."""
-_PATTERN: Final = re.compile(r"[*?]")
-_NOT_UNDERSTOOD: Final = re.compile(r"[\[\]{}\\^]|\*\*")
-"""Hadoop's patterns know more than Python's; these are left alone."""
-_HIDDEN: Final = ("_", ".")
-
-
 def same_files(matched: Iterable[Matched], storage_options: Mapping[str, Any] | None) -> SameFiles:
     """
     Return the old and new paths of file sources that list the same files now.
@@ -312,6 +271,45 @@ def same_files(matched: Iterable[Matched], storage_options: Mapping[str, Any] | 
     return frozenset(
         paths for paths in _changed_paths(matched) if _list_the_same(*paths, storage_options)
     )
+
+
+def _source(source: SourcePlan) -> SourcePlan:
+    return replace(
+        source, paths=tuple(map(mask_password, source.paths)), options=redact(source.options)
+    )
+
+
+def _sink(sink: SinkPlan) -> SinkPlan:
+    return replace(sink, target=mask_password(sink.target), options=redact(sink.options))
+
+
+def _files(folders: Folders, operator: Operator) -> Iterator[tuple[str, str]]:
+    names = [store.name for store in operator.stores] or [DEFAULT_STORE]
+    if operator.schema_version is not None and operator.schema_version >= _OWN_FILES:
+        for name in dict.fromkeys([*names, DEFAULT_STORE]):
+            newest = _newest(folders, f"state/{operator.id}/_stateSchema/{name}")
+            if newest:
+                yield name, newest
+        return
+    for name in names:
+        inner = "" if name == DEFAULT_STORE else f"/{name}"
+        yield name, f"state/{operator.id}/0{inner}/_metadata/schema"
+
+
+def _newest(folders: Folders, folder: str) -> str:
+    entries = folders.entries(folder, list) or []
+    batches = {match[0]: int(match[1]) for e in entries if (match := _NAMED.fullmatch(e.name))}
+    return f"{folder}/{max(batches, key=batches.__getitem__)}" if batches else ""
+
+
+def _read(folders: Folders) -> Checkpoint | None:
+    try:
+        found = Reader(folders).inspect()
+    except CheckpointError:
+        return None
+    if any(problem.code is FindingCode.NOT_A_CHECKPOINT for problem in found.problems):
+        return None
+    return found
 
 
 def _changed_paths(matched: Iterable[Matched]) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:

@@ -10,6 +10,25 @@ from typing import Any, Final
 from airflow_streaming.model.codec import encode, reader_of
 from airflow_streaming.model.spark.failures import mask_secrets
 
+_BREAK_POSITION: Final = frozenset(
+    {
+        "source.number",
+        "source.type",
+        "source.order",
+        "source.naming",
+        "source.paths",
+        "source.topics",
+        "source.format",
+        "source.choice",
+        "source.rate_values",
+    }
+)
+"""After these the old offsets mean nothing to the new sources."""
+_BESIDE_THE_MATTER: Final = frozenset(
+    {"checkpoint.unsound", "script.no_query", "query.shared_checkpoint", "spark.refuses"}
+)
+"""These must be put right first, and say nothing of how the change is deployed then."""
+
 
 class GateDecision(StrEnum):
     """Whether a change may be made, from good to bad; the worst finding decides."""
@@ -124,37 +143,6 @@ def report_of(findings: Iterable[GateFinding], pattern: Pattern | None = None) -
     return found
 
 
-def _masked(finding: GateFinding) -> GateFinding:
-    # Compare unmasked values, so that a changed literal is noticed; show them masked.
-    return replace(
-        finding,
-        message=mask_secrets(finding.message),
-        old=mask_secrets(finding.old),
-        new=mask_secrets(finding.new),
-        evidence=mask_secrets(finding.evidence),
-    )
-
-
-_BREAK_POSITION: Final = frozenset(
-    {
-        "source.number",
-        "source.type",
-        "source.order",
-        "source.naming",
-        "source.paths",
-        "source.topics",
-        "source.format",
-        "source.choice",
-        "source.rate_values",
-    }
-)
-"""After these the old offsets mean nothing to the new sources."""
-_BESIDE_THE_MATTER: Final = frozenset(
-    {"checkpoint.unsound", "script.no_query", "query.shared_checkpoint", "spark.refuses"}
-)
-"""These must be put right first, and say nothing of how the change is deployed then."""
-
-
 def pattern_of(
     findings: Sequence[GateFinding],
     *,
@@ -189,6 +177,17 @@ def pattern_of(
         # The bodies of functions are in no plan, so equal plans may still be other code.
         return Pattern.RESTART_IN_PLACE
     return Pattern.ROLLING_RESTART if findings else Pattern.NOTHING_TO_DO
+
+
+def _masked(finding: GateFinding) -> GateFinding:
+    # Compare unmasked values, so that a changed literal is noticed; show them masked.
+    return replace(
+        finding,
+        message=mask_secrets(finding.message),
+        old=mask_secrets(finding.old),
+        new=mask_secrets(finding.new),
+        evidence=mask_secrets(finding.evidence),
+    )
 
 
 def _breaks_position(finding: GateFinding) -> bool:

@@ -22,6 +22,39 @@ from airflow_streaming.model.spark.failures import presentable
 from airflow_streaming.model.spark.plan import KAFKA, QueryPlan, SinkPlan
 from airflow_streaming.model.wire import Record
 
+RULES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "rehearsal.query_failed": "A query failed on a copy of its checkpoint.",
+        "rehearsal.script_failed": "The script failed, and not because one of its queries did.",
+        "rehearsal.not_begun": "The rehearsal itself failed before the script had a session.",
+        "rehearsal.spark_ended": "The rehearsal's Spark ended before it finished.",
+        "rehearsal.no_copy": "No copy of the checkpoints could be made.",
+        "rehearsal.out_of_time": "No batch was committed within the time limit.",
+        "rehearsal.input_gone": "The input of the batch is no longer there.",
+        "rehearsal.no_batch": "The query started, and had no input to process.",
+        "rehearsal.not_started": "The script does not start a query that has a checkpoint.",
+        "rehearsal.new_query": "The script starts a query that has no checkpoint.",
+        "rehearsal.sink_refused": "Spark would refuse the sink that the script chose.",
+        "rehearsal.topic_missing": "The brokers do not have a topic of a Kafka sink.",
+        "rehearsal.topics_unseen": "Each row of a Kafka sink names its topic, so no topic was looked up.",
+        "rehearsal.output_schema": "The output has other columns than the running version's.",
+        "rehearsal.same": "Over the same batches both versions did the same.",
+        "rehearsal.not_revised": "New rows are the new version's; written ones are not revised.",
+        "rehearsal.settles": "Rows right after the change mix both versions, later ones do not.",
+        "rehearsal.wrong_for_good": "State that never expires mixes both versions.",
+        "rehearsal.fails": "The new version failed where the old one got through.",
+        "rehearsal.not_compared": "The parts unknown to the gates were not compared.",
+        "rehearsal.undecided": "The comparison of both versions proves nothing.",
+    }
+)
+"""Every rule of a rehearsal, in a sentence. The source of each is the rehearsal itself."""
+_EVIDENCE: Final = "the rehearsal"
+_LONGER: Final = (
+    "Give more minutes in the form's field 'Rehearsal, minutes at most' (rehearsal_minutes), or in the DAG file: "
+    "UpgradeOptions(rehearsal=RehearsalOptions(batches=1, time_limit=timedelta(minutes=30))). On the command line: "
+    "'airflow-streaming rehearse --seconds 1800'."
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
@@ -122,40 +155,6 @@ class Rehearsed(Record):
         return {"decision": self.decision.value, **Record.to_dict(self)}
 
 
-RULES: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "rehearsal.query_failed": "A query failed on a copy of its checkpoint.",
-        "rehearsal.script_failed": "The script failed, and not because one of its queries did.",
-        "rehearsal.not_begun": "The rehearsal itself failed before the script had a session.",
-        "rehearsal.spark_ended": "The rehearsal's Spark ended before it finished.",
-        "rehearsal.no_copy": "No copy of the checkpoints could be made.",
-        "rehearsal.out_of_time": "No batch was committed within the time limit.",
-        "rehearsal.input_gone": "The input of the batch is no longer there.",
-        "rehearsal.no_batch": "The query started, and had no input to process.",
-        "rehearsal.not_started": "The script does not start a query that has a checkpoint.",
-        "rehearsal.new_query": "The script starts a query that has no checkpoint.",
-        "rehearsal.sink_refused": "Spark would refuse the sink that the script chose.",
-        "rehearsal.topic_missing": "The brokers do not have a topic of a Kafka sink.",
-        "rehearsal.topics_unseen": "Each row of a Kafka sink names its topic, so no topic was looked up.",
-        "rehearsal.output_schema": "The output has other columns than the running version's.",
-        "rehearsal.same": "Over the same batches both versions did the same.",
-        "rehearsal.not_revised": "New rows are the new version's; written ones are not revised.",
-        "rehearsal.settles": "Rows right after the change mix both versions, later ones do not.",
-        "rehearsal.wrong_for_good": "State that never expires mixes both versions.",
-        "rehearsal.fails": "The new version failed where the old one got through.",
-        "rehearsal.not_compared": "The parts unknown to the gates were not compared.",
-        "rehearsal.undecided": "The comparison of both versions proves nothing.",
-    }
-)
-"""Every rule of a rehearsal, in a sentence. The source of each is the rehearsal itself."""
-_EVIDENCE: Final = "the rehearsal"
-_LONGER: Final = (
-    "Give more minutes in the form's field 'Rehearsal, minutes at most' (rehearsal_minutes), or in the DAG file: "
-    "UpgradeOptions(rehearsal=RehearsalOptions(batches=1, time_limit=timedelta(minutes=30))). On the command line: "
-    "'airflow-streaming rehearse --seconds 1800'."
-)
-
-
 def findings_of(
     queries: Sequence[RehearsedQuery],
     events: Sequence[RehearsalEvent],
@@ -169,9 +168,9 @@ def findings_of(
     found = [*_of_spark(events, failure, is_late, in_our_code), *_of_script(queries, events)]
     script_failed = any(event.seen is Seen.SCRIPT_FAILED for event in events)
     for query in queries:
-        told = [event for event in events if event.query == query.query]
-        found += _of_query(query, told, ended=not failure and not script_failed)
-        found += _of_sink(query, told, plans, _spark_of(events))
+        of_query = [event for event in events if event.query == query.query]
+        found += _of_query(query, of_query, ended=not failure and not script_failed)
+        found += _of_sink(query, of_query, plans, _spark_of(events))
         found += _of_columns(query, queries, plans)
     return report_of(found).findings
 
@@ -232,11 +231,11 @@ def _of_script(
 
 
 def _of_query(
-    query: RehearsedQuery, told: Sequence[RehearsalEvent], *, ended: bool
+    query: RehearsedQuery, events: Sequence[RehearsalEvent], *, ended: bool
 ) -> Iterator[GateFinding]:
     shown = f"Query {query.query!r}" if query.query else "The query"
     if query.ending is Ending.FAILED:
-        yield _failed(query, shown, told)
+        yield _failed(query, shown, events)
         return
     if query.ending is Ending.NOT_STARTED:
         if ended:
@@ -268,11 +267,11 @@ def _spark_of(events: Sequence[RehearsalEvent]) -> str:
 
 def _of_sink(
     query: RehearsedQuery,
-    told: Sequence[RehearsalEvent],
+    events: Sequence[RehearsalEvent],
     plans: Sequence[QueryPlan],
     spark: str,
 ) -> Iterator[GateFinding]:
-    event = next((one for one in told if one.seen is Seen.SINK), None)
+    event = next((one for one in events if one.seen is Seen.SINK), None)
     if event is None or event.sink is None or query.ending is Ending.FAILED:
         return
     shown = f"Query {query.query!r}" if query.query else "The query"
@@ -337,8 +336,8 @@ def _nothing_run(query: RehearsedQuery, shown: str) -> GateFinding:
     )
 
 
-def _failed(query: RehearsedQuery, shown: str, told: Sequence[RehearsalEvent]) -> GateFinding:
-    event = next(event for event in told if event.seen is Seen.FAILED)
+def _failed(query: RehearsedQuery, shown: str, events: Sequence[RehearsalEvent]) -> GateFinding:
+    event = next(event for event in events if event.seen is Seen.FAILED)
     good = f"{query.batches} good batch{'' if query.batches == 1 else 'es'}"
     when = f"after {good}" if query.batches else "in its first batch"
     if not query.started:

@@ -49,6 +49,34 @@ class Answer(StrEnum):
     UNDECIDED = "undecided"
 
 
+CLEAN: Final = frozenset({Answer.SAME, Answer.NOT_REVISED})
+"""Answers that a policy may accept."""
+
+_REMEDIES: Final = MappingProxyType(
+    {
+        Answer.SAME: "Deploy it as it is.",
+        Answer.NOT_REVISED: "Tell the readers of the output which rows follow the new code.",
+        Answer.SETTLES: "Tell the readers of the output which rows mix both versions.",
+        Answer.WRONG_FOR_GOOD: "Start with a new checkpoint (blue-green).",
+        Answer.FAILS: "Fix the named failure; the running version is not affected.",
+        Answer.UNDECIDED: "Compare over more batches, or start with a new checkpoint (blue-green).",
+    }
+)
+
+_SEVERITIES: Final = MappingProxyType(
+    {
+        Answer.SAME: GateDecision.ALLOWED,
+        Answer.NOT_REVISED: GateDecision.ALLOWED_WITH_CONSEQUENCE,
+        Answer.SETTLES: GateDecision.ALLOWED_WITH_CONSEQUENCE,
+        Answer.WRONG_FOR_GOOD: GateDecision.NOT_ALLOWED,
+        Answer.FAILS: GateDecision.NOT_ALLOWED,
+        Answer.UNDECIDED: GateDecision.UNKNOWN,
+    }
+)
+
+_Answered = tuple[Answer, str]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bag:
     """
@@ -178,6 +206,32 @@ def compare_runs(
     )
 
 
+def findings_after(
+    compared: Compared, gate: GateReport, accepted: Collection[Answer] = CLEAN
+) -> tuple[GateFinding, ...]:
+    """
+    Return the gates' unknown findings after a comparison, the worst first.
+
+    An unknown finding is resolved only if its query was compared and has an accepted answer. No
+    query resolves an unknown of the whole script.
+
+    :param accepted: Answers that the policy accepts.
+    """
+    found = [_finding(query) for query in compared.queries]
+    answers = {query.query: query.answer for query in compared.queries}
+    found = [
+        replace(one, severity=GateDecision.UNKNOWN)
+        if one.severity.weight < GateDecision.UNKNOWN.weight and answers[one.query] not in accepted
+        else one
+        for one in found
+    ]
+    undecided = {f.query: f for f in gate.findings if f.severity is GateDecision.UNKNOWN}
+    found += [
+        _not_compared(undecided[query]) for query in sorted(undecided.keys() - answers.keys())
+    ]
+    return report_of(found).findings
+
+
 class _Found(NamedTuple):
     kind: Kind
     old: SideRun
@@ -198,9 +252,6 @@ class _Found(NamedTuple):
     @property
     def has_fresh_state(self) -> bool:
         return self.fresh is not None and _same_state(self.new, self.fresh)
-
-
-_Answered = tuple[Answer, str]
 
 
 def _differing(held: Sequence[int], one: SideRun, other: SideRun) -> tuple[int, ...]:
@@ -310,28 +361,6 @@ def _not_seen(found: _Found, no_fresh: str) -> Iterator[str]:
         yield "Timers and timeouts of processing time did not come due."
 
 
-_SEVERITIES: Final = MappingProxyType(
-    {
-        Answer.SAME: GateDecision.ALLOWED,
-        Answer.NOT_REVISED: GateDecision.ALLOWED_WITH_CONSEQUENCE,
-        Answer.SETTLES: GateDecision.ALLOWED_WITH_CONSEQUENCE,
-        Answer.WRONG_FOR_GOOD: GateDecision.NOT_ALLOWED,
-        Answer.FAILS: GateDecision.NOT_ALLOWED,
-        Answer.UNDECIDED: GateDecision.UNKNOWN,
-    }
-)
-_REMEDIES: Final = MappingProxyType(
-    {
-        Answer.SAME: "Deploy it as it is.",
-        Answer.NOT_REVISED: "Tell the readers of the output which rows follow the new code.",
-        Answer.SETTLES: "Tell the readers of the output which rows mix both versions.",
-        Answer.WRONG_FOR_GOOD: "Start with a new checkpoint (blue-green).",
-        Answer.FAILS: "Fix the named failure; the running version is not affected.",
-        Answer.UNDECIDED: "Compare over more batches, or start with a new checkpoint (blue-green).",
-    }
-)
-
-
 def _finding(found: ComparedQuery) -> GateFinding:
     counts = (
         f"{len(found.batches)} batches, {len(found.other_than_old)} differ from the old version's"
@@ -346,34 +375,6 @@ def _finding(found: ComparedQuery) -> GateFinding:
         evidence=f"the comparison over {counts}",
         remedy=_REMEDIES[found.answer],
     )
-
-
-CLEAN: Final = frozenset({Answer.SAME, Answer.NOT_REVISED})
-"""Answers that a policy may accept."""
-
-
-def findings_after(
-    compared: Compared, gate: GateReport, accepted: Collection[Answer] = CLEAN
-) -> tuple[GateFinding, ...]:
-    """
-    Return the gates' unknown findings after a comparison, the worst first.
-
-    An unknown finding is resolved only if its query was compared and has an accepted answer. No
-    query resolves an unknown of the whole script.
-
-    :param accepted: Answers that the policy accepts.
-    """
-    found = [_finding(query) for query in compared.queries]
-    answers = {query.query: query.answer for query in compared.queries}
-    found = [
-        replace(one, severity=GateDecision.UNKNOWN)
-        if one.severity.weight < GateDecision.UNKNOWN.weight and answers[one.query] not in accepted
-        else one
-        for one in found
-    ]
-    asked = {f.query: f for f in gate.findings if f.severity is GateDecision.UNKNOWN}
-    found += [_not_compared(asked[query]) for query in sorted(asked.keys() - answers.keys())]
-    return report_of(found).findings
 
 
 def _not_compared(finding: GateFinding) -> GateFinding:

@@ -80,14 +80,14 @@ def pace_of(batches: Sequence[BatchProgress]) -> Pace | None:
 
 
 def _query(
-    query: DrilledQuery, told: Sequence[RehearsalEvent], live: Mapping[str, Pace]
+    query: DrilledQuery, events: Sequence[RehearsalEvent], live: Mapping[str, Pace]
 ) -> RehearsedQuery:
-    batches = [event for event in told if event.seen is Seen.BATCH]
+    batches = [event for event in events if event.seen is Seen.BATCH]
     figures = [event.figures for event in batches if event.figures is not None]
     numbers = [event.batch for event in batches if event.batch is not None]
-    failed = next((event for event in told if event.seen is Seen.FAILED), None)
-    ended = next((event for event in told if event.seen is Seen.ENDED), None)
-    started = next((event for event in told if event.seen is Seen.STARTED), None)
+    failed = next((event for event in events if event.seen is Seen.FAILED), None)
+    ended = next((event for event in events if event.seen is Seen.ENDED), None)
+    started = next((event for event in events if event.seen is Seen.STARTED), None)
     dropped = [f.dropped_rows for f in figures if f.dropped_rows is not None]
     state = [f.state_rows for f in figures if f.state_rows is not None]
     is_new = query.batch < 0
@@ -109,10 +109,10 @@ def _query(
         pace=pace_of(figures),
         live=live.get(query.folder) or _only(live, query),
         columns=() if started is None else started.columns,
-        sample=tuple(row for event in told for row in event.sample),
+        sample=tuple(row for event in events for row in event.sample),
         observed=next((f.observed for f in reversed(figures) if f.observed), {}),
         error="" if failed is None else presentable(failed.text),
-        notes=_notes(query, told, failed),
+        notes=_notes(query, events, failed),
     )
 
 
@@ -133,9 +133,9 @@ def _only(live: Mapping[str, Pace], query: DrilledQuery) -> Pace | None:
 
 
 def _notes(
-    query: DrilledQuery, told: Sequence[RehearsalEvent], failed: RehearsalEvent | None
+    query: DrilledQuery, events: Sequence[RehearsalEvent], failed: RehearsalEvent | None
 ) -> tuple[str, ...]:
-    notes = [LEFT_OUT.format(event.text) for event in told if event.seen is Seen.NOT_CALLED]
+    notes = [LEFT_OUT.format(event.text) for event in events if event.seen is Seen.NOT_CALLED]
     if query.run_note:
         notes.append(f"No batch was replayed: {query.run_note}")
     if failed is not None and failed.subject == INPUT_GONE:

@@ -73,12 +73,12 @@ def all_rules() -> Mapping[str, Rule]:
     return {
         name: Rule(
             name=name,
-            severity=GateDecision(told["decides"]),
-            sentence=told["says"],
-            source=told["source"],
-            remedy=told.get("remedy", ""),
+            severity=GateDecision(row["decides"]),
+            sentence=row["says"],
+            source=row["source"],
+            remedy=row.get("remedy", ""),
         )
-        for name, told in tomllib.loads(text).items()
+        for name, row in tomllib.loads(text).items()
     }
 
 

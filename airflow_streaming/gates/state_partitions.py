@@ -37,6 +37,8 @@ OPERATORS: Final = frozenset(
 )
 """Operators that Spark has a rule for, by the names in their metadata (``StatefulOperatorsUtils``)."""
 
+POSSIBLE: Final = rule_named("state_partitions.possible")
+
 
 class Refusal(StrEnum):
     """Why the number of state partitions cannot be changed in place; names of gate rules."""
@@ -50,7 +52,6 @@ class Refusal(StrEnum):
     NO_WAY_BACK = "state_partitions.no_way_back"
 
 
-POSSIBLE: Final = rule_named("state_partitions.possible")
 REFUSED: Final[Mapping[Refusal, Rule]] = {one: rule_named(one) for one in Refusal}
 RULES: Final = (POSSIBLE, *REFUSED.values())
 
@@ -106,6 +107,18 @@ def plan_repartition(
     return RepartitionPlan(partitions=wanted, findings=tuple(found))
 
 
+def is_done(reports: Iterable[Checkpoint], wanted: int) -> bool:
+    """Tell whether all state has the number of partitions, and no batch is left half done."""
+    return all(
+        not report.is_stateful
+        or (
+            report.shuffle_partitions == wanted
+            and report.last_planned_batch == report.last_committed_batch
+        )
+        for report in reports
+    )
+
+
 def _is_other(report: Checkpoint, wanted: int) -> bool:
     return bool(report.is_stateful) and report.shuffle_partitions not in (None, wanted)
 
@@ -149,15 +162,3 @@ def _against_sink(
                 yield Refusal.FILE_SINK, facts.target or "_spark_metadata"
             if facts.own_checkpoint:
                 yield Refusal.NO_WAY_BACK, facts.own_checkpoint
-
-
-def is_done(reports: Iterable[Checkpoint], wanted: int) -> bool:
-    """Tell whether all state has the number of partitions, and no batch is left half done."""
-    return all(
-        not report.is_stateful
-        or (
-            report.shuffle_partitions == wanted
-            and report.last_planned_batch == report.last_committed_batch
-        )
-        for report in reports
-    )

@@ -27,6 +27,11 @@ from airflow_streaming.model.spark.plan import QueryPlan
 from airflow_streaming.model.wire import parse_json
 from airflow_streaming.storage.folders import Folders, open_folders
 
+_JOIN_STORE: Final = "-keyWithIndexToValue"
+_TELLING: Final = (None, "dedupe", "dedupeWithinWatermark")
+"""Operators whose columns tell more than their name; Spark 3.5 and older give none."""
+Judge = Callable[..., GateReport]
+
 
 @cache
 def load_matrix() -> Matrix:
@@ -39,12 +44,6 @@ def load_matrix() -> Matrix:
         files("airflow_streaming.gates.version").joinpath("measured", "versions.json").read_bytes()
     )
     return Matrix.from_dict(parse_json(data))
-
-
-_JOIN_STORE: Final = "-keyWithIndexToValue"
-_TELLING: Final = (None, "dedupe", "dedupeWithinWatermark")
-"""Operators whose columns tell more than their name; Spark 3.5 and older give none."""
-Judge = Callable[..., GateReport]
 
 
 def gate_version(
@@ -126,6 +125,27 @@ def gate_stream_version(
     )
 
 
+def telling_schemas(folders: Folders, report: Checkpoint) -> list[StoreSchema] | None:
+    """
+    Return the schemas of joins, deduplications and unnamed operators.
+
+    :return: ``None`` if one of them cannot be read.
+    """
+    found: list[StoreSchema] = []
+    for operator in report.operators:
+        for store in operator.stores:
+            if not store.name.endswith(_JOIN_STORE) and operator.name not in _TELLING:
+                continue
+            inner = "" if store.name == DEFAULT_STORE else f"/{store.name}"
+            path = f"state/{operator.id}/0{inner}/_metadata/schema"
+            try:
+                schema = parse_state_schema(folders.read(path, MAX_SCHEMA_BYTES) or b"")
+            except RecordError:
+                return None
+            found += store_schemas(schema, operator=operator.id, path=path, store=store.name)
+    return found
+
+
 def _opened(
     checkpoints: Mapping[str, str] | str, storage_options: Mapping[str, Any] | None
 ) -> dict[str, Folders]:
@@ -151,24 +171,3 @@ def _plan_of(query: str, plans: Mapping[str, QueryPlan]) -> QueryPlan | None:
     if not query and len(plans) == 1:
         return next(iter(plans.values()))
     return plans.get(query)
-
-
-def telling_schemas(folders: Folders, report: Checkpoint) -> list[StoreSchema] | None:
-    """
-    Return the schemas of joins, deduplications and unnamed operators.
-
-    :return: ``None`` if one of them cannot be read.
-    """
-    found: list[StoreSchema] = []
-    for operator in report.operators:
-        for store in operator.stores:
-            if not store.name.endswith(_JOIN_STORE) and operator.name not in _TELLING:
-                continue
-            inner = "" if store.name == DEFAULT_STORE else f"/{store.name}"
-            path = f"state/{operator.id}/0{inner}/_metadata/schema"
-            try:
-                schema = parse_state_schema(folders.read(path, MAX_SCHEMA_BYTES) or b"")
-            except RecordError:
-                return None
-            found += store_schemas(schema, operator=operator.id, path=path, store=store.name)
-    return found

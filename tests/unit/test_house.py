@@ -543,8 +543,6 @@ def test_the_guard_sees_a_name_that_a_benchmark_lacks() -> None:
 
 
 DEFINITIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-NOT_SORTED_YET: Final = ("gates", "driver/plan", "driver/code", "model/plan")
-"""Rooms whose constants still stand between their functions."""
 
 
 def low_constants(source: str) -> list[str]:
@@ -598,24 +596,20 @@ def test_the_guard_sees_a_constant_below_a_definition(source: str, low: list[str
 
 
 def test_constants_stand_above_the_first_definition() -> None:
-    found = offenders(PACKAGE, low_constants)
-
-    assert [module for module in found if not module.startswith(NOT_SORTED_YET)] == []
+    assert offenders(PACKAGE, low_constants) == {}
 
 
 CODE: Final = (".py", ".js")
 ABOUT_THE_TESTS: Final = frozenset({"faults", "fuzz"})
 """Folders that attack many rooms at once."""
-NOT_RENAMED_YET: Final = ("gates/", "model/plan/")
 
 
 def test_a_unit_test_is_named_after_a_module_of_its_room() -> None:
     tests = REPOSITORY / "tests" / "unit"
     files = [path.relative_to(tests) for path in tests.glob("*/**/test_*.py")]
     assert len(files) > 400
-    foreign = {file.as_posix() for file in files if not has_subject(file, PACKAGE)}
+    misnamed = sorted(file.as_posix() for file in files if not has_subject(file, PACKAGE))
 
-    misnamed = sorted(name for name in foreign if not name.startswith(NOT_RENAMED_YET))
     assert misnamed == [], "Name each tests/unit/<room>/test_<module>_<aspect>.py."
 
 

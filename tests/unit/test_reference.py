@@ -21,6 +21,7 @@ from airflow_streaming.model.records.autoscale import SizeCode
 from airflow_streaming.model.records.upgrade_table import WarmUp
 from airflow_streaming.model.spark.failure_signs import FailureKind
 from tests.documents import REPOSITORY, pages, text_of
+from tests.unit.cli.commands import leaves
 
 REFERENCE: Final[dict[str, Any]] = runpy.run_path(str(REPOSITORY / "scripts" / "reference.py"))
 REMARKS: Final = {FindingCode.UNKNOWN_FILE, FindingCode.STATE_UNKNOWN, FindingCode.ASYNC_PROGRESS}
@@ -47,6 +48,23 @@ def test_everything_in_the_reference_says_what_it_is() -> None:
     assert [row for row in rows if not row.split(" | ")[1].strip(" |")] == []
 
 
+def test_every_command_has_a_page_that_names_it() -> None:
+    rows = re.findall(
+        r"^\| `([a-z -]+)` \|.*\| \[[^]]*\]\(([\w.-]+)", text_of("docs/reference.md"), re.MULTILINE
+    )
+    unnamed = [
+        (command, page)
+        for command, page in rows
+        if not all(
+            re.search(rf"(?<![\w-]){word}(?![\w-])", text_of(f"docs/{page}"))
+            for word in command.split()
+        )
+    ]
+
+    assert {tuple(command.split()) for command, _ in rows} == {*leaves(build_parser())}
+    assert unnamed == []
+
+
 def codes_of(page: str) -> Iterator[set[str]]:
     """Yield the codes in the first column of each table of a page."""
     for table in re.findall(r"(?:^\|.*\n)+", text_of(page), re.MULTILINE):
@@ -62,9 +80,9 @@ def codes_of(page: str) -> Iterator[set[str]]:
         ("docs/gates.md", GateDecision),
         ("docs/sizing.md", SizeCode),
         ("docs/upgrades.md", WarmUp),
-        ("docs/upgrades.md", Answer),
-        ("docs/upgrades.md", {*Refusal, POSSIBLE.name}),
-        ("docs/checkpoints.md", {*FindingCode} - REMARKS),
+        ("docs/rehearsals.md", Answer),
+        ("docs/rescale.md", {*Refusal, POSSIBLE.name}),
+        ("docs/defects.md", {*FindingCode} - REMARKS),
     ],
     ids=lambda given: getattr(given, "__name__", None),
 )
@@ -87,7 +105,7 @@ def test_the_exported_metrics_are_those_of_the_manual() -> None:
 
 def commands_in(text: str) -> list[list[str]]:
     """Return the arguments of the commands that a page shows, without forms such as ``[--reason TEXT]``."""
-    blocks = re.findall(r"^```\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    blocks = re.findall(r"^```(?:sh)?\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     lines = (line for block in blocks for line in block.replace("\\\n", " ").splitlines())
     shown = (line.removeprefix("$ ") for line in lines if not re.search(r"[\[|]", line))
     given = (re.split(r" > ", line)[0] for line in shown if line.startswith("airflow-streaming "))

@@ -34,7 +34,6 @@ _INSTALLED: Final = tuple(
     }
 )
 
-
 _PARTS: Final = ("site-packages", "dist-packages", "/pyspark/")
 
 
@@ -96,18 +95,18 @@ def loaded_by_code(code: types.CodeType) -> Iterator[str]:
         after = steps[place + 1 : place + 3]
         if step.opname == "IMPORT_FROM" and after[0].argval == step.argval:
             continue
-        said, call = (*after, None, None)[:2]
+        name, call = (*after, None, None)[:2]
         is_plain = (
-            said is not None
+            name is not None
             and call is not None
-            and said.opname == "LOAD_CONST"
-            and isinstance(said.argval, str)
+            and name.opname == "LOAD_CONST"
+            and isinstance(name.argval, str)
             and call.opname.startswith("CALL")
             and call.arg == 1
         )
-        if not is_plain or said is None:
+        if not is_plain or name is None:
             raise Opaque(f"what {step.argval} loads")
-        yield said.argval
+        yield name.argval
 
 
 def loaded_by_module(tree: ast.AST, defined: Iterable[str] = ()) -> Iterator[str]:
@@ -136,16 +135,6 @@ def loaded_by_module(tree: ast.AST, defined: Iterable[str] = ()) -> Iterator[str
                     yield told
                 case _:
                     raise Opaque(f"what {name} loads")
-
-
-def _bound_in(nodes: Iterable[ast.AST]) -> Iterator[str]:
-    for node in nodes:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield node.name
-        elif isinstance(node, ast.alias):
-            yield node.asname or node.name
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield node.id
 
 
 def refuse_loaders(names: Iterable[str]) -> None:
@@ -188,24 +177,6 @@ def file_named(name: str) -> str:
     return str(found.origin or "") if found is not None and found.has_location else ""
 
 
-def _spec_of(name: str) -> importlib.machinery.ModuleSpec | None:
-    loaded = getattr(sys.modules.get(name), "__spec__", None)
-    if isinstance(loaded, importlib.machinery.ModuleSpec):
-        return loaded
-    path: list[str] | None = None
-    found: importlib.machinery.ModuleSpec | None = None
-    parts = name.split(".")
-    for count in range(1, len(parts) + 1):
-        if not all(part.isidentifier() for part in parts) or (count > 1 and path is None):
-            return None
-        found = importlib.machinery.PathFinder.find_spec(".".join(parts[:count]), path)
-        if found is None:
-            return None
-        within = found.submodule_search_locations
-        path = None if within is None else list(within)
-    return found
-
-
 def source_of(name: str, file: str) -> str | bytes:
     """Return the text of a module, which may be in an archive."""
     spec = _spec_of(name)
@@ -228,12 +199,40 @@ def is_users(module: str | None, file: str) -> bool:
     return not _is_installed(file)
 
 
+def file_of(module: str | None) -> str:
+    """Return the file of a module that is loaded, empty where it has none."""
+    return str(getattr(sys.modules.get(module or ""), "__file__", None) or "")
+
+
+def _bound_in(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    for node in nodes:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.alias):
+            yield node.asname or node.name
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+
+
+def _spec_of(name: str) -> importlib.machinery.ModuleSpec | None:
+    loaded = getattr(sys.modules.get(name), "__spec__", None)
+    if isinstance(loaded, importlib.machinery.ModuleSpec):
+        return loaded
+    path: list[str] | None = None
+    found: importlib.machinery.ModuleSpec | None = None
+    parts = name.split(".")
+    for count in range(1, len(parts) + 1):
+        if not all(part.isidentifier() for part in parts) or (count > 1 and path is None):
+            return None
+        found = importlib.machinery.PathFinder.find_spec(".".join(parts[:count]), path)
+        if found is None:
+            return None
+        within = found.submodule_search_locations
+        path = None if within is None else list(within)
+    return found
+
+
 @lru_cache(maxsize=8192)
 def _is_installed(file: str) -> bool:
     found = str(Path(file).resolve())
     return found.startswith(_INSTALLED) or any(part in found for part in _PARTS)
-
-
-def file_of(module: str | None) -> str:
-    """Return the file of a module that is loaded, empty where it has none."""
-    return str(getattr(sys.modules.get(module or ""), "__file__", None) or "")

@@ -16,6 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from airflow_streaming.driver.code.code_cleaning import cleaned, without_docstring
 from airflow_streaming.driver.code.code_imports import (
     Opaque,
     file_named,
@@ -24,15 +25,13 @@ from airflow_streaming.driver.code.code_imports import (
     loaded_by_module,
     source_of,
 )
-from airflow_streaming.driver.code.code_text import (
+from airflow_streaming.driver.code.code_text import normal_text
+from airflow_streaming.driver.code.code_trees import (
     as_function,
-    cleaned,
     copied,
     identifiers_of,
     nodes_of,
     texts_in,
-    told,
-    without_docstring,
 )
 
 _PLAIN_BASES: Final = frozenset({"object", "Exception", "ValueError", "RuntimeError", "Protocol"})
@@ -42,6 +41,10 @@ ANY_NAME: Final = frozenset(
 )
 """Code with one of these names may name any definition."""
 _ALWAYS: Final = frozenset({"__getattr__", "__path__"})
+
+_NOT_CHANGED: Final = frozenset(
+    {"pyspark", "py4j", "logging", "argparse", "typing", "airflow_streaming"}
+)
 
 
 class Effect(NamedTuple):
@@ -83,6 +86,122 @@ def module_text(name: str, *, exact: bool = False) -> ModuleText | None:
     if not file.endswith(".py"):
         raise Opaque(f"module {name}")
     return _parsed(name, file, source_of(name, file), exact)
+
+
+class Slice(NamedTuple):
+    """
+    The part of the user's modules that counts.
+
+    :param texts: By module, its part as text.
+    :param trees: The same as syntax trees.
+    :param packages: First names of other modules that these parts import.
+    :param files: The file of each module that is imported.
+    """
+
+    texts: Mapping[str, str]
+    trees: tuple[ast.AST, ...]
+    packages: frozenset[str]
+    files: Mapping[str, str]
+
+
+def slice_of(
+    roots: Iterable[str],
+    names: Iterable[str],
+    mark: Callable[[str], str],
+    live: Iterable[str] = (),
+    *,
+    exact: bool = False,
+) -> Slice:
+    """
+    Return the counted part of modules and of their imports, for code with some names.
+
+    :param names: Names in the code that imports them.
+    :param live: Modules whose named definitions count as objects. Here only the statements of their import
+        counts, and the definitions that this names.
+    :param exact: Keep docstrings, annotations, log lines and names of locals.
+    :raises Opaque: see ``module_text``.
+    """
+    modules = _modules_from(roots, exact=exact)
+    outer: set[str] = {*names}
+    inner: set[str] = set()
+    parts: dict[str, dict[str, ast.stmt]] = {}
+    kept = {*live}
+    grown = True
+    while grown:
+        grown = False
+        for name, module in [*modules.items()]:
+            wanted = inner if name in kept else inner | outer
+            part = parts.setdefault(name, {})
+            for key, one in _counting(module, wanted):
+                if key in part:
+                    continue
+                grown = True
+                part[key] = one
+                inner |= {*identifiers_of(one)}
+                modules |= _modules_from(loaded_by_module(one, module.definitions), exact=exact)
+    trees = tuple(one for found in parts.values() for one in found.values())
+    texts = {
+        name: "\n".join(
+            f"{key} {_text(one, mark, exact=exact)}" for key, one in sorted(found.items())
+        )
+        for name, found in parts.items()
+        if found
+    }
+    files = {name: module.file for name, module in modules.items()}
+    texts = dict(sorted(texts.items()))
+    return Slice(texts, trees, frozenset(packages_in(trees)), files)
+
+
+def import_text(module: ModuleText, mark: Callable[[str], str], *, exact: bool) -> str:
+    """Return the statements of one module that run at its import, and the definitions that they name."""
+    part: dict[str, ast.stmt] = {}
+    names: set[str] = set()
+    while more := [pair for pair in _counting(module, names) if pair[0] not in part]:
+        part |= more
+        names |= {word for _, one in more for word in identifiers_of(one)}
+    return "\n".join(f"{key} {_text(one, mark, exact=exact)}" for key, one in sorted(part.items()))
+
+
+def changes_of_process(tree: ast.Module) -> Iterator[str]:
+    """
+    Yield the statements of a script that may change a module that it imports.
+
+    They stand anywhere: a call with an unused result, or an attribute or item that is set, at a name that
+    an import bound. Spark's modules, logs and prints do not count.
+    """
+    imported = {
+        (one.asname or one.name).partition(".")[0]
+        for node in nodes_of(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        and (getattr(node, "module", "") or "").partition(".")[0] not in _NOT_CHANGED
+        for one in node.names
+        if one.name.partition(".")[0] not in _NOT_CHANGED
+    }
+    for node in nodes_of(tree):
+        match node:
+            case ast.Expr(value=ast.Call(func=owner)):
+                pass
+            case ast.Assign(targets=[ast.Attribute() | ast.Subscript() as owner, *_]):
+                pass
+            case ast.AugAssign(target=ast.Attribute() | ast.Subscript() as owner):
+                pass
+            case ast.Delete(targets=[ast.Attribute() | ast.Subscript() as owner, *_]):
+                pass
+            case _:
+                continue
+        root = _root_of(owner)
+        if root in imported or (root == "setattr" and isinstance(node, ast.Expr)):
+            yield ast.dump(node)
+
+
+def packages_in(trees: Iterable[ast.AST]) -> Iterator[str]:
+    """Yield the first names of modules that trees import."""
+    for tree in trees:
+        for node in nodes_of(tree):
+            if isinstance(node, ast.Import):
+                yield from (one.name.partition(".")[0] for one in node.names)
+            elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+                yield node.module.partition(".")[0]
 
 
 @lru_cache(maxsize=4096)
@@ -214,80 +333,6 @@ def _is_plain_value(node: ast.expr) -> bool:
     return False
 
 
-class Slice(NamedTuple):
-    """
-    The part of the user's modules that counts.
-
-    :param texts: By module, its part as text.
-    :param trees: The same as syntax trees.
-    :param packages: First names of other modules that these parts import.
-    :param files: The file of each module that is imported.
-    """
-
-    texts: Mapping[str, str]
-    trees: tuple[ast.AST, ...]
-    packages: frozenset[str]
-    files: Mapping[str, str]
-
-
-def slice_of(
-    roots: Iterable[str],
-    names: Iterable[str],
-    mark: Callable[[str], str],
-    live: Iterable[str] = (),
-    *,
-    exact: bool = False,
-) -> Slice:
-    """
-    Return the counted part of modules and of their imports, for code with some names.
-
-    :param names: Names in the code that imports them.
-    :param live: Modules whose named definitions count as objects. Here only the statements of their import
-        counts, and the definitions that this names.
-    :param exact: Keep docstrings, annotations, log lines and names of locals.
-    :raises Opaque: see ``module_text``.
-    """
-    modules = _modules_from(roots, exact=exact)
-    outer: set[str] = {*names}
-    inner: set[str] = set()
-    parts: dict[str, dict[str, ast.stmt]] = {}
-    kept = {*live}
-    grown = True
-    while grown:
-        grown = False
-        for name, module in [*modules.items()]:
-            wanted = inner if name in kept else inner | outer
-            part = parts.setdefault(name, {})
-            for key, one in _counting(module, wanted):
-                if key in part:
-                    continue
-                grown = True
-                part[key] = one
-                inner |= {*identifiers_of(one)}
-                modules |= _modules_from(loaded_by_module(one, module.definitions), exact=exact)
-    trees = tuple(one for found in parts.values() for one in found.values())
-    texts = {
-        name: "\n".join(
-            f"{key} {_text(one, mark, exact=exact)}" for key, one in sorted(found.items())
-        )
-        for name, found in parts.items()
-        if found
-    }
-    files = {name: module.file for name, module in modules.items()}
-    texts = dict(sorted(texts.items()))
-    return Slice(texts, trees, frozenset(packages_in(trees)), files)
-
-
-def import_text(module: ModuleText, mark: Callable[[str], str], *, exact: bool) -> str:
-    """Return the statements of one module that run at its import, and the definitions that they name."""
-    part: dict[str, ast.stmt] = {}
-    names: set[str] = set()
-    while more := [pair for pair in _counting(module, names) if pair[0] not in part]:
-        part |= more
-        names |= {word for _, one in more for word in identifiers_of(one)}
-    return "\n".join(f"{key} {_text(one, mark, exact=exact)}" for key, one in sorted(part.items()))
-
-
 def _counting(module: ModuleText, wanted: set[str]) -> Iterator[tuple[str, ast.stmt]]:
     """Yield the statements that count for code with some names, each with its place."""
     for number, effect in enumerate(module.effects):
@@ -298,38 +343,6 @@ def _counting(module: ModuleText, wanted: set[str]) -> Iterator[tuple[str, ast.s
             yield bound, one
 
 
-def changes_of_process(tree: ast.Module) -> Iterator[str]:
-    """
-    Yield the statements of a script that may change a module that it imports.
-
-    They stand anywhere: a call with an unused result, or an attribute or item that is set, at a name that
-    an import bound. Spark's modules, logs and prints do not count.
-    """
-    imported = {
-        (one.asname or one.name).partition(".")[0]
-        for node in nodes_of(tree)
-        if isinstance(node, ast.Import | ast.ImportFrom)
-        and (getattr(node, "module", "") or "").partition(".")[0] not in _NOT_CHANGED
-        for one in node.names
-        if one.name.partition(".")[0] not in _NOT_CHANGED
-    }
-    for node in nodes_of(tree):
-        match node:
-            case ast.Expr(value=ast.Call(func=owner)):
-                pass
-            case ast.Assign(targets=[ast.Attribute() | ast.Subscript() as owner, *_]):
-                pass
-            case ast.AugAssign(target=ast.Attribute() | ast.Subscript() as owner):
-                pass
-            case ast.Delete(targets=[ast.Attribute() | ast.Subscript() as owner, *_]):
-                pass
-            case _:
-                continue
-        root = _root_of(owner)
-        if root in imported or (root == "setattr" and isinstance(node, ast.Expr)):
-            yield ast.dump(node)
-
-
 def _root_of(node: ast.AST) -> str:
     while not isinstance(node, ast.Name):
         inner = getattr(node, "value", None) or getattr(node, "func", None)
@@ -337,21 +350,6 @@ def _root_of(node: ast.AST) -> str:
             return ""
         node = inner
     return node.id
-
-
-_NOT_CHANGED: Final = frozenset(
-    {"pyspark", "py4j", "logging", "argparse", "typing", "airflow_streaming"}
-)
-
-
-def packages_in(trees: Iterable[ast.AST]) -> Iterator[str]:
-    """Yield the first names of modules that trees import."""
-    for tree in trees:
-        for node in nodes_of(tree):
-            if isinstance(node, ast.Import):
-                yield from (one.name.partition(".")[0] for one in node.names)
-            elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
-                yield node.module.partition(".")[0]
 
 
 def _modules_from(roots: Iterable[str], *, exact: bool) -> dict[str, ModuleText]:
@@ -371,7 +369,7 @@ def _text(one: ast.stmt, mark: Callable[[str], str], *, exact: bool) -> str:
         and not one.decorator_list
         and not exact
     ):
-        return f"{one.name} {told(as_function(one), mark).text}"
+        return f"{one.name} {normal_text(as_function(one), mark).text}"
     if all(mark(text) == text for _, text in texts_in(nodes_of(one))):
         return ast.dump(one)
     node = copied(one)

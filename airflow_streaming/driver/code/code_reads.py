@@ -12,7 +12,7 @@ import ast
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final
 
-from airflow_streaming.driver.code.code_text import Function
+from airflow_streaming.driver.code.code_trees import Function
 
 _READERS: Final = frozenset(
     {

@@ -46,6 +46,10 @@ _OF_LINES: Final = frozenset({".csv", ".tsv", ".json", ".jsonl", ".txt"})
 """Suffixes of files with a row in each line."""
 _OF_CODE: Final = frozenset({".py", ".pyc", ".zip", ".egg", ".whl"})
 
+# -- Configuration ------------------------------------------------------------------------------------------------
+
+_CONF_KEY: Final = re.compile(r"spark\.[A-Za-z0-9_.-]+")
+
 
 def digest_of(data: bytes) -> str:
     """Return a short digest."""
@@ -74,30 +78,6 @@ def files_named(texts: Iterable[str], folders: Iterable[str]) -> Iterator[tuple[
             yield f"file {name}", "+".join(digests)
 
 
-def _may_be_path(text: str) -> bool:
-    return (
-        0 < len(text) <= _MAX_TEXT
-        and "\0" not in text
-        and "\n" not in text
-        and text not in (".", "..", "/")
-    )
-
-
-def _digest_of_file(path: Path) -> str:
-    try:
-        told = path.stat()
-        if told.st_size > MAX_FILE:
-            return f"{told.st_size} bytes of {told.st_mtime_ns}"
-        return _read(path, told.st_size, told.st_mtime_ns)
-    except OSError as err:
-        return f"{OPAQUE} {type(err).__name__}"
-
-
-@functools.lru_cache(maxsize=1024)
-def _read(path: Path, size: int, changed: int) -> str:
-    return digest_of(path.read_bytes())
-
-
 def tables_beside(
     script: str, uris: Iterable[str], options: Mapping[str, str]
 ) -> Iterator[tuple[str, str]]:
@@ -117,19 +97,6 @@ def tables_beside(
             yield f"table {path.relative_to(folder)}", _digest_of_table(path, options)
 
 
-def _digest_of_table(path: Path, options: Mapping[str, str]) -> str:
-    given = {name.lower(): value.lower() for name, value in options.items()}
-    if path.suffix not in _OF_LINES or {"multiline", "linesep"} & given.keys():
-        return _digest_of_file(path)
-    try:
-        if path.stat().st_size > MAX_FILE:
-            return _digest_of_file(path)
-        lines = path.read_bytes().splitlines()
-    except OSError as err:
-        return f"{OPAQUE} {type(err).__name__}"
-    return digest_of(b"\n".join([*lines[:1], *sorted(lines[1:])]))
-
-
 # -- Packages -----------------------------------------------------------------------------------------------------
 
 
@@ -142,10 +109,100 @@ def packages(tops: Iterable[str]) -> Iterator[tuple[str, str]]:
         if name in seen or name in _OF_SPARK:
             continue
         seen.add(name)
-        told, requires = _distribution(name)
-        if told:
-            yield f"package {name.lstrip(chr(61))}", told
+        version, requires = _distribution(name)
+        if version:
+            yield f"package {name.lstrip(chr(61))}", version
         waiting += requires
+
+
+# -- Environment and time zone ------------------------------------------------------------------------------------
+
+
+def environment(
+    nodes: Collection[ast.AST], words: Iterable[str], conf: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
+    """
+    Yield the variables of the environment that code reads.
+
+    :param conf: Configuration of Spark, for the environment of executors.
+    """
+    named = {*words}
+    by_computed_name = "os" in named and any(map(_gets_computed, _calls(nodes)))
+    if by_computed_name:
+        yield "environment", f"{OPAQUE} read by a computed name"
+    if not named & (_ENVIRONMENT | _ENVIRONMENT_COMPUTED):
+        return
+    found = [key for node in nodes if (key := _key_in(node)) is not None]
+    keys = {str(key.value) for key in found if isinstance(key, ast.Constant) and _is_text(key)}
+    uses = sum(map(_is_environment, nodes))
+    is_literal = bool(found) and len(found) == uses and all(map(_is_text, found))
+    if not by_computed_name and (named & _ENVIRONMENT_COMPUTED or not is_literal):
+        yield "environment", f"{OPAQUE} read by a computed name"
+    for name in sorted(keys):
+        yield f"environment {name}", _digest_of_variable(name, conf)
+
+
+def programs(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, str]]:
+    """Yield a piece where code starts other programs, whose input the closure cannot hold."""
+    for node in _calls(nodes):
+        owner = getattr(getattr(node.func, "value", None), "id", "")
+        if called(node) in _PROGRAMS or owner == "subprocess":
+            yield "other programs", f"{OPAQUE} their input"
+            return
+
+
+def zone(words: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield the time zone of the process, where code works with times."""
+    if _TIMES.intersection(words):
+        yield "time zone", "/".join((*time.tzname, str(time.timezone)))
+
+
+def configuration(texts: Iterable[str], read: Any) -> Iterator[tuple[str, str]]:
+    """
+    Yield the keys of Spark's configuration that code names.
+
+    :param read: Returns the value of a key, ``None`` without one.
+    """
+    for key in sorted({text for text in texts if _CONF_KEY.fullmatch(text)}):
+        value = read(key)
+        yield f"configuration {key}", "not set" if value is None else digest_of(str(value).encode())
+
+
+def _may_be_path(text: str) -> bool:
+    return (
+        0 < len(text) <= _MAX_TEXT
+        and "\0" not in text
+        and "\n" not in text
+        and text not in (".", "..", "/")
+    )
+
+
+def _digest_of_file(path: Path) -> str:
+    try:
+        status = path.stat()
+        if status.st_size > MAX_FILE:
+            return f"{status.st_size} bytes of {status.st_mtime_ns}"
+        return _read(path, status.st_size, status.st_mtime_ns)
+    except OSError as err:
+        return f"{OPAQUE} {type(err).__name__}"
+
+
+@functools.lru_cache(maxsize=1024)
+def _read(path: Path, size: int, changed: int) -> str:
+    return digest_of(path.read_bytes())
+
+
+def _digest_of_table(path: Path, options: Mapping[str, str]) -> str:
+    given = {name.lower(): value.lower() for name, value in options.items()}
+    if path.suffix not in _OF_LINES or {"multiline", "linesep"} & given.keys():
+        return _digest_of_file(path)
+    try:
+        if path.stat().st_size > MAX_FILE:
+            return _digest_of_file(path)
+        lines = path.read_bytes().splitlines()
+    except OSError as err:
+        return f"{OPAQUE} {type(err).__name__}"
+    return digest_of(b"\n".join([*lines[:1], *sorted(lines[1:])]))
 
 
 @functools.cache
@@ -204,33 +261,6 @@ def _digest_of_folder(file: str) -> str:
     return digest_of(b"\0".join(one.read_bytes() for one in files))
 
 
-# -- Environment and time zone ------------------------------------------------------------------------------------
-
-
-def environment(
-    nodes: Collection[ast.AST], words: Iterable[str], conf: Mapping[str, str]
-) -> Iterator[tuple[str, str]]:
-    """
-    Yield the variables of the environment that code reads.
-
-    :param conf: Configuration of Spark, for the environment of executors.
-    """
-    named = {*words}
-    by_computed_name = "os" in named and any(map(_gets_computed, _calls(nodes)))
-    if by_computed_name:
-        yield "environment", f"{OPAQUE} read by a computed name"
-    if not named & (_ENVIRONMENT | _ENVIRONMENT_COMPUTED):
-        return
-    found = [key for node in nodes if (key := _key_in(node)) is not None]
-    keys = {str(key.value) for key in found if isinstance(key, ast.Constant) and _is_text(key)}
-    uses = sum(map(_is_environment, nodes))
-    is_literal = bool(found) and len(found) == uses and all(map(_is_text, found))
-    if not by_computed_name and (named & _ENVIRONMENT_COMPUTED or not is_literal):
-        yield "environment", f"{OPAQUE} read by a computed name"
-    for name in sorted(keys):
-        yield f"environment {name}", _digest_of_variable(name, conf)
-
-
 def _key_in(node: ast.AST) -> ast.expr | None:
     """Return the name of the variable that a part of code reads from the environment."""
     match node:
@@ -269,34 +299,3 @@ def _calls(nodes: Iterable[ast.AST]) -> Iterator[ast.Call]:
 def _gets_computed(node: ast.Call) -> bool:
     """Tell whether a call reads an attribute by a name that the code computes."""
     return called(node) in ("getattr", "__getattribute__") and not any(map(_is_text, node.args))
-
-
-def programs(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, str]]:
-    """Yield a piece where code starts other programs, whose input the closure cannot hold."""
-    for node in _calls(nodes):
-        owner = getattr(getattr(node.func, "value", None), "id", "")
-        if called(node) in _PROGRAMS or owner == "subprocess":
-            yield "other programs", f"{OPAQUE} their input"
-            return
-
-
-def zone(words: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield the time zone of the process, where code works with times."""
-    if _TIMES.intersection(words):
-        yield "time zone", "/".join((*time.tzname, str(time.timezone)))
-
-
-# -- Configuration ------------------------------------------------------------------------------------------------
-
-_CONF_KEY: Final = re.compile(r"spark\.[A-Za-z0-9_.-]+")
-
-
-def configuration(texts: Iterable[str], read: Any) -> Iterator[tuple[str, str]]:
-    """
-    Yield the keys of Spark's configuration that code names.
-
-    :param read: Returns the value of a key, ``None`` without one.
-    """
-    for key in sorted({text for text in texts if _CONF_KEY.fullmatch(text)}):
-        value = read(key)
-        yield f"configuration {key}", "not set" if value is None else digest_of(str(value).encode())

@@ -46,6 +46,7 @@ from airflow_streaming.driver.code.code_imports import (
     names_within,
     refuse_loaders,
 )
+from airflow_streaming.driver.code.code_locals import NAMES_MATTER
 from airflow_streaming.driver.code.code_modules import (
     ANY_NAME,
     changes_of_process,
@@ -55,14 +56,11 @@ from airflow_streaming.driver.code.code_modules import (
     slice_of,
 )
 from airflow_streaming.driver.code.code_reads import reads_in, reads_unnamed
-from airflow_streaming.driver.code.code_text import (
-    LINES_MATTER,
-    NAMES_MATTER,
-    Normal,
+from airflow_streaming.driver.code.code_text import LINES_MATTER, Normal, normal_form
+from airflow_streaming.driver.code.code_trees import (
     identifiers_in,
     node_of_code,
     nodes_of,
-    normal_form,
     texts_in,
 )
 from airflow_streaming.model.spark.own_places import OwnPlaces
@@ -94,7 +92,6 @@ _WITHOUT_VALUE: Final = frozenset({"lock", "RLock", "Lock", "_RLock"})
 _SLOTS: Final = (types.MemberDescriptorType, types.GetSetDescriptorType)
 _HEAP: Final = 1 << 9
 """Set for classes that a class statement made."""
-
 
 _own = OwnPlaces()
 
@@ -597,16 +594,16 @@ class _Reader:
     def _reduced(self, thing: Any) -> None:
         # The object's own support for pickling; no copy is made here.
         try:
-            told = thing.__reduce_ex__(4)
+            reduced = thing.__reduce_ex__(4)
         except Exception as err:
             raise Opaque(type(thing).__name__) from err
         self._say("object of", type(thing).__module__, type(thing).__qualname__)
-        if isinstance(told, str):
-            self._global(thing, told)
+        if isinstance(reduced, str):
+            self._global(thing, reduced)
             return
-        for part in told[:3]:
+        for part in reduced[:3]:
             self._take(part)
-        for parts in told[3:5]:
+        for parts in reduced[3:5]:
             self._sequence([*(parts or ())])
 
     def _global(self, thing: Any, name: str) -> None:
@@ -654,6 +651,6 @@ def _registered(kind: abc.ABCMeta) -> Iterator[type]:
 def _slots(kind: type) -> list[str]:
     found: list[str] = []
     for one in inspect.getmro(kind):
-        told = one.__dict__.get("__slots__", ())
-        found += [told] if isinstance(told, str) else list(told)
+        slots = one.__dict__.get("__slots__", ())
+        found += [slots] if isinstance(slots, str) else list(slots)
     return [name for name in found if name not in ("__dict__", "__weakref__")]

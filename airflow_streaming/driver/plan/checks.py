@@ -40,13 +40,13 @@ def refusal_of(
     :param options: Of the writer, with keys in small letters.
     :param notes: Gets a sentence for a check that could not be made.
     """
-    asked = _Checks(frame, gateway)
-    found = asked.plan(mode, trigger)
+    checks = _Checks(frame, gateway)
+    found = checks.plan(mode, trigger)
     if not found and sink == "file" and form in FILES:
-        found = asked.columns(form, partitioned_by)
+        found = checks.columns(form, partitioned_by)
     if not found and sink == "kafka":
-        found = asked.kafka(options)
-    notes += asked.notes
+        found = checks.kafka(options)
+    notes += checks.notes
     return found
 
 
@@ -100,10 +100,10 @@ class _Checks:
         """Ask the connector whether it takes the columns and options. The brokers are not involved."""
         jvm = self._gateway.jvm
         try:
-            told = jvm.java.util.HashMap()
+            java_options = jvm.java.util.HashMap()
             for key, value in options.items():
-                told.put(key, value)
-            java = self._sql.util.CaseInsensitiveStringMap(told)
+                java_options.put(key, value)
+            java = self._sql.util.CaseInsensitiveStringMap(java_options)
             conf = self._frame.sparkSession().sessionState().conf()
             kind = self._sql.execution.datasources.DataSource.lookupDataSource("kafka", conf)
             none = jvm.java.util.Optional.empty()

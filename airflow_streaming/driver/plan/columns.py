@@ -71,10 +71,6 @@ class Names:
         return tree_of(expression, wording)
 
 
-def _numbered(column: Node) -> Tree:
-    return ColumnRef(f"{plain_name(column)}#{column.expression_id}")
-
-
 def definitions(plan: Node) -> Mapping[str, Node]:
     """Return the expression of every column computed in a plan, down to the next stateful one."""
     found: dict[str, Node] = {}
@@ -87,59 +83,6 @@ def definitions(plan: Node) -> Mapping[str, Node]:
             found.update({key: found.get(key, value) for key, value in _expanded(node).items()})
         node = node.children[0]
     return found
-
-
-def _expanded(node: Node) -> Mapping[str, Node]:
-    # A sliding window: every row is taken once for each window it is in.
-    rows = node.fields.get("projections")
-    first = rows[0] if isinstance(rows, list) and rows else []
-    made = (expression_in(one, Origin(node, "projections", (0, i))) for i, one in enumerate(first))
-    row = tuple(one for one in made if one is not None)
-    output = node.expressions("output")
-    if len(row) != len(output):
-        return {}
-    pairs = zip(output, row, strict=True)
-    return {to.expression_id: by for to, by in pairs if by.name != "AttributeReference"}
-
-
-def _of_sources(tree: Node) -> Iterator[tuple[str, ColumnRef]]:
-    """Yield columns of one name in several branches, with the number of the leaf each comes from."""
-    columns: dict[str, tuple[str, int]] = {}
-    for node, leaves in reversed([*_leaves_below(tree)]):
-        if len(leaves) == 1:
-            (place,) = leaves
-            for column in _made_by(node):
-                columns[column.expression_id] = (plain_name(column), place)
-    places: dict[str, set[int]] = {}
-    for name, place in columns.values():
-        places.setdefault(name, set()).add(place)
-    for key, (name, place) in columns.items():
-        if len(places[name]) > 1:
-            yield key, ColumnRef(name, place)
-
-
-def _leaves_below(tree: Node) -> Iterator[tuple[Node, frozenset[int]]]:
-    nodes = [*tree.walk()]
-    leaves = [node for node in nodes if not node.children and node.name != "CTERelationRef"]
-    known: dict[int, frozenset[int]] = {
-        id(leaf): frozenset({place}) for place, leaf in enumerate(leaves)
-    }
-    for node in reversed(nodes):
-        if node.children:
-            below = [known.get(id(child), frozenset()) for child in node.children]
-            known[id(node)] = below[0] if len(below) == 1 else frozenset().union(*below)
-    for node in nodes:
-        yield node, known.get(id(node), frozenset())
-
-
-def _made_by(node: Node) -> Iterator[Node]:
-    if not node.children:
-        yield from node.expressions("output")
-        return
-    for name in ("projectList", "aggregateExpressions"):
-        yield from (one for one in node.expressions(name) if one.name == "Alias")
-    for name in ("generatorOutput", "outputAttrs"):
-        yield from node.expressions(name)
 
 
 def window_times(tree: Node) -> frozenset[str]:
@@ -206,6 +149,63 @@ def duration(microseconds: int) -> str:
     if microseconds % _MICROSECONDS:
         return f"{microseconds} microseconds"
     return f"{microseconds // _MICROSECONDS} seconds"
+
+
+def _numbered(column: Node) -> Tree:
+    return ColumnRef(f"{plain_name(column)}#{column.expression_id}")
+
+
+def _expanded(node: Node) -> Mapping[str, Node]:
+    # A sliding window: every row is taken once for each window it is in.
+    rows = node.fields.get("projections")
+    first = rows[0] if isinstance(rows, list) and rows else []
+    made = (expression_in(one, Origin(node, "projections", (0, i))) for i, one in enumerate(first))
+    row = tuple(one for one in made if one is not None)
+    output = node.expressions("output")
+    if len(row) != len(output):
+        return {}
+    pairs = zip(output, row, strict=True)
+    return {to.expression_id: by for to, by in pairs if by.name != "AttributeReference"}
+
+
+def _of_sources(tree: Node) -> Iterator[tuple[str, ColumnRef]]:
+    """Yield columns of one name in several branches, with the number of the leaf each comes from."""
+    columns: dict[str, tuple[str, int]] = {}
+    for node, leaves in reversed([*_leaves_below(tree)]):
+        if len(leaves) == 1:
+            (place,) = leaves
+            for column in _made_by(node):
+                columns[column.expression_id] = (plain_name(column), place)
+    places: dict[str, set[int]] = {}
+    for name, place in columns.values():
+        places.setdefault(name, set()).add(place)
+    for key, (name, place) in columns.items():
+        if len(places[name]) > 1:
+            yield key, ColumnRef(name, place)
+
+
+def _leaves_below(tree: Node) -> Iterator[tuple[Node, frozenset[int]]]:
+    nodes = [*tree.walk()]
+    leaves = [node for node in nodes if not node.children and node.name != "CTERelationRef"]
+    known: dict[int, frozenset[int]] = {
+        id(leaf): frozenset({place}) for place, leaf in enumerate(leaves)
+    }
+    for node in reversed(nodes):
+        if node.children:
+            below = [known.get(id(child), frozenset()) for child in node.children]
+            known[id(node)] = below[0] if len(below) == 1 else frozenset().union(*below)
+    for node in nodes:
+        yield node, known.get(id(node), frozenset())
+
+
+def _made_by(node: Node) -> Iterator[Node]:
+    if not node.children:
+        yield from node.expressions("output")
+        return
+    for name in ("projectList", "aggregateExpressions"):
+        yield from (one for one in node.expressions(name) if one.name == "Alias")
+    for name in ("generatorOutput", "outputAttrs"):
+        yield from node.expressions(name)
 
 
 def _number(node: Node) -> int | None:

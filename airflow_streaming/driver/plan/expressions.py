@@ -105,6 +105,8 @@ _CIPHER: Final = re.compile(r"aes|encrypt|decrypt|hmac|cipher", re.IGNORECASE)
 Details = tuple[dict[str, str], list[Tree]]
 """Options of an expression, and the expressions in its other fields."""
 
+_Make = Callable[[Node, list[Tree], dict[str, str]], Tree]
+
 
 def plain_name(attribute: Node) -> str:
     return str(attribute.fields.get("name", "?"))
@@ -195,6 +197,37 @@ def unnamed(expression: Node) -> Node:
     return expression.children[0] if expression.name == "Alias" else expression
 
 
+def whole_tree(node: Node, wording: Wording) -> Tree:
+    """Return a whole plan inside an expression, or an expression, as a tree."""
+    found = []
+    for one in node.walk():
+        if one.name in NAMING:
+            continue
+        if not _is_plan(one):
+            return tree_of(node, wording)
+        args = [tree_of(each, wording) for each in one.all_expressions()]
+        found.append(bounded(Expr(one.name, args, options=node_options(one, wording))))
+    return bounded(Expr("plan", found))
+
+
+def node_options(node: Node, wording: Wording) -> dict[str, str]:
+    """Return a node's details besides its expressions."""
+    found = {}
+    children: set[int] = set()
+    for key, value in node.fields.items():
+        if key in _OF_ONE_RUN or key in _OF_NO_ROW or value is None or value is False:
+            continue
+        if node.name == "Sample" and key == "seed":
+            continue
+        if _points_to_children(value, len(node.children), children):
+            continue
+        if value in ([], {}) or any(True for _ in expressions_in(value, Origin(node, key))):
+            continue
+        content = _identity_of(value) if key in _CATALOG_TABLES else value
+        found[key] = json.dumps(_without_ids(content), sort_keys=True)
+    return {**_columns_of_table(node), **found, **wording.said(node)}
+
+
 def _literal(node: Node, wording: Wording) -> Tree:
     value, of = node.fields.get("value"), type_name(node.fields.get("dataType"))
     if value is None:
@@ -206,11 +239,11 @@ def _literal(node: Node, wording: Wording) -> Tree:
 
 def _call(node: Node, args: list[Tree], wording: Wording) -> Tree:
     name = _NAMES.get(node.name) or _HUMP.sub("_", node.name).lower()
-    said = dict(_said(node))
-    options, others = _details(node, wording, frozenset(said))
-    made = Expr(name, [*args, *others], options={**said, **options})
-    told = [*map(text_of, args), *said, *said.values()]
-    if not any(_CIPHER.search(one) for one in (node.name, *told)):
+    named = dict(_said(node))
+    options, others = _details(node, wording, frozenset(named))
+    made = Expr(name, [*args, *others], options={**named, **options})
+    texts = [*map(text_of, args), *named, *named.values()]
+    if not any(_CIPHER.search(one) for one in (node.name, *texts)):
         return made
     # The arguments may contain a secret key of the script, so only a digest and the columns are kept.
     digest = hashlib.sha256(made.digest.encode()).hexdigest()[:16]
@@ -253,37 +286,6 @@ def _other(key: str, value: Any, wording: Wording) -> str:
     return json.dumps(_without_ids(value), sort_keys=True)
 
 
-def whole_tree(node: Node, wording: Wording) -> Tree:
-    """Return a whole plan inside an expression, or an expression, as a tree."""
-    found = []
-    for one in node.walk():
-        if one.name in NAMING:
-            continue
-        if not _is_plan(one):
-            return tree_of(node, wording)
-        args = [tree_of(each, wording) for each in one.all_expressions()]
-        found.append(bounded(Expr(one.name, args, options=node_options(one, wording))))
-    return bounded(Expr("plan", found))
-
-
-def node_options(node: Node, wording: Wording) -> dict[str, str]:
-    """Return a node's details besides its expressions."""
-    found = {}
-    children: set[int] = set()
-    for key, value in node.fields.items():
-        if key in _OF_ONE_RUN or key in _OF_NO_ROW or value is None or value is False:
-            continue
-        if node.name == "Sample" and key == "seed":
-            continue
-        if _points_to_children(value, len(node.children), children):
-            continue
-        if value in ([], {}) or any(True for _ in expressions_in(value, Origin(node, key))):
-            continue
-        told = _identity_of(value) if key in _CATALOG_TABLES else value
-        found[key] = json.dumps(_without_ids(told), sort_keys=True)
-    return {**_columns_of_table(node), **found, **wording.said(node)}
-
-
 def _columns_of_table(node: Node) -> dict[str, str]:
     """Return the columns of a table with their types, which its rows are read by."""
     is_table = not node.children and node.name not in SOURCES and node.name != "CTERelationRef"
@@ -310,7 +312,7 @@ def _without_ids(value: Any) -> Any:
         return value
     if "jvmId" in value:
         return "id"
-    return {key: _without_ids(told) for key, told in value.items() if key not in _OF_ONE_RUN}
+    return {key: _without_ids(content) for key, content in value.items() if key not in _OF_ONE_RUN}
 
 
 def _alias(node: Node, args: list[Tree], options: dict[str, str]) -> Tree:
@@ -343,6 +345,19 @@ def _field(node: Node, args: list[Tree], options: dict[str, str]) -> Tree:
     return Expr(FIELD, args, options={**where, **options})
 
 
+_FORMS: Final[Mapping[str, tuple[frozenset[str], _Make]]] = {
+    "Alias": (frozenset({"child", "name"}), _alias),
+    "Cast": (frozenset({"child", "dataType"}), _cast),
+    "AggregateExpression": (
+        frozenset({"isDistinct", "mode", "filter", "aggregateFunction"}),
+        _aggregate,
+    ),
+    "PythonUDF": (frozenset({"name", "dataType", "children"}), _python_udf),
+    "GetStructField": (frozenset({"child", "name", "ordinal"}), _field),
+}
+"""Fields that a form has read, and what it makes of an expression."""
+
+
 def _field_name(node: Node) -> str | None:
     """Return a field's name, which is the author's own text where the type of its struct is not known."""
     place = node.fields.get("ordinal")
@@ -356,8 +371,8 @@ def _field_name(node: Node) -> str | None:
 
 def _struct_fields(node: Node) -> list[Mapping[str, Any]]:
     """Return the fields of the struct that an expression gives; none where that is not known."""
-    told = _json_type(node)
-    fields = told.get("fields") if isinstance(told, Mapping) else None
+    json_type = _json_type(node)
+    fields = json_type.get("fields") if isinstance(json_type, Mapping) else None
     found = fields if isinstance(fields, list) else []
     return found if all(isinstance(field, Mapping) for field in found) else []
 
@@ -371,22 +386,8 @@ def _json_type(node: Node) -> Any:
             return fields[place].get("type")
         return None
     # Of a function that parses text: the schema, or the part of it that the optimizer leaves.
-    told = (node.fields.get(name) for name in ("dataType", "requiredSchema", "schema"))
-    return next(filter(None, told), None)
-
-
-_Make = Callable[[Node, list[Tree], dict[str, str]], Tree]
-_FORMS: Final[Mapping[str, tuple[frozenset[str], _Make]]] = {
-    "Alias": (frozenset({"child", "name"}), _alias),
-    "Cast": (frozenset({"child", "dataType"}), _cast),
-    "AggregateExpression": (
-        frozenset({"isDistinct", "mode", "filter", "aggregateFunction"}),
-        _aggregate,
-    ),
-    "PythonUDF": (frozenset({"name", "dataType", "children"}), _python_udf),
-    "GetStructField": (frozenset({"child", "name", "ordinal"}), _field),
-}
-"""Fields that a form has read, and what it makes of an expression."""
+    types = (node.fields.get(name) for name in ("dataType", "requiredSchema", "schema"))
+    return next(filter(None, types), None)
 
 
 def _said(node: Node) -> Iterator[tuple[str, str]]:

@@ -160,7 +160,7 @@ class Hidden:
         elif (kind := str(value.getClass().getName())) == "scala.Some":
             yield from self._told(node, key, value.get())
         elif kind.startswith("scala.collection.") and "Map" in kind:
-            yield from _entries(key, _told_pairs(value))
+            yield from _entries(key, _pairs_of(value))
         elif (relation := _RELATIONS.get(kind.rpartition(".")[2])) is not None:
             if relation is _files:
                 self._read_tables(value)
@@ -172,8 +172,8 @@ class Hidden:
 
     def _read_tables(self, relation: Any) -> None:
         script = str(getattr(sys.modules.get("__main__"), "__file__", None) or "")
-        told = tables_beside(script, _paths_of(relation), _told_pairs(relation.options()))
-        self.reads |= dict(told)
+        tables = tables_beside(script, _paths_of(relation), _pairs_of(relation.options()))
+        self.reads |= dict(tables)
 
     def _of_kind(self, kind: str, value: Any) -> str:
         if kind == "scala.None$":
@@ -190,15 +190,15 @@ class Hidden:
 
     def _mode(self, mode: re.Match[str]) -> str:
         usual = None if self._ansi is None else "ANSI" if self._ansi else "LEGACY"
-        said = [mode[1]] if mode[1] != usual and (usual or mode[1] == "TRY") else []
-        return " ".join([*said, *(["no precision loss"] if mode[2] == "false" else [])])
+        unusual = [mode[1]] if mode[1] != usual and (usual or mode[1] == "TRY") else []
+        return " ".join([*unusual, *(["no precision loss"] if mode[2] == "false" else [])])
 
 
 def _metadata(text: str) -> str:
-    told = json.loads(text)
-    kept = {key: value for key, value in told.items() if key not in _RUN_METADATA}
+    metadata = json.loads(text)
+    kept = {key: value for key, value in metadata.items() if key not in _RUN_METADATA}
     # An author removes an event time by setting empty metadata.
-    return json.dumps(kept, sort_keys=True) if kept or not told else ""
+    return json.dumps(kept, sort_keys=True) if kept or not metadata else ""
 
 
 def _inherited(alias: Any, node: Node) -> str:
@@ -241,14 +241,14 @@ def _element(owner: Any, node: Node, key: str) -> Any:
     return elements[names.index(key)]
 
 
-def _entries(key: str, told: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    shown = redact({name.strip(): value for name, value in told.items() if name})
+def _entries(key: str, options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    shown = redact({name.strip(): value for name, value in options.items() if name})
     yield from ((f"{key}.{name}", shown[name]) for name in sorted(shown))
 
 
-def _told_pairs(java: Any) -> dict[str, str]:
-    told = str(java.mkString(_BETWEEN)).split(_BETWEEN)
-    return dict(pair.partition(" -> ")[::2] for pair in told)
+def _pairs_of(java: Any) -> dict[str, str]:
+    pairs = str(java.mkString(_BETWEEN)).split(_BETWEEN)
+    return dict(pair.partition(" -> ")[::2] for pair in pairs)
 
 
 def _paths_of(relation: Any) -> list[str]:
@@ -259,12 +259,12 @@ def _files(key: str, relation: Any) -> Iterator[tuple[str, str]]:
     paths = _paths_of(relation)
     yield f"{key}.format", str(relation.fileFormat().getClass().getSimpleName())
     yield f"{key}.paths", ", ".join(map(mask_password, paths))
-    yield from _entries(key, _told_pairs(relation.options()))
+    yield from _entries(key, _pairs_of(relation.options()))
 
 
 def _rows_of_jdbc(key: str, relation: Any) -> Iterator[tuple[str, str]]:
-    told = _told_pairs(relation.jdbcOptions().parameters())
-    yield from _entries(key, {name: mask_password(value) for name, value in told.items()})
+    options = _pairs_of(relation.jdbcOptions().parameters())
+    yield from _entries(key, {name: mask_password(value) for name, value in options.items()})
 
 
 _RELATIONS: Final = {"HadoopFsRelation": _files, "JDBCRelation": _rows_of_jdbc}

@@ -58,28 +58,28 @@ class Node:
 
     def expressions(self, field: str) -> tuple[Node, ...]:
         """Return the expressions in a field that holds several."""
-        told = self.fields.get(field)
-        several = told if isinstance(told, list) else []
+        value = self.fields.get(field)
+        several = value if isinstance(value, list) else []
         found = (expression_in(one, Origin(self, field, (i,))) for i, one in enumerate(several))
         return tuple(each for each in found if each is not None)
 
     def all_expressions(self) -> Iterator[Node]:
         """Return every expression in any field."""
-        for field_, told in self.fields.items():
-            yield from expressions_in(told, Origin(self, field_))
+        for field_, value in self.fields.items():
+            yield from expressions_in(value, Origin(self, field_))
 
     @property
     def expression_id(self) -> str:
         """Return the number by which other expressions refer to this one; empty without."""
-        told = self.fields.get("exprId")
-        return str(told.get("id", "")) if isinstance(told, Mapping) else ""
+        json_id = self.fields.get("exprId")
+        return str(json_id.get("id", "")) if isinstance(json_id, Mapping) else ""
 
     def object(self, field: str) -> str:
         """Return the name of the Scala object in a field, e.g. ``LeftOuter``."""
-        told = self.fields.get(field)
-        if not isinstance(told, Mapping):
+        value = self.fields.get(field)
+        if not isinstance(value, Mapping):
             return ""
-        return short_name(str(told.get("object") or told.get("product-class") or ""))
+        return short_name(str(value.get("object") or value.get("product-class") or ""))
 
 
 def read_tree(text: str) -> Node:
@@ -94,15 +94,15 @@ def read_tree(text: str) -> Node:
     return found
 
 
-def expression_in(told: Any, origin: Origin | None = None) -> Node | None:
+def expression_in(value: Any, origin: Origin | None = None) -> Node | None:
     """Return the tree that a list of nodes makes, ``None`` when it is not such a list."""
-    if not _is_nodes(told):
+    if not _is_nodes(value):
         return None
     # From the last node to the first, so that children are there when their parent comes; without
     # recursion, because plans made in a loop are deeper than Python's stack.
     made: list[Node] = []
-    for index in range(len(told) - 1, -1, -1):
-        fields = told[index]
+    for index in range(len(value) - 1, -1, -1):
+        fields = value[index]
         children = tuple(made.pop() for _ in range(int(fields[_COUNT])))
         name = short_name(str(fields["class"]))
         made.append(Node(name=name, index=index, fields=fields, children=children, origin=origin))
@@ -114,19 +114,19 @@ def short_name(name: str) -> str:
     return name.rstrip("$").rpartition(".")[2].rpartition("$")[2]
 
 
-def _is_nodes(told: Any) -> bool:
-    return (
-        isinstance(told, list)
-        and bool(told)
-        and all(isinstance(one, Mapping) and _COUNT in one and "class" in one for one in told)
-    )
-
-
-def expressions_in(told: Any, origin: Origin) -> Iterator[Node]:
+def expressions_in(value: Any, origin: Origin) -> Iterator[Node]:
     """Return every expression in a field of a node, however deep its lists are."""
-    found = expression_in(told, origin)
+    found = expression_in(value, origin)
     if found is not None:
         yield found
-    elif isinstance(told, list):
-        for place, one in enumerate(told):
+    elif isinstance(value, list):
+        for place, one in enumerate(value):
             yield from expressions_in(one, origin._replace(places=(*origin.places, place)))
+
+
+def _is_nodes(value: Any) -> bool:
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(isinstance(one, Mapping) and _COUNT in one and "class" in one for one in value)
+    )

@@ -27,6 +27,13 @@ from airflow_streaming.model.plan.tree import ColumnRef, Expr, Tree
 from airflow_streaming.model.plan.variables import StateVariable
 from airflow_streaming.model.spark.plan import OPAQUE, OperatorKind, OperatorPlan
 
+Variables = Mapping[str, tuple[StateVariable, ...]]
+"""Of ``transformWithState``: the state by the id of its function."""
+
+_HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+WATERMARK_DELAY: Final = "spark.watermarkDelayMs"
+"""Spark's metadata key of a column with a watermark."""
+
 
 def functions_of(node: Node, names: Names) -> dict[Tree, Node]:
     """Return the aggregate functions in their order, each once, by their tree."""
@@ -65,20 +72,6 @@ def types_of(
         if place < len(schema)
     }
     return [known.get(key) or _inner_types(function) for key, function in functions.items()]
-
-
-def _inner_types(function: Node) -> str:
-    # The JSON omits a larger expression's own type; the types of its parts stand for it.
-    of = [
-        type_name(one.fields.get("dataType"))
-        for one in function.walk()
-        if one.name in ("AttributeReference", "Cast")
-    ]
-    return f"of {', '.join(of)}" if of else ""
-
-
-Variables = Mapping[str, tuple[StateVariable, ...]]
-"""Of ``transformWithState``: the state by the id of its function."""
 
 
 class Reader:
@@ -152,8 +145,8 @@ class Reader:
             gap = gap_of(definition, self._names)
             return Expr("session_window", of if gap is None else [*of, gap])
         names = ("length", "slide", "start")
-        said = zip(names, map(duration, _shown_window(length)), strict=False)
-        return Expr("window", of, options=dict(said))
+        lengths = zip(names, map(duration, _shown_window(length)), strict=False)
+        return Expr("window", of, options=dict(lengths))
 
     def _distinct(self, node: Node) -> OperatorPlan:
         columns = self._schema(node)
@@ -224,8 +217,8 @@ class Reader:
         first = node.children[0].expressions("projectList")[: count if type(count) is int else 0]
         grouping = node.expressions("groupingAttributes") or first
         function = node.expression("functionExpr")
-        told = function.fields.get("resultId") if function is not None else None
-        key = str(told.get("id", "")) if isinstance(told, Mapping) else ""
+        result_id = function.fields.get("resultId") if function is not None else None
+        key = str(result_id.get("id", "")) if isinstance(result_id, Mapping) else ""
         return OperatorPlan(
             sort=OperatorKind.TRANSFORM_WITH_STATE,
             keys=tuple(map(column_of, map(unnamed, grouping))),
@@ -262,9 +255,6 @@ STATEFUL: Final[Mapping[str, Callable[[Reader, Node], OperatorPlan | None]]] = {
     "Intersect": Reader._other,
     "Window": Reader._other,
 }
-_HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
-WATERMARK_DELAY: Final = "spark.watermarkDelayMs"
-"""Spark's metadata key of a column with a watermark."""
 
 
 def has_event_time(plan: Hidden, expression: Node) -> bool:
@@ -281,13 +271,6 @@ def is_streaming(node: Node) -> bool:
         one.name in SOURCES or (one.name == "CTERelationRef" and one.fields.get("isStreaming"))
         for one in node.walk()
     )
-
-
-def _shown_window(window: tuple[int, int, int]) -> tuple[int, ...]:
-    length, slide, start = window
-    if start:
-        return window
-    return (length,) if length == slide else (length, slide)
 
 
 def join_type_of(node: Node) -> str:
@@ -319,6 +302,23 @@ def equal_keys(condition: Node, left: frozenset[str]) -> list[tuple[Node, Node]]
             a, b = node.children
             found.append((a, b) if _is_of(a, left) else (b, a))
     return [(a, b) for a, b in found if _is_of(a, left) and not _is_of(b, left)]
+
+
+def _inner_types(function: Node) -> str:
+    # The JSON omits a larger expression's own type; the types of its parts stand for it.
+    of = [
+        type_name(one.fields.get("dataType"))
+        for one in function.walk()
+        if one.name in ("AttributeReference", "Cast")
+    ]
+    return f"of {', '.join(of)}" if of else ""
+
+
+def _shown_window(window: tuple[int, int, int]) -> tuple[int, ...]:
+    length, slide, start = window
+    if start:
+        return window
+    return (length,) if length == slide else (length, slide)
 
 
 def _is_of(expression: Node, ids: frozenset[str]) -> bool:

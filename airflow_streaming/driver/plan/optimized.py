@@ -53,10 +53,6 @@ def with_kept_columns(
     return tuple(_with(one, next(found)) if one in joins else one for one in operators)
 
 
-def _with(join: OperatorPlan, kept: KeptColumns) -> OperatorPlan:
-    return replace(join, left=kept.left, right=kept.right, run_as=kept.join_type, ends=kept.ends)
-
-
 class KeptColumns(NamedTuple):
     """The columns and filters of a join in the optimized plan."""
 
@@ -102,6 +98,10 @@ def with_pushed_filters(
         replace(one, pushed=tuple(_filters(node, optimized.names)))
         for one, node in zip(operators, nodes, strict=True)
     )
+
+
+def _with(join: OperatorPlan, kept: KeptColumns) -> OperatorPlan:
+    return replace(join, left=kept.left, right=kept.right, run_as=kept.join_type, ends=kept.ends)
 
 
 def _is_stateful(node: Node, mode: str) -> bool:

@@ -57,8 +57,11 @@ _FIELD, _PAIR = "\x1e", " -> "
 _UNREGISTERED: Final = f"{_STREAMING}stateStore.rocksdb.changelogCheckpointing.enabled"
 """The state store reads it itself; without a value Spark does not know it."""
 
-
 _OF_SQL: Final = "spark.sql."
+
+_NOT_FILES: Final = frozenset({"foreach", "foreachbatch", "console", "memory", "noop", "kafka"})
+_KNOWN_ELSEWHERE: Final = frozenset({"checkpointlocation", "path", "queryname"})
+_DEFAULT_FORMAT: Final = "spark.sql.sources.default"
 
 
 def read_settings(session: Any) -> dict[str, str]:
@@ -72,8 +75,8 @@ def read_settings(session: Any) -> dict[str, str]:
     version = parse_spark_version(str(session.version))[:2]
     known = {*recorded_settings(version), _UNREGISTERED}
     java = session._jsparkSession.sessionState().conf().getAllConfs()
-    told = str(java.mkString(_FIELD))
-    pairs = dict(pair.split(_PAIR, 1) for pair in told.split(_FIELD) if _PAIR in pair)
+    text = str(java.mkString(_FIELD))
+    pairs = dict(pair.split(_PAIR, 1) for pair in text.split(_FIELD) if _PAIR in pair)
     internal = session._jvm.org.apache.spark.sql.internal
     entries = getattr(getattr(internal, "SQLConf$"), "MODULE$")
     found = {}
@@ -97,11 +100,6 @@ def read_conf(session: Any) -> dict[str, str]:
     with contextlib.suppress(Exception):
         found[_UNREGISTERED] = str(conf.get(_UNREGISTERED, "false"))
     return redact(found)
-
-
-_NOT_FILES: Final = frozenset({"foreach", "foreachbatch", "console", "memory", "noop", "kafka"})
-_KNOWN_ELSEWHERE: Final = frozenset({"checkpointlocation", "path", "queryname"})
-_DEFAULT_FORMAT: Final = "spark.sql.sources.default"
 
 
 class Taken(NamedTuple):
@@ -144,11 +142,11 @@ def take(writer: Any, given: Mapping[str, Any], *, query: str, checkpoint: str) 
         settings = read_settings(session)
     except Exception as err:  # noqa: BLE001 - a Spark that keeps them elsewhere
         notes = (f"The session's settings could not be read: {type(err).__name__}.",)
-    said = said_on(writer).begun(given)
+    writer_settings = said_on(writer).begun(given)
     return Taken(
         query=query,
         checkpoint=checkpoint,
-        said=said,
+        said=writer_settings,
         frame=writer._df._jdf,
         gateway=session.sparkContext._gateway,
         spark=str(session.version),
@@ -157,17 +155,8 @@ def take(writer: Any, given: Mapping[str, Any], *, query: str, checkpoint: str) 
         settings=settings,
         notes=notes,
         default_fs=default_fs(session.sparkContext),
-        reads=_reads_of_sink(session, said),
+        reads=_reads_of_sink(session, writer_settings),
     )
-
-
-def _reads_of_sink(session: Any, said: WriterSettings) -> dict[str, str]:
-    if not said.closure.code:
-        return merged(dict(reads_of_source(said.format)))
-    try:
-        return merged(said.closure.pieces, dict(reads_in_session(session, said.closure)))
-    except Exception as err:  # noqa: BLE001 - a Spark that keeps its catalog elsewhere
-        return merged(said.closure.pieces, {"session": f"{OPAQUE} {type(err).__name__}"})
 
 
 def read_plan(taken: Taken, variables: Variables | None = None) -> QueryPlan:
@@ -205,6 +194,58 @@ def read_plan(taken: Taken, variables: Variables | None = None) -> QueryPlan:
         refusal=refusal,
         reads=parts.reads,
     )
+
+
+def sink_of(settings: WriterSettings, usual_format: str) -> SinkPlan:
+    """
+    Return where a writer writes, without the columns that arrive there.
+
+    :param usual_format: See ``default_format``.
+    """
+    form = (settings.format or usual_format).lower()
+    target = settings.table or settings.path or settings.options.get("path", "")
+    sink = "table" if settings.table else form if form in _NOT_FILES else "file"
+    if sink == "file" and form not in FILES:
+        sink = settings.format if "." in settings.format else form
+    if sink == "kafka":
+        target = settings.options.get("topic", "")
+    elif sink == "memory":
+        target = settings.name
+    elif settings.function:
+        target = settings.function
+    # A sink of any other format names its topic, e.g. a Python data source, by an option of its own.
+    elsewhere = _KNOWN_ELSEWHERE | ({"topic"} if sink == "kafka" else set())
+    options = dict(redact(settings.options))
+    return SinkPlan(
+        sink=sink,
+        format=form if sink in ("file", "table") else "",
+        target=mask_password(target),
+        partitioned_by=settings.partitioned_by,
+        code=settings.closure.code,
+        options={key: value for key, value in options.items() if key not in elsewhere},
+    )
+
+
+def sink_of_writer(writer: Any, settings: WriterSettings) -> SinkPlan:
+    """
+    Return where a writer writes, without the columns that arrive there.
+
+    A place that cannot be resolved stays as the script spells it.
+    """
+    session = writer._spark
+    sink = sink_of(settings, default_format(session))
+    with contextlib.suppress(Exception):
+        return resolved(sink, writer._df._jdf, default_fs(session.sparkContext))
+    return sink
+
+
+def _reads_of_sink(session: Any, settings: WriterSettings) -> dict[str, str]:
+    if not settings.closure.code:
+        return merged(dict(reads_of_source(settings.format)))
+    try:
+        return merged(settings.closure.pieces, dict(reads_in_session(session, settings.closure)))
+    except Exception as err:  # noqa: BLE001 - a Spark that keeps its catalog elsewhere
+        return merged(settings.closure.pieces, {"session": f"{OPAQUE} {type(err).__name__}"})
 
 
 def _refusal(taken: Taken, mode: str, sink: SinkPlan, notes: list[str]) -> str:
@@ -317,49 +358,6 @@ def _watermarks(tree: Node, plan: Hidden, names: Names, gateway: Any) -> Iterato
         name = "?" if column is None else str(column.fields.get("name", "?"))
         time = None if column is None else names.computed(column, node.children[0])
         yield WatermarkPlan(column=name, delay_ms=int(delay), time=time)
-
-
-def sink_of(said: WriterSettings, usual_format: str) -> SinkPlan:
-    """
-    Return where a writer writes, without the columns that arrive there.
-
-    :param usual_format: See ``default_format``.
-    """
-    form = (said.format or usual_format).lower()
-    target = said.table or said.path or said.options.get("path", "")
-    sink = "table" if said.table else form if form in _NOT_FILES else "file"
-    if sink == "file" and form not in FILES:
-        sink = said.format if "." in said.format else form
-    if sink == "kafka":
-        target = said.options.get("topic", "")
-    elif sink == "memory":
-        target = said.name
-    elif said.function:
-        target = said.function
-    # A sink of any other format names its topic, e.g. a Python data source, by an option of its own.
-    elsewhere = _KNOWN_ELSEWHERE | ({"topic"} if sink == "kafka" else set())
-    options = dict(redact(said.options))
-    return SinkPlan(
-        sink=sink,
-        format=form if sink in ("file", "table") else "",
-        target=mask_password(target),
-        partitioned_by=said.partitioned_by,
-        code=said.closure.code,
-        options={key: value for key, value in options.items() if key not in elsewhere},
-    )
-
-
-def sink_of_writer(writer: Any, said: WriterSettings) -> SinkPlan:
-    """
-    Return where a writer writes, without the columns that arrive there.
-
-    A place that cannot be resolved stays as the script spells it.
-    """
-    session = writer._spark
-    sink = sink_of(said, default_format(session))
-    with contextlib.suppress(Exception):
-        return resolved(sink, writer._df._jdf, default_fs(session.sparkContext))
-    return sink
 
 
 def _sink(taken: Taken, notes: list[str]) -> SinkPlan:

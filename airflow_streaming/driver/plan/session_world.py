@@ -42,37 +42,6 @@ def note_registrations() -> None:
             owner.register = _noting(owner, owner.register, kind)
 
 
-def _registrations() -> Iterator[tuple[str, Any]]:
-    from pyspark.sql import udf, udtf
-
-    modules = [udf, udtf]
-    with contextlib.suppress(ImportError):  # Spark 3.5 has no data sources in Python
-        from pyspark.sql import datasource
-
-        modules.append(datasource)
-    for module in modules:
-        for name, kind in _OF_SESSION.items():
-            if hasattr(module, name):
-                yield kind, getattr(module, name)
-
-
-def _noting(owner: Any, original: Callable[..., Any], kind: str) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def register(self: Any, *args: Any, **kwargs: Any) -> Any:
-        returned = original(self, *args, **kwargs)
-        given = [*args, *kwargs.values()]
-        with contextlib.suppress(Exception):  # the script continues after any error
-            name = str(_name_of(given[0]) if kind == "data source" else given[0])
-            getattr(owner, _NOTED)[name.lower()] = (kind, given[-1 if kind == "data source" else 1])
-        return returned
-
-    return register
-
-
-def _name_of(source: Any) -> str:
-    return str(source.name())
-
-
 def registered(name: str, kind: str) -> Closure | None:
     """Return the closure of a function or data source that was registered under a name."""
     for known, owner in _registrations():
@@ -107,25 +76,6 @@ def reads_in_session(session: Any, closure: Closure) -> Iterator[tuple[str, str]
     yield from configuration(closure.texts, lambda key: _setting(session, key))
 
 
-def _setting(session: Any, key: str) -> Any:
-    value = session.conf.get(key, None)
-    return session.sparkContext.getConf().get(key) if value is None else value
-
-
-def _views(catalog: Any) -> list[str]:
-    told = str(catalog.listLocalTempViews("*").mkString("\x1e"))
-    return [one.strip("`").rpartition(".")[2].strip("`") for one in told.split("\x1e") if one]
-
-
-def _digest_of_view(session: Any, catalog: Any, name: str) -> str:
-    try:
-        found = catalog.getTempView(name)
-        plan = found.get()
-        return digest_of_plan(plan, session.sparkContext._gateway)
-    except Exception as err:  # noqa: BLE001 - a Spark that keeps it elsewhere
-        return f"{OPAQUE} {type(err).__name__}"
-
-
 def digest_of_plan(plan: Any, gateway: Any) -> str:
     """Return the digest of a plan's nodes; ``opaque:...`` where one of them cannot be read."""
     tree = read_tree(plan.toJSON())
@@ -153,3 +103,53 @@ def merged(*parts: Mapping[str, str]) -> dict[str, str]:
             known = found.get(name)
             found[name] = digest if known in (None, digest) else "+".join(sorted({known, digest}))
     return dict(sorted(found.items()))
+
+
+def _registrations() -> Iterator[tuple[str, Any]]:
+    from pyspark.sql import udf, udtf
+
+    modules = [udf, udtf]
+    with contextlib.suppress(ImportError):  # Spark 3.5 has no data sources in Python
+        from pyspark.sql import datasource
+
+        modules.append(datasource)
+    for module in modules:
+        for name, kind in _OF_SESSION.items():
+            if hasattr(module, name):
+                yield kind, getattr(module, name)
+
+
+def _noting(owner: Any, original: Callable[..., Any], kind: str) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def register(self: Any, *args: Any, **kwargs: Any) -> Any:
+        returned = original(self, *args, **kwargs)
+        given = [*args, *kwargs.values()]
+        with contextlib.suppress(Exception):  # the script continues after any error
+            name = str(_name_of(given[0]) if kind == "data source" else given[0])
+            getattr(owner, _NOTED)[name.lower()] = (kind, given[-1 if kind == "data source" else 1])
+        return returned
+
+    return register
+
+
+def _name_of(source: Any) -> str:
+    return str(source.name())
+
+
+def _setting(session: Any, key: str) -> Any:
+    value = session.conf.get(key, None)
+    return session.sparkContext.getConf().get(key) if value is None else value
+
+
+def _views(catalog: Any) -> list[str]:
+    names = str(catalog.listLocalTempViews("*").mkString("\x1e"))
+    return [one.strip("`").rpartition(".")[2].strip("`") for one in names.split("\x1e") if one]
+
+
+def _digest_of_view(session: Any, catalog: Any, name: str) -> str:
+    try:
+        found = catalog.getTempView(name)
+        plan = found.get()
+        return digest_of_plan(plan, session.sparkContext._gateway)
+    except Exception as err:  # noqa: BLE001 - a Spark that keeps it elsewhere
+        return f"{OPAQUE} {type(err).__name__}"

@@ -54,11 +54,18 @@ def column_of(attribute: Node) -> Column:
     )
 
 
+def places_of(source: str, options: Mapping[str, str]) -> list[str]:
+    """Return where a source reads: its path, or the topics of Kafka and of sources that take its options."""
+    topics = [f"{key} {options[key]}" for key in TOPICS if options.get(key)]
+    path = options.get("path") if source != "kafka" else None
+    return [*topics, path] if path else topics
+
+
 def _source(leaf: Node, relation: Any) -> SourcePlan:
     is_old = leaf.name == "StreamingRelation"
-    told = _options_of_v1(relation.dataSource()) if is_old else _options_of_v2(relation)
+    given = _options_of_v1(relation.dataSource()) if is_old else _options_of_v2(relation)
     source, form = _called(leaf, relation, is_old=is_old)
-    options = {key.lower(): value for key, value in told.items()}
+    options = {key.lower(): value for key, value in given.items()}
     paths = places_of(source, options)
     if not paths and is_old:
         paths = _split(relation.dataSource().paths())
@@ -84,13 +91,6 @@ def _called(leaf: Node, relation: Any, *, is_old: bool) -> tuple[str, str]:
     return (name if "." in name else name.lower()), ""
 
 
-def places_of(source: str, options: Mapping[str, str]) -> list[str]:
-    """Return where a source reads: its path, or the topics of Kafka and of sources that take its options."""
-    topics = [f"{key} {options[key]}" for key in TOPICS if options.get(key)]
-    path = options.get("path") if source != "kafka" else None
-    return [*topics, path] if path else topics
-
-
 def _options_of_v1(source: Any) -> dict[str, str]:
     return dict(
         pair.split(_PAIR, 1)
@@ -109,12 +109,12 @@ def _split(sequence: Any) -> list[str]:
 
 
 def _given_name(leaf: Node, relation: Any) -> str:
-    told = leaf.fields.get("sourceIdentifyingName")
-    if not isinstance(told, Mapping):
+    name = leaf.fields.get("sourceIdentifyingName")
+    if not isinstance(name, Mapping):
         return ""
-    if told.get("name"):
-        return str(told["name"])
-    if str(told.get("object", "")).endswith("Unassigned$"):
+    if name.get("name"):
+        return str(name["name"])
+    if str(name.get("object", "")).endswith("Unassigned$"):
         return ""
     with contextlib.suppress(Exception):
         return str(relation.sourceIdentifyingName().name())

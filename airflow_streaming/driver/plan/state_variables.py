@@ -87,12 +87,12 @@ class _Nothing:
 
 
 def _described(kind: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> StateVariable:
-    told = {**dict(zip(_PARAMETERS[kind], args, strict=False)), **kwargs}
-    ttl = int(told.get("ttlDurationMs") or 0)
-    key, value = told.get("userKeySchema"), told.get("valueSchema", told.get("schema"))
+    given = {**dict(zip(_PARAMETERS[kind], args, strict=False)), **kwargs}
+    ttl = int(given.get("ttlDurationMs") or 0)
+    key, value = given.get("userKeySchema"), given.get("valueSchema", given.get("schema"))
     return StateVariable(
         kind=kind,
-        name=str(told["stateName"]),
+        name=str(given["stateName"]),
         key=() if key is None else _columns(key),
         value=_columns(value),
         has_ttl=ttl > 0,
@@ -104,8 +104,8 @@ def _columns(schema: Any) -> tuple[Column, ...]:
     """Return the columns of a schema, which is a type or DDL."""
     from pyspark.sql.types import StructType, _parse_datatype_string
 
-    told = schema if isinstance(schema, StructType) else _parse_datatype_string(str(schema))
-    return columns_of(told.jsonValue())
+    struct = schema if isinstance(schema, StructType) else _parse_datatype_string(str(schema))
+    return columns_of(struct.jsonValue())
 
 
 def _function_of(frame: Any) -> str:

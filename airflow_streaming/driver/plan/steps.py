@@ -101,9 +101,9 @@ def _projection(visit: Visit, names: Names) -> StepPlan | None:
 
 
 def _telling(node: Node) -> Iterator[Node]:
-    for field, told in node.fields.items():
+    for field, value in node.fields.items():
         if field not in ("output", "outputAttrs", "generatorOutput"):
-            yield from expressions_in(told, Origin(node, field))
+            yield from expressions_in(value, Origin(node, field))
 
 
 def _belongs_to_window(node: Node, times: frozenset[str]) -> bool:

@@ -38,12 +38,6 @@ def location_in(options: Mapping[str, Any]) -> str | None:
     return str(chosen[-1]) if chosen else None
 
 
-def _session_location(session: Any, name: str | None) -> str | None:
-    # Spark's own rule: the folder of the session's configuration, and in it the query's name.
-    folder = session.conf.get(_SESSION_OPTION, "")
-    return f"{str(folder).rstrip('/')}/{name}" if folder and name else None
-
-
 @dataclass(frozen=True, slots=True)
 class WriterSettings:
     """
@@ -81,13 +75,16 @@ class WriterSettings:
 
     def with_options(self, options: Mapping[str, Any]) -> WriterSettings:
         """Return it with options, whose names know no case."""
-        told = {key.lower(): option_text(value) for key, value in options.items()}
-        return replace(self, options={**self.options, **told})
+        given = {key.lower(): option_text(value) for key, value in options.items()}
+        return replace(self, options={**self.options, **given})
+
+
+Note = Callable[[WriterSettings, tuple[Any, ...], Mapping[str, Any]], WriterSettings]
 
 
 def said_on(writer: Any) -> WriterSettings:
-    said = writer.__dict__.get(_SAID)
-    return said if isinstance(said, WriterSettings) else WriterSettings()
+    kept = writer.__dict__.get(_SAID)
+    return kept if isinstance(kept, WriterSettings) else WriterSettings()
 
 
 def name_of(writer: Any, given: Mapping[str, Any]) -> str | None:
@@ -114,7 +111,14 @@ def listen(writer: type) -> None:
             setattr(writer, name, _listening(original, note))
 
 
-Note = Callable[[WriterSettings, tuple[Any, ...], Mapping[str, Any]], WriterSettings]
+def option_text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else _text(value)
+
+
+def _session_location(session: Any, name: str | None) -> str | None:
+    # Spark's own rule: the folder of the session's configuration, and in it the query's name.
+    folder = session.conf.get(_SESSION_OPTION, "")
+    return f"{str(folder).rstrip('/')}/{name}" if folder and name else None
 
 
 def _listening(original: Any, note: Note) -> Any:
@@ -134,41 +138,21 @@ def _first(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
 
 def _of_function(name: str) -> Note:
     def note(
-        said: WriterSettings, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+        settings: WriterSettings, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> WriterSettings:
         function = _first(args, kwargs)
         called = getattr(function, "__qualname__", None) or type(function).__qualname__
         closure = closure_of(function, in_driver=name == "foreachBatch")
-        return replace(said, format=_FUNCTIONS[name], function=str(called), closure=closure)
+        return replace(settings, format=_FUNCTIONS[name], function=str(called), closure=closure)
 
     return note
 
 
 def _of_option(
-    said: WriterSettings, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    settings: WriterSettings, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> WriterSettings:
     given = {**dict(zip(("key", "value"), args, strict=False)), **kwargs}
-    return said.with_options({str(given.get("key")): given.get("value")})
-
-
-_NOTES: Final[Mapping[str, Note]] = {
-    "format": lambda said, args, kwargs: replace(said, format=_text(_first(args, kwargs))),
-    "outputMode": lambda said, args, kwargs: replace(
-        said, output_mode=_text(_first(args, kwargs)) or said.output_mode
-    ),
-    "partitionBy": lambda said, args, kwargs: replace(
-        said, partitioned_by=_columns(args or tuple(kwargs.values()))
-    ),
-    "clusterBy": lambda said, args, kwargs: said.with_options(
-        {"clusterBy": ",".join(_columns(args))}
-    ),
-    "trigger": lambda said, args, kwargs: replace(said, processing_trigger=_trigger(kwargs)),
-    "foreach": _of_function("foreach"),
-    "foreachBatch": _of_function("foreachBatch"),
-    "option": _of_option,
-    "options": lambda said, args, kwargs: said.with_options(kwargs),
-    "queryName": lambda said, args, kwargs: replace(said, name=_text(_first(args, kwargs))),
-}
+    return settings.with_options({str(given.get("key")): given.get("value")})
 
 
 def _trigger(given: Mapping[str, Any]) -> str:
@@ -195,5 +179,21 @@ def _text(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def option_text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else _text(value)
+_NOTES: Final[Mapping[str, Note]] = {
+    "format": lambda said, args, kwargs: replace(said, format=_text(_first(args, kwargs))),
+    "outputMode": lambda said, args, kwargs: replace(
+        said, output_mode=_text(_first(args, kwargs)) or said.output_mode
+    ),
+    "partitionBy": lambda said, args, kwargs: replace(
+        said, partitioned_by=_columns(args or tuple(kwargs.values()))
+    ),
+    "clusterBy": lambda said, args, kwargs: said.with_options(
+        {"clusterBy": ",".join(_columns(args))}
+    ),
+    "trigger": lambda said, args, kwargs: replace(said, processing_trigger=_trigger(kwargs)),
+    "foreach": _of_function("foreach"),
+    "foreachBatch": _of_function("foreachBatch"),
+    "option": _of_option,
+    "options": lambda said, args, kwargs: said.with_options(kwargs),
+    "queryName": lambda said, args, kwargs: replace(said, name=_text(_first(args, kwargs))),
+}

@@ -48,6 +48,19 @@ _BUFFERS: Final = {
 _OPTIONAL: Final = frozenset({"isEmpty"})
 """A decimal sum keeps it besides, where overflow gives null."""
 
+KEYS: Final = rule_named("aggregation.keys")
+AGGREGATES: Final = rule_named("aggregation.aggregates")
+TYPES: Final = rule_named("aggregation.types")
+SHAPE: Final = rule_named("aggregation.used")
+SHAPE_UNKNOWN: Final = rule_named("aggregation.used_unknown")
+WINDOW: Final = rule_named("aggregation.window")
+GAP: Final = rule_named("aggregation.session_gap")
+UNUSED: Final = rule_named("aggregation.unused")
+RESULT: Final = rule_named("aggregation.result")
+RULES: Final = (KEYS, AGGREGATES, TYPES, SHAPE, SHAPE_UNKNOWN, WINDOW, GAP, RESULT, UNUSED)
+_NODE: Final = "Aggregate"
+_WINDOWS: Final = ("window", "session_window", "time_window")
+
 
 def function_of(value: Tree) -> str:
     """Return the name of an aggregate function; empty for a function that reads only some of the rows."""
@@ -70,20 +83,6 @@ def buffers_of(values: Sequence[Tree]) -> list[str] | None:
 def without_optional(names: Sequence[str]) -> list[str]:
     """Remove the names of columns that only some Spark releases store."""
     return [name for name in names if name not in _OPTIONAL]
-
-
-KEYS: Final = rule_named("aggregation.keys")
-AGGREGATES: Final = rule_named("aggregation.aggregates")
-TYPES: Final = rule_named("aggregation.types")
-SHAPE: Final = rule_named("aggregation.used")
-SHAPE_UNKNOWN: Final = rule_named("aggregation.used_unknown")
-WINDOW: Final = rule_named("aggregation.window")
-GAP: Final = rule_named("aggregation.session_gap")
-UNUSED: Final = rule_named("aggregation.unused")
-RESULT: Final = rule_named("aggregation.result")
-RULES: Final = (KEYS, AGGREGATES, TYPES, SHAPE, SHAPE_UNKNOWN, WINDOW, GAP, RESULT, UNUSED)
-_NODE: Final = "Aggregate"
-_WINDOWS: Final = ("window", "session_window", "time_window")
 
 
 def judge_aggregate(pair: Pair, number: int) -> Iterator[GateFinding]:

@@ -61,6 +61,30 @@ _MATCHED: Final = "matched"
 _TYPED: Final = frozenset({"sum", "max", "min", "first", "last"})
 _Stores = Mapping[str, StoreSchema]
 
+_SORTS: Final = {
+    "stateStoreSave": OperatorKind.AGGREGATE,
+    "dedupe": OperatorKind.DEDUPLICATE,
+    "dedupeWithinWatermark": OperatorKind.DEDUPLICATE_WITHIN_WATERMARK,
+    "symmetricHashJoin": OperatorKind.JOIN,
+    "sessionWindowStateStoreSaveExec": OperatorKind.SESSION_WINDOW,
+    "globalLimit": OperatorKind.LIMIT,
+    "applyInPandasWithState": OperatorKind.GROUPS_WITH_STATE,
+    "flatMapGroupsWithState": OperatorKind.GROUPS_WITH_STATE,
+    "transformWithStateExec": OperatorKind.TRANSFORM_WITH_STATE,
+    "transformWithStateInPandasExec": OperatorKind.TRANSFORM_WITH_STATE,
+    "transformWithStateInPySparkExec": OperatorKind.TRANSFORM_WITH_STATE,
+}
+
+_FORMS: Final = {
+    "kafka": SourceType.KAFKA,
+    "file": SourceType.FILE,
+    "rate": SourceType.NUMBER,
+    "socket": SourceType.NUMBER,
+    "rate-micro-batch": SourceType.RATE_MICRO_BATCH,
+}
+
+_MODE: Final = "outputMode"
+
 
 def held_state(
     plan: QueryPlan, number: int, checkpoint: Checkpoint, schemas: Sequence[StoreSchema]
@@ -74,6 +98,105 @@ def held_state(
     stores = {schema.store: schema for schema in schemas if schema.operator == number}
     if judge is not None and stores:
         yield from judge(plan, number, stores)
+
+
+def held_operators(
+    plan: QueryPlan, checkpoint: Checkpoint, schemas: Sequence[StoreSchema]
+) -> Iterator[GateFinding]:
+    """Yield the stateful operators of a plan that cannot continue the checkpoint's operators."""
+    if not checkpoint.operators and (checkpoint.is_stateful is None or not plan.operators):
+        return
+    stored = [sort_of(operator, schemas) for operator in checkpoint.operators]
+    planned = sorts_of(plan.operators)
+    # A sort that the files do not tell counts as the one of the plan.
+    known = [
+        sort.value if sort else (planned[place] if place < len(planned) else "other")
+        for place, sort in enumerate(stored)
+    ]
+    if known != planned:
+        yield sorts_rule(known, planned).found(
+            old=", ".join(known) or "none",
+            new=", ".join(planned) or "none",
+            evidence=_evidence(checkpoint),
+        )
+        return
+    for number in range(len(planned)):
+        yield from held_state(plan, number, checkpoint, schemas)
+
+
+def sort_of(operator: Operator, schemas: Sequence[StoreSchema]) -> OperatorKind | None:
+    """
+    Return the kind of an operator of a checkpoint.
+
+    Spark 3.5 and older record no names, so the columns of the state decide.
+    """
+    if operator.name is not None:
+        return _SORTS.get(operator.name)
+    if any(store.name.startswith(("left-", "right-")) for store in operator.stores):
+        return OperatorKind.JOIN
+    own = [schema for schema in schemas if schema.operator == operator.id]
+    return _by_columns(own[0]) if own else None
+
+
+def held_sources(plan: QueryPlan, checkpoint: Checkpoint) -> Iterator[GateFinding]:
+    """Yield the sources of a plan that cannot continue the checkpoint's sources."""
+    positions, file = checkpoint.sources, offsets_file(checkpoint)
+    if not positions:
+        return
+    is_named = not all(position.name.isdigit() for position in positions)
+    if is_named != any(source.name for source in plan.sources):
+        yield NAMING.found(
+            old=", ".join(position.name for position in positions),
+            new=", ".join(source.name or "(no name)" for source in plan.sources),
+            evidence=file,
+        )
+    elif is_named:
+        named = {position.name: position for position in positions}
+        for source in plan.sources:
+            if source.name in named:
+                yield from _held(source, named[source.name], file)
+    elif len(positions) != len(plan.sources):
+        yield NUMBER.found(
+            f"The checkpoint has offsets of {len(positions)} sources, the plan {len(plan.sources)} "
+            "sources.",
+            old=str(len(positions)),
+            new=str(len(plan.sources)),
+            evidence=file,
+        )
+    else:
+        for source, position in zip(plan.sources, positions, strict=True):
+            yield from _held(source, position, file)
+
+
+def held_watermarks(
+    plan: QueryPlan, checkpoint: Checkpoint, schemas: Sequence[StoreSchema]
+) -> Iterator[GateFinding]:
+    """Yield how a plan's watermarks differ from the delays that the state's columns carry."""
+    if not has_effect(plan):
+        return
+    before = {each.delay_ms: schema.path for schema in schemas for each in schema.watermarks}
+    after = {each.delay_ms for each in plan.watermarks}
+    has_time = (checkpoint.watermark_ms or 0) > 0
+    if not after and (before or has_time):
+        rule = NEEDED if needs_watermark(plan) else WATERMARK_REMOVED
+        yield rule.found(
+            old=_delays(before), new="none", evidence=_first(before) or offsets_file(checkpoint)
+        )
+    elif before and after.isdisjoint(before):
+        rule = LONGER if max(after) > max(before) else SHORTER
+        yield rule.found(
+            old=_delays(before), new=marks_text(plan.watermarks), evidence=_first(before)
+        )
+
+
+def held_output_mode(plan: QueryPlan, checkpoint: Checkpoint) -> Iterator[GateFinding]:
+    """Yield an output mode that differs from the mode in the metadata of an operator."""
+    for operator in checkpoint.operators:
+        kept_mode = str(operator.state.get(_MODE, "")).lower()
+        if kept_mode and kept_mode != plan.output_mode:
+            yield STATEFUL.found(
+                old=kept_mode, new=plan.output_mode, evidence=f"state/{operator.id}/_metadata/v2"
+            )
 
 
 def _held_aggregate(plan: QueryPlan, number: int, stores: _Stores) -> Iterator[GateFinding]:
@@ -192,12 +315,24 @@ def _held_groups(plan: QueryPlan, number: int, stores: _Stores) -> Iterator[Gate
         )
 
 
+_JUDGES: Final[
+    Mapping[OperatorKind, Callable[[QueryPlan, int, _Stores], Iterator[GateFinding]]]
+] = {
+    OperatorKind.AGGREGATE: _held_aggregate,
+    OperatorKind.SESSION_WINDOW: _held_aggregate,
+    OperatorKind.DEDUPLICATE: _held_deduplication,
+    OperatorKind.DEDUPLICATE_WITHIN_WATERMARK: _held_deduplication,
+    OperatorKind.JOIN: _held_join,
+    OperatorKind.GROUPS_WITH_STATE: _held_groups,
+}
+
+
 def _held_variables(
     plan: QueryPlan, number: int, checkpoint: Checkpoint, schemas: Sequence[StoreSchema]
 ) -> Iterator[GateFinding]:
     operator, evidence = plan.operators[number], f"state/{number}/_metadata/v2"
-    told = next((each.state for each in checkpoint.operators if each.id == number), {})
-    mode = str(told.get("timeMode", ""))
+    state = next((each.state for each in checkpoint.operators if each.id == number), {})
+    mode = str(state.get("timeMode", ""))
     if mode and operator.time_mode and mode.lower() != operator.time_mode.lower():
         yield user_state.TIME_MODE.found(old=mode, new=operator.time_mode, evidence=evidence)
     after = by_name(operator.variables)
@@ -220,69 +355,6 @@ def _same_keys(stored: Sequence[Column], planned: Sequence[Column]) -> bool:
     )
 
 
-_JUDGES: Final[
-    Mapping[OperatorKind, Callable[[QueryPlan, int, _Stores], Iterator[GateFinding]]]
-] = {
-    OperatorKind.AGGREGATE: _held_aggregate,
-    OperatorKind.SESSION_WINDOW: _held_aggregate,
-    OperatorKind.DEDUPLICATE: _held_deduplication,
-    OperatorKind.DEDUPLICATE_WITHIN_WATERMARK: _held_deduplication,
-    OperatorKind.JOIN: _held_join,
-    OperatorKind.GROUPS_WITH_STATE: _held_groups,
-}
-_SORTS: Final = {
-    "stateStoreSave": OperatorKind.AGGREGATE,
-    "dedupe": OperatorKind.DEDUPLICATE,
-    "dedupeWithinWatermark": OperatorKind.DEDUPLICATE_WITHIN_WATERMARK,
-    "symmetricHashJoin": OperatorKind.JOIN,
-    "sessionWindowStateStoreSaveExec": OperatorKind.SESSION_WINDOW,
-    "globalLimit": OperatorKind.LIMIT,
-    "applyInPandasWithState": OperatorKind.GROUPS_WITH_STATE,
-    "flatMapGroupsWithState": OperatorKind.GROUPS_WITH_STATE,
-    "transformWithStateExec": OperatorKind.TRANSFORM_WITH_STATE,
-    "transformWithStateInPandasExec": OperatorKind.TRANSFORM_WITH_STATE,
-    "transformWithStateInPySparkExec": OperatorKind.TRANSFORM_WITH_STATE,
-}
-
-
-def held_operators(
-    plan: QueryPlan, checkpoint: Checkpoint, schemas: Sequence[StoreSchema]
-) -> Iterator[GateFinding]:
-    """Yield the stateful operators of a plan that cannot continue the checkpoint's operators."""
-    if not checkpoint.operators and (checkpoint.is_stateful is None or not plan.operators):
-        return
-    stored = [sort_of(operator, schemas) for operator in checkpoint.operators]
-    planned = sorts_of(plan.operators)
-    # A sort that the files do not tell counts as the one of the plan.
-    known = [
-        sort.value if sort else (planned[place] if place < len(planned) else "other")
-        for place, sort in enumerate(stored)
-    ]
-    if known != planned:
-        yield sorts_rule(known, planned).found(
-            old=", ".join(known) or "none",
-            new=", ".join(planned) or "none",
-            evidence=_evidence(checkpoint),
-        )
-        return
-    for number in range(len(planned)):
-        yield from held_state(plan, number, checkpoint, schemas)
-
-
-def sort_of(operator: Operator, schemas: Sequence[StoreSchema]) -> OperatorKind | None:
-    """
-    Return the kind of an operator of a checkpoint.
-
-    Spark 3.5 and older record no names, so the columns of the state decide.
-    """
-    if operator.name is not None:
-        return _SORTS.get(operator.name)
-    if any(store.name.startswith(("left-", "right-")) for store in operator.stores):
-        return OperatorKind.JOIN
-    own = [schema for schema in schemas if schema.operator == operator.id]
-    return _by_columns(own[0]) if own else None
-
-
 def _by_columns(schema: StoreSchema) -> OperatorKind:
     keys = [column.name for column in schema.key]
     values = [column.name for column in schema.value]
@@ -302,45 +374,6 @@ def _by_columns(schema: StoreSchema) -> OperatorKind:
 def _evidence(checkpoint: Checkpoint) -> str:
     found = (f"state/{o.id}/_metadata" if o.name else f"state/{o.id}" for o in checkpoint.operators)
     return ", ".join(found) or "no folder state"
-
-
-_FORMS: Final = {
-    "kafka": SourceType.KAFKA,
-    "file": SourceType.FILE,
-    "rate": SourceType.NUMBER,
-    "socket": SourceType.NUMBER,
-    "rate-micro-batch": SourceType.RATE_MICRO_BATCH,
-}
-
-
-def held_sources(plan: QueryPlan, checkpoint: Checkpoint) -> Iterator[GateFinding]:
-    """Yield the sources of a plan that cannot continue the checkpoint's sources."""
-    positions, file = checkpoint.sources, offsets_file(checkpoint)
-    if not positions:
-        return
-    is_named = not all(position.name.isdigit() for position in positions)
-    if is_named != any(source.name for source in plan.sources):
-        yield NAMING.found(
-            old=", ".join(position.name for position in positions),
-            new=", ".join(source.name or "(no name)" for source in plan.sources),
-            evidence=file,
-        )
-    elif is_named:
-        named = {position.name: position for position in positions}
-        for source in plan.sources:
-            if source.name in named:
-                yield from _held(source, named[source.name], file)
-    elif len(positions) != len(plan.sources):
-        yield NUMBER.found(
-            f"The checkpoint has offsets of {len(positions)} sources, the plan {len(plan.sources)} "
-            "sources.",
-            old=str(len(positions)),
-            new=str(len(plan.sources)),
-            evidence=file,
-        )
-    else:
-        for source, position in zip(plan.sources, positions, strict=True):
-            yield from _held(source, position, file)
 
 
 def _held(source: SourcePlan, position: SourcePosition, file: str) -> Iterator[GateFinding]:
@@ -365,40 +398,6 @@ def _held_topics(source: SourcePlan, position: SourcePosition, file: str) -> Ite
         return
     for rule in topics_against(held, source):
         yield rule.found(old=", ".join(sorted(held)), new=", ".join(source.paths), evidence=file)
-
-
-_MODE: Final = "outputMode"
-
-
-def held_watermarks(
-    plan: QueryPlan, checkpoint: Checkpoint, schemas: Sequence[StoreSchema]
-) -> Iterator[GateFinding]:
-    """Yield how a plan's watermarks differ from the delays that the state's columns carry."""
-    if not has_effect(plan):
-        return
-    before = {each.delay_ms: schema.path for schema in schemas for each in schema.watermarks}
-    after = {each.delay_ms for each in plan.watermarks}
-    has_time = (checkpoint.watermark_ms or 0) > 0
-    if not after and (before or has_time):
-        rule = NEEDED if needs_watermark(plan) else WATERMARK_REMOVED
-        yield rule.found(
-            old=_delays(before), new="none", evidence=_first(before) or offsets_file(checkpoint)
-        )
-    elif before and after.isdisjoint(before):
-        rule = LONGER if max(after) > max(before) else SHORTER
-        yield rule.found(
-            old=_delays(before), new=marks_text(plan.watermarks), evidence=_first(before)
-        )
-
-
-def held_output_mode(plan: QueryPlan, checkpoint: Checkpoint) -> Iterator[GateFinding]:
-    """Yield an output mode that differs from the mode in the metadata of an operator."""
-    for operator in checkpoint.operators:
-        told = str(operator.state.get(_MODE, "")).lower()
-        if told and told != plan.output_mode:
-            yield STATEFUL.found(
-                old=told, new=plan.output_mode, evidence=f"state/{operator.id}/_metadata/v2"
-            )
 
 
 def _delays(before: dict[int, str]) -> str:

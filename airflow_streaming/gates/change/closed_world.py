@@ -29,6 +29,12 @@ OPAQUE_BEHIND: Final = rule_named("plan.opaque_behind")
 RULES: Final = (UNEXPLAINED, OPAQUE_BEFORE, OPAQUE_BEHIND)
 _MARKED: Final = ("steps[", "operators[")
 
+READS: Final = rule_named("code.reads")
+BEFORE_STATE: Final = rule_named("code.reads_before_state")
+UNREAD: Final = rule_named("code.reads_unread")
+UNREAD_BEFORE_STATE: Final = rule_named("code.reads_unread_before_state")
+READ_RULES: Final = (READS, BEFORE_STATE, UNREAD, UNREAD_BEFORE_STATE)
+
 
 def judge_the_rest(pair: Pair, found: Iterable[GateFinding]) -> Iterator[GateFinding]:
     """
@@ -53,6 +59,16 @@ def judge_the_rest(pair: Pair, found: Iterable[GateFinding]) -> Iterator[GateFin
             )
 
 
+def judge_reads(pair: Pair) -> Iterator[GateFinding]:
+    """Compare the inputs of the code of both plans; the inputs of a sink cannot change state."""
+    yield from _judge_read(
+        pair, pair.old.reads, pair.new.reads, "reads", has_state=pair.is_stateful
+    )
+    yield from _judge_read(
+        pair, pair.old.sink.reads, pair.new.sink.reads, "sink.reads", has_state=False
+    )
+
+
 def _judge_opaque(pair: Pair) -> Iterator[GateFinding]:
     old = leaves(pair.old)
     for at, now in sorted(leaves(pair.new).items()):
@@ -62,23 +78,6 @@ def _judge_opaque(pair: Pair) -> Iterator[GateFinding]:
             yield rule.found(
                 f"{at}: {rule.sentence}", old=text, new=text, evidence=f"{at} in the new plan"
             )
-
-
-READS: Final = rule_named("code.reads")
-BEFORE_STATE: Final = rule_named("code.reads_before_state")
-UNREAD: Final = rule_named("code.reads_unread")
-UNREAD_BEFORE_STATE: Final = rule_named("code.reads_unread_before_state")
-READ_RULES: Final = (READS, BEFORE_STATE, UNREAD, UNREAD_BEFORE_STATE)
-
-
-def judge_reads(pair: Pair) -> Iterator[GateFinding]:
-    """Compare the inputs of the code of both plans; the inputs of a sink cannot change state."""
-    yield from _judge_read(
-        pair, pair.old.reads, pair.new.reads, "reads", has_state=pair.is_stateful
-    )
-    yield from _judge_read(
-        pair, pair.old.sink.reads, pair.new.sink.reads, "sink.reads", has_state=False
-    )
 
 
 def _judge_read(

@@ -79,6 +79,45 @@ def leaves(plan: QueryPlan) -> dict[str, Any]:
     return found
 
 
+def differences(pair: Pair) -> Iterator[tuple[str, Any, Any]]:
+    """Yield every place at which two plans differ, with both values."""
+    old, new = leaves(pair.old), leaves(pair.new)
+    unseen = {*_variables_not_seen(pair)}
+    for at in sorted({*old, *new} - unseen):
+        was, now = old.get(at), new.get(at)
+        if was != now and not (pair.other_spark and _is_of_spark(pair, at, was, now)):
+            yield at, was, now
+
+
+def is_explained(at: str, explained: Iterable[str]) -> bool:
+    """Return whether a place is in the list, or starts like an entry with a star at its end."""
+    return any(at.startswith(one[:-1]) if one.endswith("*") else at == one for one in explained)
+
+
+def differing_part(old: Tree, new: Tree) -> Part:
+    """Return the smallest part that explains why two expressions differ."""
+    path = []
+    while isinstance(old, Expr) and isinstance(new, Expr) and _own(old) == _own(new):
+        pairs = [
+            (n, a, b) for n, (a, b) in enumerate(zip(old.args, new.args, strict=True)) if a != b
+        ]
+        if len(pairs) != 1:
+            break
+        [(number, was, now)] = pairs
+        path.append(f"{old.op}[{number}]")
+        old, new = was, now
+    return Part(".".join(path), old, new)
+
+
+def shown(value: Any) -> str:
+    """Return a leaf for readers."""
+    if isinstance(value, list | tuple):
+        return ", ".join(map(shown, value))
+    if isinstance(value, Tree):
+        return step_text(value)
+    return "none" if value is None else str(value)
+
+
 def _of_source(source: SourcePlan, at: str) -> Iterator[tuple[str, Any]]:
     yield from ((f"{at}.{name}", getattr(source, name)) for name in _SOURCE)
     yield f"{at}.paths", reads(source)
@@ -130,16 +169,6 @@ def _nulls(columns: Iterable[Column]) -> list[tuple[str, bool]]:
     return [(column.name, column.nullable) for column in columns]
 
 
-def differences(pair: Pair) -> Iterator[tuple[str, Any, Any]]:
-    """Yield every place at which two plans differ, with both values."""
-    old, new = leaves(pair.old), leaves(pair.new)
-    unseen = {*_variables_not_seen(pair)}
-    for at in sorted({*old, *new} - unseen):
-        was, now = old.get(at), new.get(at)
-        if was != now and not (pair.other_spark and _is_of_spark(pair, at, was, now)):
-            yield at, was, now
-
-
 def _variables_not_seen(pair: Pair) -> Iterator[str]:
     """Yield the variables of processors that plan mode alone has asked for, where code is the same."""
     for number, (old, new) in enumerate(zip(pair.old.operators, pair.new.operators, strict=False)):
@@ -159,34 +188,5 @@ def _is_of_spark(pair: Pair, at: str, was: Any, now: Any) -> bool:
     return pair.same_code and (at.startswith(("nodes[", "settings.")) or at.endswith(".code"))
 
 
-def is_explained(at: str, explained: Iterable[str]) -> bool:
-    """Return whether a place is in the list, or starts like an entry with a star at its end."""
-    return any(at.startswith(one[:-1]) if one.endswith("*") else at == one for one in explained)
-
-
-def differing_part(old: Tree, new: Tree) -> Part:
-    """Return the smallest part that explains why two expressions differ."""
-    path = []
-    while isinstance(old, Expr) and isinstance(new, Expr) and _own(old) == _own(new):
-        pairs = [
-            (n, a, b) for n, (a, b) in enumerate(zip(old.args, new.args, strict=True)) if a != b
-        ]
-        if len(pairs) != 1:
-            break
-        [(number, was, now)] = pairs
-        path.append(f"{old.op}[{number}]")
-        old, new = was, now
-    return Part(".".join(path), old, new)
-
-
 def _own(tree: Expr) -> tuple[object, ...]:
     return tree.op, tree.type, tree.options, len(tree.args)
-
-
-def shown(value: Any) -> str:
-    """Return a leaf for readers."""
-    if isinstance(value, list | tuple):
-        return ", ".join(map(shown, value))
-    if isinstance(value, Tree):
-        return step_text(value)
-    return "none" if value is None else str(value)

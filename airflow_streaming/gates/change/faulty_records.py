@@ -60,37 +60,6 @@ def reads_faulty_records_otherwise(
     return not all(_leaves_faulty_out(plan, one) for plan, one in sides)
 
 
-def _leaves_faulty_out(plan: QueryPlan, source: SourcePlan) -> bool:
-    corrupt = _corrupt_of(plan, source)
-    column = ColumnRef(corrupt)
-    made = projections(plan.steps)
-    return (
-        bool(corrupt)
-        and all(items.get(column, column) == column for items in made)
-        and are_null_before_state(plan, plan.steps, {column})
-    )
-
-
-def _corrupt_of(plan: QueryPlan, source: SourcePlan) -> str:
-    """Return the column of a source that keeps faulty records; empty when it has none."""
-    name = source.options.get(_CORRUPT_OF_SOURCE) or corrupt_column(plan, {})
-    return name if any(column.name == name for column in source.schema) else ""
-
-
-def _reads(plan: QueryPlan, names: Collection[str]) -> bool:
-    if any(column.name in names for column in plan.sink.schema) or not (
-        all(operator.sort in _PRUNED for operator in plan.operators)
-        and all(step.step in STEPS for step in plan.steps)
-    ):
-        return True
-    trees = [*trees_in((plan.operators, plan.watermarks))]
-    trees += [ColumnRef(one.name) for operator in plan.operators for one in operator.keys]
-    trees += [ColumnRef(mark.column) for mark in plan.watermarks]
-    trees += [tree for step in plan.steps for tree in computed_in(step)]
-    found = used_in(trees, map(ColumnRef, names))
-    return found is None or bool(found)
-
-
 def computed_in(step: StepPlan) -> list[Tree]:
     """Return the expressions of a step, of a projection without the columns that it only passes on."""
     if step.step != "project":
@@ -123,15 +92,6 @@ def projections(steps: Sequence[StepPlan]) -> list[dict[ColumnRef, Tree]]:
     return [(items_of(step.tree.args) if step.step == "project" else None) or {} for step in steps]
 
 
-def _asked_to_be_null(step: Tree) -> list[Tree]:
-    return [
-        one.args[0]
-        for condition in step.args
-        for one in conjuncts(condition)
-        if is_op(one, *_IS_NULL) and one.args
-    ]
-
-
 def corrupt_column(plan: QueryPlan, options: Mapping[str, str]) -> str:
     """
     Return the name of the column for corrupt records, by a call's options or the session.
@@ -144,8 +104,8 @@ def corrupt_column(plan: QueryPlan, options: Mapping[str, str]) -> str:
             return value
         if _CORRUPT_OF_SOURCE in value.lower():
             return ""
-    told = plan.settings.get(_CORRUPT_SETTING) or plan.conf.get(_CORRUPT_SETTING)
-    return told or CORRUPT
+    setting = plan.settings.get(_CORRUPT_SETTING) or plan.conf.get(_CORRUPT_SETTING)
+    return setting or CORRUPT
 
 
 def made_only_as(
@@ -170,3 +130,43 @@ def trees_in(value: Any) -> Iterator[Tree]:
     elif is_dataclass(value):
         for one in fields(value):
             yield from trees_in(getattr(value, one.name))
+
+
+def _leaves_faulty_out(plan: QueryPlan, source: SourcePlan) -> bool:
+    corrupt = _corrupt_of(plan, source)
+    column = ColumnRef(corrupt)
+    made = projections(plan.steps)
+    return (
+        bool(corrupt)
+        and all(items.get(column, column) == column for items in made)
+        and are_null_before_state(plan, plan.steps, {column})
+    )
+
+
+def _corrupt_of(plan: QueryPlan, source: SourcePlan) -> str:
+    """Return the column of a source that keeps faulty records; empty when it has none."""
+    name = source.options.get(_CORRUPT_OF_SOURCE) or corrupt_column(plan, {})
+    return name if any(column.name == name for column in source.schema) else ""
+
+
+def _reads(plan: QueryPlan, names: Collection[str]) -> bool:
+    if any(column.name in names for column in plan.sink.schema) or not (
+        all(operator.sort in _PRUNED for operator in plan.operators)
+        and all(step.step in STEPS for step in plan.steps)
+    ):
+        return True
+    trees = [*trees_in((plan.operators, plan.watermarks))]
+    trees += [ColumnRef(one.name) for operator in plan.operators for one in operator.keys]
+    trees += [ColumnRef(mark.column) for mark in plan.watermarks]
+    trees += [tree for step in plan.steps for tree in computed_in(step)]
+    found = used_in(trees, map(ColumnRef, names))
+    return found is None or bool(found)
+
+
+def _asked_to_be_null(step: Tree) -> list[Tree]:
+    return [
+        one.args[0]
+        for condition in step.args
+        for one in conjuncts(condition)
+        if is_op(one, *_IS_NULL) and one.args
+    ]

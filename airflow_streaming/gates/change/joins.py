@@ -31,6 +31,10 @@ USED: Final = rule_named("join.used")
 USED_UNKNOWN: Final = rule_named("join.used_unknown")
 RULES: Final = (TYPE, KEYS, CONDITION, SIDES, SCHEMA, USED, USED_UNKNOWN)
 
+COLUMNS: Final = rule_named("deduplication.columns")
+ORDER: Final = rule_named("deduplication.order")
+DEDUPLICATION_RULES: Final = (COLUMNS, ORDER)
+
 
 def judge_join(pair: Pair, number: int) -> Iterator[GateFinding]:
     """Compare a join of two streams by its number."""
@@ -58,6 +62,33 @@ def judge_join(pair: Pair, number: int) -> Iterator[GateFinding]:
     yield from _judge_sides(pair, number, files)
 
 
+def kept(plan: QueryPlan, number: int, side: Sequence[Column], place: int) -> list[Column] | None:
+    """
+    Return the columns of one side that Spark keeps: the columns used by the join and after it.
+
+    :param place: 0 for the left side, 1 for the right one. :return: ``None`` if unknown.
+    """
+    operator, source = plan.operators[number], _source(plan, place)
+    names = [ColumnRef(column.name, source) for column in side]
+    behind = used_behind(plan, number, names)
+    own = used_in(trees_of_keys(operator), names)
+    if behind is None or own is None:
+        return None
+    return [
+        column for column, name in zip(side, names, strict=True) if name in own or name in behind
+    ]
+
+
+def judge_deduplication(pair: Pair, number: int) -> Iterator[GateFinding]:
+    """Compare a deduplication by its number."""
+    old, new = pair.old.operators[number], pair.new.operators[number]
+    before, after = signature(old.keys), signature(new.keys)
+    if before == after and old.key_expressions == new.key_expressions:
+        return
+    rule = ORDER if sorted(before) == sorted(after) else COLUMNS
+    yield rule.found(old=shown(old.keys), new=shown(new.keys), evidence=pair.shown_by_state(number))
+
+
 def _judge_sides(pair: Pair, number: int, evidence: str) -> Iterator[GateFinding]:
     old, new = pair.old.operators[number], pair.new.operators[number]
     sides = (("left", old.left, new.left), ("right", old.right, new.right))
@@ -76,23 +107,6 @@ def _judge_sides(pair: Pair, number: int, evidence: str) -> Iterator[GateFinding
                 new=shown(after),
                 evidence=evidence,
             )
-
-
-def kept(plan: QueryPlan, number: int, side: Sequence[Column], place: int) -> list[Column] | None:
-    """
-    Return the columns of one side that Spark keeps: the columns used by the join and after it.
-
-    :param place: 0 for the left side, 1 for the right one. :return: ``None`` if unknown.
-    """
-    operator, source = plan.operators[number], _source(plan, place)
-    names = [ColumnRef(column.name, source) for column in side]
-    behind = used_behind(plan, number, names)
-    own = used_in(trees_of_keys(operator), names)
-    if behind is None or own is None:
-        return None
-    return [
-        column for column, name in zip(side, names, strict=True) if name in own or name in behind
-    ]
 
 
 def _source(plan: QueryPlan, place: int) -> int | None:
@@ -129,18 +143,3 @@ def _keys_text(operator: OperatorPlan) -> str:
 
 def _sides(operator: OperatorPlan) -> str:
     return f"left: {shown(operator.left)}; right: {shown(operator.right)}"
-
-
-COLUMNS: Final = rule_named("deduplication.columns")
-ORDER: Final = rule_named("deduplication.order")
-DEDUPLICATION_RULES: Final = (COLUMNS, ORDER)
-
-
-def judge_deduplication(pair: Pair, number: int) -> Iterator[GateFinding]:
-    """Compare a deduplication by its number."""
-    old, new = pair.old.operators[number], pair.new.operators[number]
-    before, after = signature(old.keys), signature(new.keys)
-    if before == after and old.key_expressions == new.key_expressions:
-        return
-    rule = ORDER if sorted(before) == sorted(after) else COLUMNS
-    yield rule.found(old=shown(old.keys), new=shown(new.keys), evidence=pair.shown_by_state(number))

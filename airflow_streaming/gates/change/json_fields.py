@@ -95,6 +95,24 @@ def without_added_fields(pair: Pair) -> tuple[Pair, tuple[GateFinding, ...]]:
     return replace(pair, new=new), (finding,)
 
 
+def call_of(tree: Tree) -> JsonCall | None:
+    """Return a call of ``from_json`` whose schema is a struct; ``None`` for any other tree."""
+    if not isinstance(tree, Expr) or tree.op != _FUNCTION:
+        return None
+    try:
+        schema = json.loads(tree.options.get(_SCHEMA, ""))
+    except ValueError:
+        return None
+    json_fields = schema.get("fields") if isinstance(schema, Mapping) else None
+    if not isinstance(json_fields, list) or not all(
+        isinstance(one, Mapping) for one in json_fields
+    ):
+        return None
+    others = {key: text for key, text in tree.options.items() if key != _SCHEMA}
+    key = Expr(tree.op, tree.args, type=tree.type, options=others)
+    return JsonCall(tree=tree, key=key, fields=tuple(json_fields))
+
+
 def _widened(pair: Pair) -> Iterator[tuple[JsonCall, JsonCall]]:
     """Yield each call of the new plan that has more fields, with its old call."""
     before, after = _by_key(pair.old), _by_key(pair.new)
@@ -205,22 +223,6 @@ def _by_key(plan: QueryPlan) -> dict[Expr, list[JsonCall]]:
     return found
 
 
-def call_of(tree: Tree) -> JsonCall | None:
-    """Return a call of ``from_json`` whose schema is a struct; ``None`` for any other tree."""
-    if not isinstance(tree, Expr) or tree.op != _FUNCTION:
-        return None
-    try:
-        schema = json.loads(tree.options.get(_SCHEMA, ""))
-    except ValueError:
-        return None
-    told = schema.get("fields") if isinstance(schema, Mapping) else None
-    if not isinstance(told, list) or not all(isinstance(one, Mapping) for one in told):
-        return None
-    others = {key: text for key, text in tree.options.items() if key != _SCHEMA}
-    key = Expr(tree.op, tree.args, type=tree.type, options=others)
-    return JsonCall(tree=tree, key=key, fields=tuple(told))
-
-
 def _with_trees(plan: QueryPlan, others: Mapping[Expr, Expr]) -> QueryPlan:
     """Return a plan with other expressions in its operators, steps and watermarks."""
     return replace(
@@ -237,6 +239,6 @@ def _changed(value: Any, others: Mapping[Expr, Expr]) -> Any:
     if isinstance(value, tuple):
         return tuple(_changed(one, others) for one in value)
     if is_dataclass(value) and not isinstance(value, type):
-        told = {one.name: _changed(getattr(value, one.name), others) for one in fields(value)}
-        return replace(value, **told)
+        changed = {one.name: _changed(getattr(value, one.name), others) for one in fields(value)}
+        return replace(value, **changed)
     return value

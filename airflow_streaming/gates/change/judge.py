@@ -99,28 +99,6 @@ _BY_SORT: Final = {
     OperatorKind.TRANSFORM_WITH_STATE: USER_STATE,
 }
 
-
-def judge_unseen(
-    plan: QueryPlan, checkpoint: Checkpoint, schemas: Sequence[StoreSchema]
-) -> Iterator[GateFinding]:
-    """Yield a finding for each part that is unknown without the plan of the old code."""
-    evidence = offsets_file(checkpoint)
-    for rule in (SOURCES, SINK, STEPS):
-        yield rule.found(evidence=evidence)
-    if checkpoint.is_stateful is None:
-        yield STATE.found(evidence="no folder state")
-    if not plan.operators:
-        return
-    if not any("outputMode" in operator.state for operator in checkpoint.operators):
-        yield OUTPUT_MODE.found(evidence=evidence)
-    for rule in sorted({_BY_SORT.get(o.sort, OTHER) for o in plan.operators}, key=lambda r: r.name):
-        yield rule.found(evidence="state")
-    told = {schema.operator for schema in schemas}
-    for operator in checkpoint.operators:
-        if operator.id not in told:
-            yield STATE_COLUMNS.found(evidence=f"state/{operator.id}")
-
-
 ADDED: Final = rule_named("query.added")
 REMOVED: Final = rule_named("query.removed")
 RENAMED: Final = rule_named("query.renamed")
@@ -149,6 +127,66 @@ QUERY_RULES: Final = (
     NOTE,
     CAPTURED,
 )
+
+CONTRADICTION: Final = rule_named("checkpoint.contradiction")
+UNSOUND: Final = rule_named("checkpoint.unsound")
+REFUSES: Final = rule_named("spark.refuses")
+JUDGING_RULES: Final = (CONTRADICTION, UNSOUND, REFUSES)
+
+ABSENT: Final = rule_named("checkpoint.absent")
+NOT_GIVEN: Final = rule_named("checkpoint.not_given")
+SCRIPT_RULES: Final = (ABSENT, NOT_GIVEN)
+
+CHANGE_RULES: Final[tuple[Rule, ...]] = (
+    *closed_world.RULES,
+    *QUERY_RULES,
+    *SCRIPT_RULES,
+    *JUDGING_RULES,
+    *sources.RULES,
+    *source_options.RULES,
+    *sources.SOURCE_REMARK_RULES,
+    *sources.SOURCE_SCHEMA_RULES,
+    *topics.RULES,
+    *operators.RULES,
+    *aggregation.RULES,
+    *joins.DEDUPLICATION_RULES,
+    *joins.RULES,
+    *user_state.RULES,
+    *user_state.VARIABLE_RULES,
+    *steps.RULES,
+    *steps.STEPS_BEFORE_RULES,
+    *json_fields.RULES,
+    *operators.OUTPUT_MODE_RULES,
+    *operators.WATERMARK_RULES,
+    *projection.RULES,
+    *sinks.RULES,
+    *sinks.SINK_OPTION_RULES,
+    *settings.PROCESSING_TRIGGER_RULES,
+    *settings.RULES,
+    *closed_world.READ_RULES,
+    *UNSEEN_RULES,
+)
+
+
+def judge_unseen(
+    plan: QueryPlan, checkpoint: Checkpoint, schemas: Sequence[StoreSchema]
+) -> Iterator[GateFinding]:
+    """Yield a finding for each part that is unknown without the plan of the old code."""
+    evidence = offsets_file(checkpoint)
+    for rule in (SOURCES, SINK, STEPS):
+        yield rule.found(evidence=evidence)
+    if checkpoint.is_stateful is None:
+        yield STATE.found(evidence="no folder state")
+    if not plan.operators:
+        return
+    if not any("outputMode" in operator.state for operator in checkpoint.operators):
+        yield OUTPUT_MODE.found(evidence=evidence)
+    for rule in sorted({_BY_SORT.get(o.sort, OTHER) for o in plan.operators}, key=lambda r: r.name):
+        yield rule.found(evidence="state")
+    with_schema = {schema.operator for schema in schemas}
+    for operator in checkpoint.operators:
+        if operator.id not in with_schema:
+            yield STATE_COLUMNS.found(evidence=f"state/{operator.id}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,38 +252,6 @@ def judge_notes(plans: Mapping[str, QueryPlan | None]) -> Iterator[GateFinding]:
             yield NOTE.found(f"The {which} plan: {note}", evidence=f"the {which} plan", new=note)
 
 
-def _judge_lost(new: QueryPlan, gone: Sequence[QueryPlan]) -> Iterator[GateFinding]:
-    # A new query beside a removed one may be the same, renamed and changed.
-    for plan in gone:
-        rule = _rule_lost(plan, new)
-        yield rule.found(query=new.query, old=plan.query, new=new.query, evidence="the new plan")
-
-
-def _rule_lost(gone: QueryPlan, new: QueryPlan) -> Rule:
-    alike = (gone.sources, gone.operators) == (new.sources, new.operators)
-    if alike and gone.sources and gone.sink.sink == new.sink.sink:
-        return LOST_NAME
-    target = "" if new.sink.sink in FOREACH | VIEWS else place(new.sink.target)
-    if target and (gone.sink.sink, place(gone.sink.target)) == (new.sink.sink, target):
-        return SAME_SINK
-    return PERHAPS
-
-
-def _judge_shared(plans: Sequence[QueryPlan]) -> Iterator[GateFinding]:
-    seen: dict[str, str] = {}
-    for plan in plans:
-        where = place(plan.checkpoint) if plan.checkpoint else f"by name: {plan.query}"
-        if where in seen:
-            yield SHARED.found(query=plan.query, old=seen[where], new=plan.query, evidence=where)
-        seen[where] = plan.query
-
-
-CONTRADICTION: Final = rule_named("checkpoint.contradiction")
-UNSOUND: Final = rule_named("checkpoint.unsound")
-REFUSES: Final = rule_named("spark.refuses")
-JUDGING_RULES: Final = (CONTRADICTION, UNSOUND, REFUSES)
-
-
 def judge_change(
     old: QueryPlan | None,
     new: QueryPlan,
@@ -294,6 +300,104 @@ def judge_change(
     return [replace(finding, query=new.query) for finding in found]
 
 
+def has_begun(checkpoint: Checkpoint) -> bool:
+    """Tell whether a query has planned a batch, from which on its checkpoint binds it."""
+    return checkpoint.last_planned_batch is not None or checkpoint.last_committed_batch is not None
+
+
+def judge_script(
+    old: Sequence[QueryPlan],
+    new: Sequence[QueryPlan],
+    checkpoints: Mapping[str, Checkpoint | None],
+    *,
+    schemas: Mapping[str, Sequence[StoreSchema]] | None = None,
+    same_code: bool = False,
+    same_files: SameFiles = frozenset(),
+    problem: str = "",
+    old_problem: str = "",
+    refused: Sequence[RefusedSource] = (),
+    spark: str = "",
+) -> GateReport:
+    """
+    Return the report on a whole script, with the pattern of its deployment.
+
+    :param old: Plans of the running queries; empty if unknown.
+    :param checkpoints: By query; ``None`` if it does not exist.
+    :param schemas: Columns of the checkpoints' state, by query.
+    :param same_code: The script is known to be the same, byte for byte.
+    :param same_files: As of ``Pair``.
+    :param problem: Why the new script did not finish in plan mode, if so; ``old_problem`` likewise.
+    :param refused: Sources that Spark did not open for it in plan mode.
+    :param spark: Its version.
+    """
+    matched = match(old, new)
+    closed = _judge_closed(refused, spark) if problem else []
+    found = [
+        *(closed or _judge_whole(new, problem)),
+        *_judge_old(old_problem),
+        *judge_queries(matched, old, is_whole=not problem),
+    ]
+    if not old and not problem:
+        found += _judge_left(new, checkpoints)
+    found += _judge_not_given(matched, checkpoints)
+    stateful = {plan.query for plan in old if plan.is_stateful}
+    for each in matched:
+        name = checkpoint_name(each, checkpoints)
+        checkpoint = checkpoints.get(name)
+        if each.old is not None and name in checkpoints and not has_batch(checkpoint):
+            found.append(ABSENT.found(query=each.new.query, evidence="no batch in offsets"))
+        if _has_state(each, checkpoint):
+            stateful.add(each.new.query)
+        found += judge_change(
+            each.old,
+            each.new,
+            checkpoint,
+            schemas=(schemas or {}).get(name, ()),
+            same_code=same_code,
+            same_files=same_files,
+        )
+    goes_on = any(_goes_on(each, checkpoints) for each in matched)
+    pattern = pattern_of(found, stateful=stateful, same_code=same_code, goes_on=goes_on)
+    return report_of(found, pattern)
+
+
+def checkpoint_name(each: Matched, checkpoints: Collection[str]) -> str:
+    """Return the name of the checkpoint that a query continues from; it may have had another name."""
+    before = each.old.query if each.old is not None else each.new.query
+    return before if before in checkpoints else each.new.query
+
+
+def has_batch(checkpoint: Checkpoint | None) -> bool:
+    """Tell whether there is a checkpoint, with a batch in it."""
+    return checkpoint is not None and has_begun(checkpoint)
+
+
+def _judge_lost(new: QueryPlan, gone: Sequence[QueryPlan]) -> Iterator[GateFinding]:
+    # A new query beside a removed one may be the same, renamed and changed.
+    for plan in gone:
+        rule = _rule_lost(plan, new)
+        yield rule.found(query=new.query, old=plan.query, new=new.query, evidence="the new plan")
+
+
+def _rule_lost(gone: QueryPlan, new: QueryPlan) -> Rule:
+    alike = (gone.sources, gone.operators) == (new.sources, new.operators)
+    if alike and gone.sources and gone.sink.sink == new.sink.sink:
+        return LOST_NAME
+    target = "" if new.sink.sink in FOREACH | VIEWS else place(new.sink.target)
+    if target and (gone.sink.sink, place(gone.sink.target)) == (new.sink.sink, target):
+        return SAME_SINK
+    return PERHAPS
+
+
+def _judge_shared(plans: Sequence[QueryPlan]) -> Iterator[GateFinding]:
+    seen: dict[str, str] = {}
+    for plan in plans:
+        where = place(plan.checkpoint) if plan.checkpoint else f"by name: {plan.query}"
+        if where in seen:
+            yield SHARED.found(query=plan.query, old=seen[where], new=plan.query, evidence=where)
+        seen[where] = plan.query
+
+
 def _refusals(new: QueryPlan, running: QueryPlan | None) -> Iterator[GateFinding]:
     """
     Yield the reasons why Spark refuses to start a query.
@@ -309,18 +413,13 @@ def _refusals(new: QueryPlan, running: QueryPlan | None) -> Iterator[GateFinding
 
 def _refused(refusal: StartRefusal, why: str = "") -> GateFinding:
     check = refusal.check
-    said = f" Spark says: {why.rstrip('.')}." if why else ""
+    reason = f" Spark says: {why.rstrip('.')}." if why else ""
     return REFUSES.found(
-        f"{REFUSES.sentence} {check.says}{said}",
+        f"{REFUSES.sentence} {check.says}{reason}",
         new=refusal.found,
         evidence=f"{refusal.at}; {check.source}",
         remedy=f"Change the {check.part.value}: {check.says}",
     )
-
-
-def has_begun(checkpoint: Checkpoint) -> bool:
-    """Tell whether a query has planned a batch, from which on its checkpoint binds it."""
-    return checkpoint.last_planned_batch is not None or checkpoint.last_committed_batch is not None
 
 
 def _is_unread(plan: QueryPlan) -> bool:
@@ -384,67 +483,6 @@ def _soundness(checkpoint: Checkpoint | None) -> Iterator[GateFinding]:
         yield UNSOUND.found(f"{UNSOUND.sentence} {problem.message}", evidence=problem.path)
 
 
-ABSENT: Final = rule_named("checkpoint.absent")
-NOT_GIVEN: Final = rule_named("checkpoint.not_given")
-SCRIPT_RULES: Final = (ABSENT, NOT_GIVEN)
-
-
-def judge_script(
-    old: Sequence[QueryPlan],
-    new: Sequence[QueryPlan],
-    checkpoints: Mapping[str, Checkpoint | None],
-    *,
-    schemas: Mapping[str, Sequence[StoreSchema]] | None = None,
-    same_code: bool = False,
-    same_files: SameFiles = frozenset(),
-    problem: str = "",
-    old_problem: str = "",
-    refused: Sequence[RefusedSource] = (),
-    spark: str = "",
-) -> GateReport:
-    """
-    Return the report on a whole script, with the pattern of its deployment.
-
-    :param old: Plans of the running queries; empty if unknown.
-    :param checkpoints: By query; ``None`` if it does not exist.
-    :param schemas: Columns of the checkpoints' state, by query.
-    :param same_code: The script is known to be the same, byte for byte.
-    :param same_files: As of ``Pair``.
-    :param problem: Why the new script did not finish in plan mode, if so; ``old_problem`` likewise.
-    :param refused: Sources that Spark did not open for it in plan mode.
-    :param spark: Its version.
-    """
-    matched = match(old, new)
-    closed = _judge_closed(refused, spark) if problem else []
-    found = [
-        *(closed or _judge_whole(new, problem)),
-        *_judge_old(old_problem),
-        *judge_queries(matched, old, is_whole=not problem),
-    ]
-    if not old and not problem:
-        found += _judge_left(new, checkpoints)
-    found += _judge_not_given(matched, checkpoints)
-    stateful = {plan.query for plan in old if plan.is_stateful}
-    for each in matched:
-        name = checkpoint_name(each, checkpoints)
-        checkpoint = checkpoints.get(name)
-        if each.old is not None and name in checkpoints and not has_batch(checkpoint):
-            found.append(ABSENT.found(query=each.new.query, evidence="no batch in offsets"))
-        if _has_state(each, checkpoint):
-            stateful.add(each.new.query)
-        found += judge_change(
-            each.old,
-            each.new,
-            checkpoint,
-            schemas=(schemas or {}).get(name, ()),
-            same_code=same_code,
-            same_files=same_files,
-        )
-    goes_on = any(_goes_on(each, checkpoints) for each in matched)
-    pattern = pattern_of(found, stateful=stateful, same_code=same_code, goes_on=goes_on)
-    return report_of(found, pattern)
-
-
 def _judge_old(problem: str) -> Iterator[GateFinding]:
     if problem:
         yield OLD_PROBLEM.found(f"{OLD_PROBLEM.sentence} {problem}", evidence="plan mode")
@@ -502,49 +540,7 @@ def _goes_on(each: Matched, checkpoints: Mapping[str, Checkpoint | None]) -> boo
     return each.old is not None
 
 
-def checkpoint_name(each: Matched, checkpoints: Collection[str]) -> str:
-    """Return the name of the checkpoint that a query continues from; it may have had another name."""
-    before = each.old.query if each.old is not None else each.new.query
-    return before if before in checkpoints else each.new.query
-
-
-def has_batch(checkpoint: Checkpoint | None) -> bool:
-    """Tell whether there is a checkpoint, with a batch in it."""
-    return checkpoint is not None and has_begun(checkpoint)
-
-
 def _has_state(each: Matched, checkpoint: Checkpoint | None) -> bool:
     if checkpoint is not None and checkpoint.is_stateful is not None:
         return checkpoint.is_stateful or bool(checkpoint.operators)
     return each.old is not None and each.old.is_stateful
-
-
-CHANGE_RULES: Final[tuple[Rule, ...]] = (
-    *closed_world.RULES,
-    *QUERY_RULES,
-    *SCRIPT_RULES,
-    *JUDGING_RULES,
-    *sources.RULES,
-    *source_options.RULES,
-    *sources.SOURCE_REMARK_RULES,
-    *sources.SOURCE_SCHEMA_RULES,
-    *topics.RULES,
-    *operators.RULES,
-    *aggregation.RULES,
-    *joins.DEDUPLICATION_RULES,
-    *joins.RULES,
-    *user_state.RULES,
-    *user_state.VARIABLE_RULES,
-    *steps.RULES,
-    *steps.STEPS_BEFORE_RULES,
-    *json_fields.RULES,
-    *operators.OUTPUT_MODE_RULES,
-    *operators.WATERMARK_RULES,
-    *projection.RULES,
-    *sinks.RULES,
-    *sinks.SINK_OPTION_RULES,
-    *settings.PROCESSING_TRIGGER_RULES,
-    *settings.RULES,
-    *closed_world.READ_RULES,
-    *UNSEEN_RULES,
-)

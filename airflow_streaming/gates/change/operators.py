@@ -33,6 +33,28 @@ OTHER: Final = rule_named("operator.other")
 RULES: Final = (FIRST, LAST, ADDED, REMOVED, ORDER, SORT, LIMIT, OTHER)
 _Judge = Callable[[Pair, int], Iterator[GateFinding]]
 
+STATEFUL: Final = rule_named("output_mode.stateful")
+STATELESS: Final = rule_named("output_mode.stateless")
+OUTPUT_MODE_RULES: Final = (STATEFUL, STATELESS)
+
+LONGER: Final = rule_named("watermark.longer")
+SHORTER: Final = rule_named("watermark.shorter")
+WATERMARK_ADDED: Final = rule_named("watermark.added")
+WATERMARK_REMOVED: Final = rule_named("watermark.removed")
+NEEDED: Final = rule_named("watermark.needed")
+COLUMN: Final = rule_named("watermark.column")
+NO_EFFECT: Final = rule_named("watermark.no_effect")
+WATERMARK_RULES: Final = (
+    LONGER,
+    SHORTER,
+    WATERMARK_ADDED,
+    WATERMARK_REMOVED,
+    NEEDED,
+    COLUMN,
+    NO_EFFECT,
+)
+_NEEDING: Final = frozenset({OperatorKind.AGGREGATE, OperatorKind.SESSION_WINDOW})
+
 
 def judge_operators(pair: Pair) -> Iterator[GateFinding]:
     """Compare the stateful operators of both plans."""
@@ -69,41 +91,6 @@ def sorts_rule(old: list[str], new: list[str]) -> Rule:
     return ORDER if sorted(old) == sorted(new) else SORT
 
 
-def _folders(pair: Pair) -> str:
-    count = len(pair.checkpoint.operators) if pair.checkpoint else 0
-    return ", ".join(f"state/{number}" for number in range(count)) or pair.shown_at("operators")
-
-
-def _judge_limit(pair: Pair, number: int) -> Iterator[GateFinding]:
-    old, new = pair.old.operators[number], pair.new.operators[number]
-    if old != new:
-        yield LIMIT.found(
-            old=texts_of(old.values),
-            new=texts_of(new.values),
-            evidence=pair.shown_by_state(number),
-        )
-
-
-def _judge_other(pair: Pair, number: int) -> Iterator[GateFinding]:
-    if pair.old.operators[number] != pair.new.operators[number]:
-        yield OTHER.found(evidence=pair.shown_at(f"operators[{number}]"))
-
-
-_JUDGES: Final[Mapping[OperatorKind, _Judge]] = {
-    OperatorKind.AGGREGATE: judge_aggregate,
-    OperatorKind.SESSION_WINDOW: judge_aggregate,
-    OperatorKind.DEDUPLICATE: judge_deduplication,
-    OperatorKind.DEDUPLICATE_WITHIN_WATERMARK: judge_deduplication,
-    OperatorKind.JOIN: judge_join,
-    OperatorKind.LIMIT: _judge_limit,
-    OperatorKind.GROUPS_WITH_STATE: judge_user_state,
-    OperatorKind.TRANSFORM_WITH_STATE: judge_user_state,
-}
-STATEFUL: Final = rule_named("output_mode.stateful")
-STATELESS: Final = rule_named("output_mode.stateless")
-OUTPUT_MODE_RULES: Final = (STATEFUL, STATELESS)
-
-
 def judge_output_mode(pair: Pair) -> Iterator[GateFinding]:
     """Compare the output modes."""
     old, new = pair.old.output_mode, pair.new.output_mode
@@ -116,25 +103,6 @@ def judge_output_mode(pair: Pair) -> Iterator[GateFinding]:
             evidence=f"output mode in {pair.shown_by_plan}",
             about=("output_mode",),
         )
-
-
-LONGER: Final = rule_named("watermark.longer")
-SHORTER: Final = rule_named("watermark.shorter")
-WATERMARK_ADDED: Final = rule_named("watermark.added")
-WATERMARK_REMOVED: Final = rule_named("watermark.removed")
-NEEDED: Final = rule_named("watermark.needed")
-COLUMN: Final = rule_named("watermark.column")
-NO_EFFECT: Final = rule_named("watermark.no_effect")
-WATERMARK_RULES: Final = (
-    LONGER,
-    SHORTER,
-    WATERMARK_ADDED,
-    WATERMARK_REMOVED,
-    NEEDED,
-    COLUMN,
-    NO_EFFECT,
-)
-_NEEDING: Final = frozenset({OperatorKind.AGGREGATE, OperatorKind.SESSION_WINDOW})
 
 
 def judge_watermarks(pair: Pair) -> Iterator[GateFinding]:
@@ -150,17 +118,6 @@ def judge_watermarks(pair: Pair) -> Iterator[GateFinding]:
         return
     for rule in sorted(_rules(pair), key=lambda rule: rule.name):
         yield rule.found(old=marks_text(old), new=marks_text(new), evidence=at, about=_places(pair))
-
-
-def _places(pair: Pair) -> list[str]:
-    # Whether state ends follows from the watermark, and is judged by what else changes.
-    count = len(pair.new.operators)
-    return [
-        "watermarks",
-        *(f"operators[{number}].ends" for number in range(count)),
-        *(f"nodes[{below}].watermark" for below in range(count + 1)),
-        *(f"steps[{below}].order" for below in range(count + 1)),
-    ]
 
 
 def needs_watermark(plan: QueryPlan) -> bool:
@@ -181,6 +138,49 @@ def has_effect(plan: QueryPlan) -> bool:
     # Complete mode keeps every group, whatever its time; other state is dropped by time all the same.
     kept = OperatorKind.AGGREGATE if plan.output_mode == "complete" else None
     return any(operator.sort is not kept for operator in plan.operators)
+
+
+def _folders(pair: Pair) -> str:
+    count = len(pair.checkpoint.operators) if pair.checkpoint else 0
+    return ", ".join(f"state/{number}" for number in range(count)) or pair.shown_at("operators")
+
+
+def _judge_limit(pair: Pair, number: int) -> Iterator[GateFinding]:
+    old, new = pair.old.operators[number], pair.new.operators[number]
+    if old != new:
+        yield LIMIT.found(
+            old=texts_of(old.values),
+            new=texts_of(new.values),
+            evidence=pair.shown_by_state(number),
+        )
+
+
+_JUDGES: Final[Mapping[OperatorKind, _Judge]] = {
+    OperatorKind.AGGREGATE: judge_aggregate,
+    OperatorKind.SESSION_WINDOW: judge_aggregate,
+    OperatorKind.DEDUPLICATE: judge_deduplication,
+    OperatorKind.DEDUPLICATE_WITHIN_WATERMARK: judge_deduplication,
+    OperatorKind.JOIN: judge_join,
+    OperatorKind.LIMIT: _judge_limit,
+    OperatorKind.GROUPS_WITH_STATE: judge_user_state,
+    OperatorKind.TRANSFORM_WITH_STATE: judge_user_state,
+}
+
+
+def _judge_other(pair: Pair, number: int) -> Iterator[GateFinding]:
+    if pair.old.operators[number] != pair.new.operators[number]:
+        yield OTHER.found(evidence=pair.shown_at(f"operators[{number}]"))
+
+
+def _places(pair: Pair) -> list[str]:
+    # Whether state ends follows from the watermark, and is judged by what else changes.
+    count = len(pair.new.operators)
+    return [
+        "watermarks",
+        *(f"operators[{number}].ends" for number in range(count)),
+        *(f"nodes[{below}].watermark" for below in range(count + 1)),
+        *(f"steps[{below}].order" for below in range(count + 1)),
+    ]
 
 
 def _rules(pair: Pair) -> set[Rule]:

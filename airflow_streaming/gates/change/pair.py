@@ -18,6 +18,8 @@ _WIDER: Final = {
     "float": ("double",),
 }
 
+SameFiles = frozenset[tuple[tuple[str, ...], tuple[str, ...]]]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnChange:
@@ -82,9 +84,6 @@ def is_wider(old: str, new: str) -> bool:
 def shown(columns: Iterable[Column]) -> str:
     """Return columns for readers."""
     return ", ".join(f"{column.name} {column.type}" for column in columns) or "none"
-
-
-SameFiles = frozenset[tuple[tuple[str, ...], tuple[str, ...]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

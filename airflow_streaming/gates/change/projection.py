@@ -36,6 +36,33 @@ SEEING_ALL: Final = frozenset(
 """Functions of the user see every column."""
 _OPAQUE_STEPS: Final = frozenset({"map", "other", "union"})
 
+ADDED: Final = rule_named("projection.column_added")
+REMOVED: Final = rule_named("projection.column_removed")
+RETYPED: Final = rule_named("projection.column_type")
+REORDERED: Final = rule_named("projection.column_order")
+BY_PLACE: Final = rule_named("projection.column_places")
+KAFKA: Final = rule_named("projection.kafka")
+KAFKA_VALUE: Final = rule_named("projection.kafka_value")
+FUNCTION: Final = rule_named("projection.function")
+VIEW: Final = rule_named("projection.view")
+NULLS: Final = rule_named("projection.nullability")
+OTHER: Final = rule_named("projection.other_sink")
+RULES: Final = (
+    ADDED,
+    REMOVED,
+    RETYPED,
+    REORDERED,
+    BY_PLACE,
+    KAFKA,
+    KAFKA_VALUE,
+    FUNCTION,
+    VIEW,
+    NULLS,
+    OTHER,
+)
+_PLACES: Final = ("sink.schema", "sink.nullable")
+_PLACED: Final = frozenset({"csv", "text"})
+
 
 def used_behind(
     plan: QueryPlan, operator: int, names: Iterable[ColumnRef]
@@ -77,6 +104,40 @@ def kept_aggregates(plan: QueryPlan, operator: int) -> tuple[Tree, ...] | None:
 def steps_at(plan: QueryPlan, below: int) -> list[StepPlan]:
     """Return the steps in front of so many operators, the one nearest to the sink first."""
     return [step for step in plan.steps if step.below == below]
+
+
+def trees_of_keys(operator: OperatorPlan) -> list[Tree]:
+    """Return how the keys of an operator are computed, and the condition of a join."""
+    condition = [] if operator.condition is None else [operator.condition]
+    return [*operator.key_expressions, *condition]
+
+
+def judge_projection(pair: Pair) -> Iterator[GateFinding]:
+    """Compare what arrives at the sink."""
+    old, new = pair.old.sink, pair.new.sink
+    if new.sink == "kafka" and new.schema and all(c.name != "value" for c in new.schema):
+        yield KAFKA_VALUE.found(new=shown(new.schema), evidence="sink.schema in the new plan")
+    if old.sink == new.sink and old.schema != new.schema and not column_change(*_schemas(pair)):
+        yield NULLS.found(
+            old=_nulls(old.schema),
+            new=_nulls(new.schema),
+            evidence=f"sink.schema in {pair.shown_by_plan}",
+            about=("sink.nullable",),
+        )
+    change = column_change(old.schema, new.schema)
+    if not change or old.sink != new.sink:
+        # Another sink starts with any schema.
+        return
+    if new.sink == "file" and new.format not in _PLACED:
+        yield from _judge_files(pair, change)
+        return
+    rule = _rule(new.sink, change)
+    yield rule.found(
+        old=shown(old.schema),
+        new=shown(new.schema),
+        evidence=f"sink.schema in {pair.shown_by_plan}",
+        about=_PLACES,
+    )
 
 
 def _outputs(operator: OperatorPlan) -> dict[ColumnRef, list[Tree]] | None:
@@ -137,68 +198,6 @@ def _in_front_of_operator(operator: OperatorPlan, trees: list[Tree] | None) -> l
     if outputs is None or live is None:
         return [*own, *operator.values]
     return [*own, *(value for name in live for value in outputs[name])]
-
-
-def trees_of_keys(operator: OperatorPlan) -> list[Tree]:
-    """Return how the keys of an operator are computed, and the condition of a join."""
-    condition = [] if operator.condition is None else [operator.condition]
-    return [*operator.key_expressions, *condition]
-
-
-ADDED: Final = rule_named("projection.column_added")
-REMOVED: Final = rule_named("projection.column_removed")
-RETYPED: Final = rule_named("projection.column_type")
-REORDERED: Final = rule_named("projection.column_order")
-BY_PLACE: Final = rule_named("projection.column_places")
-KAFKA: Final = rule_named("projection.kafka")
-KAFKA_VALUE: Final = rule_named("projection.kafka_value")
-FUNCTION: Final = rule_named("projection.function")
-VIEW: Final = rule_named("projection.view")
-NULLS: Final = rule_named("projection.nullability")
-OTHER: Final = rule_named("projection.other_sink")
-RULES: Final = (
-    ADDED,
-    REMOVED,
-    RETYPED,
-    REORDERED,
-    BY_PLACE,
-    KAFKA,
-    KAFKA_VALUE,
-    FUNCTION,
-    VIEW,
-    NULLS,
-    OTHER,
-)
-_PLACES: Final = ("sink.schema", "sink.nullable")
-_PLACED: Final = frozenset({"csv", "text"})
-
-
-def judge_projection(pair: Pair) -> Iterator[GateFinding]:
-    """Compare what arrives at the sink."""
-    old, new = pair.old.sink, pair.new.sink
-    if new.sink == "kafka" and new.schema and all(c.name != "value" for c in new.schema):
-        yield KAFKA_VALUE.found(new=shown(new.schema), evidence="sink.schema in the new plan")
-    if old.sink == new.sink and old.schema != new.schema and not column_change(*_schemas(pair)):
-        yield NULLS.found(
-            old=_nulls(old.schema),
-            new=_nulls(new.schema),
-            evidence=f"sink.schema in {pair.shown_by_plan}",
-            about=("sink.nullable",),
-        )
-    change = column_change(old.schema, new.schema)
-    if not change or old.sink != new.sink:
-        # Another sink starts with any schema.
-        return
-    if new.sink == "file" and new.format not in _PLACED:
-        yield from _judge_files(pair, change)
-        return
-    rule = _rule(new.sink, change)
-    yield rule.found(
-        old=shown(old.schema),
-        new=shown(new.schema),
-        evidence=f"sink.schema in {pair.shown_by_plan}",
-        about=_PLACES,
-    )
 
 
 def _schemas(pair: Pair) -> tuple[tuple[Column, ...], tuple[Column, ...]]:

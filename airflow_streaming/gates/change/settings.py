@@ -114,6 +114,19 @@ _OFFLINE: Final = (
     "start with a new checkpoint (blue-green)."
 )
 
+INTERVAL: Final = rule_named("trigger.interval")
+ENDS: Final = rule_named("trigger.ends")
+OTHER_WAY: Final = rule_named("trigger.execution")
+UNREAD: Final = rule_named("trigger.unread")
+PROCESSING_TRIGGER_RULES: Final = (INTERVAL, ENDS, OTHER_WAY, UNREAD)
+_OTHER_WAYS: Final = ("continuous", "real time")
+_ENDING: Final = ("once", "available now")
+_INTERVAL: Final = re.compile(
+    r"\s*(?:interval\s+)?(?:\d+(?:\.\d+)?\s*"
+    r"(?:microsecond|millisecond|second|minute|hour|day|week|month|year)s?\s*)+",
+    re.IGNORECASE,
+)
+
 
 def judge_conf(pair: Pair) -> Iterator[GateFinding]:
     """Compare the configuration of both plans with each other and with the pinned one."""
@@ -143,6 +156,88 @@ def pinned_against(
             yield rule.found(
                 f"{key}: {rule.sentence}", old=pinned[key], new=value, evidence=evidence
             )
+
+
+def judge_settings(pair: Pair) -> Iterator[GateFinding]:
+    """Compare the sessions' settings besides the pinned configuration, each key by its class."""
+    old, new = pair.old.settings, pair.new.settings
+    for key in sorted({*old, *new}):
+        if value_of(pair.old, key) == value_of(pair.new, key):
+            continue
+        was, now = old.get(key), new.get(key)
+        known = meaning_of(key)
+        rule = _rule_of_effect(pair, key, known.effect if known is not None else Effect.UNKNOWN)
+        yield rule.found(
+            f"{key}: {rule.sentence}",
+            old="Spark's default" if was is None else was,
+            new="Spark's default" if now is None else now,
+            evidence=f"settings.{key} in {pair.shown_by_plan}",
+            about=(f"settings.{key}",),
+        )
+
+
+def judge_trigger(pair: Pair) -> Iterator[GateFinding]:
+    """Compare the processing triggers."""
+    old, new = pair.old.processing_trigger, pair.new.processing_trigger
+    if old == new:
+        return
+    yield _rule(old, new).found(
+        old=old or "as soon as possible",
+        new=new or "as soon as possible",
+        evidence=f"processing trigger in {pair.shown_by_plan}",
+        about=("processing_trigger",),
+    )
+
+
+class Effect(StrEnum):
+    """The effect of a setting, by the name of its group in the table."""
+
+    VALUES = "values"
+    """Other rows are read, or expressions give other values."""
+    NOTHING = "nothing"
+    """Rows and checkpoint are the same."""
+    COMPARED = "compared"
+    """It shows in another part of the plan, which is compared."""
+    BATCHES = "batches"
+    """Partitions, batches or the order of rows differ; the rows are the same unless something sees that."""
+    RECORDED = "recorded"
+    """Spark takes it from the checkpoint, or a rule of its own judges it."""
+    UNKNOWN = "unknown"
+    """The effect was not examined."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingClass:
+    """
+    A setting, or a group of settings with one prefix.
+
+    :param source: The origin of this knowledge.
+    """
+
+    effect: Effect
+    source: str
+
+
+@cache
+def all_classes() -> Mapping[str, SettingClass]:
+    """Return the classes by key; a key that ends with a dot is a prefix."""
+    text = files("airflow_streaming.gates").joinpath("settings.toml").read_text(encoding="utf-8")
+    return {
+        key: SettingClass(effect=Effect(effect), source=group["source"])
+        for effect, groups in tomllib.loads(text).items()
+        for group in groups
+        for key in group["keys"]
+    }
+
+
+def meaning_of(key: str) -> SettingClass | None:
+    """Return the class of a setting, ``None`` for an unknown one."""
+    known = all_classes()
+    if key in known:
+        return known[key]
+    parts = key.split(".")
+    prefixes = (".".join(parts[:size]) + "." for size in range(len(parts) - 1, 0, -1))
+    return next((known[prefix] for prefix in prefixes if prefix in known), None)
 
 
 def _judge_pinned(pair: Pair, key: str, was: str | None, value: str) -> Iterator[GateFinding]:
@@ -197,24 +292,6 @@ def _rule_of_meaning(pair: Pair, key: str) -> Rule:
     return MEANING_ENDLESS if has_endless_state(pair.old) else MEANING
 
 
-def judge_settings(pair: Pair) -> Iterator[GateFinding]:
-    """Compare the sessions' settings besides the pinned configuration, each key by its class."""
-    old, new = pair.old.settings, pair.new.settings
-    for key in sorted({*old, *new}):
-        if value_of(pair.old, key) == value_of(pair.new, key):
-            continue
-        was, now = old.get(key), new.get(key)
-        known = meaning_of(key)
-        rule = _rule_of_effect(pair, key, known.effect if known is not None else Effect.UNKNOWN)
-        yield rule.found(
-            f"{key}: {rule.sentence}",
-            old="Spark's default" if was is None else was,
-            new="Spark's default" if now is None else now,
-            evidence=f"settings.{key} in {pair.shown_by_plan}",
-            about=(f"settings.{key}",),
-        )
-
-
 def _rule_of_effect(pair: Pair, key: str, effect: Effect) -> Rule:
     if effect is Effect.VALUES:
         return _rule_of_meaning(pair, key)
@@ -260,33 +337,6 @@ def _sees_batches(tree: Tree) -> bool:
     return has_function or op in _SEES_BATCHES or op.startswith(_SEE_BATCHES)
 
 
-INTERVAL: Final = rule_named("trigger.interval")
-ENDS: Final = rule_named("trigger.ends")
-OTHER_WAY: Final = rule_named("trigger.execution")
-UNREAD: Final = rule_named("trigger.unread")
-PROCESSING_TRIGGER_RULES: Final = (INTERVAL, ENDS, OTHER_WAY, UNREAD)
-_OTHER_WAYS: Final = ("continuous", "real time")
-_ENDING: Final = ("once", "available now")
-_INTERVAL: Final = re.compile(
-    r"\s*(?:interval\s+)?(?:\d+(?:\.\d+)?\s*"
-    r"(?:microsecond|millisecond|second|minute|hour|day|week|month|year)s?\s*)+",
-    re.IGNORECASE,
-)
-
-
-def judge_trigger(pair: Pair) -> Iterator[GateFinding]:
-    """Compare the processing triggers."""
-    old, new = pair.old.processing_trigger, pair.new.processing_trigger
-    if old == new:
-        return
-    yield _rule(old, new).found(
-        old=old or "as soon as possible",
-        new=new or "as soon as possible",
-        evidence=f"processing trigger in {pair.shown_by_plan}",
-        about=("processing_trigger",),
-    )
-
-
 def _rule(old: str, new: str) -> Rule:
     if not _is_known(new):
         return UNREAD
@@ -295,61 +345,10 @@ def _rule(old: str, new: str) -> Rule:
     return ENDS if new in _ENDING and old not in _ENDING else INTERVAL
 
 
-def _is_known(told: str) -> bool:
+def _is_known(trigger: str) -> bool:
     return (
-        not told
-        or told in _ENDING
-        or told.startswith(_OTHER_WAYS)
-        or _INTERVAL.fullmatch(told) is not None
+        not trigger
+        or trigger in _ENDING
+        or trigger.startswith(_OTHER_WAYS)
+        or _INTERVAL.fullmatch(trigger) is not None
     )
-
-
-class Effect(StrEnum):
-    """The effect of a setting, by the name of its group in the table."""
-
-    VALUES = "values"
-    """Other rows are read, or expressions give other values."""
-    NOTHING = "nothing"
-    """Rows and checkpoint are the same."""
-    COMPARED = "compared"
-    """It shows in another part of the plan, which is compared."""
-    BATCHES = "batches"
-    """Partitions, batches or the order of rows differ; the rows are the same unless something sees that."""
-    RECORDED = "recorded"
-    """Spark takes it from the checkpoint, or a rule of its own judges it."""
-    UNKNOWN = "unknown"
-    """The effect was not examined."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SettingClass:
-    """
-    A setting, or a group of settings with one prefix.
-
-    :param source: The origin of this knowledge.
-    """
-
-    effect: Effect
-    source: str
-
-
-@cache
-def all_classes() -> Mapping[str, SettingClass]:
-    """Return the classes by key; a key that ends with a dot is a prefix."""
-    text = files("airflow_streaming.gates").joinpath("settings.toml").read_text(encoding="utf-8")
-    return {
-        key: SettingClass(effect=Effect(effect), source=group["source"])
-        for effect, groups in tomllib.loads(text).items()
-        for group in groups
-        for key in group["keys"]
-    }
-
-
-def meaning_of(key: str) -> SettingClass | None:
-    """Return the class of a setting, ``None`` for an unknown one."""
-    known = all_classes()
-    if key in known:
-        return known[key]
-    parts = key.split(".")
-    prefixes = (".".join(parts[:size]) + "." for size in range(len(parts) - 1, 0, -1))
-    return next((known[prefix] for prefix in prefixes if prefix in known), None)

@@ -43,35 +43,6 @@ _SAID_ELSEWHERE: Final = frozenset(
 _VIEWS: Final = frozenset({"console", "noop", "memory"})
 _ASYNC: Final = "asyncprogresstracking"
 
-
-def judge_sink_options(old: SinkPlan, new: SinkPlan, evidence: str) -> Iterator[GateFinding]:
-    """Compare the options of a sink of one type, each by its own rule."""
-    for key in sorted({*old.options, *new.options} - _SAID_ELSEWHERE):
-        was, now = old.options.get(key), new.options.get(key)
-        if was == now:
-            continue
-        kind = old.format if old.sink == "file" else old.sink
-        is_default = all(is_default_of_sink(kind, key, value) for value in (was, now))
-        rule = DEFAULT if is_default else _rule(old.sink, key)
-        yield rule.found(
-            f"Option {key} changes. {rule.sentence}",
-            old="not set" if was is None else was,
-            new="not set" if now is None else now,
-            evidence=f"sink.options.{key} in {evidence}",
-            about=(f"sink.options.{key}",),
-        )
-
-
-def _rule(sink: str, key: str) -> Rule:
-    if key.startswith(_ASYNC):
-        return ASYNC
-    if sink == "kafka" and key.startswith("kafka."):
-        return CLUSTER if key == "kafka.bootstrap.servers" else CONNECTION
-    if sink == "file":
-        return RETENTION if key == "retention" else WRITING
-    return OPTIONS_VIEW if sink in _VIEWS else OPTION
-
-
 FILE_TO_KAFKA: Final = rule_named("sink.file_to_kafka")
 TO_FILE: Final = rule_named("sink.to_file")
 KAFKA_AND_FOREACH: Final = rule_named("sink.kafka_and_foreach")
@@ -110,6 +81,24 @@ _FUNCTION: Final = ("sink.target", "sink.code", "sink.options.function")
 _WITHOUT_MEMORY: Final = frozenset({"kafka", "console", "noop"}) | FOREACH
 
 
+def judge_sink_options(old: SinkPlan, new: SinkPlan, evidence: str) -> Iterator[GateFinding]:
+    """Compare the options of a sink of one type, each by its own rule."""
+    for key in sorted({*old.options, *new.options} - _SAID_ELSEWHERE):
+        was, now = old.options.get(key), new.options.get(key)
+        if was == now:
+            continue
+        kind = old.format if old.sink == "file" else old.sink
+        is_default = all(is_default_of_sink(kind, key, value) for value in (was, now))
+        rule = DEFAULT if is_default else _rule(old.sink, key)
+        yield rule.found(
+            f"Option {key} changes. {rule.sentence}",
+            old="not set" if was is None else was,
+            new="not set" if now is None else now,
+            evidence=f"sink.options.{key} in {evidence}",
+            about=(f"sink.options.{key}",),
+        )
+
+
 def judge_sink(pair: Pair) -> Iterator[GateFinding]:
     """Compare where both plans write."""
     old, new = pair.old.sink, pair.new.sink
@@ -139,6 +128,16 @@ def judge_skipping(plan: QueryPlan, checkpoint: Checkpoint | None) -> Iterator[G
 def sink_text(sink: SinkPlan) -> str:
     """Return a sink for readers."""
     return " ".join(part for part in (sink.sink, sink.format, sink.target) if part)
+
+
+def _rule(sink: str, key: str) -> Rule:
+    if key.startswith(_ASYNC):
+        return ASYNC
+    if sink == "kafka" and key.startswith("kafka."):
+        return CLUSTER if key == "kafka.bootstrap.servers" else CONNECTION
+    if sink == "file":
+        return RETENTION if key == "retention" else WRITING
+    return OPTIONS_VIEW if sink in _VIEWS else OPTION
 
 
 def _type_rule(old: SinkPlan, new: SinkPlan, output_mode: str) -> Rule:

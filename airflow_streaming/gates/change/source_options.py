@@ -179,8 +179,8 @@ def _rule(source: str, key: str) -> Rule:
 
 def _guards(key: str, value: str | None) -> bool:
     # Spark fails by default: failOnDataLoss=false or an ignore option with the value true changes that.
-    asked = (value or "").lower()
-    return asked != "false" if key == "failondataloss" else asked != "true"
+    setting = (value or "").lower()
+    return setting != "false" if key == "failondataloss" else setting != "true"
 
 
 def _text(value: str | None) -> str:

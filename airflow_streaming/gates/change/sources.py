@@ -54,6 +54,26 @@ SOURCE_SCHEMA_RULES: Final = (
 )
 _MATTER_BY_PLACE: Final = "csv"
 
+NUMBER: Final = rule_named("source.number")
+TYPE: Final = rule_named("source.type")
+ORDER: Final = rule_named("source.order")
+NAMED: Final = rule_named("source.named_set")
+NAMED_ORDER: Final = rule_named("source.named_order")
+NAMING: Final = rule_named("source.naming")
+PATHS: Final = rule_named("source.paths")
+SAME_FILES: Final = rule_named("source.same_files")
+FORMAT: Final = rule_named("source.format")
+RULES: Final = (NUMBER, TYPE, ORDER, NAMED, NAMED_ORDER, NAMING, PATHS, SAME_FILES, FORMAT)
+
+NOT_REPLAYABLE: Final = rule_named("source.not_replayable")
+REPLAY_UNKNOWN: Final = rule_named("source.replay_unknown")
+INFERRED: Final = rule_named("source.inferred_schema")
+SOURCE_REMARK_RULES: Final = (NOT_REPLAYABLE, REPLAY_UNKNOWN, INFERRED)
+_REMARKS: Final = {
+    SourceReplay.CANNOT: NOT_REPLAYABLE,
+    SourceReplay.UNKNOWN: REPLAY_UNKNOWN,
+}
+
 
 def judge_schema(
     pair: Pair, old: SourcePlan, new: SourcePlan, who: str, evidence: str, at: str
@@ -91,6 +111,73 @@ def judge_schema(
         return
     for finding in _judge_columns(change, who, evidence):
         yield replace(finding, about=(f"{at}.schema", f"{at}.nullable"))
+
+
+def judge_sources(pair: Pair) -> Iterator[GateFinding]:
+    """Compare the sources of both plans."""
+    old, new = pair.old.sources, pair.new.sources
+    if _named(old) != _named(new):
+        yield NAMING.found(old=_names(old), new=_names(new), evidence=pair.shown_by_offsets)
+        return
+    if _named(old) and old:
+        yield from _judge_named(pair)
+        return
+    if len(old) != len(new):
+        yield NUMBER.found(
+            f"The query has {len(new)} sources instead of {len(old)}.",
+            old=_listed(old),
+            new=_listed(new),
+            evidence=pair.shown_by_offsets,
+        )
+        return
+    if _is_reordered(old, new):
+        yield ORDER.found(old=_listed(old), new=_listed(new), evidence=pair.shown_at("sources"))
+        return
+    for number, (was, now) in enumerate(zip(old, new, strict=True)):
+        yield from _judge_one(pair, was, now, f"Source {number}", str(number))
+
+
+def identity(source: SourcePlan) -> tuple[str, str, tuple[str, ...]]:
+    """Return the identity of a source: type, format and places."""
+    return source.source, source.format, reads(source)
+
+
+def reads(source: SourcePlan) -> tuple[str, ...]:
+    """Return the places of a source in one spelling and order."""
+    if source.source != KAFKA:
+        return tuple(sorted(map(place, source.paths)))
+    found = []
+    for path in source.paths:
+        way, _, topics = path.rpartition(" ")
+        # Only a list of topics has no order; a pattern and an assignment are texts.
+        found += [path] if way not in ("", "subscribe") else topics.split(",")
+    return tuple(sorted(topic.strip() for topic in found))
+
+
+def place(path: str) -> str:
+    """Return a path in one spelling: ``file:///in/`` and ``/in`` are the same."""
+    plain = path.removeprefix("file:")
+    if plain != path:
+        plain = "/" + plain.lstrip("/")
+    return plain.rstrip("/") or plain
+
+
+def judge_source_remarks(plan: QueryPlan) -> Iterator[GateFinding]:
+    """Yield a remark for each source of the new plan that a restart may read otherwise."""
+    for number, source in enumerate(plan.sources):
+        rule = _REMARKS.get(replay_of(source))
+        if rule is not None:
+            yield rule.found(
+                f"Source {number} ({source.source}): {rule.sentence}",
+                new=source.source,
+                evidence=f"sources[{number}] in the new plan",
+            )
+        if source.inferred:
+            yield INFERRED.found(
+                f"Source {number} ({', '.join(source.paths)}): {INFERRED.sentence}",
+                new=shown(source.schema),
+                evidence=f"sources[{number}] in the new plan",
+            )
 
 
 def _chosen_by(source: SourcePlan) -> str:
@@ -138,67 +225,6 @@ def _is_renamed(old: SourcePlan, new: SourcePlan) -> bool:
     return types_of(was for was, _ in pairs) == types_of(now for _, now in pairs) and all(
         was.name == now.name or now.name not in before for was, now in pairs
     )
-
-
-NUMBER: Final = rule_named("source.number")
-TYPE: Final = rule_named("source.type")
-ORDER: Final = rule_named("source.order")
-NAMED: Final = rule_named("source.named_set")
-NAMED_ORDER: Final = rule_named("source.named_order")
-NAMING: Final = rule_named("source.naming")
-PATHS: Final = rule_named("source.paths")
-SAME_FILES: Final = rule_named("source.same_files")
-FORMAT: Final = rule_named("source.format")
-RULES: Final = (NUMBER, TYPE, ORDER, NAMED, NAMED_ORDER, NAMING, PATHS, SAME_FILES, FORMAT)
-
-
-def judge_sources(pair: Pair) -> Iterator[GateFinding]:
-    """Compare the sources of both plans."""
-    old, new = pair.old.sources, pair.new.sources
-    if _named(old) != _named(new):
-        yield NAMING.found(old=_names(old), new=_names(new), evidence=pair.shown_by_offsets)
-        return
-    if _named(old) and old:
-        yield from _judge_named(pair)
-        return
-    if len(old) != len(new):
-        yield NUMBER.found(
-            f"The query has {len(new)} sources instead of {len(old)}.",
-            old=_listed(old),
-            new=_listed(new),
-            evidence=pair.shown_by_offsets,
-        )
-        return
-    if _is_reordered(old, new):
-        yield ORDER.found(old=_listed(old), new=_listed(new), evidence=pair.shown_at("sources"))
-        return
-    for number, (was, now) in enumerate(zip(old, new, strict=True)):
-        yield from _judge_one(pair, was, now, f"Source {number}", str(number))
-
-
-def identity(source: SourcePlan) -> tuple[str, str, tuple[str, ...]]:
-    """Return the identity of a source: type, format and places."""
-    return source.source, source.format, reads(source)
-
-
-def reads(source: SourcePlan) -> tuple[str, ...]:
-    """Return the places of a source in one spelling and order."""
-    if source.source != KAFKA:
-        return tuple(sorted(map(place, source.paths)))
-    found = []
-    for told in source.paths:
-        way, _, topics = told.rpartition(" ")
-        # Only a list of topics has no order; a pattern and an assignment are texts.
-        found += [told] if way not in ("", "subscribe") else topics.split(",")
-    return tuple(sorted(topic.strip() for topic in found))
-
-
-def place(path: str) -> str:
-    """Return a path in one spelling: ``file:///in/`` and ``/in`` are the same."""
-    plain = path.removeprefix("file:")
-    if plain != path:
-        plain = "/" + plain.lstrip("/")
-    return plain.rstrip("/") or plain
 
 
 def _judge_named(pair: Pair) -> Iterator[GateFinding]:
@@ -287,31 +313,3 @@ def _listed(sources: Sequence[SourcePlan]) -> str:
         " ".join(part for part in (source.source, source.format, *source.paths) if part)
         for source in sources
     )
-
-
-NOT_REPLAYABLE: Final = rule_named("source.not_replayable")
-REPLAY_UNKNOWN: Final = rule_named("source.replay_unknown")
-INFERRED: Final = rule_named("source.inferred_schema")
-SOURCE_REMARK_RULES: Final = (NOT_REPLAYABLE, REPLAY_UNKNOWN, INFERRED)
-_REMARKS: Final = {
-    SourceReplay.CANNOT: NOT_REPLAYABLE,
-    SourceReplay.UNKNOWN: REPLAY_UNKNOWN,
-}
-
-
-def judge_source_remarks(plan: QueryPlan) -> Iterator[GateFinding]:
-    """Yield a remark for each source of the new plan that a restart may read otherwise."""
-    for number, source in enumerate(plan.sources):
-        rule = _REMARKS.get(replay_of(source))
-        if rule is not None:
-            yield rule.found(
-                f"Source {number} ({source.source}): {rule.sentence}",
-                new=source.source,
-                evidence=f"sources[{number}] in the new plan",
-            )
-        if source.inferred:
-            yield INFERRED.found(
-                f"Source {number} ({', '.join(source.paths)}): {INFERRED.sentence}",
-                new=shown(source.schema),
-                evidence=f"sources[{number}] in the new plan",
-            )

@@ -48,9 +48,29 @@ STEPS_BEFORE_RULES: Final = (
     PUSHED_ENDLESS,
 )
 
-
 _Ways = dict[ColumnRef, list[Tree]]
 """The expressions of columns in several projections on top of each other."""
+
+FILTER: Final = rule_named("step.filter")
+PROJECT: Final = rule_named("step.project")
+FUNCTION: Final = rule_named("step.function")
+TABLE: Final = rule_named("step.table_join")
+PARTITIONING: Final = rule_named("step.partitioning")
+OTHER: Final = rule_named("step.other")
+ORDER: Final = rule_named("step.order")
+RULES: Final = (FILTER, PROJECT, FUNCTION, TABLE, PARTITIONING, OTHER, ORDER)
+_BEHIND: Final = {
+    "project": PROJECT,
+    "filter": FILTER,
+    "generate": PROJECT,
+    "map": FUNCTION,
+    "join": TABLE,
+    "union": PROJECT,
+    "table": TABLE,
+}
+_SEEING_ALL: Final = frozenset({"map", "other", "generate"})
+_SPREADING: Final = ("Repartition", "RebalancePartitions")
+"""Beginnings of the names of Spark's nodes that only move rows between partitions."""
 
 
 def rule_before(pair: Pair, below: int, sort: str, old: list[Tree], new: list[Tree]) -> Rule | None:
@@ -65,6 +85,16 @@ def rule_before(pair: Pair, below: int, sort: str, old: list[Tree], new: list[Tr
     if sort == "filter":
         return FILTER_BEFORE if ends else FILTER_BEFORE_ENDLESS
     return BEFORE if ends else BEFORE_ENDLESS
+
+
+def judge_steps(pair: Pair) -> Iterator[GateFinding]:
+    """Compare the steps of both plans, those in front of each operator by themselves."""
+    places = sorted({step.below for step in (*pair.old.steps, *pair.new.steps)})
+    for below in places:
+        sorts = {s.step for s in (*pair.old.steps, *pair.new.steps) if s.below == below}
+        found = [finding for sort in sorted(sorts) for finding in _judge_place(pair, below, sort)]
+        yield from found or _judge_order(pair, below)
+    yield from _judge_pushed(pair)
 
 
 def _projection_before(pair: Pair, below: int, old: list[Tree], new: list[Tree]) -> Rule | None:
@@ -140,38 +170,6 @@ def _made_of(operator: OperatorPlan) -> list[Tree]:
 
 def _takes_all(operator: OperatorPlan) -> bool:
     return operator.sort in SEEING_ALL
-
-
-FILTER: Final = rule_named("step.filter")
-PROJECT: Final = rule_named("step.project")
-FUNCTION: Final = rule_named("step.function")
-TABLE: Final = rule_named("step.table_join")
-PARTITIONING: Final = rule_named("step.partitioning")
-OTHER: Final = rule_named("step.other")
-ORDER: Final = rule_named("step.order")
-RULES: Final = (FILTER, PROJECT, FUNCTION, TABLE, PARTITIONING, OTHER, ORDER)
-_BEHIND: Final = {
-    "project": PROJECT,
-    "filter": FILTER,
-    "generate": PROJECT,
-    "map": FUNCTION,
-    "join": TABLE,
-    "union": PROJECT,
-    "table": TABLE,
-}
-_SEEING_ALL: Final = frozenset({"map", "other", "generate"})
-_SPREADING: Final = ("Repartition", "RebalancePartitions")
-"""Beginnings of the names of Spark's nodes that only move rows between partitions."""
-
-
-def judge_steps(pair: Pair) -> Iterator[GateFinding]:
-    """Compare the steps of both plans, those in front of each operator by themselves."""
-    places = sorted({step.below for step in (*pair.old.steps, *pair.new.steps)})
-    for below in places:
-        sorts = {s.step for s in (*pair.old.steps, *pair.new.steps) if s.below == below}
-        found = [finding for sort in sorted(sorts) for finding in _judge_place(pair, below, sort)]
-        yield from found or _judge_order(pair, below)
-    yield from _judge_pushed(pair)
 
 
 def _judge_pushed(pair: Pair) -> Iterator[GateFinding]:

@@ -69,25 +69,19 @@ class Subscription:
             return None
 
 
-def _is_endless(pattern: str) -> bool:
-    """Tell whether a search with the pattern can take longer than a moment."""
-    repeats = pattern.count("*") + pattern.count("+")
-    return repeats > _MOST_REPEATS or _REPEATED_GROUP.search(pattern) is not None
-
-
 def subscription_of(source: SourcePlan) -> Subscription | None:
     """Return the topics that a Kafka source reads; ``None`` if its options cannot be read."""
     if len(source.paths) != 1:
         return None
-    way, _, told = source.paths[0].partition(" ")
+    way, _, names = source.paths[0].partition(" ")
     if way == _SUBSCRIBE:
-        return Subscription(way=way, topics=frozenset(t.strip() for t in told.split(",")) - {""})
+        return Subscription(way=way, topics=frozenset(t.strip() for t in names.split(",")) - {""})
     if way == _PATTERN:
-        pattern = told.strip()
+        pattern = names.strip()
         is_literal = _LITERAL.fullmatch(pattern) is not None
         topics = frozenset(pattern.replace("\\.", ".").split("|")) if is_literal else None
         return Subscription(way=way, topics=topics, pattern=pattern)
-    partitions = _assigned(told) if way == _ASSIGN else None
+    partitions = _assigned(names) if way == _ASSIGN else None
     if partitions is None:
         return None
     return Subscription(way=way, topics=frozenset(partitions), partitions=partitions)
@@ -128,6 +122,12 @@ def partitions_of(position: SourcePosition) -> Partitions | None:
     return {topic: frozenset(map(int, numbers)) for topic, numbers in position.offset.items()}
 
 
+def _is_endless(pattern: str) -> bool:
+    """Tell whether a search with the pattern can take longer than a moment."""
+    repeats = pattern.count("*") + pattern.count("+")
+    return repeats > _MOST_REPEATS or _REPEATED_GROUP.search(pattern) is not None
+
+
 def _rules(
     was: Subscription, now: Subscription, held: Partitions | None, new: SourcePlan
 ) -> set[Rule]:
@@ -165,13 +165,13 @@ def _held(pair: Pair, key: str) -> Partitions | None:
 
 def _assigned(text: str) -> dict[str, frozenset[int]] | None:
     try:
-        told: Any = json.loads(text)
+        partitions: Any = json.loads(text)
     except ValueError:
         return None
-    if not isinstance(told, Mapping) or not all(map(_are_numbers, told.values())):
+    if not isinstance(partitions, Mapping) or not all(map(_are_numbers, partitions.values())):
         return None
-    return {str(topic): frozenset(numbers) for topic, numbers in told.items()}
+    return {str(topic): frozenset(numbers) for topic, numbers in partitions.items()}
 
 
-def _are_numbers(told: Any) -> bool:
-    return isinstance(told, list) and all(type(one) is int for one in told)
+def _are_numbers(value: Any) -> bool:
+    return isinstance(value, list) and all(type(one) is int for one in value)

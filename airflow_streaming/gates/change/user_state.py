@@ -35,10 +35,34 @@ VARIABLE_RULES: Final = (
     *(ADDED, REMOVED, RENAMED, CHANGED, EVOLVED, FIELD_RENAMED, UNMEASURED, LIFE, NOT_SEEN),
 )
 
-
 ENCODING: Final = "spark.sql.streaming.stateStore.encodingFormat"
 Variables = Mapping[str, StateVariable]
 """State variables by name."""
+
+_USER_KEY: Final = "userKey"
+_Columns = tuple[Column, ...]
+
+_NESTED: Final = frozenset("<>()")
+_WIDER: Final = frozenset({("int", "bigint"), ("bigint", "double")})
+"""Measured on 4.3.0: old values are read as the wider type."""
+_NUMBERS: Final = frozenset({"tinyint", "smallint", "int", "bigint", "float", "double"})
+_AVRO_WIDER: Final = frozenset(
+    {("int", "float"), ("int", "double"), ("bigint", "float"), ("float", "double")}
+)
+"""Type changes that Avro reads as well; not tried on state."""
+
+KEYS: Final = rule_named("user_state.keys")
+SCHEMA: Final = rule_named("user_state.schema")
+FIELDS_RENAMED: Final = rule_named("user_state.fields_renamed")
+TIMEOUT: Final = rule_named("user_state.timeout")
+TIME_MODE: Final = rule_named("user_state.time_mode")
+OUTPUT: Final = rule_named("user_state.output")
+FUNCTION: Final = rule_named("user_state.function")
+NAME: Final = rule_named("user_state.function_name")
+BODY: Final = rule_named("user_state.function_body")
+RULES: Final = (KEYS, SCHEMA, FIELDS_RENAMED, TIMEOUT, TIME_MODE, OUTPUT, FUNCTION, NAME, BODY)
+
+_NODE: Final = "FlatMapGroupsInPandasWithState"
 
 
 def judge_variables(pair: Pair, number: int) -> Iterator[GateFinding]:
@@ -108,8 +132,8 @@ def variables_of(
     stored = {each.store.rpartition("/")[2]: each for each in schemas if each.operator == number}
     found = {}
     for operator in (each for each in checkpoint.operators if each.id == number):
-        told = operator.state.get("stateVariables")
-        for one in told if isinstance(told, list) else []:
+        variables = operator.state.get("stateVariables")
+        for one in variables if isinstance(variables, list) else []:
             if isinstance(one, Mapping) and not is_of_spark(str(one.get("stateName"))):
                 name, has_ttl = str(one.get("stateName")), bool(one.get("ttlEnabled"))
                 sort = str(one.get("stateVariableType")).removesuffix("State").lower()
@@ -120,8 +144,59 @@ def variables_of(
     return found
 
 
-_USER_KEY: Final = "userKey"
-_Columns = tuple[Column, ...]
+def evolution(was: StateVariable, now: StateVariable) -> Rule:
+    """Return what Spark makes of other columns of a variable whose values are encoded with Avro."""
+    # A key is found by its bytes, and Spark takes no column that must not be null.
+    if _plain(was.key) != _plain(now.key) or not all(column.nullable for column in now.value):
+        return CHANGED
+    before, after = dict(_plain(was.value)), dict(_plain(now.value))
+    if any(_NESTED & {*of} or not of for of in (*before.values(), *after.values())):
+        return UNMEASURED
+    gone, come = before.keys() - after.keys(), after.keys() - before.keys()
+    others = {(before[name], after[name]) for name in before.keys() & after.keys()}
+    retyped = {pair for pair in others if pair[0] != pair[1]} - _WIDER
+    if retyped - _AVRO_WIDER:
+        return CHANGED
+    if {_kind(before[name]) for name in gone} & {_kind(after[name]) for name in come}:
+        return FIELD_RENAMED
+    return UNMEASURED if retyped else EVOLVED
+
+
+def judge_user_state(pair: Pair, number: int) -> Iterator[GateFinding]:
+    """Compare an operator with a user's function by its number."""
+    old, new = pair.old.operators[number], pair.new.operators[number]
+    evidence = pair.shown_by_state(number)
+    if (signature(old.keys), old.key_expressions) != (signature(new.keys), new.key_expressions):
+        yield KEYS.found(old=shown(old.keys), new=shown(new.keys), evidence=evidence)
+    texts = (
+        (TIMEOUT, old.timeout, new.timeout),
+        (TIME_MODE, old.time_mode, new.time_mode),
+    )
+    for rule, was, now in texts:
+        if plain(was) != plain(now):
+            yield rule.found(old=was, new=now, evidence=evidence)
+    if _plain(old.output_columns) != _plain(new.output_columns):
+        yield OUTPUT.found(
+            old=shown(old.output_columns),
+            new=shown(new.output_columns),
+            evidence=evidence,
+            about=(f"operators[{number}].output_columns",),
+        )
+    if old.sort is OperatorKind.TRANSFORM_WITH_STATE:
+        yield from judge_variables(pair, number)
+    elif _plain(old.state_columns) != _plain(new.state_columns):
+        yield _judge_schema(pair, number, evidence)
+    yield from _judge_function(pair, number)
+
+
+def same_body(pair: Pair, number: int) -> bool:
+    """Return whether an operator's function, and all code it reaches, is known to be the same."""
+    return pair.same_body(pair.old.operators[number].code, pair.new.operators[number].code)
+
+
+def plain(text: str) -> str:
+    """Return a text without regard to spaces and the case of its letters."""
+    return " ".join(text.split()).lower()
 
 
 def _stored_columns(kind: str, stored: StoreSchema | None) -> tuple[_Columns, _Columns]:
@@ -179,79 +254,9 @@ def _rule(was: StateVariable | None, now: StateVariable | None, encoding: str) -
     return evolution(was, now) if encoding.lower() == "avro" else CHANGED
 
 
-_NESTED: Final = frozenset("<>()")
-_WIDER: Final = frozenset({("int", "bigint"), ("bigint", "double")})
-"""Measured on 4.3.0: old values are read as the wider type."""
-_NUMBERS: Final = frozenset({"tinyint", "smallint", "int", "bigint", "float", "double"})
-_AVRO_WIDER: Final = frozenset(
-    {("int", "float"), ("int", "double"), ("bigint", "float"), ("float", "double")}
-)
-"""Type changes that Avro reads as well; not tried on state."""
-
-
-def evolution(was: StateVariable, now: StateVariable) -> Rule:
-    """Return what Spark makes of other columns of a variable whose values are encoded with Avro."""
-    # A key is found by its bytes, and Spark takes no column that must not be null.
-    if _plain(was.key) != _plain(now.key) or not all(column.nullable for column in now.value):
-        return CHANGED
-    before, after = dict(_plain(was.value)), dict(_plain(now.value))
-    if any(_NESTED & {*of} or not of for of in (*before.values(), *after.values())):
-        return UNMEASURED
-    gone, come = before.keys() - after.keys(), after.keys() - before.keys()
-    others = {(before[name], after[name]) for name in before.keys() & after.keys()}
-    retyped = {pair for pair in others if pair[0] != pair[1]} - _WIDER
-    if retyped - _AVRO_WIDER:
-        return CHANGED
-    if {_kind(before[name]) for name in gone} & {_kind(after[name]) for name in come}:
-        return FIELD_RENAMED
-    return UNMEASURED if retyped else EVOLVED
-
-
 def _kind(type_: str) -> str:
     """Return the kind of a field's values, so that a renamed and widened field is found again."""
     return "number" if type_ in _NUMBERS else type_
-
-
-KEYS: Final = rule_named("user_state.keys")
-SCHEMA: Final = rule_named("user_state.schema")
-FIELDS_RENAMED: Final = rule_named("user_state.fields_renamed")
-TIMEOUT: Final = rule_named("user_state.timeout")
-TIME_MODE: Final = rule_named("user_state.time_mode")
-OUTPUT: Final = rule_named("user_state.output")
-FUNCTION: Final = rule_named("user_state.function")
-NAME: Final = rule_named("user_state.function_name")
-BODY: Final = rule_named("user_state.function_body")
-RULES: Final = (KEYS, SCHEMA, FIELDS_RENAMED, TIMEOUT, TIME_MODE, OUTPUT, FUNCTION, NAME, BODY)
-
-
-def judge_user_state(pair: Pair, number: int) -> Iterator[GateFinding]:
-    """Compare an operator with a user's function by its number."""
-    old, new = pair.old.operators[number], pair.new.operators[number]
-    evidence = pair.shown_by_state(number)
-    if (signature(old.keys), old.key_expressions) != (signature(new.keys), new.key_expressions):
-        yield KEYS.found(old=shown(old.keys), new=shown(new.keys), evidence=evidence)
-    texts = (
-        (TIMEOUT, old.timeout, new.timeout),
-        (TIME_MODE, old.time_mode, new.time_mode),
-    )
-    for rule, was, now in texts:
-        if plain(was) != plain(now):
-            yield rule.found(old=was, new=now, evidence=evidence)
-    if _plain(old.output_columns) != _plain(new.output_columns):
-        yield OUTPUT.found(
-            old=shown(old.output_columns),
-            new=shown(new.output_columns),
-            evidence=evidence,
-            about=(f"operators[{number}].output_columns",),
-        )
-    if old.sort is OperatorKind.TRANSFORM_WITH_STATE:
-        yield from judge_variables(pair, number)
-    elif _plain(old.state_columns) != _plain(new.state_columns):
-        yield _judge_schema(pair, number, evidence)
-    yield from _judge_function(pair, number)
-
-
-_NODE: Final = "FlatMapGroupsInPandasWithState"
 
 
 def _judge_schema(pair: Pair, number: int, evidence: str) -> GateFinding:
@@ -296,13 +301,3 @@ def _untold(old: OperatorPlan, at: str) -> tuple[str, ...]:
     # A driver's plan has no variables; the new ones were compared with the checkpoint's.
     is_untold = old.sort is OperatorKind.TRANSFORM_WITH_STATE and not old.variables
     return (f"{at}.variables",) if is_untold else ()
-
-
-def same_body(pair: Pair, number: int) -> bool:
-    """Return whether an operator's function, and all code it reaches, is known to be the same."""
-    return pair.same_body(pair.old.operators[number].code, pair.new.operators[number].code)
-
-
-def plain(text: str) -> str:
-    """Return a text without regard to spaces and the case of its letters."""
-    return " ".join(text.split()).lower()

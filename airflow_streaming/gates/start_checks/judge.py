@@ -40,6 +40,26 @@ class StartRefusal:
     at: str
 
 
+def refusals_of(plan: QueryPlan, running: Sequence[QueryPlan] = ()) -> list[StartRefusal]:
+    """
+    Return the checks that a query does not pass, sources first.
+
+    :param running: Plans with which the query has run batches: Spark accepts all of their parts.
+    """
+    return _beyond(_all_refusals, plan, running)
+
+
+def sink_refusals(plan: QueryPlan, running: Sequence[QueryPlan] = ()) -> list[StartRefusal]:
+    """Return the checks that the sink of a query does not pass; see ``refusals_of``."""
+    return _beyond(_sink_refusals, plan, running)
+
+
+def source_refusals(source: SourcePlan, spark: str) -> list[StartRefusal]:
+    """Return the checks that a source which was not opened does not pass."""
+    # Spark gave it no columns: the schema is the script's.
+    return list(_judged(_of_source(source, spark, "sources", has_schema=bool(source.schema))))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Subject:
     """A source or sink with the fields that checks read."""
@@ -74,20 +94,6 @@ class _Subject:
         return name in self.cased(self.partitioned_by)
 
 
-def refusals_of(plan: QueryPlan, running: Sequence[QueryPlan] = ()) -> list[StartRefusal]:
-    """
-    Return the checks that a query does not pass, sources first.
-
-    :param running: Plans with which the query has run batches: Spark accepts all of their parts.
-    """
-    return _beyond(_all_refusals, plan, running)
-
-
-def sink_refusals(plan: QueryPlan, running: Sequence[QueryPlan] = ()) -> list[StartRefusal]:
-    """Return the checks that the sink of a query does not pass; see ``refusals_of``."""
-    return _beyond(_sink_refusals, plan, running)
-
-
 def _beyond(
     refusals: Callable[[QueryPlan], Iterator[StartRefusal]],
     plan: QueryPlan,
@@ -106,12 +112,6 @@ def _all_refusals(plan: QueryPlan) -> Iterator[StartRefusal]:
 
 def _sink_refusals(plan: QueryPlan) -> Iterator[StartRefusal]:
     return _judged(_of_sink(plan))
-
-
-def source_refusals(source: SourcePlan, spark: str) -> list[StartRefusal]:
-    """Return the checks that a source which was not opened does not pass."""
-    # Spark gave it no columns: the schema is the script's.
-    return list(_judged(_of_source(source, spark, "sources", has_schema=bool(source.schema))))
 
 
 def _judged(subject: _Subject) -> Iterator[StartRefusal]:

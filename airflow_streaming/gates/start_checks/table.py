@@ -125,23 +125,23 @@ class StartCheck:
 def all_checks() -> tuple[StartCheck, ...]:
     """Return all rows in the order of the table."""
     text = files(__package__).joinpath("table.toml").read_text(encoding="utf-8")
-    return tuple(_row(name, told) for name, told in tomllib.loads(text).items())
+    return tuple(_row(name, row) for name, row in tomllib.loads(text).items())
 
 
-def _row(name: str, told: Mapping[str, Any]) -> StartCheck:
+def _row(name: str, row: Mapping[str, Any]) -> StartCheck:
     return StartCheck(
         name=name,
-        part=Part(told["part"]),
-        of=tuple(told["of"]),
-        kind=CheckKind(told["kind"]),
-        says=told["says"],
-        source=told["source"],
-        keys=tuple(told.get("keys", ())),
-        values=tuple(told.get("values", ())),
-        least=told.get("least"),
-        form=Form(told["form"]) if "form" in told else None,
-        required=told.get("required", False),
-        unless=told.get("unless", ""),
-        since=told.get("since", ""),
-        until=told.get("until", ""),
+        part=Part(row["part"]),
+        of=tuple(row["of"]),
+        kind=CheckKind(row["kind"]),
+        says=row["says"],
+        source=row["source"],
+        keys=tuple(row.get("keys", ())),
+        values=tuple(row.get("values", ())),
+        least=row.get("least"),
+        form=Form(row["form"]) if "form" in row else None,
+        required=row.get("required", False),
+        unless=row.get("unless", ""),
+        since=row.get("since", ""),
+        until=row.get("until", ""),
     )

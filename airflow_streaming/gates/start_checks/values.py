@@ -68,15 +68,6 @@ def _of_lists(_: StartCheck, value: str) -> bool:
     )
 
 
-def _topics(value: str) -> list[Any]:
-    """Return the values of a JSON object by topic; ``[None]``, which every check refuses, for other text."""
-    try:
-        told = json.loads(value)
-    except ValueError:
-        return [None]
-    return list(told.values()) if isinstance(told, Mapping) else [None]
-
-
 _FORMS: Final[Mapping[Form, Callable[[StartCheck, str], bool]]] = {
     Form.INTEGER: _integer,
     Form.BOOLEAN: _boolean,
@@ -88,3 +79,12 @@ _FORMS: Final[Mapping[Form, Callable[[StartCheck, str], bool]]] = {
     Form.PARTITION_NUMBERS: _of_numbers,
     Form.PARTITION_LISTS: _of_lists,
 }
+
+
+def _topics(value: str) -> list[Any]:
+    """Return the values of a JSON object by topic; ``[None]``, which every check refuses, for other text."""
+    try:
+        topics = json.loads(value)
+    except ValueError:
+        return [None]
+    return list(topics.values()) if isinstance(topics, Mapping) else [None]

@@ -33,6 +33,43 @@ _ALWAYS_SINCE: Final[Mapping[str, str]] = {
     key: pin.throughout or release.name for key, (pin, release) in PINS.items()
 }
 
+CONTRADICTION: Final = rule_named("version.contradiction")
+CONTRADICTION_RULES: Final = (CONTRADICTION,)
+
+NOTHING_WRITTEN: Final = rule_named("version.nothing_written")
+DAMAGED: Final = rule_named("version.damaged")
+ASYNCHRONOUS: Final = rule_named("version.asynchronous_progress")
+FORMAT: Final = rule_named("version.format")
+SOURCE_READ: Final = rule_named("version.source_not_measured")
+SOURCE_UNKNOWN: Final = rule_named("version.source_unknown")
+CHECKPOINT_RULES: Final = (
+    NOTHING_WRITTEN,
+    DAMAGED,
+    ASYNCHRONOUS,
+    FORMAT,
+    SOURCE_READ,
+    SOURCE_UNKNOWN,
+)
+_MEASURED_SOURCES: Final = frozenset({SourceType.FILE, SourceType.NOT_STARTED})
+# Its own rule looks at it: only newer Sparks mind.
+_NO_METADATA: Final = FindingCode.METADATA_MISSING
+
+_SQL: Final = "spark.sql."
+_STREAMING: Final = "spark.sql.streaming."
+_WHERE: Final = "the checkpoint's newest plan, in offsets/"
+PINS_KEPT: Final = rule_named("version.pins_kept")
+PINS_LOST: Final = rule_named("version.pins_lost")
+DOWN_AND_UP: Final = rule_named("version.down_and_up")
+CONF_OVERRIDDEN: Final = rule_named("version.conf_overridden")
+PIN_RULES: Final = (PINS_KEPT, PINS_LOST, DOWN_AND_UP, CONF_OVERRIDDEN)
+_MERGE: Final = _STREAMING + "stateStore.rocksdb.mergeOperatorVersion"
+_EVOLUTION: Final = _STREAMING + "queryEvolution.enableSourceEvolution"
+_PROTOBUF: Final = _SQL + "function.protobufExtensions.enabled"
+OLD_VALUES: Final[Mapping[str, str]] = {
+    key: pin.old_value for key, (pin, _) in PINS.items() if pin.old_value is not None
+}
+"""Spark's values of settings that a plan lacks."""
+
 
 def writer(case: Case) -> Iterator[GateFinding]:
     """Yield contradictions to the given versions."""
@@ -47,6 +84,44 @@ def writer(case: Case) -> Iterator[GateFinding]:
             evidence=report.uri,
         )
     yield from _too_high(case)
+
+
+def contradictions(
+    plan: QueryPlan | None, checkpoint: Checkpoint, schemas: Sequence[StoreSchema]
+) -> Iterator[GateFinding]:
+    """Yield what of a plan cannot be true of a checkpoint: its sources, its stateful operators."""
+    if plan is None or checkpoint.last_planned_batch is None:
+        return
+    yield from _plan_sources(plan, checkpoint)
+    if checkpoint.last_committed_batch is not None or checkpoint.operators:
+        yield from _operators(plan, checkpoint, schemas)
+
+
+def standing(case: Case) -> Iterator[GateFinding]:
+    """Yield reasons against the checkpoint that do not depend on the matrix."""
+    report = case.checkpoint
+    for problem in report.problems:
+        if problem.code is not _NO_METADATA:
+            yield DAMAGED.found(problem.message, evidence=problem.path)
+    for what in too_new(report, case.target.name):
+        yield FORMAT.found(
+            f"The checkpoint holds {what}, and Spark {case.target.text} cannot read it.",
+            new=case.target.text,
+            evidence=report.uri,
+        )
+    if report.async_progress and not case.stays:
+        yield ASYNCHRONOUS.found(evidence=report.uri)
+    yield from _sources(case)
+
+
+def pins(case: Case) -> Iterator[GateFinding]:
+    """Yield the effects on the pinned settings."""
+    if case.goes_down:
+        yield from _lost(case)
+    elif case.goes_up:
+        yield from _down_and_up(case)
+        yield from _kept(case)
+    yield from _overridden(case)
 
 
 def _builds(case: Case) -> Iterator[GateFinding]:
@@ -81,21 +156,6 @@ def _too_high(case: Case) -> Iterator[GateFinding]:
             new=start.text,
             evidence=f"offsets/{report.last_planned_batch}",
         )
-
-
-CONTRADICTION: Final = rule_named("version.contradiction")
-CONTRADICTION_RULES: Final = (CONTRADICTION,)
-
-
-def contradictions(
-    plan: QueryPlan | None, checkpoint: Checkpoint, schemas: Sequence[StoreSchema]
-) -> Iterator[GateFinding]:
-    """Yield what of a plan cannot be true of a checkpoint: its sources, its stateful operators."""
-    if plan is None or checkpoint.last_planned_batch is None:
-        return
-    yield from _plan_sources(plan, checkpoint)
-    if checkpoint.last_committed_batch is not None or checkpoint.operators:
-        yield from _operators(plan, checkpoint, schemas)
 
 
 def _operators(
@@ -140,53 +200,17 @@ def _found(what: str, stored: list[str], planned: list[str], evidence: str) -> G
     )
 
 
-NOTHING_WRITTEN: Final = rule_named("version.nothing_written")
-DAMAGED: Final = rule_named("version.damaged")
-ASYNCHRONOUS: Final = rule_named("version.asynchronous_progress")
-FORMAT: Final = rule_named("version.format")
-SOURCE_READ: Final = rule_named("version.source_not_measured")
-SOURCE_UNKNOWN: Final = rule_named("version.source_unknown")
-CHECKPOINT_RULES: Final = (
-    NOTHING_WRITTEN,
-    DAMAGED,
-    ASYNCHRONOUS,
-    FORMAT,
-    SOURCE_READ,
-    SOURCE_UNKNOWN,
-)
-_MEASURED_SOURCES: Final = frozenset({SourceType.FILE, SourceType.NOT_STARTED})
-# Its own rule looks at it: only newer Sparks mind.
-_NO_METADATA: Final = FindingCode.METADATA_MISSING
-
-
-def standing(case: Case) -> Iterator[GateFinding]:
-    """Yield reasons against the checkpoint that do not depend on the matrix."""
-    report = case.checkpoint
-    for problem in report.problems:
-        if problem.code is not _NO_METADATA:
-            yield DAMAGED.found(problem.message, evidence=problem.path)
-    for what in too_new(report, case.target.name):
-        yield FORMAT.found(
-            f"The checkpoint holds {what}, and Spark {case.target.text} cannot read it.",
-            new=case.target.text,
-            evidence=report.uri,
-        )
-    if report.async_progress and not case.stays:
-        yield ASYNCHRONOUS.found(evidence=report.uri)
-    yield from _sources(case)
-
-
 def _sources(case: Case) -> Iterator[GateFinding]:
     if case.stays:
         return
     for number, position in enumerate(case.checkpoint.sources):
-        said = _said(case, number)
+        named = _said(case, number)
         if position.source is SourceType.KAFKA:
             yield SOURCE_READ.found(evidence=f"source {position.name}")
-        elif position.source not in _MEASURED_SOURCES or said not in ("", "file"):
-            told = said or position.source.value.replace("_", " ")
+        elif position.source not in _MEASURED_SOURCES or named not in ("", "file"):
+            source = named or position.source.value.replace("_", " ")
             yield SOURCE_UNKNOWN.found(
-                f"Source {position.name} ({told}) was not measured with any pair of versions.",
+                f"Source {position.name} ({source}) was not measured with any pair of versions.",
                 evidence=f"source {position.name}",
             )
 
@@ -194,33 +218,6 @@ def _sources(case: Case) -> Iterator[GateFinding]:
 def _said(case: Case, number: int) -> str:
     sources = case.plan.sources if case.plan is not None else ()
     return sources[number].source if number < len(sources) else ""
-
-
-_SQL: Final = "spark.sql."
-_STREAMING: Final = "spark.sql.streaming."
-_WHERE: Final = "the checkpoint's newest plan, in offsets/"
-PINS_KEPT: Final = rule_named("version.pins_kept")
-PINS_LOST: Final = rule_named("version.pins_lost")
-DOWN_AND_UP: Final = rule_named("version.down_and_up")
-CONF_OVERRIDDEN: Final = rule_named("version.conf_overridden")
-PIN_RULES: Final = (PINS_KEPT, PINS_LOST, DOWN_AND_UP, CONF_OVERRIDDEN)
-_MERGE: Final = _STREAMING + "stateStore.rocksdb.mergeOperatorVersion"
-_EVOLUTION: Final = _STREAMING + "queryEvolution.enableSourceEvolution"
-_PROTOBUF: Final = _SQL + "function.protobufExtensions.enabled"
-OLD_VALUES: Final[Mapping[str, str]] = {
-    key: pin.old_value for key, (pin, _) in PINS.items() if pin.old_value is not None
-}
-"""Spark's values of settings that a plan lacks."""
-
-
-def pins(case: Case) -> Iterator[GateFinding]:
-    """Yield the effects on the pinned settings."""
-    if case.goes_down:
-        yield from _lost(case)
-    elif case.goes_up:
-        yield from _down_and_up(case)
-        yield from _kept(case)
-    yield from _overridden(case)
 
 
 def _lost(case: Case) -> Iterator[GateFinding]:
@@ -292,12 +289,12 @@ def _kept(case: Case) -> Iterator[GateFinding]:
 
 def _overridden(case: Case) -> Iterator[GateFinding]:
     for key in sorted(PINNED_SINCE.keys() & case.conf.keys() & case.checkpoint.conf.keys()):
-        asked, pinned = case.conf[key], case.checkpoint.conf[key]
-        if asked.strip().lower() != pinned.lower():
+        wanted, pinned = case.conf[key], case.checkpoint.conf[key]
+        if wanted.strip().lower() != pinned.lower():
             yield CONF_OVERRIDDEN.found(
-                f"The configuration sets {key}={asked}, and the checkpoint has {pinned}; Spark "
+                f"The configuration sets {key}={wanted}, and the checkpoint has {pinned}; Spark "
                 "silently continues with the pinned value.",
                 old=pinned,
-                new=asked,
+                new=wanted,
                 evidence=_WHERE,
             )

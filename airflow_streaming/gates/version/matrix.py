@@ -24,6 +24,8 @@ _TEXT: Final = re.compile(
 )
 _LONGEST: Final = 60
 
+FORMAT: Final = 1
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
@@ -92,9 +94,6 @@ class VersionQuestion:
     from_version: str
     to_version: str
     conf: Mapping[str, str] = field(default_factory=dict)
-
-
-FORMAT: Final = 1
 
 
 class Outcome(StrEnum):
@@ -246,17 +245,17 @@ def _pairs(pairs: Mapping[str, Any]) -> dict[str, Seen]:
 
 def _seen(value: Any) -> Seen:
     # Nearly all are "same there, same back": those are written as two words.
-    told = _words(value) if isinstance(value, str) else mapping(value, "a pair")
+    outcomes_seen = _words(value) if isinstance(value, str) else mapping(value, "a pair")
     outcomes = ("there", "back", "unchecked", "unchecked_back")
     try:
-        found = {name: Outcome(told.get(name, "")) for name in outcomes}
+        found = {name: Outcome(outcomes_seen.get(name, "")) for name in outcomes}
     except ValueError as err:
         raise RecordError(f"The version matrix has an unknown outcome: {closed(err)}") from err
     return Seen(
         there=found["there"],
         back=found["back"],
-        condition=string(told.get("condition", ""), "condition"),
-        back_condition=string(told.get("back_condition", ""), "back_condition"),
+        condition=string(outcomes_seen.get("condition", ""), "condition"),
+        back_condition=string(outcomes_seen.get("back_condition", ""), "back_condition"),
         unchecked=found["unchecked"],
         unchecked_back=found["unchecked_back"],
     )

@@ -46,6 +46,71 @@ RELEASE_STEP_RULES: Final = (
     SECURITY,
 )
 
+SCHEMA_CHECK: Final = "spark.sql.streaming.stateStore.stateSchemaCheck"
+SAME_MINOR: Final = rule_named("version.same_minor")
+MEASURED: Final = rule_named("version.measured")
+APART: Final = rule_named("version.measured_apart")
+MOVED: Final = rule_named("version.rows_in_other_batches")
+FAILED: Final = rule_named("version.failed")
+OTHER_ROWS: Final = rule_named("version.other_rows")
+NEEDS_CONF: Final = rule_named("version.needs_conf")
+CONF_GIVEN: Final = rule_named("version.needed_conf_given")
+OTHER_ORDER: Final = rule_named("version.deduplication_order")
+UNTOLD_ORDER: Final = rule_named("version.deduplication_order_untold")
+AMBIGUOUS: Final = rule_named("version.ambiguous")
+NOT_MEASURED: Final = rule_named("version.not_measured")
+MEASURED_RULES: Final = (
+    SAME_MINOR,
+    MEASURED,
+    APART,
+    MOVED,
+    FAILED,
+    OTHER_ROWS,
+    NEEDS_CONF,
+    CONF_GIVEN,
+    OTHER_ORDER,
+    UNTOLD_ORDER,
+    AMBIGUOUS,
+    NOT_MEASURED,
+)
+
+_OF_ORDER: Final[Mapping[KeyOrder | None, Rule]] = {
+    KeyOrder.DIFFERENT: OTHER_ORDER,
+    KeyOrder.UNTOLD: UNTOLD_ORDER,
+}
+_BY_OUTCOME: Final[Mapping[Outcome, Rule]] = {
+    Outcome.SAME: MEASURED,
+    Outcome.MOVED: MOVED,
+    Outcome.OTHER: OTHER_ROWS,
+    Outcome.FAILED: FAILED,
+    Outcome.UNTRIED: NOT_MEASURED,
+}
+
+CAN_COME_BACK: Final = rule_named("version.can_come_back")
+NO_WAY_BACK: Final = rule_named("version.no_way_back")
+BACK_FAILED: Final = rule_named("version.back.failed")
+BACK_ORDER: Final = rule_named("version.back.deduplication_order")
+BACK_FORMAT: Final = rule_named("version.back.format")
+BACK_NOT_MEASURED: Final = rule_named("version.back.not_measured")
+BACK_AMBIGUOUS: Final = rule_named("version.back.ambiguous")
+ROLLBACK_RULES: Final = (
+    CAN_COME_BACK,
+    NO_WAY_BACK,
+    BACK_FAILED,
+    BACK_ORDER,
+    BACK_FORMAT,
+    BACK_NOT_MEASURED,
+    BACK_AMBIGUOUS,
+)
+_AFTER_FAILURE: Final = (
+    "The new Spark failed on such a query, and the old one continued as if the new one had "
+    "never run."
+)
+_NEW_FORMATS: Final[Mapping[str, tuple[str, str]]] = {
+    key: (value, release.name) for release in RELEASES for key, value in release.opt_in.items()
+}
+"""Settings that give an old checkpoint a new format: the value, and the first Spark to read it."""
+
 
 def steps(case: Case) -> Iterator[GateFinding]:
     """Yield the release notes on the way from one release to the other."""
@@ -59,6 +124,75 @@ def steps(case: Case) -> Iterator[GateFinding]:
     is_safe = is_fixed(EVENT_LOG_HOLE, target.minor, target.patch)
     if not is_safe and not _is_off(case, _EVENT_LOG):
         yield SECURITY.found(new=case.target.text, evidence="the version itself")
+
+
+def measured(case: Case) -> Iterator[GateFinding]:
+    """Yield the matrix' result; always one finding."""
+    if case.stays:
+        yield SAME_MINOR.found(evidence=f"Spark {case.start.text} and Spark {case.target.text}")
+        return
+    order = case.key_order
+    if order in _OF_ORDER:
+        yield _OF_ORDER[order].found(evidence=f"the state schema; {case.exact_pair} were measured")
+        return
+    seen = case.seen or case.seen_apart
+    if not seen or any(not shape.name for shape in case.shapes):
+        yield _not_measured(case)
+        return
+    decided = never_null(case)
+    # The measurement failed because of a part that this state does not have.
+    harmless = decided is False or order is KeyOrder.SAME
+    rules = {MEASURED if harmless else _measured_rule(one, case, decided) for one in seen.values()}
+    rule = rules.pop() if len(rules) == 1 else _measured_of_several(rules)
+    if case.seen:
+        yield rule.found(evidence=_evidence(case, seen, decided))
+    elif rule.severity is GateDecision.NOT_ALLOWED and decided is None:
+        # It may have failed by its store, which is another one.
+        yield _not_measured(case)
+    else:
+        yield _apart(rule, case)
+
+
+def never_null(case: Case) -> bool | None:
+    """
+    Return whether the state of a join marks a column as never null.
+
+    Only for joins on the way from Spark 3 to 4: there it decides for any type of join, because
+    Spark 3 noted it for the join columns themselves.
+
+    :return: ``None`` if irrelevant, or if the schemas are unknown.
+    """
+    if not (case.has_join and case.crosses("4.0")) or not case.schemas:
+        return None
+    sides = [schema for schema in case.schemas if schema.store.endswith("-keyWithIndexToValue")]
+    return any(not column.nullable for schema in sides for column in schema.value)
+
+
+def way_back(case: Case) -> Iterator[GateFinding]:
+    """Yield the findings on the way back; always at least one."""
+    yield from _new_formats(case)
+    if case.stays:
+        yield CAN_COME_BACK.found(SAME_MINOR.sentence, evidence="the two versions")
+        return
+    if case.key_order_back is KeyOrder.DIFFERENT:
+        yield BACK_ORDER.found(evidence="the state schema")
+        return
+    seen = case.seen or case.seen_apart
+    if not seen or any(not shape.name for shape in case.shapes):
+        yield BACK_NOT_MEASURED.found(
+            evidence=f"the version matrix of {case.matrix.measured} has no such way back"
+        )
+        return
+    yield _measured_back(case, seen)
+
+
+def as_consequence(findings: Iterator[GateFinding]) -> Iterator[GateFinding]:
+    """Yield findings on the way back as those who go look at them: none of them forbids to go."""
+    for finding in findings:
+        if finding.severity is GateDecision.ALLOWED:
+            yield finding
+        else:
+            yield NO_WAY_BACK.found(finding.message, evidence=finding.evidence)
 
 
 def _spark_3(case: Case) -> Iterator[GateFinding]:
@@ -118,62 +252,6 @@ def _is_off(case: Case, key: str) -> bool:
     return case.conf.get(key, "").strip().lower() == "false"
 
 
-SCHEMA_CHECK: Final = "spark.sql.streaming.stateStore.stateSchemaCheck"
-SAME_MINOR: Final = rule_named("version.same_minor")
-MEASURED: Final = rule_named("version.measured")
-APART: Final = rule_named("version.measured_apart")
-MOVED: Final = rule_named("version.rows_in_other_batches")
-FAILED: Final = rule_named("version.failed")
-OTHER_ROWS: Final = rule_named("version.other_rows")
-NEEDS_CONF: Final = rule_named("version.needs_conf")
-CONF_GIVEN: Final = rule_named("version.needed_conf_given")
-OTHER_ORDER: Final = rule_named("version.deduplication_order")
-UNTOLD_ORDER: Final = rule_named("version.deduplication_order_untold")
-AMBIGUOUS: Final = rule_named("version.ambiguous")
-NOT_MEASURED: Final = rule_named("version.not_measured")
-MEASURED_RULES: Final = (
-    SAME_MINOR,
-    MEASURED,
-    APART,
-    MOVED,
-    FAILED,
-    OTHER_ROWS,
-    NEEDS_CONF,
-    CONF_GIVEN,
-    OTHER_ORDER,
-    UNTOLD_ORDER,
-    AMBIGUOUS,
-    NOT_MEASURED,
-)
-
-
-def measured(case: Case) -> Iterator[GateFinding]:
-    """Yield the matrix' result; always one finding."""
-    if case.stays:
-        yield SAME_MINOR.found(evidence=f"Spark {case.start.text} and Spark {case.target.text}")
-        return
-    order = case.key_order
-    if order in _OF_ORDER:
-        yield _OF_ORDER[order].found(evidence=f"the state schema; {case.exact_pair} were measured")
-        return
-    seen = case.seen or case.seen_apart
-    if not seen or any(not shape.name for shape in case.shapes):
-        yield _not_measured(case)
-        return
-    decided = never_null(case)
-    # The measurement failed because of a part that this state does not have.
-    harmless = decided is False or order is KeyOrder.SAME
-    rules = {MEASURED if harmless else _measured_rule(one, case, decided) for one in seen.values()}
-    rule = rules.pop() if len(rules) == 1 else _measured_of_several(rules)
-    if case.seen:
-        yield rule.found(evidence=_evidence(case, seen, decided))
-    elif rule.severity is GateDecision.NOT_ALLOWED and decided is None:
-        # It may have failed by its store, which is another one.
-        yield _not_measured(case)
-    else:
-        yield _apart(rule, case)
-
-
 def _not_measured(case: Case) -> GateFinding:
     shapes = ", ".join(sorted({shape.text for shape in case.shapes}))
     others = "; ".join(sorted(_failed_elsewhere(case)))
@@ -200,40 +278,12 @@ def _apart(rule: Rule, case: Case) -> GateFinding:
     )
 
 
-def never_null(case: Case) -> bool | None:
-    """
-    Return whether the state of a join marks a column as never null.
-
-    Only for joins on the way from Spark 3 to 4: there it decides for any type of join, because
-    Spark 3 noted it for the join columns themselves.
-
-    :return: ``None`` if irrelevant, or if the schemas are unknown.
-    """
-    if not (case.has_join and case.crosses("4.0")) or not case.schemas:
-        return None
-    sides = [schema for schema in case.schemas if schema.store.endswith("-keyWithIndexToValue")]
-    return any(not column.nullable for schema in sides for column in schema.value)
-
-
 def _measured_rule(seen: Seen, case: Case, decided: bool | None) -> Rule:
     needs_conf = seen.unchecked.is_fine if decided is None else decided
     if needs_conf:
         off = case.conf.get(SCHEMA_CHECK, "true").strip().lower() == "false"
         return CONF_GIVEN if off else NEEDS_CONF
     return _BY_OUTCOME[seen.there]
-
-
-_OF_ORDER: Final[Mapping[KeyOrder | None, Rule]] = {
-    KeyOrder.DIFFERENT: OTHER_ORDER,
-    KeyOrder.UNTOLD: UNTOLD_ORDER,
-}
-_BY_OUTCOME: Final[Mapping[Outcome, Rule]] = {
-    Outcome.SAME: MEASURED,
-    Outcome.MOVED: MOVED,
-    Outcome.OTHER: OTHER_ROWS,
-    Outcome.FAILED: FAILED,
-    Outcome.UNTRIED: NOT_MEASURED,
-}
 
 
 def _measured_of_several(rules: set[Rule]) -> Rule:
@@ -246,7 +296,7 @@ def _measured_of_several(rules: set[Rule]) -> Rule:
 def _evidence(case: Case, seen: Mapping[Shape, Seen], decided: bool | None) -> str:
     shapes = ", ".join(_of(shape, one) for shape, one in seen.items())
     told_by = next(iter(seen)).told_by
-    said = (
+    outcome = (
         {
             True: "; its state says that a column is never null",
             False: "; its state has no such column",
@@ -256,57 +306,13 @@ def _evidence(case: Case, seen: Mapping[Shape, Seen], decided: bool | None) -> s
     )
     return (
         f"measured on {case.matrix.measured}, {case.exact_pair}: {shapes}; shape known from "
-        f"{told_by}{said}"
+        f"{told_by}{outcome}"
     )
 
 
 def _of(shape: Shape, seen: Seen) -> str:
     what = f"{seen.there.value} rows" if seen.there is not Outcome.FAILED else "failed"
     return f"{shape.text} {what}{f' ({seen.condition})' if seen.condition else ''}"
-
-
-CAN_COME_BACK: Final = rule_named("version.can_come_back")
-NO_WAY_BACK: Final = rule_named("version.no_way_back")
-BACK_FAILED: Final = rule_named("version.back.failed")
-BACK_ORDER: Final = rule_named("version.back.deduplication_order")
-BACK_FORMAT: Final = rule_named("version.back.format")
-BACK_NOT_MEASURED: Final = rule_named("version.back.not_measured")
-BACK_AMBIGUOUS: Final = rule_named("version.back.ambiguous")
-ROLLBACK_RULES: Final = (
-    CAN_COME_BACK,
-    NO_WAY_BACK,
-    BACK_FAILED,
-    BACK_ORDER,
-    BACK_FORMAT,
-    BACK_NOT_MEASURED,
-    BACK_AMBIGUOUS,
-)
-_AFTER_FAILURE: Final = (
-    "The new Spark failed on such a query, and the old one continued as if the new one had "
-    "never run."
-)
-_NEW_FORMATS: Final[Mapping[str, tuple[str, str]]] = {
-    key: (value, release.name) for release in RELEASES for key, value in release.opt_in.items()
-}
-"""Settings that give an old checkpoint a new format: the value, and the first Spark to read it."""
-
-
-def way_back(case: Case) -> Iterator[GateFinding]:
-    """Yield the findings on the way back; always at least one."""
-    yield from _new_formats(case)
-    if case.stays:
-        yield CAN_COME_BACK.found(SAME_MINOR.sentence, evidence="the two versions")
-        return
-    if case.key_order_back is KeyOrder.DIFFERENT:
-        yield BACK_ORDER.found(evidence="the state schema")
-        return
-    seen = case.seen or case.seen_apart
-    if not seen or any(not shape.name for shape in case.shapes):
-        yield BACK_NOT_MEASURED.found(
-            evidence=f"the version matrix of {case.matrix.measured} has no such way back"
-        )
-        return
-    yield _measured_back(case, seen)
 
 
 def _measured_back(case: Case, seen: Mapping[Shape, Seen]) -> GateFinding:
@@ -317,20 +323,11 @@ def _measured_back(case: Case, seen: Mapping[Shape, Seen]) -> GateFinding:
         # It may have failed by its store, which is another one.
         rule = BACK_NOT_MEASURED
     after_failure = rule is CAN_COME_BACK and _all_failed(seen, case)
-    told = ", ".join(_text(shape, *one, case) for shape, one in tried.items())
+    results = ", ".join(_text(shape, *one, case) for shape, one in tried.items())
     return rule.found(
         _AFTER_FAILURE if after_failure else "",
-        evidence=f"the version matrix of {case.matrix.measured}, {case.exact_pair} and back: {told}",
+        evidence=f"the version matrix of {case.matrix.measured}, {case.exact_pair} and back: {results}",
     )
-
-
-def as_consequence(findings: Iterator[GateFinding]) -> Iterator[GateFinding]:
-    """Yield findings on the way back as those who go look at them: none of them forbids to go."""
-    for finding in findings:
-        if finding.severity is GateDecision.ALLOWED:
-            yield finding
-        else:
-            yield NO_WAY_BACK.found(finding.message, evidence=finding.evidence)
 
 
 def _tried(seen: Seen, case: Case) -> tuple[Outcome, str]:

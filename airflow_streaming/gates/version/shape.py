@@ -35,80 +35,6 @@ _WORD: Final = 0xFFFFFFFF
 _DUPLICATES: Final = ("__dummy__", "expiresAtMicros")
 """All that the two kinds of deduplication keep beside the key."""
 
-
-def keeps_duplicates(schema: StoreSchema) -> bool:
-    """Recognize a deduplication's store by its columns; Spark 3.5 does not name it."""
-    return len(schema.value) == 1 and schema.value[0].name in _DUPLICATES
-
-
-class KeyOrder(StrEnum):
-    """The target's order of the columns, compared with the state."""
-
-    SAME = "same"
-    DIFFERENT = "different"
-    UNTOLD = "untold"
-    """Even the order that is there cannot be computed from the names."""
-
-
-def compare_order(
-    stored: StoreSchema, start: Release, target: Release, *, by_code: bool, is_pinned: bool
-) -> KeyOrder:
-    """
-    Tell whether another Spark keeps the columns of a deduplication in the same order.
-
-    :param by_code: Whether the checkpoint was begun with the order of the code.
-    :param is_pinned: Whether its plans still say so; an older Spark leaves that out.
-    """
-    names = [column.name for column in stored.key]
-    if len(names) <= MOST_ORDERED or start.minor == target.minor:
-        return KeyOrder.SAME
-    if is_pinned and not target.is_before(SINCE):
-        return KeyOrder.SAME
-    if not by_code and hashed_order(names, start) != names:
-        return KeyOrder.UNTOLD
-    return KeyOrder.SAME if hashed_order(names, target) == names else KeyOrder.DIFFERENT
-
-
-def hashed_order(names: Sequence[str], release: Release) -> list[str]:
-    """
-    Return names in the order of Scala's hash set.
-
-    Spark 3 is taken to be built with Scala 2.12, as it is when it comes from PyPI.
-    """
-    return _ordered(list(names), 0, nested_last=release_at(release.minor).scala != "2.12")
-
-
-def _ordered(names: list[str], level: int, *, nested_last: bool) -> list[str]:
-    if level > 32 // _BITS:
-        return names
-    slots: dict[int, list[str]] = {}
-    for name in names:
-        slot = (_hash(name) >> (_BITS * level)) & ((1 << _BITS) - 1)
-        slots.setdefault(slot, []).append(name)
-    groups = [slots[slot] for slot in sorted(slots)]
-    if nested_last:
-        groups.sort(key=lambda group: len(group) > 1)
-    return [
-        name
-        for group in groups
-        for name in (
-            group if len(group) == 1 else _ordered(group, level + 1, nested_last=nested_last)
-        )
-    ]
-
-
-def _hash(text: str) -> int:
-    """Return Java's hash of a text, mixed as Scala mixes it."""
-    value = 0
-    units = text.encode("utf-16-be")
-    for high, low in zip(units[::2], units[1::2], strict=True):
-        value = (31 * value + (high << 8 | low)) & _WORD
-    value = (value + (~(value << 9) & _WORD)) & _WORD
-    value ^= value >> 14
-    value = (value + (value << 4 & _WORD)) & _WORD
-    return value ^ value >> 10
-
-
 _PROVIDER: Final = "spark.sql.streaming.stateStore.providerClass"
 NO_STORE: Final = "none"
 FORMAT_2: Final = "format_2"
@@ -176,6 +102,48 @@ _CHAINS: Final[Mapping[tuple[tuple[str, ...], ...], str]] = {
 """Measured queries of more than one operator, the one nearest to the sink first."""
 
 
+def keeps_duplicates(schema: StoreSchema) -> bool:
+    """Recognize a deduplication's store by its columns; Spark 3.5 does not name it."""
+    return len(schema.value) == 1 and schema.value[0].name in _DUPLICATES
+
+
+class KeyOrder(StrEnum):
+    """The target's order of the columns, compared with the state."""
+
+    SAME = "same"
+    DIFFERENT = "different"
+    UNTOLD = "untold"
+    """Even the order that is there cannot be computed from the names."""
+
+
+def compare_order(
+    stored: StoreSchema, start: Release, target: Release, *, by_code: bool, is_pinned: bool
+) -> KeyOrder:
+    """
+    Tell whether another Spark keeps the columns of a deduplication in the same order.
+
+    :param by_code: Whether the checkpoint was begun with the order of the code.
+    :param is_pinned: Whether its plans still say so; an older Spark leaves that out.
+    """
+    names = [column.name for column in stored.key]
+    if len(names) <= MOST_ORDERED or start.minor == target.minor:
+        return KeyOrder.SAME
+    if is_pinned and not target.is_before(SINCE):
+        return KeyOrder.SAME
+    if not by_code and hashed_order(names, start) != names:
+        return KeyOrder.UNTOLD
+    return KeyOrder.SAME if hashed_order(names, target) == names else KeyOrder.DIFFERENT
+
+
+def hashed_order(names: Sequence[str], release: Release) -> list[str]:
+    """
+    Return names in the order of Scala's hash set.
+
+    Spark 3 is taken to be built with Scala 2.12, as it is when it comes from PyPI.
+    """
+    return _ordered(list(names), 0, nested_last=release_at(release.minor).scala != "2.12")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
     """
@@ -217,6 +185,37 @@ def shapes_of(
     names = [operator.name for operator in operators]
     told_by = "its operator metadata" if all(names) else "the names of its state stores"
     return _named(_by_checkpoint(operators, schemas), store, told_by)
+
+
+def _ordered(names: list[str], level: int, *, nested_last: bool) -> list[str]:
+    if level > 32 // _BITS:
+        return names
+    slots: dict[int, list[str]] = {}
+    for name in names:
+        slot = (_hash(name) >> (_BITS * level)) & ((1 << _BITS) - 1)
+        slots.setdefault(slot, []).append(name)
+    groups = [slots[slot] for slot in sorted(slots)]
+    if nested_last:
+        groups.sort(key=lambda group: len(group) > 1)
+    return [
+        name
+        for group in groups
+        for name in (
+            group if len(group) == 1 else _ordered(group, level + 1, nested_last=nested_last)
+        )
+    ]
+
+
+def _hash(text: str) -> int:
+    """Return Java's hash of a text, mixed as Scala mixes it."""
+    value = 0
+    units = text.encode("utf-16-be")
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        value = (31 * value + (high << 8 | low)) & _WORD
+    value = (value + (~(value << 9) & _WORD)) & _WORD
+    value ^= value >> 14
+    value = (value + (value << 4 & _WORD)) & _WORD
+    return value ^ value >> 10
 
 
 def _stateless(plan: QueryPlan | None) -> tuple[Shape, ...]:

@@ -22,22 +22,22 @@ class Column:
     nullable: bool = True
 
 
-def type_name(told: Any) -> str:
+def type_name(json_type: Any) -> str:
     """Return the short name of a type, e.g. ``bigint`` or ``struct<a:int>``; ``?`` for no type."""
-    if isinstance(told, str):
-        return _SHORT.get(told, told)
-    if not isinstance(told, Mapping):
+    if isinstance(json_type, str):
+        return _SHORT.get(json_type, json_type)
+    if not isinstance(json_type, Mapping):
         return "?"
-    match told.get("type"):
+    match json_type.get("type"):
         case "struct":
-            fields = (f"{name}:{type_name(of)}" for name, of, _ in _fields(told))
+            fields = (f"{name}:{type_name(of)}" for name, of, _ in _fields(json_type))
             return f"struct<{','.join(fields)}>"
         case "array":
-            return f"array<{type_name(told.get('elementType'))}>"
+            return f"array<{type_name(json_type.get('elementType'))}>"
         case "map":
-            return f"map<{type_name(told.get('keyType'))},{type_name(told.get('valueType'))}>"
+            return f"map<{type_name(json_type.get('keyType'))},{type_name(json_type.get('valueType'))}>"
         case "udt":
-            return type_name(told.get("sqlType"))
+            return type_name(json_type.get("sqlType"))
         case other:
             return type_name(other) if isinstance(other, str) else "?"
 
@@ -48,17 +48,6 @@ def columns_of(struct: Any) -> tuple[Column, ...]:
         Column(name=name, type=type_name(of), nullable=nullable)
         for name, of, nullable in _fields(struct)
     )
-
-
-def _fields(struct: Any) -> list[tuple[str, Any, bool]]:
-    fields = struct.get("fields") if isinstance(struct, Mapping) else None
-    if not isinstance(fields, list):
-        return []
-    return [
-        (str(one.get("name")), one.get("type"), one.get("nullable") is not False)
-        for one in fields
-        if isinstance(one, Mapping)
-    ]
 
 
 def column_texts(columns: Iterable[Column]) -> str:
@@ -79,3 +68,14 @@ def fields_of(struct: str) -> tuple[Column, ...]:
             found.append(Column(name=name.strip(), type=of.strip()))
             begin = place + 1
     return tuple(found)
+
+
+def _fields(struct: Any) -> list[tuple[str, Any, bool]]:
+    fields = struct.get("fields") if isinstance(struct, Mapping) else None
+    if not isinstance(fields, list):
+        return []
+    return [
+        (str(one.get("name")), one.get("type"), one.get("nullable") is not False)
+        for one in fields
+        if isinstance(one, Mapping)
+    ]

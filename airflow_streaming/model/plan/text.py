@@ -68,8 +68,8 @@ def _call(tree: Expr) -> str:
 
 
 def _details(options: Mapping[str, str], *known: str) -> str:
-    told = ", ".join(f"{key}={text}" for key, text in options.items() if key not in known)
-    return f"[{told}]" if told else ""
+    details = ", ".join(f"{key}={text}" for key, text in options.items() if key not in known)
+    return f"[{details}]" if details else ""
 
 
 def _literal(tree: Expr) -> str:

@@ -144,8 +144,8 @@ class Expr(Tree):
     @property
     def hides_columns(self) -> bool:
         """Tell whether it may use columns that are not in its arguments."""
-        told = () if self.op == LITERAL else self.options.values()
-        return self.op == CUT or any(COLUMN_MARK in text for text in told)
+        texts = () if self.op == LITERAL else self.options.values()
+        return self.op == CUT or any(COLUMN_MARK in text for text in texts)
 
     def to_json(self) -> Any:
         found: dict[str, Any] = {"op": self.op}

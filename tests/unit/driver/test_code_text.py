@@ -11,7 +11,7 @@ import typing
 
 import pytest
 
-from airflow_streaming.driver.code.code_text import copied, nodes_of, texts_in
+from airflow_streaming.driver.code.code_trees import copied, nodes_of, texts_in
 
 
 @pytest.fixture(
