@@ -76,7 +76,7 @@ ELSEWHERE: Final = """\
 Verdicts and rules are in [health](health.md), kinds of failure in [failures](failures.md), exported metrics in
 [metrics](metrics.md) and [operations](operations.md#metrics-of-the-provider), exit codes in
 [operations](operations.md#exit-codes-and-json), gate decisions in [gates](gates.md) with [every rule](gate-rules.md),
-defects of checkpoints in [checkpoints](checkpoints.md), codes of sizing in [sizing](sizing.md), stages of
+defects of checkpoints in [defects](defects.md), codes of sizing in [sizing](sizing.md), stages of
 changes [below](#states-of-changes), risks of the doctor in [configuration](configuration.md#ask-the-doctor)."""
 TASKS: Final = {
     "list": "operations.md#commands",
@@ -102,7 +102,7 @@ TASKS: Final = {
     "plan": "gates.md#in-continuous-integration",
     "gate": "gates.md",
     "gate rules": "gate-rules.md",
-    "rehearse": "upgrades.md#rehearsal",
+    "rehearse": "rehearsals.md",
     "adopt": "adopting.md",
     "upgrade": "upgrades.md#on-call",
     "cutover": "blue-green.md#before-between-and-after",
@@ -113,7 +113,7 @@ TASKS: Final = {
     "checkpoint restore": "checkpoints.md#restoring",
     "checkpoint undo": "checkpoints.md#restoring",
     "checkpoint abandon": "checkpoints.md#restoring",
-    "checkpoint repair": "checkpoints.md#the-repair-before-a-launch",
+    "checkpoint repair": "sink-repair.md",
     "checkpoint clone": "checkpoints.md#copies",
     "checkpoint carry-over": "checkpoints.md#copies",
     "checkpoint retain": "checkpoints.md#retention",

@@ -53,6 +53,7 @@ def under_change(situation: ReconcileInput, desired: DesiredState) -> ReconcileI
     return replace(
         situation,
         desired=desired,
+        is_stop_over=False,
         change=None,
         tells=False,
         rollover_after=None,

@@ -210,7 +210,7 @@ COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
                 "A line for each thing: the value seen, the value expected, the next step. It creates and "
                 "deletes a few files in the home, and changes nothing else; --rebuild-rows deletes the rows that "
                 "triggers leave there. Exit codes: 0 in order, warnings "
-                "included; 1 a problem; 2 wrong use; 3 something could not be looked at.",
+                "included; 1 a problem; 2 wrong use; 3 something could not be checked.",
                 ("check --home /data/streams", "check --json"),
             ),
             Command(

@@ -194,11 +194,12 @@ class Claims:
 
     def _write(self, query: str, claim: QueryClaim) -> None:
         path = self._layout.place(QueryClaim, deployment=self._deployment, query=query)
+        data = self._layout.bytes_of(claim, deployment=self._deployment)
         try:
-            self._store.create(path, self._layout.bytes_of(claim))
+            self._store.create(path, data)
         except AlreadyExists:
             # The script uses this query's name on several checkpoints of its own choice.
-            self._store.replace(path, self._layout.bytes_of(claim))
+            self._store.replace(path, data)
 
 
 def judge_claim(claim: QueryClaim, found_id: str | None, path: str) -> None:

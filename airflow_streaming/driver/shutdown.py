@@ -266,11 +266,11 @@ def read_stop(layout: Layout, epoch: int, data: bytes) -> Stop:
     :raises RecordError: the request is to another driver.
     """
     try:
-        request, stream = StopRequest.stored(data)
+        request, beside = StopRequest.stored(data)
     except RecordError as err:
         logger.warning("The stop request cannot be read (%s); stopping all the same.", err)
         return Stop(by="a stop request", reason="It could not be read.", grace=signal_grace())
-    layout.check(request, stream, epoch=epoch)
+    layout.check(request, beside, epoch=epoch)
     return Stop(by=request.by, reason=request.reason, grace=request.grace_seconds)
 
 

@@ -67,13 +67,25 @@ class Control(Shared):
         """Return all desired states, oldest first."""
         return [self._numbered(Desired, number) for number in self._numbers_of(Desired)]
 
-    def want(self, state: DesiredState, *, by: str, reason: str, now: datetime) -> Desired:
-        """Record a wish, unless the newest one is the same; return the newest."""
+    def want(
+        self,
+        state: DesiredState,
+        *,
+        by: str,
+        reason: str,
+        now: datetime,
+        until: datetime | None = None,
+    ) -> Desired:
+        """
+        Record a wish, unless the newest one stands; return the newest.
+
+        :param until: End of a stop. A stop without an end gets none: its user starts the stream.
+        """
 
         def change(newest: Desired | None, number: int) -> Desired | None:
-            if newest is not None and newest.state is state:
+            if newest is not None and newest.state is state and newest.until in (None, until):
                 return None
-            return Desired(number=number, state=state, by=by, reason=reason, at=now)
+            return Desired(number=number, state=state, by=by, reason=reason, at=now, until=until)
 
         newest = self._append(Desired, change)
         if newest is None:

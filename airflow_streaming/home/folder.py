@@ -8,7 +8,7 @@ file that it was read from, so that no copied, renamed or forged file passes for
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Final, Self, TypeVar, cast
 
@@ -25,6 +25,7 @@ from airflow_streaming.model.wire import Record
 
 log: Final = logging.getLogger(__name__)
 R = TypeVar("R", bound=Record)
+Stored = tuple[Record, Mapping[str, object]]
 _KEPT: Final = frozenset({"cutover_terms", "cutover_transition", "live", "upgrade_transition"})
 """
 Records that are never written a second time: later records are right only with the original
@@ -65,13 +66,13 @@ class StreamFolder:
 
     def _parsed(self, cls: type[R], path: str, data: bytes, **fields: int | str) -> R:
         try:
-            record, stream = _record(cls, data)
+            record, beside = _record(cls, data)
         except RecordError as err:
             raise type(err)(
                 f"{self._shown(path)} cannot be read: {err}{self._what_to_do(cls, err)}"
             ) from err
         try:
-            self._layout.check(record, stream, **fields)
+            self._layout.check(record, beside, **fields)
         except RecordError as err:
             raise RecordError(f"{self._shown(path)} is not what its name says: {err}") from None
         return record
@@ -92,7 +93,9 @@ class StreamFolder:
         :param beside: Fields of the place that the record does not have.
         """
         try:
-            self.store.create(self._place(record, **beside), self._layout.bytes_of(record))
+            self.store.create(
+                self._place(record, **beside), self._layout.bytes_of(record, **beside)
+            )
         except AlreadyExists:
             return False
         return True
@@ -184,14 +187,14 @@ class StreamFolder:
         return f" Stream {self.name!r} cannot continue without it: restore the original file."
 
 
-def _record(cls: type[R], data: bytes) -> tuple[R, object]:
+def _record(cls: type[R], data: bytes) -> tuple[R, Mapping[str, object]]:
     if len(data) > _SMALL:
         return cls.stored(data)
-    return cast("tuple[R, object]", _decoded(cls.stored, data))
+    return cast("tuple[R, Mapping[str, object]]", _decoded(cls.stored, data))
 
 
 # A change reads the same records at every step, to act on the home's state and not on its memory.
 # The bytes are read each time but parsed once.
 @lru_cache(maxsize=512)
-def _decoded(read: Callable[[bytes], tuple[Record, object]], data: bytes) -> tuple[Record, object]:
+def _decoded(read: Callable[[bytes], Stored], data: bytes) -> Stored:
     return read(data)

@@ -89,10 +89,23 @@ class StreamHome(
             self.check_not_removed()
         super().create_epoch(epoch)
 
-    def want(self, state: DesiredState, *, by: str, reason: str, now: datetime) -> Desired:
+    def want(
+        self,
+        state: DesiredState,
+        *,
+        by: str,
+        reason: str,
+        now: datetime,
+        until: datetime | None = None,
+    ) -> Desired:
         if state is DesiredState.RUNNING:
             self.check_not_removed()
-        return super().want(state, by=by, reason=reason, now=now)
+        return super().want(state, by=by, reason=reason, now=now, until=until)
+
+    def want_next(self, desired: Desired) -> bool:
+        if desired.state is DesiredState.RUNNING:
+            self.check_not_removed()
+        return super().want_next(desired)
 
     def claim_ownership(
         self, actor: Actor, shared_with: Sequence[str] = (), *, by: str, now: datetime

@@ -249,30 +249,33 @@ class Layout:
         :param fields: As for ``place``.
         :raises RecordError: malformed, or of another stream, number or name.
         """
-        found, stream = record.stored(data)
-        self.check(found, stream, **fields)
+        found, beside = record.stored(data)
+        self.check(found, beside, **fields)
         return found
 
-    def bytes_of(self, record: Record) -> bytes:
+    def bytes_of(self, record: Record, **beside: int | str) -> bytes:
         """
         Return a record as it is stored in this stream's folder.
 
+        :param beside: Fields of its place that its class does not have, so that a reader can compare them.
         :raises RecordError: no reader would take it.
         """
-        return record.to_bytes(self.root)
+        return record.to_bytes(self.root, **beside)
 
-    def check(self, record: Record, stream: object, **fields: int | str) -> None:
+    def check(self, record: Record, beside: Mapping[str, object], **fields: int | str) -> None:
         """
         Check that a record belongs to this stream and to the place it was read from.
 
         A record is created once, so a copied, renamed or forged file is the only reason to differ.
 
-        :param stream: The stream that its bytes name.
+        :param beside: Values of its bytes beside the fields of its class, the stream among them. Earlier
+            releases wrote no other of them.
         :param fields: As for ``place``.
         :raises RecordError: naming the field.
         """
-        found: dict[str, tuple[object, object]] = {"stream": (stream, self.root)}
-        found |= {name: (getattr(record, name, value), value) for name, value in fields.items()}
+        found: dict[str, tuple[object, object]] = {"stream": (beside.get("stream"), self.root)}
+        for name, wanted in fields.items():
+            found[name] = (getattr(record, name, beside.get(name, wanted)), wanted)
         for name, (seen, value) in found.items():
             if seen != value:
                 raise _misplaced(name, seen, value, "home")

@@ -107,14 +107,15 @@ class Record:
                 data.get(RELEASE),
             )
 
-    def to_bytes(self, stream: str | None = None) -> bytes:
+    def to_bytes(self, stream: str | None = None, **beside: int | str) -> bytes:
         """
         Return the record as it is stored.
 
         :param stream: The stream or lane in whose folder it is stored; ``None`` outside of a stream.
+        :param beside: Fields of its place that its class does not have.
         :raises RecordError: no reader would take it: too large, a naive time, or NaN.
         """
-        place = {} if stream is None else {STREAM: stream, RELEASE: __version__}
+        place = {} if stream is None else {STREAM: stream, RELEASE: __version__, **beside}
         try:
             told = _with_texts({**place, **self.to_dict()}, _masked)
             data = (json.dumps(told, sort_keys=True, allow_nan=False) + "\n").encode()
@@ -146,9 +147,11 @@ class Record:
         return cls.from_dict(parse_json(data, limit=cls.LARGEST))
 
     @classmethod
-    def stored(cls, data: bytes) -> tuple[Self, Any]:
+    def stored(cls, data: bytes) -> tuple[Self, Mapping[str, Any]]:
         """
-        Read a record of a stream's folder; return it with the stream that its bytes name.
+        Read a record of a stream's folder; return it with the values of its bytes that say where it belongs.
+
+        These are the stream, and all values that are no fields of its class.
 
         :raises RecordError: as ``from_bytes``.
         :raises RecordFormatError: its bytes name no stream.
@@ -157,7 +160,8 @@ class Record:
         # Before the fields: a class with a field of that name would call it malformed.
         cls._check_kind(record)
         _check_names_stream(record.get(STREAM))
-        return cls.from_dict(record), record[STREAM]
+        beside = {name: record[name] for name in record.keys() - cls.__dataclass_fields__.keys()}
+        return cls.from_dict(record), {**beside, STREAM: record[STREAM]}
 
 
 def _cut(record: Record, most: int) -> dict[str, Any]:

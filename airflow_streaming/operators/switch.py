@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_streaming.exceptions import HomeUnavailable, SameCopyRefused
 from airflow_streaming.model.arguments.calls import NamedParameters
-from airflow_streaming.model.arguments.fields import Pause, checked
+from airflow_streaming.model.arguments.fields import Pause, Range, checked
 from airflow_streaming.model.records.control import DesiredState
 from airflow_streaming.operators.common.base import actor_of, blocked_message, who
 from airflow_streaming.task_errors import spec_errors_are_final
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 MAX_ACTS = 4
 """Acts in one worker slice; stopping needs two."""
+
+LONGEST_STOP = timedelta(days=115)
+"""The most that a stop with an end may last."""
 
 
 class StreamSwitch(NamedParameters, BaseOperator):
@@ -92,6 +95,8 @@ class StopStreamOperator(StreamSwitch):
     :param home_conn_id: Connection with credentials for the home. (templated)
     :param grace: How long the driver may take to reach a batch boundary; by default
         ``StreamSpec.stop_grace`` of the stream's dag.
+    :param resume_after: Time after which the stream's keep-alive task starts it again, at most 115 days; by
+        default a ``StartStreamOperator`` or a user starts it.
     :param poll_interval: Interval between two looks of the trigger.
     """
 
@@ -100,11 +105,13 @@ class StopStreamOperator(StreamSwitch):
         self,
         *,
         grace: timedelta | None = None,
+        resume_after: Annotated[timedelta, Range(most=LONGEST_STOP)] | None = None,
         poll_interval: Pause = timedelta(seconds=2),
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.grace = grace
+        self.resume_after = resume_after
         self.poll_interval = poll_interval
 
     def execute(self, context: Context) -> dict[str, Any]:
@@ -119,7 +126,8 @@ class StopStreamOperator(StreamSwitch):
     def _stop(self, context: Context, lane: StreamHome) -> None:
         from airflow_streaming.services.streams import stop  # not at dag parse
 
-        stop(lane, by=who(context), reason=self.reason, grace=self.grace)
+        until = datetime.now(UTC) + self.resume_after if self.resume_after is not None else None
+        stop(lane, by=who(context), reason=self.reason, grace=self.grace, until=until)
 
     def _grace(self, lane: StreamHome) -> timedelta:
         from airflow_streaming.services.streams import stop_grace  # not at dag parse
@@ -150,7 +158,7 @@ class StopStreamOperator(StreamSwitch):
                     "stop is abandoned. Its newest 'desired' record names the user. Stop it "
                     "again if needed."
                 )
-            if step.action is Action.PARK:
+            if step.action in (Action.PARK, Action.RESUME):
                 if situation.change is not None:
                     self.log.warning("%s This ends the driver in the other lane.", situation.change)
                 return {"stream": self.stream, "epoch": seen.epoch.number if seen else None}

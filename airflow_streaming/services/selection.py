@@ -7,14 +7,15 @@ asks for them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from airflow_streaming.exceptions import RecordError
 from airflow_streaming.home.home import Home, StreamHome
-from airflow_streaming.model.arguments.selector import Selector
+from airflow_streaming.model.arguments.selector import Operator, Selector, Term
 from airflow_streaming.model.names import base_of
 from airflow_streaming.model.products.datasets import StreamDatasets, stream_datasets
+from airflow_streaming.model.products.stream_graph import StreamGraph
 from airflow_streaming.model.records.owner import Owner
 from airflow_streaming.model.spark.plan import QueryPlan
 from airflow_streaming.services.fleet_rows import FleetRow
@@ -70,58 +71,20 @@ def selected(
 
     known = dict(zip(lanes, look_at_each(home.store, know, lanes), strict=True))
     selector.check_labels({label for one in known.values() for label in one.labels})
-    feeds = fed_by({lane: one.datasets for lane, one in known.items()})
-    upstream = {lane: reached(lane, feeds) for lane in lanes}
-    downstream = _turned(upstream)
-
-    def facts(lane: str) -> dict[str, tuple[str, ...]]:
-        read, written = known[lane].datasets
-        above, below = upstream[lane], downstream[lane]
-        inputs = {*read, *(name for one in above for name in known[one].datasets.inputs)}
-        outputs = {*written, *(name for one in below for name in known[one].datasets.outputs)}
-        return {
-            **known[lane].facts,
-            "downstream_of": (*map(base_of, above), *(one.uri for one in inputs)),
-            "upstream_of": (*map(base_of, below), *(one.uri for one in outputs)),
-        }
-
-    return [lane for lane in in_order(lanes, upstream) if selector.selects(facts(lane))]
+    graph = StreamGraph.of({lane: one.datasets for lane, one in known.items()})
+    found = frozenset(lanes)
+    for term in selector.terms:
+        found &= _of_term(term, known, graph)
+    return [lane for lane in graph.in_order() if lane in found]
 
 
-def fed_by(datasets: Mapping[str, StreamDatasets]) -> dict[str, frozenset[str]]:
-    """Return the lanes whose output each lane reads; a lane that reads its own output feeds not itself."""
-    writers: dict[str, set[str]] = {}
-    for lane, one in datasets.items():
-        for name in one.outputs:
-            writers.setdefault(name.uri, set()).add(lane)
-    return {
-        lane: frozenset().union(*(writers.get(name.uri, ()) for name in one.inputs)) - {lane}
-        for lane, one in datasets.items()
-    }
-
-
-def reached(lane: str, feeds: Mapping[str, Iterable[str]]) -> frozenset[str]:
-    """Return all lanes that feed a lane, directly or through others; never the lane, even in a circle."""
-    found, waiting = set[str](), [lane]
-    while waiting:
-        for one in feeds.get(waiting.pop(), ()):
-            if one not in found:
-                found.add(one)
-                waiting.append(one)
-    return frozenset(found - {lane})
-
-
-def in_order(lanes: Sequence[str], upstream: Mapping[str, frozenset[str]]) -> list[str]:
-    """Return the lanes with those upstream first, else by name; a circle stays in the order of names."""
-    return sorted(lanes, key=lambda lane: (len(upstream[lane]), lane))
-
-
-def _turned(upstream: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
-    found: dict[str, set[str]] = {lane: set() for lane in upstream}
-    for lane, above in upstream.items():
-        for one in above:
-            found[one].add(lane)
-    return {lane: frozenset(below) for lane, below in found.items()}
+def _of_term(term: Term, known: Mapping[str, Known], graph: StreamGraph) -> frozenset[str]:
+    """Return the lanes that meet a condition; one walk answers for all lanes where it is about other streams."""
+    walk = {"downstream_of": graph.downstream_of, "upstream_of": graph.upstream_of}.get(term.key)
+    if walk is None or not term.values:
+        return frozenset(lane for lane, one in known.items() if term.holds(one.facts))
+    found = walk(term.is_like)
+    return found if term.operator is Operator.IN else frozenset(known) - found
 
 
 def _of_row(row: FleetRow) -> Known:
@@ -170,6 +133,8 @@ def _with_plans(known: Known, stream: StreamHome) -> Known:
     told = {
         "source": (*_systems(plans), *(one.uri for one in datasets.inputs)),
         "sink": (*_sinks(plans), *(one.uri for one in datasets.outputs)),
+        "downstream_of": tuple(one.uri for one in datasets.inputs),
+        "upstream_of": tuple(one.uri for one in datasets.outputs),
         "stateful": ("yes" if any(plan.is_stateful for plan in plans) else "no",) if plans else (),
     }
     return Known(facts={**known.facts, **told}, labels=known.labels, datasets=datasets)

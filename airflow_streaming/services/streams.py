@@ -195,16 +195,25 @@ def _check_no_open_restore(home: StreamHome, by: str) -> None:
         )
 
 
-def stop(home: StreamHome, *, by: str, reason: str, grace: timedelta | None = None) -> Stopped:
+def stop(
+    home: StreamHome,
+    *,
+    by: str,
+    reason: str,
+    grace: timedelta | None = None,
+    until: datetime | None = None,
+) -> Stopped:
     """
     Stop a stream: set its desired state to stopped, and ask its driver to stop at a batch boundary.
 
     The keep-alive task kills a driver that exceeds its grace.
 
     :param grace: Time for the driver to end; default: from the stream's DAG.
+    :param until: When the keep-alive task starts the stream again; default: a user starts it. A stream that is
+        stopped without an end stays so.
     """
     # Desired state first: a driver that ends while the stream should run is restarted.
-    desired, is_new = _want(home, DesiredState.STOPPED, by, reason)
+    desired, is_new = _want(home, DesiredState.STOPPED, by, reason, until)
     with recorded(f"{_recorded_state(home, desired)} Its driver was not asked to stop."):
         epoch = home.newest_epoch()
         if epoch is None:
@@ -335,13 +344,16 @@ def _sign_of_life(home: StreamHome, epoch: Epoch, probe: Probe) -> str | None:
     return None
 
 
-def _want(home: StreamHome, state: DesiredState, by: str, reason: str) -> tuple[Desired, bool]:
+def _want(
+    home: StreamHome, state: DesiredState, by: str, reason: str, until: datetime | None = None
+) -> tuple[Desired, bool]:
     now = _now()
-    desired = home.want(state, by=by, reason=reason, now=now)
+    desired = home.want(state, by=by, reason=reason, now=now, until=until)
     is_new = (desired.by, desired.at) == (by, now)
     if is_new:
         with recorded(_recorded_state(home, desired)):
-            _tell(home, EventKind.DESIRED, by, f'Desired state is "{state}": {reason}')
+            end = f" until {until:%Y-%m-%d %H:%M %Z}" if until else ""
+            _tell(home, EventKind.DESIRED, by, f'Desired state is "{state}"{end}: {reason}')
     return desired, is_new
 
 

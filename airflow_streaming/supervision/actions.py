@@ -21,7 +21,7 @@ from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.port import Launcher
 from airflow_streaming.model.health_rules import Severity
 from airflow_streaming.model.observation import Observation, ProcessState
-from airflow_streaming.model.records.control import Event, EventKind
+from airflow_streaming.model.records.control import Desired, DesiredState, Event, EventKind
 from airflow_streaming.model.records.epoch import (
     Epoch,
     Launch,
@@ -128,6 +128,18 @@ class StreamActions:
             )
         )
         self.tell(EventKind.STANDBY, f"Standby {waiting.number} was requested to end: {reason}")
+
+    def resume(self, situation: ReconcileInput, reason: str) -> None:
+        """Record that a stream whose stop is over should run, unless another wish was recorded since."""
+        wish = Desired(
+            number=situation.desired_number + 1,
+            state=DesiredState.RUNNING,
+            by=self._by,
+            reason=reason,
+            at=self._now(),
+        )
+        if self._home.want_next(wish):
+            self.tell(EventKind.DESIRED, f'Desired state is "{wish.state}": {reason}')
 
     def kill(self, seen: Observation, reason: str) -> bool:
         """Kill the driver; tell whether it is proved gone."""

@@ -55,6 +55,7 @@ class ReconcileInput:
     :param decision: The restart decision recorded for that epoch.
     :param alerts: Alerts recorded for the stream, oldest first.
     :param desired_number: Number of the newest desired state; 0 if never recorded.
+    :param is_stop_over: The desired state is a stop whose end has come.
     :param stopping_for: How long this observer has seen the stop request unanswered.
     :param watched: The epoch this task has been watching; ``None`` in a fresh task.
     :param mark: The mark of that epoch, see ``Epoch.mark``; empty in a fresh task.
@@ -82,6 +83,7 @@ class ReconcileInput:
     decision: RestartDecision | None = None
     stop: StopRequest | None = None
     desired_number: int = 0
+    is_stop_over: bool = False
     alerts: tuple[Alert, ...] = ()
     stopping_for: timedelta = timedelta(0)
     watched: int | None = None
@@ -167,6 +169,8 @@ class Action(StrEnum):
     """A restart is decided and not yet due."""
     PARK = "park"
     """Stopped, or the circuit is open: keep watching until a user or the policy changes that."""
+    RESUME = "resume"
+    """The end of a stop has come: record that the stream should run."""
     LAUNCH = "launch"
     """Take the next epoch and start a driver."""
     STOP = "stop"
@@ -411,6 +415,10 @@ def _stopping(s: ReconcileInput, seen: Observation, stop: StopRequest) -> Step:
 
 def _without_driver(s: ReconcileInput, verdict: Verdict | None) -> Step:
     if s.desired is DesiredState.STOPPED:
+        if s.is_stop_over:
+            return Step(
+                action=Action.RESUME, reason="The stop has lasted as long as it was to last."
+            )
         return Step(action=Action.PARK, reason='Desired state is "stopped".')
     if verdict is not None and verdict.state is VerdictState.COMPLETED and _was_watched(s):
         return Step(action=Action.FINISH, reason=verdict.reason)

@@ -250,6 +250,7 @@ class Observer:
         situation = ReconcileInput(
             desired=desired.state if desired else DesiredState.RUNNING,
             desired_number=desired.number if desired else 0,
+            is_stop_over=desired is not None and desired.is_over(now),
             now=now,
             rules=rules,
             policy=policy,

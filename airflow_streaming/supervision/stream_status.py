@@ -192,8 +192,9 @@ class StreamStatus:
 
     @property
     def wants_to_run(self) -> bool:
-        """Tell whether the desired state is running, which it is until a user says otherwise."""
-        return self.desired is None or self.desired.state is DesiredState.RUNNING
+        """Tell whether the stream should run: no user stopped it, or the end of the stop has come."""
+        desired = self.desired
+        return desired is None or desired.state is DesiredState.RUNNING or desired.is_over(self.now)
 
     @property
     def circuit_is_open(self) -> bool:
@@ -245,7 +246,7 @@ def _without_driver(s: StreamStatus, verdict: Verdict | None) -> StreamStanding:
     state = DesiredState.RUNNING if s.wants_to_run else DesiredState.STOPPED
     match kept_down_by(state, s.circuit, s.epoch):
         case KeptDown.STOPPED if s.desired is not None:
-            return _off(s.desired.reason, s.desired.at)
+            return _off(_with_end(s.desired), s.desired.at)
         case KeptDown.CIRCUIT if s.circuit is not None:
             return _gave_up(s, s.circuit)
     if not s.is_live:
@@ -269,6 +270,12 @@ def _remedy_of_exit(seen: Observation | None) -> str:
     if exit is None or exit.failure_kind is None or not exit.failure_kind.needs_a_person:
         return ""
     return exit.remedy
+
+
+def _with_end(stop: Desired) -> str:
+    if stop.until is None:
+        return stop.reason
+    return f"{closed(stop.reason)} The stream starts again at {stop.until:%Y-%m-%d %H:%M %Z}."
 
 
 def _off(reason: str, since: datetime | None = None) -> StreamStanding:

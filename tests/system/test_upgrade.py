@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 from airflow_streaming.model.records.upgrade_table import Stage
 from demo.waiting import Progress
@@ -14,16 +17,33 @@ BAD_ONE = "fails_after_3_batches"
 AHEAD = 8
 """Files that may wait: less than the soak takes for a backlog, however slow the machine is."""
 
+Runtimes = dict[str, Path]
 
-def test_a_good_upgrade_is_kept_a_bad_one_takes_itself_back_and_no_row_tells_of_either(
-    tmp_path: Path, spark_3_5: Path, spark_4_3: Path
+
+@pytest.fixture
+def runtimes(spark_3_5: Path, spark_4_3: Path) -> Runtimes:
+    return {"spark-3.5": spark_3_5, "spark-4.3": spark_4_3}
+
+
+@pytest.mark.nightly("An upgrade, a soak, a second upgrade and a roll-back in one Airflow.")
+def test_a_good_upgrade_is_kept_and_a_bad_one_takes_itself_back(
+    runtimes: Runtimes, tmp_path: Path
 ) -> None:
-    runtimes = {"spark-3.5": spark_3_5, "spark-4.3": spark_4_3}
-    play = Play(tmp_path, runtimes, Progress(), ahead=AHEAD)
+    bad = write(tmp_path / "bad")[BAD_ONE]
+    changed(tmp_path, runtimes, to_newer_spark, lambda play: to_a_bad_application(play, bad))
+
+
+def test_an_upgrade_to_a_newer_spark_is_kept(runtimes: Runtimes, tmp_path: Path) -> None:
+    changed(tmp_path, runtimes, to_newer_spark)
+
+
+def changed(folder: Path, runtimes: Runtimes, *changes: Callable[[Play], None]) -> None:
+    """Launch the stream, make the changes, and compare its output with all rows that were written for it."""
+    play = Play(folder, runtimes, Progress(), ahead=AHEAD)
     with play.stage:
         play.launch()
-        to_newer_spark(play)
-        to_a_bad_application(play, write(tmp_path / "bad")[BAD_ONE])
+        for change in changes:
+            change(play)
         rows = play.finish()
 
     assert rows["expected"] > 0

@@ -144,6 +144,13 @@ def test_every_package_that_is_imported_is_declared() -> None:
     assert set(imported()) - own - BY_AIRFLOW - BY_RUNTIMES - BY_EXTRAS <= declared
 
 
+def test_every_package_that_is_needed_is_imported() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    needed = {re.split(r"[<>=\[]", requirement)[0] for requirement in project["dependencies"]}
+
+    assert needed - set(imported()) == set()
+
+
 def test_the_conda_recipe_needs_what_the_wheel_needs() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     recipe = yaml.safe_load((ROOT / "packaging/conda/recipe.yaml").read_text())

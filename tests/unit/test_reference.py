@@ -80,9 +80,9 @@ def codes_of(page: str) -> Iterator[set[str]]:
         ("docs/gates.md", GateDecision),
         ("docs/sizing.md", SizeCode),
         ("docs/upgrades.md", WarmUp),
-        ("docs/upgrades.md", Answer),
-        ("docs/upgrades.md", {*Refusal, POSSIBLE.name}),
-        ("docs/checkpoints.md", {*FindingCode} - REMARKS),
+        ("docs/rehearsals.md", Answer),
+        ("docs/rescale.md", {*Refusal, POSSIBLE.name}),
+        ("docs/defects.md", {*FindingCode} - REMARKS),
     ],
     ids=lambda given: getattr(given, "__name__", None),
 )

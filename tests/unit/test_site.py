@@ -203,6 +203,26 @@ def test_a_page_for_one_task_is_short() -> None:
     assert {page for page, count in words.items() if count > 600} == LONG
 
 
+PRINTED: Final = {"api.md", "gate-rules.md", "parameters.md", "reference.md"}
+"""Pages that a script writes."""
+MOST_WORDS: Final = 41_000
+
+
+def prose(page: str) -> int:
+    """Return the number of words of a page in lines of at least four, without blocks."""
+    lines = re.sub(r"^ *```.*?^ *```", "", text_of(page), flags=re.DOTALL | re.MULTILINE)
+    return sum(len(line.split()) for line in lines.splitlines() if len(line.split()) >= 4)
+
+
+def test_the_pages_can_be_read_in_an_afternoon() -> None:
+    written = {path.name for path in (REPOSITORY / "docs").glob("*.md")} - PRINTED
+    words = {page: prose(f"docs/{page}") for page in written}
+
+    assert sum(words.values()) + prose("README.md") <= MOST_WORDS, sorted(
+        words, key=words.__getitem__
+    )
+
+
 def test_the_build_counts_warnings_as_errors() -> None:
     [line] = [
         one for one in (REPOSITORY / "Makefile").read_text().splitlines() if "mkdocs build" in one

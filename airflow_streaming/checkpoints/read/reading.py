@@ -2,7 +2,7 @@
 From a listing to a checkpoint report.
 
 The sentences on Spark's reaction to a defect were measured: each defect was made in a real
-checkpoint and the query was started on it (3.5 to 4.3). ``docs/checkpoints.md`` has the table.
+checkpoint and the query was started on it (3.5 to 4.3). ``docs/defects.md`` has the table.
 
 A live checkpoint is sound: a planned and uncommitted batch, unfinished files and the state of the
 running batch are normal at any moment.

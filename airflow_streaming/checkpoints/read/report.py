@@ -2,7 +2,7 @@
 The report on one query's checkpoint, with every defect found.
 
 The codes are the rows of a table that was measured on Spark 3.5 to 4.3: each defect was made in a
-real checkpoint and the query was started on it. ``docs/checkpoints.md`` shows the table.
+real checkpoint and the query was started on it. ``docs/defects.md`` shows the table.
 
 ``None`` always means unknown: the checkpoint does not say.
 """

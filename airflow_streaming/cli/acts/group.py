@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Callable
 
-from airflow_streaming.cli.acts.single import start, stop, wait_until_down
-from airflow_streaming.cli.common import OK, PROBLEM, person_of
+from airflow_streaming.cli.acts.single import end_of_stop, start, stop, wait_until_down
+from airflow_streaming.cli.common import OK, PROBLEM, Person, person_of
 from airflow_streaming.cli.output import complain, show_lines
 from airflow_streaming.cli.status import standing_of
 from airflow_streaming.exceptions import SpecError, StreamingError
@@ -18,6 +19,8 @@ from airflow_streaming.services.selection import selected
 from airflow_streaming.services.streams import Probe
 from airflow_streaming.storage.one_look import look_at_each
 from airflow_streaming.storage.probe import ensure_exclusive
+
+Act = Callable[[StreamHome, Person], object]
 
 
 def run(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
@@ -52,7 +55,8 @@ def run(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
         )
         return OK
     ensure_exclusive(home.store)
-    done = [lane for lane in lanes if _act(lane, arguments, probe)]
+    act = _start if arguments.command == "start" else _stop_together(arguments, probe)
+    done = [lane for lane in lanes if _is_done(act, lane, person_of(arguments))]
     refused = [base_of(lane.name) for lane in lanes if lane not in done]
     if refused:
         complain(f"{len(refused)} of {len(lanes)} streams refused: {', '.join(refused)}.")
@@ -79,13 +83,20 @@ def _live_lanes(home: Home, text: str, probe: Probe) -> list[StreamHome]:
     return [home.stream(lane) for lane in found]
 
 
-def _act(lane: StreamHome, arguments: argparse.Namespace, probe: Probe) -> bool:
-    person = person_of(arguments)
+def _start(lane: StreamHome, person: Person) -> None:
+    start(lane, person, again=False)
+
+
+def _stop_together(arguments: argparse.Namespace, probe: Probe) -> Act:
+    until = end_of_stop(arguments)  # one moment for all streams
+    return lambda lane, person: stop(
+        lane, person, probe, grace=arguments.grace, wait=None, until=until
+    )
+
+
+def _is_done(act: Act, lane: StreamHome, person: Person) -> bool:
     try:
-        if arguments.command == "start":
-            start(lane, person, again=False)
-        else:
-            stop(lane, person, probe, grace=arguments.grace, wait=None)
+        act(lane, person)
     except StreamingError as err:
         complain(f"{base_of(lane.name)}: {err}")
         return False

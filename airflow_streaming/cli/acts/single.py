@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from airflow_streaming.cli.common import (
     OK,
@@ -63,6 +63,12 @@ def add_stop_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="wait until the driver is proved dead, at most so long (default: do not wait)",
     )
+    parser.add_argument(
+        "--resume-after",
+        type=duration,
+        metavar="SECONDS",
+        help="when the keep-alive task starts the stream again (default: `start` does it)",
+    )
     add_person(parser)
 
 
@@ -107,7 +113,8 @@ def run(stream: StreamHome, arguments: argparse.Namespace, probe: Probe) -> int:
     if arguments.command == "start":
         return start(stream, person, again=arguments.again)
     if arguments.command == "stop":
-        return stop(stream, person, probe, grace=arguments.grace, wait=arguments.wait)
+        until = end_of_stop(arguments)
+        return stop(stream, person, probe, grace=arguments.grace, wait=arguments.wait, until=until)
     if arguments.command == "hand-over":
         return hand_over(stream, person, dag_id=arguments.to, team=arguments.team)
     return declare_dead(stream, person, probe, number=arguments.epoch)
@@ -125,12 +132,26 @@ def start(stream: StreamHome, person: Person, *, again: bool) -> int:
     return OK
 
 
+def end_of_stop(arguments: argparse.Namespace) -> datetime | None:
+    """Return when a stop that begins now is to end, by ``--resume-after``."""
+    lasts: timedelta | None = arguments.resume_after
+    return None if lasts is None else datetime.now(UTC) + lasts
+
+
 def stop(
-    stream: StreamHome, person: Person, probe: Probe, *, grace: timedelta | None, wait: float | None
+    stream: StreamHome,
+    person: Person,
+    probe: Probe,
+    *,
+    grace: timedelta | None,
+    wait: float | None,
+    until: datetime | None,
 ) -> int:
     """Stop a stream; with ``wait`` until its driver is proved dead."""
-    done = streams.stop(stream, by=person.name, reason=person.reason, grace=grace)
+    done = streams.stop(stream, by=person.name, reason=person.reason, grace=grace, until=until)
     lines = [_desired(stream, done.desired, is_new=done.is_new)]
+    if until is not None:
+        lines.append(_what_ends_it(stream, done.desired))
     from airflow_streaming.cli.cutover import what_a_stop_does  # see _COMMANDS
 
     if consequence := what_a_stop_does(stream):
@@ -183,6 +204,12 @@ def _desired(stream: StreamHome, desired: Desired, *, is_new: bool) -> str:
         return f'Desired state of {stream.name} is now "{desired.state}".'
     since = f"by {desired.by} since {clock(desired.at)}"
     return f'Desired state of {stream.name} is "{desired.state}" already, {since}.'
+
+
+def _what_ends_it(stream: StreamHome, stop: Desired) -> str:
+    if stop.until is None:
+        return f"That stop has no end: airflow-streaming start {stream.name}."
+    return f"Its keep-alive task starts the driver after {clock(stop.until)}; the DAG must be unpaused."
 
 
 def wait_until_down(stream: StreamHome, probe: Probe, limit: float) -> int:

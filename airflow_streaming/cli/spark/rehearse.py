@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_subject(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("runtime, one of")
+    group = parser.add_argument_group("checkpoints, one of (required)")
     what = group.add_mutually_exclusive_group(required=True)
     what.add_argument(
         "--checkpoint",

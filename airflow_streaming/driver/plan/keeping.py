@@ -134,7 +134,7 @@ class PlanKeeper:
             plan = replace(plan, writes=self._writes.get(plan.query, ()))
         path, data = (
             self._layout.place(QueryPlan, epoch=self._epoch, query=plan.query),
-            _as_bytes(plan, self._layout),
+            _as_bytes(plan, self._layout, self._epoch),
         )
         while True:
             try:
@@ -147,9 +147,10 @@ class PlanKeeper:
                 return
 
 
-def _as_bytes(plan: QueryPlan, layout: Layout) -> bytes:
+def _as_bytes(plan: QueryPlan, layout: Layout, epoch: int) -> bytes:
     try:
-        return layout.bytes_of(plan)
+        return layout.bytes_of(plan, epoch=epoch)
     except RecordError:
         note = f"Its {len(plan.steps)} steps are too much for a record."
-        return layout.bytes_of(replace(plan, steps=(), nodes=(), notes=(*plan.notes, note)))
+        cut = replace(plan, steps=(), nodes=(), notes=(*plan.notes, note))
+        return layout.bytes_of(cut, epoch=epoch)

@@ -79,8 +79,11 @@ class Term:
         found = facts.get(self.key, ())
         if self.operator in (Operator.EXISTS, Operator.DOES_NOT_EXIST):
             return bool(found) is (self.operator is Operator.EXISTS)
-        is_among = any(_is_like(one, pattern) for one in found for pattern in self.values)
-        return is_among is (self.operator is Operator.IN)
+        return any(map(self.is_like, found)) is (self.operator is Operator.IN)
+
+    def is_like(self, text: str) -> bool:
+        """Tell whether a text is one of the values."""
+        return any(_is_like(text, pattern) for pattern in self.values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +96,6 @@ class Selector:
 
     text: str
     terms: tuple[Term, ...]
-
-    def selects(self, facts: Facts) -> bool:
-        """Tell whether a stream meets every condition."""
-        return all(term.holds(facts) for term in self.terms)
 
     @property
     def keys(self) -> frozenset[str]:

@@ -33,6 +33,8 @@ class Desired(Record):
     A change of the desired state; the newest number counts.
 
     :param change: The lane's change that recorded it; ``None`` for a user's or a rule's.
+    :param until: End of a stop, after which the keep-alive task records "running"; ``None``: a user starts
+        the stream.
     """
 
     KIND: ClassVar[str] = "desired"
@@ -43,6 +45,11 @@ class Desired(Record):
     reason: str
     at: datetime
     change: int | None = None
+    until: datetime | None = None
+
+    def is_over(self, now: datetime) -> bool:
+        """Tell whether it is a stop whose end has come."""
+        return self.state is DesiredState.STOPPED and self.until is not None and now >= self.until
 
 
 class CircuitState(StrEnum):

@@ -40,6 +40,14 @@ _LAYOUTS: Final = (
     re.compile(
         rf"(?<![\w.$-]){_NAME}(?:%(?:25){{0,3}}3[AaDd]|&#(?:58|61|[xX]3[aAdD]);)(?P<value>[^\s&<>\"']{{1,2000}})"
     ),
+    # ``<entry key="password">x</entry>``
+    re.compile(
+        rf"<\w{{1,40}}\s(?:[^<>\n]{{0,100}}?\s)?(?:key|name)=['\"]{_NAME}['\"][^<>\n]{{0,100}}>(?P<value>[^<>]{{1,2000}})"
+    ),
+    # ``password: !vault x`` and ``password;x1``
+    re.compile(
+        rf"(?<![\w.$-]){_NAME}(?:\s{{0,4}}[:=]\s{{0,4}}![\w-]{{1,30}}\s{{1,4}}|;{_RANDOM})(?P<value>[^\s;]{{1,2000}})"
+    ),
 )
 _ENCODED_LOGIN: Final = re.compile(
     r"(://[^\s/:@%]{1,200}(?:%3[Aa]|:))(?:(?!%40)[^\s/@]){1,400}(?=%40)"
@@ -48,6 +56,42 @@ _PGPASS: Final = re.compile(
     r"((?<![\w.:-])[\w.-]{1,200}+:\d{3,5}:(?!\d{1,9}:)[\w*-]{1,60}+:(?!\d{1,9}:)[\w.*-]{1,60}+:)[^\s:]{4,400}"
 )
 """A line of ``.pgpass``: host, port, database, user, password."""
+
+_PIPED: Final = re.compile(
+    r"((?<![\w-])(?:echo|printf)\s{1,4}(?:-\w{1,4}\s{1,4}|['\"]?%s(?:\\{1,2}n)?['\"]?\s{1,4})?)[^\s|]{1,400}"
+    r"(?=\s{0,4}\|[^|\n]{0,200}?(?:--password-stdin|--with-token|\skinit\s|\ssudo\s[^|\n]{0,60}?-S\b))"
+    r"|((?:--password-stdin|--with-token)\b[^|\n]{0,200}?<<<\s{0,4})\S{1,400}"
+    r"|((?<![\w-])cat\s{1,4}<<<\s{0,4})[^\s|]{1,400}(?=\s{0,4}\|[^|\n]{0,200}?(?:--password-stdin|--with-token))"
+)
+"""A password that one command writes and another reads."""
+_COMMANDS: Final = re.compile(
+    r"((?<![\w.-])(?:(?:mongo(?:sh|dump|restore|export|import)?|beeline|cqlsh)\s[^\n|;]{0,200}?(?<!\S)-p\s{1,4}"
+    r"|(?:sqlcmd|bcp|zip|unzip)\s[^\n|;]{0,200}?(?<!\S)-P\s{0,4}"
+    r"|ldap(?:add|delete|modify|search|whoami)\s[^\n|;]{0,200}?(?<!\S)-w\s{1,4}"
+    r"|openssl\s[^\n|;]{0,200}?(?<!\S)-[kK]\s{1,4}|7za?\s[^\n|;]{0,200}?(?<!\S)-p"
+    r"|ssh-keygen\s[^\n|;]{0,200}?(?<!\S)-[NP]\s{1,4}"
+    r"|https?\s[^\n|;]{0,100}?(?<!\S)(?:-a|--auth)[\s=]{1,4}[\w.@-]{1,100}:"
+    r"|(?:smbclient|rpcclient)\s[^\n|;]{0,200}?(?<!\S)(?:-U|--user)[\s=]{1,4}[\w.@\\-]{1,100}%"
+    r"|sqlplus\s{1,4}(?:-\w{1,4}\s{1,4})?[\w.]{1,100}/|htpasswd\s{1,4}-\w{0,4}b\w{0,4}\s{1,4}\S{1,200}\s{1,4}\S{1,100}\s{1,4}"
+    r"|net\s{1,4}use\s{1,4}[A-Za-z*]:?\s{1,4}\S{1,200}\s{1,4}(?!/)|AUTH\s{1,4}default\s{1,4}"
+    r"|gcloud\s{1,4}auth\s{1,4}activate-refresh-token\s{1,4}\S{1,200}\s{1,4}"
+    r"|curl\s[^\n|;]{0,200}?(?<!\S)(?:-b|--cookie)[\s=]{1,4}['\"]?[\w.-]{1,100}=)"
+    r"|(?<!\S)--from-literal[\s=]{1,4}['\"]?[\w.-]{1,100}=)[^\s'\"@]{1,400}"
+)
+"""Options and places of passwords of programs, which no name marks."""
+_PAIR: Final = re.compile(
+    r"((?:(?<![\w.])auth\s{0,4}=\s{0,4}|(?:Basic|Digest|Proxy)Auth|(?<!\w)(?:login|basic_auth))\(\s{0,4}"
+    r"(?:'[^'\n]{0,200}'|\"[^\"\n]{0,200}\")\s{0,4},\s{0,4})(?:'[^'\n]{1,400}'|\"[^\"\n]{1,400}\")"
+)
+"""``auth=("user", "password")``, as Python's clients take a login."""
+_IDENTIFIED: Final = re.compile(
+    r"((?<!\w)IDENTIFIED\s{1,4}WITH\s{1,4}\S{1,60}\s{1,4}(?:AS|BY)\s{1,4})(?:'[^'\n]{1,400}'|\S{1,400})",
+    re.IGNORECASE,
+)
+_PIN: Final = re.compile(
+    r"((?:(?<![A-Za-z])[Pp]in|(?<=[a-z])Pin|(?<![A-Za-z])PIN)(?![A-Za-z])['\"]?(?:[ ]?[:=]|(?<=PIN)[ ])[ ]{0,4}['\"]?)\d{4,12}(?![\w.])"
+)
+_SHAPES: Final = (_ENCODED_LOGIN, _PGPASS, _PIPED, _COMMANDS, _PAIR, _IDENTIFIED, _PIN)
 
 
 def plain_layout(text: str) -> str:
@@ -61,9 +105,13 @@ def mask_layouts(text: str, is_secret: Callable[[str], bool], mark: str) -> str:
     """Return a text with the value of every secret name in these layouts as a mark."""
     for layout in _LAYOUTS:
         text = layout.sub(partial(_masked, is_secret, mark), text)
-    for shape in (_ENCODED_LOGIN, _PGPASS):
-        text = shape.sub(rf"\g<1>{mark}", text)
+    for shape in _SHAPES:
+        text = shape.sub(lambda found: f"{_front(found)}{mark}", text)
     return text
+
+
+def _front(found: re.Match[str]) -> str:
+    return next(group for group in found.groups() if group is not None)
 
 
 def _masked(is_secret: Callable[[str], bool], mark: str, found: re.Match[str]) -> str:

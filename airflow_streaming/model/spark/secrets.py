@@ -54,13 +54,14 @@ _ANYWHERE: Final = frozenset(
             "userpass",
         ),
         *("adminpass", "dbpass", "jsessionid", "phpsessid", "rootpass", "sessid", "smtppass"),
+        *("dbpw", "passw", "pswd", "pword", "pwrd", "secretid"),
     }
 )
 """Words that make a name secret at any position."""
 _LAST: Final = frozenset(
     {
         *("auth", "authorization", "bearer", "cookie", "dek", "dsn", "hmac", "jwt", "kek", "otp"),
-        *("mnemonic", "pass", "pat", "pw", "sig", "signature"),
+        *("mnemonic", "pass", "pat", "pw", "sig", "signature", "totp"),
     }
 )
 """Words that make a name secret as its last one."""
@@ -123,7 +124,8 @@ _PAIRS: Final = frozenset(
             ("recovery", "codes"),
             ("seed", "phrase"),
         ),
-        *(("snmp", "community"), ("totp", "seed"), ("unlock", "code")),
+        *(("pass", "word"), ("snmp", "community"), ("totp", "seed"), ("unlock", "code")),
+        ("verification", "code"),
     }
 )
 """Two words that make a name secret together."""

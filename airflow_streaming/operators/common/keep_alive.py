@@ -211,19 +211,15 @@ class KeepAlive:
                 with alerts.launch_failures(step, seen), spec_errors_are_final():
                     controller.begin(situation, step)
             case Action.SETTLE:
-                decision = controller.settle(situation)
-                tags: dict[str, Any] = {"stream": self.task.stream.name, "lane": hook.home.name}
-                alerts.tell_decision(decision)
-                if decision.action is RestartAction.GIVE_UP:
-                    telemetry.count("gave_up", **tags)
-                    raise gave_up(self.task.stream.name, decision)
-                telemetry.count("restarts", **tags)
+                self._settle(hook, situation, alerts)
             case Action.STOP if seen is not None:
                 controller.stop(
                     seen, step.reason, self.task.stream.stop_grace, verdict=step.verdict
                 )
             case Action.KILL if seen is not None:
                 return controller.kill(seen, step.reason)
+            case Action.RESUME:
+                controller.resume(situation, step.reason)
             case Action.STANDBY:
                 return controller.launch_standby(situation, step)
             case Action.RESIZE:
@@ -233,6 +229,15 @@ class KeepAlive:
             case Action.BLOCKED | Action.FOLLOW:
                 return False
         return True
+
+    def _settle(self, hook: SparkStreamHook, situation: ReconcileInput, alerts: Alerts) -> None:
+        decision = hook.controller.settle(situation)
+        tags: dict[str, Any] = {"stream": self.task.stream.name, "lane": hook.home.name}
+        alerts.tell_decision(decision)
+        if decision.action is RestartAction.GIVE_UP:
+            telemetry.count("gave_up", **tags)
+            raise gave_up(self.task.stream.name, decision)
+        telemetry.count("restarts", **tags)
 
     def _alerts(self, hook: SparkStreamHook) -> Alerts:
         notifiers = {kind: self.notifiers[name] for name, kind in _ALERTS.items()}

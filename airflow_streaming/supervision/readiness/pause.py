@@ -2,7 +2,8 @@
 A stop that is expected to be short: whether consumers of the stream wait for its end.
 
 A restore, an undo, an upgrade or a cutover in progress needs the stream down. It ends without a user, so consumers
-wait while it makes progress, and for a moment afterwards, in which the stream is started again.
+wait while it makes progress, and for a moment afterwards, in which the stream is started again. So it is with a stop that
+has an end.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from airflow_streaming.model.records.control import (
 RESTORE_PATIENCE: Final = timedelta(hours=6)
 """Time that a restore may take. It copies and verifies a checkpoint of any size, and has no stages."""
 AFTER_CHANGE: Final = timedelta(minutes=10)
-"""Time from the end of a change to the start of the stream by a user or a task."""
+"""Time from the end of a change or a stop to the start of the stream by a user or a task."""
 _OF_CHECKPOINT: Final = frozenset({ChangeKind.RESTORE, ChangeKind.UNDO})
 
 
@@ -71,12 +72,20 @@ def pause_of(
     :param progress: How far it has come, of an upgrade or a cutover that is not closed.
     """
     lasts = age_of(desired.at, now)
+    grace = _planned(desired)
     if change is None:
-        return Pause(lasts=lasts)
+        return Pause(lasts=lasts, grace=grace)
     if end is None:
         return Pause(lasts=lasts, change=_expected(change, progress, now))
     since_end = age_of(end.at, now)
-    return Pause(lasts=since_end, grace=AFTER_CHANGE) if since_end < lasts else Pause(lasts=lasts)
+    if since_end < lasts:
+        return Pause(lasts=since_end, grace=AFTER_CHANGE)
+    return Pause(lasts=lasts, grace=grace)
+
+
+def _planned(stop: Desired) -> timedelta:
+    """Return how long a stop with an end is to last, with the time of the start; zero without an end."""
+    return stop.until - stop.at + AFTER_CHANGE if stop.until else timedelta(0)
 
 
 def _expected(change: Change, progress: ChangeInProgress | None, now: datetime) -> str:

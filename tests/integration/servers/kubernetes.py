@@ -89,7 +89,7 @@ class ApiServer:
 def api_server(folder: Path) -> Iterator[ApiServer]:
     """Run an API server with a namespace and the documented Role until the end of the block."""
     if not START.exists():
-        pytest.skip("There is no ../shared/kubernetes/start, so no API server can be had.")
+        pytest.skip("AIRFLOW_STREAMING_TEST_KUBERNETES names no program that starts an API server.")
     port = _first_of_free_ports(4)
     done = subprocess.run(
         [sys.executable, str(START), str(folder / "kubernetes"), "--port", str(port)],

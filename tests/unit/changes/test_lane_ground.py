@@ -40,6 +40,11 @@ def down(**facts: Any) -> DownStep:
             id="a driver that does not obey is killed",
         ),
         pytest.param({"seen": HAS_STOPPED}, DownAct.FENCE, id="a stopped driver is fenced"),
+        pytest.param(
+            {"seen": HAS_STOPPED, "is_stop_over": True},
+            DownAct.FENCE,
+            id="whatever end a user's stop has",
+        ),
         pytest.param({"seen": DEAD}, DownAct.FENCE, id="a dead driver is fenced"),
         pytest.param({"seen": LOST}, DownAct.ASK, id="a driver out of sight needs a user"),
     ],

@@ -56,6 +56,16 @@ def test_a_selection_is_named_first_and_stopped_with_yes(
     assert states(streams) == ["clicks running", "views running"]
 
 
+def test_a_selection_that_is_stopped_for_some_time_starts_at_one_moment(
+    run: Run, streams: dict[str, StreamHome]
+) -> None:
+    run("stop", "--select", "team=web", "--yes", "--resume-after", "600")
+
+    ends = {name: wish.until for name, one in streams.items() if (wish := one.desired())}
+    assert set(ends) == {"clicks", "views"}
+    assert ends["clicks"] == ends["views"] is not None
+
+
 def test_a_selection_of_nothing_is_a_problem(run: Run, streams: dict[str, StreamHome]) -> None:
     code, _, err = run("stop", "--select", "team=x", "--yes")
 

@@ -78,6 +78,28 @@ class TestStop:
             EventKind.STOP_REQUESTED,
         ]
 
+    def test_a_stop_may_have_an_end(self, run: Run, stream: StreamHome) -> None:
+        begun = datetime.now(UTC)
+
+        _, out, _ = run("stop", "orders", "--resume-after", "600")
+
+        desired = stream.desired()
+        assert desired is not None
+        assert desired.until is not None
+        assert desired.until - begun < timedelta(seconds=660)
+        assert desired.until - desired.at >= timedelta(seconds=590)
+        assert "starts the driver after" in out
+        _, out, _ = run("status", "orders")
+        assert f"starts again at {desired.until:%Y-%m-%d %H:%M}" in out
+
+    def test_no_end_comes_to_a_stop_without_one(self, run: Run, stream: StreamHome) -> None:
+        run("stop", "orders")
+
+        code, out, _ = run("stop", "orders", "--resume-after", "600")
+
+        assert code == 0
+        assert "That stop has no end: airflow-streaming start orders." in out
+
     def test_without_a_grace_the_dags_counts(self, run: Run, stream: StreamHome) -> None:
         begin(stream)
         stream.supervise(

@@ -58,11 +58,11 @@ def gave_up(stream: StreamHome) -> None:
     stream.open_circuit(epoch=1, by="policy", reason="The budget is spent.", now=NOON)
 
 
-def stopped(stream: StreamHome, *, is_wanted: bool) -> None:
+def stopped(stream: StreamHome, *, is_wanted: bool, until: datetime | None = None) -> None:
     begin(stream, at=AGO)
     end(stream, outcome=Outcome.STOPPED, reason="ada asked for it.")
     if is_wanted:
-        stream.want(DesiredState.STOPPED, by="ada", reason="night", now=NOON)
+        stream.want(DesiredState.STOPPED, by="ada", reason="night", now=NOON, until=until)
 
 
 def stopped_after_giving_up(stream: StreamHome) -> None:
@@ -151,6 +151,20 @@ CASES = {
     "it was given up": Case(make=gave_up, word="gave_up", level="down", code=1, is_lost=True),
     "it is stopped": Case(
         make=lambda s: stopped(s, is_wanted=True), word="off", level="off", code=0, is_lost=True
+    ),
+    "its stop is over": Case(
+        make=lambda s: stopped(s, is_wanted=True, until=NOON + timedelta(seconds=1)),
+        word="stopped",
+        level="warn",
+        code=1,
+        is_lost=True,
+    ),
+    "it is stopped for some time": Case(
+        make=lambda s: stopped(s, is_wanted=True, until=datetime.now(UTC) + timedelta(days=1)),
+        word="off",
+        level="off",
+        code=0,
+        is_lost=True,
     ),
     "it is stopped after it was given up": Case(
         make=stopped_after_giving_up, word="off", level="off", code=0, is_lost=True

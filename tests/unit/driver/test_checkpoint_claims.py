@@ -80,6 +80,7 @@ def test_a_first_start_leaves_a_claim_that_later_starts_are_held_to(
     assert data is not None
     claim = QueryClaim.from_bytes(data)
     assert claim == QueryClaim(query="q", query_id="id-1", checkpoint=checkpoint.location, epoch=1)
+    assert json.loads(data)["deployment"] == 1
     make_claims(store, epoch=2).check(
         "q", make_checkpoint(tmp_path / "q", "id-1"), checkpoint.location
     )

@@ -11,7 +11,7 @@ import pytest
 from airflow_streaming.driver.plan.keeping import PlanKeeper
 from airflow_streaming.driver.plan.reading import Taken
 from airflow_streaming.driver.plan.writer_settings import WriterSettings
-from airflow_streaming.exceptions import HomeUnavailable
+from airflow_streaming.exceptions import HomeUnavailable, RecordError
 from airflow_streaming.model.plan.tree import ColumnRef
 from airflow_streaming.model.spark.plan import QueryPlan, SinkPlan, StepPlan
 from airflow_streaming.model.storage import LocalStore
@@ -56,6 +56,9 @@ def test_the_plans_of_all_queries_are_recorded(tmp_path: Path) -> None:
         keeper.keep(taken(query))
     keeper.finish()
     assert [kept(store, query) for query in ("a", "b")] == [read(taken("a")), read(taken("b"))]
+    data = store.read(LAYOUT.place(QueryPlan, epoch=1, query="a")) or b""
+    with pytest.raises(RecordError, match="its epoch is 1, not 2"):
+        LAYOUT.parse(QueryPlan, data, epoch=2, query="a")
     keeper.keep(taken("c"))
     keeper.finish()
     assert kept(store, "c") is not None

@@ -3,9 +3,10 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -52,6 +53,48 @@ def test_a_wish_for_one_number_is_not_recorded_under_another(stream: StreamHome)
     assert stream.store.names("orders/desired") == ["000001.json"]
     assert stream.want_next(replace(seen, number=2))
     assert stream.desired() == replace(seen, number=2)
+
+
+HOUR, NIGHT = NOON + timedelta(hours=1), NOON + timedelta(hours=9)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "counts"),
+    [
+        pytest.param(None, HOUR, None, id="no end comes to a stop without one"),
+        pytest.param(HOUR, None, None, id="a stop without an end replaces one that has it"),
+        pytest.param(HOUR, NIGHT, NIGHT, id="a later end"),
+        pytest.param(NIGHT, HOUR, HOUR, id="an earlier end"),
+    ],
+)
+def test_the_newest_end_of_a_stop_counts_but_none_ends_an_open_one(
+    stream: StreamHome, first: datetime | None, second: datetime | None, counts: datetime | None
+) -> None:
+    for until in (first, second, second):
+        stream.want(STOPPED, by="ada", reason="a broker", now=NOON, until=until)
+
+    desired = stream.desired()
+    assert desired is not None
+    assert (desired.state, desired.until) == (STOPPED, counts)
+    assert desired.number == (1 if first is None else 2)
+
+
+@pytest.mark.parametrize(
+    ("wish", "is_over"),
+    [
+        ({"until": HOUR}, True),
+        ({"until": HOUR + timedelta(microseconds=1)}, False),
+        ({"until": None}, False),
+        ({"until": HOUR, "state": RUNNING}, False),
+    ],
+)
+def test_a_stop_is_over_at_its_end(wish: dict[str, Any], is_over: bool) -> None:
+    desired = Desired(
+        **{"number": 1, "state": STOPPED, "by": "ada", "reason": "", "at": NOON} | wish
+    )
+
+    assert desired.is_over(HOUR) is is_over
+    assert Desired.from_bytes(desired.to_bytes()).until == desired.until
 
 
 def test_a_wish_that_loses_its_number_takes_the_next(tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ from airflow_streaming.home.folder import StreamFolder
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model import names
 from airflow_streaming.model.names import PLACES, Layout, place_fields
+from airflow_streaming.model.records.upgrade import UpgradeTerms
+from airflow_streaming.model.spark.plan import QueryPlan
 from airflow_streaming.model.wire import Record
 from tests.conftest import REPOSITORY
 from tests.unit.model.examples import EXAMPLES
@@ -56,10 +58,16 @@ def test_the_docs_show_every_folder_of_the_catalog() -> None:
         assert f"  {place.partition('/')[0]}/" in shown, place
 
 
+LYING = [*{type(one): one for one in EXAMPLES if one.KIND in PLACES}.values()]
 IDENTITIES = [
     pytest.param(one, field, id=f"{one.KIND}-{field}")
-    for one in {type(one): one for one in EXAMPLES if one.KIND in PLACES}.values()
+    for one in LYING
     for field in sorted({*place_fields(one.KIND)} & {field.name for field in fields(one)})
+]
+BESIDE = [
+    pytest.param(one, field, id=f"{one.KIND}-{field}")
+    for one in LYING
+    for field in sorted({*place_fields(one.KIND)} - {field.name for field in fields(one)})
 ]
 
 
@@ -82,6 +90,48 @@ def test_a_record_of_another_number_or_name_is_refused(
         stream._get(type(record), **place)
     with pytest.raises(RecordError, match=f"its {field} is {other!r}, not {own!r}"):
         Layout(stream.name).parse(type(record), forged.to_bytes("orders"), **place)
+
+
+@pytest.mark.parametrize(("record", "field"), BESIDE)
+def test_a_record_that_was_copied_to_another_number_or_name_is_refused(
+    stream: StreamHome, record: Record, field: str
+) -> None:
+    record = _of(record, stream.name)
+    place = {
+        name: getattr(record, name, "ab" * 32 if name == "digest" else 7)
+        for name in place_fields(record.KIND)
+    }
+    beside = {name: value for name, value in place.items() if not hasattr(record, name)}
+    stream._create(record, **beside)
+    own = place[field]
+    other = {**place, field: own + 1 if isinstance(own, int) else "cd" * 32}
+    layout = Layout(stream.name)
+    data = stream.store.read(layout.place(type(record), **place)) or b""
+    stream.store.create(layout.place(type(record), **other), data)
+
+    assert stream._get(type(record), **place) == record
+    with pytest.raises(RecordError, match=f"its {field} is {own!r}, not {other[field]!r}"):
+        stream._get(type(record), **other)
+    with pytest.raises(RecordError, match=f"its {field} is {own!r}, not {other[field]!r}"):
+        layout.parse(type(record), data, **other)
+
+
+def test_terms_of_another_digest_are_refused_whatever_their_bytes_say(stream: StreamHome) -> None:
+    (terms,) = (one for one in LYING if isinstance(one, UpgradeTerms))
+    place = {"change": terms.change, "digest": "cd" * 32}
+    path = Layout(stream.name).place(UpgradeTerms, **place)
+    stream.store.create(path, Layout(stream.name).bytes_of(terms, digest="cd" * 32))
+
+    with pytest.raises(RecordError, match="its digest is"):
+        stream._get(UpgradeTerms, **place)
+
+
+def test_a_record_whose_writer_named_no_number_is_read(stream: StreamHome) -> None:
+    (plan,) = (one for one in LYING if isinstance(one, QueryPlan))
+    path = Layout(stream.name).place(QueryPlan, epoch=7, query=plan.query)
+    stream.store.create(path, plan.to_bytes(stream.name))
+
+    assert stream.plan(7, plan.query) == plan
 
 
 def _of(record: Record, stream: str) -> Record:

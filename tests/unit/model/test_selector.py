@@ -63,7 +63,7 @@ ORDERS = {
     ],
 )
 def test_a_selector_selects(text: str, selects: bool) -> None:
-    assert parse_selector(text).selects(ORDERS) is selects
+    assert all(term.holds(ORDERS) for term in parse_selector(text).terms) is selects
 
 
 @pytest.mark.parametrize(

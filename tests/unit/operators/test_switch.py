@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from airflow_streaming.exceptions import HomeUnavailable
 from airflow_streaming.model.records.control import CircuitState, DesiredState, EventKind
 from airflow_streaming.model.records.epoch import Host, Outcome
 from airflow_streaming.operators.switch import StartStreamOperator, StopStreamOperator
+from airflow_streaming.supervision.actions import StreamActions
+from airflow_streaming.supervision.observer import Observer
 from tests.unit.world import World
 
 
@@ -168,3 +171,38 @@ def test_starting_records_the_wish_and_closes_the_circuit(world: World) -> None:
     assert desired.state is DesiredState.RUNNING
     assert circuit is not None
     assert circuit.state is CircuitState.CLOSED
+
+
+def test_the_keep_alive_task_starts_a_stream_whose_stop_is_over(world: World) -> None:
+    trigger = world.run()
+    stop = make_stop(world, resume_after=timedelta(0), reason="the broker moves")
+    with pytest.raises(TaskDeferred):
+        stop.execute(world.context())
+    world.wake(trigger)
+    assert world.epochs() == 1, "The driver has not stopped yet."
+    world.last_words(Outcome.STOPPED)
+
+    assert stop.execute_complete(world.context(), {})["epoch"] == 1
+    world.wake(trigger)
+
+    assert world.epochs() == 2
+    desired = world.home.desired()
+    assert desired is not None
+    assert (desired.number, desired.state) == (2, DesiredState.RUNNING)
+    told = [event.event for event in world.home.events()]
+    assert told.count(EventKind.DESIRED) == 2
+
+
+def test_a_stop_that_was_renewed_since_the_task_looked_is_not_ended(world: World) -> None:
+    world.run()
+    make = partial(world.home.want, DesiredState.STOPPED, by="ada", reason="a broker")
+    now = datetime.now(UTC)
+    make(now=now, until=now)
+    seen = Observer(world.home, world.launcher).situation()
+    make(now=now)
+
+    StreamActions(world.home, world.launcher, by="task").resume(seen, "The stop is over.")
+
+    desired = world.home.desired()
+    assert desired is not None
+    assert (desired.number, desired.state, desired.until) == (2, DesiredState.STOPPED, None)

@@ -23,7 +23,7 @@ from airflow_streaming.model.spark.plan import (
 )
 from airflow_streaming.model.storage import LocalStore
 from airflow_streaming.services.fleet_rows import FleetRow
-from airflow_streaming.services.selection import in_order, reached, selected
+from airflow_streaming.services.selection import selected
 from airflow_streaming.supervision.stream_status import Level, StreamStanding
 from tests.unit.home.make import SCRIPT, make_deployment, make_epoch
 
@@ -105,6 +105,10 @@ def fleet(tmp_path: Path) -> Fleet:
         ("upstream_of=alerts", ["raw", "a_sums"]),
         ("upstream_of=file:///alerts", ["raw", "a_sums", "alerts"]),
         ("!downstream_of", []),
+        ("downstream_of,upstream_of", ["raw", "a_sums", "alerts"]),
+        ("downstream_of!=raw", ["raw"]),
+        ("upstream_of notin (alerts)", ["alerts"]),
+        ("downstream_of in (a*, nothing)", ["alerts"]),
         ("upstream_of=alerts,downstream_of=raw", ["a_sums"]),
     ],
 )
@@ -170,25 +174,3 @@ def test_a_label_of_a_forged_record_is_no_fact(fleet: Fleet) -> None:
     )
 
     assert fleet.select("runtime=spark-4.3") == ["a_sums", "alerts"]
-
-
-@pytest.mark.parametrize(
-    ("feeds", "lane", "found"),
-    [
-        ({}, "a", ""),
-        ({"b": "a", "c": "b"}, "c", "ab"),
-        ({"b": "a", "c": "b"}, "a", ""),
-        ({"d": "bc", "b": "a", "c": "a"}, "d", "abc"),
-        ({"a": "b", "b": "a"}, "a", "b"),
-        ({"a": "c", "b": "a", "c": "b"}, "a", "bc"),
-    ],
-    ids=["alone", "chain", "first", "diamond", "circle", "circle of three"],
-)
-def test_lanes_are_reached_through_others(feeds: dict[str, str], lane: str, found: str) -> None:
-    assert reached(lane, feeds) == {*found}
-
-
-def test_a_lane_comes_after_those_that_feed_it() -> None:
-    upstream = {"a": frozenset("zc"), "c": frozenset("z"), "z": frozenset(), "b": frozenset()}
-
-    assert in_order(["a", "b", "c", "z"], upstream) == ["b", "z", "c", "a"]

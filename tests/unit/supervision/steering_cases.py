@@ -205,6 +205,19 @@ TABLE: Final[dict[str, tuple[dict[str, Any], str]]] = {
         "park",
     ),
     "a failure that is wanted stopped is parked": ({"seen": FAILED, "desired": STOPPED}, "park"),
+    "a stop whose end has come is over once the driver is gone": (
+        {"seen": HAS_STOPPED, "desired": STOPPED, "is_stop_over": True},
+        "resume",
+    ),
+    "also of a stream that never ran": (
+        {"seen": None, "desired": STOPPED, "is_stop_over": True},
+        "resume",
+    ),
+    "also of a stream that was given up": (
+        {"seen": FAILED, "desired": STOPPED, "is_stop_over": True, "circuit": OPEN},
+        "resume",
+    ),
+    "until then its driver is asked to stop": ({"desired": STOPPED, "is_stop_over": True}, "stop"),
     "a completed stream that is wanted stopped is parked": (
         {"seen": COMPLETED, "desired": STOPPED, "watched": EPOCH},
         "park",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -123,3 +123,22 @@ def test_a_pause_is_waited_out(
 
     assert reason.startswith(expected)
     assert bool(reason) == bool(expected)
+
+
+@pytest.mark.parametrize(
+    ("ago", "expected"),
+    [
+        (minutes(5), "The stop has lasted 5 min of 70 min."),
+        (HOUR + AFTER_CHANGE - timedelta(microseconds=1), "The stop has lasted"),
+        (HOUR + AFTER_CHANGE, ""),
+    ],
+)
+def test_a_stop_with_an_end_is_waited_out_until_the_stream_has_had_time_to_start(
+    ago: timedelta, expected: str
+) -> None:
+    stop = replace(stopped(ago), until=NOW - ago + HOUR)
+
+    waits = pause_of(stop, change=None, progress=None, end=None, now=NOW).tolerated(None)
+
+    assert waits.startswith(expected)
+    assert bool(waits) is bool(expected)
