@@ -70,8 +70,8 @@ _OPTIONS: Final = {
     ),
     "driver_log_mb": _option(
         "Megabytes that the log of one driver may take on the worker's host, from 2 to 100000. The driver "
-        "copies a log of half the size to <log>.1 and begins it anew. On a standalone cluster it does so with "
-        "stdout and stderr; other clusters rotate the log themselves.",
+        "copies a log of half the size to <log>.1 and begins it anew. On a standalone cluster and on YARN "
+        "it does so with stdout and stderr; Kubernetes rotates the log itself.",
         example="500",
         default="100",
         type_="integer",

@@ -74,8 +74,7 @@ RECORDED: Final = (
 )
 ELSEWHERE: Final = """\
 Verdicts and rules are in [health](health.md), kinds of failure in [failures](failures.md), exported metrics in
-[metrics](metrics.md) and [operations](operations.md#metrics-of-the-provider), exit codes in
-[operations](operations.md#exit-codes-and-json), gate decisions in [gates](gates.md) with [every rule](gate-rules.md),
+[metrics](metrics.md), exit codes in [operations](operations.md#exit-codes-and-json), gate decisions in [gates](gates.md) with [every rule](gate-rules.md),
 defects of checkpoints in [defects](defects.md), codes of sizing in [sizing](sizing.md), stages of
 changes [below](#states-of-changes), risks of the doctor in [configuration](configuration.md#ask-the-doctor)."""
 TASKS: Final = {

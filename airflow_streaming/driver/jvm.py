@@ -83,6 +83,18 @@ def set_properties(conf: Mapping[str, str]) -> None:
         system.setProperty(key, value)
 
 
+def run_as_child(program: str) -> None:
+    """
+    Run a Python program as a child of the JVM with the JVM's own output files.
+
+    :raises ChildProcessError: It fails.
+    """
+    command = [sys.executable, "-ISc", program]
+    builder = ensure_gateway().jvm.java.lang.ProcessBuilder(command)
+    if code := builder.inheritIO().start().waitFor():
+        raise ChildProcessError(f"A child of the JVM ended with {code}.")
+
+
 def connected_gateway() -> Any | None:
     context = _context_class()
     return None if context is None else context._gateway

@@ -19,7 +19,7 @@ from typing import Final, NoReturn
 
 from airflow_streaming.driver.checkpoint_claims import Claims
 from airflow_streaming.driver.code.functions import set_own_places
-from airflow_streaming.driver.errors import log_to_stderr, logger
+from airflow_streaming.driver.errors import ErrorBoundary, log_to_stderr, logger
 from airflow_streaming.driver.exit_status import (
     FAILED_CODE,
     REFUSED_CODE,
@@ -43,6 +43,7 @@ from airflow_streaming.driver.jvm import (
     JvmView,
     die_with_jvm,
     is_under_jvm,
+    run_as_child,
     set_properties,
     stop_spark,
 )
@@ -58,7 +59,7 @@ from airflow_streaming.driver.launch_context import (
 from airflow_streaming.driver.lease import LeaseKeeper, instant
 from airflow_streaming.driver.monitoring.heartbeat import Report
 from airflow_streaming.driver.monitoring.kafka_places import kafka_places
-from airflow_streaming.driver.monitoring.output_files import OutputFiles
+from airflow_streaming.driver.monitoring.output_files import APPENDER, OutputFiles, overwrites
 from airflow_streaming.driver.monitoring.queries import Queries
 from airflow_streaming.driver.output_places.batch_writes import BatchWrites
 from airflow_streaming.driver.output_places.live_outputs import LiveOutputs
@@ -368,18 +369,27 @@ def _may_have_lost_jvm(script: ScriptEnd) -> bool:
 def run(arguments: Sequence[str]) -> int:
     """Run the driver that the command line names and return the exit code."""
     log_to_stderr()
-    pids = (os.getppid(), os.getpid()) if is_under_jvm() else (os.getpid(),)
     most = os.environ.pop(LOG_BYTES, "")
-    outputs = OutputFiles(pids, int(most) if most.isdecimal() else None)
     if os.environ.pop(DIES_WITH_JVM, "") and not die_with_jvm():
         return _leave("This host cannot end the driver together with its JVM.", REFUSED_CODE)
     order, began = DriverArgs.parse(arguments), instant()
     forget_properties(order.properties_file)
+    outputs = _outputs(int(most) if most.isdecimal() else None)
     outputs.begin()
     try:
         return _run(order, began)
     finally:
         bounded(outputs.look, seconds=_LAST_MASK)
+
+
+def _outputs(most: int | None) -> OutputFiles:
+    if not is_under_jvm():
+        return OutputFiles([os.getpid()], most)
+    jvm = os.getppid()
+    if most is not None and overwrites(jvm):
+        with ErrorBoundary().contained("Bounding the JVM's log"):
+            run_as_child(APPENDER)
+    return OutputFiles([jvm, os.getpid()], most)
 
 
 def _run(order: DriverArgs, began: Instant) -> int:

@@ -404,7 +404,7 @@ class SparkStreamHook(BaseHook):
         epoch, deployment, settings = submission.epoch, submission.deployment, read_settings()
         environment = driver_environment(os.environ, runtime, {})
         is_yarn = self.target.launcher == YARN
-        bounded = _bounded(settings) if self.target.launcher == STANDALONE else {}
+        bounded = _bounded(settings) if self.target.launcher in (STANDALONE, YARN) else {}
         application = application_for(
             self.target,
             deployment,

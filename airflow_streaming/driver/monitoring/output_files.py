@@ -16,8 +16,13 @@ at most the bound and what is written during one look and its copy.
 
 This one mechanism bounds all output of a driver: log4j, prints of Java and native code, the Python process and its
 workers share the file handles of the JVM. A log4j2 configuration would bound the first of them only, and replace the
-configuration of the user. The driver's file is the log of a launch on this host, or the file that the worker of a
-standalone cluster writes from the driver's pipe. A container runtime bounds the logs of pods.
+configuration of the user. The driver's file is the log of a launch on this host, the file that the worker of a
+standalone cluster writes from the driver's pipe, or a file of YARN's container. A container runtime bounds the logs of
+pods.
+
+A node manager of YARN starts the JVM with ``1>stdout 2>stderr``. After a truncation the JVM would write on at its old
+place. That place belongs to the opened file, and so does the flag to append; a child that inherits the file sets it
+(``APPENDER``).
 """
 
 from __future__ import annotations
@@ -42,6 +47,13 @@ MOST: Final = 64 * CHUNK
 """Bytes looked through in one go; a log that grows faster is followed from where that ended."""
 _FLAGS: Final = re.compile(r"^flags:\s*([0-7]+)", re.MULTILINE)
 """Of a handle, in octal digits; see proc_pid_fdinfo(5)."""
+APPENDER: Final = """\
+import fcntl, os, stat
+for number in (1, 2):
+    if stat.S_ISREG(os.fstat(number).st_mode):
+        fcntl.fcntl(number, fcntl.F_SETFL, fcntl.fcntl(number, fcntl.F_GETFL) | os.O_APPEND)
+"""
+"""A program for a child of the process that overwrites: from then on that process appends."""
 _PARENT: Final = re.compile(r"^PPid:\s*([0-9]+)$", re.MULTILINE)
 _RELAYED: Final = {1: "stdout", 2: "stderr"}
 """Names of the files in a driver's folder to which the worker of a standalone cluster writes the driver's output."""
@@ -138,6 +150,7 @@ class OutputFile:
                     at += sent
                 while copy._seen < copy.size and any(secrets):
                     copy.mask(secrets)
+                os.fchmod(copy._descriptor, stat.S_IMODE(os.fstat(self._descriptor).st_mode))
             unfinished.replace(older)
         except OSError:
             unfinished.unlink(missing_ok=True)
@@ -176,6 +189,16 @@ def open_outputs(pids: Iterable[int]) -> list[OutputFile]:
             descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
             found[key] = OutputFile(descriptor, _appended(path))
     return list(found.values())
+
+
+def overwrites(pid: int) -> bool:
+    """Tell whether a process writes its output to a file without appending; such a file cannot be bounded."""
+    for number in (1, 2):
+        handle = Path(f"/proc/{pid}/fd/{number}")
+        with contextlib.suppress(OSError):
+            if handle.is_file() and _appended(str(handle)) is None:
+                return True
+    return False
 
 
 def _handle(pid: int, number: int) -> str:

@@ -203,16 +203,17 @@ class World:
         *options: str,
         env: dict[str, str] | None = None,
         submit: Sequence[str] = (),
+        mode: str = "ab",
     ) -> Driver:
         """
         Start the driver of an epoch that was begun.
 
         :param options: For the driver.
         :param submit: Options for ``spark-submit``.
+        :param mode: Of the log; a launch on this host appends, and a node manager of YARN writes.
         """
         log = self.folder / f"driver-{epoch}.log"
-        # Appended to, as a launch does: only such a log is bounded.
-        with log.open("ab") as output:
+        with log.open(mode) as output:
             process = subprocess.Popen(
                 [
                     *self._submit(submit),

@@ -8,6 +8,7 @@ import shutil
 import pytest
 
 from airflow_streaming.model.records.epoch import Outcome
+from airflow_streaming.model.spark.failure_signs import FailureKind
 from tests.integration.driver.running import Driver, World
 
 FOREVER = """
@@ -68,3 +69,48 @@ def test_a_vanished_or_exchanged_checkpoint_is_refused_until_its_claim_is_delete
     query = empty.query("q")
     assert query is not None
     assert (claim["query_id"], claim["epoch"]) == (query.id, 5)
+
+
+IN_MEMORY = """
+mode = sys.argv[3]
+rows = source().selectExpr("value % 3 as k")
+rows = rows.groupBy("k").count() if mode == "complete" else rows
+query = (rows.writeStream.queryName("q").format("memory").outputMode(mode)
+         .trigger(processingTime="200 milliseconds").start())
+query.awaitTermination()
+total = spark.sql("select sum(count) from q").first()[0]
+(folder / "totals").write_text(f"{total} {query.lastProgress['batchId']}")
+"""
+
+
+def killed_and_launched_again(world: World, mode: str) -> Driver:
+    """Return the second driver of a query in memory whose first one was killed after two batches."""
+    world.deploy(IN_MEMORY, application_args=(str(world.folder), "{stream}", mode))
+    world.begin_epoch(1)
+    world.launch(1).has_committed(2).kill()
+    world.begin_epoch(2)
+    return world.launch(2)
+
+
+@pytest.mark.nightly("Two drivers.")
+def test_a_memory_sink_in_complete_mode_continues_after_a_kill(world: World) -> None:
+    driver = killed_and_launched_again(world, "complete")
+    driver.has_committed(1)
+    driver.request_stop()
+    assert driver.ended() == 0, driver.log
+
+    total, batch = map(int, (world.folder / "totals").read_text().split())
+    assert batch >= 2
+    # The stop may come between the write of a batch and its progress.
+    assert total in (5 * (batch + 1), 5 * (batch + 2))
+
+
+@pytest.mark.nightly("Two drivers.")
+def test_spark_refuses_to_continue_a_memory_sink_in_append_mode(world: World) -> None:
+    driver = killed_and_launched_again(world, "append")
+    assert driver.ended() != 0
+
+    ended = driver.exit()
+    assert ended is not None
+    assert ended.failure_kind is FailureKind.CONFIGURATION
+    assert "does not support recovering from checkpoint location" in ended.reason

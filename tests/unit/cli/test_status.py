@@ -24,6 +24,7 @@ from airflow_streaming.model.records.epoch import Outcome
 from airflow_streaming.model.storage import LocalStore
 from airflow_streaming.services.fleet_rows import FleetRow
 from airflow_streaming.supervision.stream_status import Level
+from tests.documents import text_of
 from tests.unit.cli.host import GONE, RUNNING, UNSEEN, FakeHost, Run, begin, end
 from tests.unit.home.make import (
     NOON,
@@ -40,6 +41,13 @@ from tests.unit.home.make import (
 
 FORGED = "login failed: password=hunter2secret"
 FORGED_PLACE = "s3://bucket:hunter2secret@host/out"
+
+
+def documented_keys(page: str) -> dict[str, set[str]]:
+    """Return the keys of each command's JSON, as the table of a page has them."""
+    table = text_of(page).partition("| of | keys |")[2].partition("\n\n")[0]
+    rows = re.findall(r"^\| `(\w+)` \| (.*) \|$", table, re.MULTILINE)
+    return {command: {*re.findall(r"`(\w+)`", keys)} for command, keys in rows}
 
 
 @pytest.mark.parametrize(
@@ -281,6 +289,16 @@ class TestStatus:
             None,
             "running",
         )
+
+    def test_the_keys_of_json_are_those_of_the_page(self, run: Run, stream: StreamHome) -> None:
+        begin(stream)
+        stream.want(DesiredState.RUNNING, by="bob", reason="opening day", now=NOON)
+        status = json.loads(run("status", "orders", "--json")[1])
+        listed = json.loads(run("list", "--json")[1])
+
+        told = documented_keys("docs/operations.md")
+        assert {*status} | {"circuit", "exit", "death"} == told["status"]
+        assert {*listed, *listed["streams"][0]} == told["list"]
 
     def test_json_of_a_stream_that_has_never_run(self, run: Run, stream: StreamHome) -> None:
         code, out, _ = run("status", "orders", "--json")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import subprocess
 import sys
@@ -12,7 +13,13 @@ from pathlib import Path
 import pytest
 
 from airflow_streaming.driver.monitoring import output_files
-from airflow_streaming.driver.monitoring.output_files import OutputFile, OutputFiles, open_outputs
+from airflow_streaming.driver.monitoring.output_files import (
+    APPENDER,
+    OutputFile,
+    OutputFiles,
+    open_outputs,
+    overwrites,
+)
 from airflow_streaming.model.spark import failures
 from tests.patience import until
 
@@ -278,6 +285,42 @@ def test_a_file_that_a_process_does_not_append_to_or_that_has_moved_is_not_cut(
         assert log.stat().st_size == 300
     finally:
         writer.communicate(b"\n")
+
+
+def test_a_child_makes_a_process_append_to_the_files_that_it_writes(log: Path):
+    text = "import os, subprocess, sys; subprocess.run(sys.argv[1:]); os.write(1, b'x' * 300); input(); os.write(1, b'end')"
+    with log.open("wb") as output:
+        assert not fcntl.fcntl(output, fcntl.F_GETFL) & os.O_APPEND
+        writer = subprocess.Popen(
+            [sys.executable, "-c", text, sys.executable, "-ISc", APPENDER],
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=subprocess.PIPE,
+        )
+        assert overwrites(writer.pid)
+        until(lambda: log.stat().st_size == 300, "the output", seen=log.read_text)
+        assert not overwrites(writer.pid)
+    OutputFiles([writer.pid], most=600).look()
+
+    assert writer.communicate(b"\n")[1] == b""
+    assert log.read_bytes() == b"end"
+    assert log.with_name("000001.log.1").read_bytes() == b"x" * 300
+
+
+def test_pipes_devices_and_appended_files_are_not_overwritten(log: Path):
+    with log.open("ab") as output:
+        for end in (output, subprocess.PIPE, subprocess.DEVNULL):
+            writer = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=end, stderr=end)
+            assert not overwrites(writer.pid)
+            writer.communicate(b"")
+    assert not overwrites(writer.pid), "a process that has ended"
+
+
+def test_the_older_part_has_the_readers_of_the_log(log: Path, appended: OutputFile):
+    log.chmod(0o640)
+    append(log, b"line\n")
+    assert appended.bound(5, ())
+    assert log.with_name("000001.log.1").stat().st_mode & 0o777 == 0o640
 
 
 def test_a_flood_stays_within_its_bound_and_ends_with_its_newest_lines(log: Path):

@@ -253,6 +253,7 @@ def test_a_stream_is_submitted_to_yarn_as_its_connection_says(
     (submitted,) = cluster.submitted
     assert submitted["spark.hadoop.my.password"] == "planted-1"
     assert submitted["spark.executor.memory"] == "1g"
+    assert submitted[f"spark.yarn.appMasterEnv.{LOG_BYTES}"] == "100000000"
     written = [path for path in world.folder.rglob("*") if path.is_file()]
     assert [path for path in written if b"planted" in path.read_bytes()] == []
     assert [path for path in written if path.suffix in (".keytab", ".conf")] == []
