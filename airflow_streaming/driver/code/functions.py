@@ -26,6 +26,7 @@ import linecache
 import re
 import sys
 import types
+import typing
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
@@ -564,6 +565,19 @@ class _Reader:
         self._say("enum", thing.name)
         self._take(type(thing))
 
+    def _type_variable(self, thing: Any) -> None:
+        flags = ("__covariant__", "__contravariant__")
+        self._say(type(thing).__name__, thing.__name__, *(getattr(thing, f, "") for f in flags))
+        self._take(getattr(thing, "__bound__", None))
+        self._take(getattr(thing, "__constraints__", ()))
+
+    def _new_type(self, thing: Any) -> None:
+        self._say("new type", thing.__name__)
+        self._take(thing.__supertype__)
+
+    def _forward(self, thing: typing.ForwardRef) -> None:
+        self._say("forward", thing.__forward_arg__)
+
     def _pattern(self, thing: re.Pattern[Any]) -> None:
         self._say("pattern", repr(thing.pattern), thing.flags)
 
@@ -639,6 +653,11 @@ _KINDS: Final[Mapping[type, Any]] = {
     property: _Reader._property,
     functools.partial: _Reader._partial,
     re.Pattern: _Reader._pattern,
+    typing.TypeVar: _Reader._type_variable,
+    typing.ParamSpec: _Reader._type_variable,
+    typing.TypeVarTuple: _Reader._type_variable,
+    typing.NewType: _Reader._new_type,
+    typing.ForwardRef: _Reader._forward,
     types.UnionType: lambda reader, thing: reader._sequence(thing.__args__),
 }
 
