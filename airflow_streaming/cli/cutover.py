@@ -174,7 +174,8 @@ class CutoverPage:
         yield from (f"  PROBLEM: {problem}" for problem in self.problems)
         yield from (f"  FAILING: {text}" for text in self.failing)
         for lane, lags in self.lags.items():
-            yield from (f"  {lane}: {lag.text()}" for lag in lags)
+            texts = [lag.text() for lag in lags] or ["its driver reports no query yet"]
+            yield from (f"  {lane}: {text}" for text in texts)
         begun, by = self.change, self.change.by
         yield f"  {clock(begun.at)}  planned       {begun.reason} ({by})"
         for step in self.history:
@@ -224,7 +225,7 @@ def page_of(home: StreamHome, change: Change) -> CutoverPage:
         history=history,
         end=end,
         failing=tuple(text for text in texts if text),
-        lags={lane: found for lane, found in lags.items() if found},
+        lags={lane: found for lane, found in lags.items() if found is not None},
         terms=terms,
         live=_tried(lambda: live_lane(Home(home.store), home.name), problems) or "",
         problems=tuple(problems),

@@ -101,9 +101,10 @@ def out_of_step(
 def step_of(report: Checkpoint, sink: int | None, *, rewinds: bool = False) -> OutOfStep | None:
     """Return the mismatch of a checkpoint report and a sink."""
     batch = -1 if report.last_committed_batch is None else report.last_committed_batch
+    planned = batch if report.last_planned_batch is None else report.last_planned_batch
     return out_of_step(
         batch,
-        max(batch, -1 if report.last_planned_batch is None else report.last_planned_batch),
+        max(batch, planned),
         sink,
         is_stateful=bool(report.is_stateful or report.operators),
         rewinds=rewinds,

@@ -49,6 +49,29 @@ def test_consumers_see_every_row_once_while_the_stream_goes_to_green_and_is_hand
         assert back["without_fresh_s"] < runs.start_s, back
 
 
+@pytest.mark.nightly("Three cutovers; the moves are tried with simulated lanes.")
+def test_lanes_with_outputs_of_their_own_change_places_again_and_again(
+    tmp_path: Path, spark_4_3: Path
+) -> None:
+    with Runs(tmp_path, spark_4_3, "parquet") as runs:
+        told = [
+            runs.play(
+                Asked(
+                    number=number,
+                    way=SwitchMethod.PARALLEL,
+                    every=25,
+                    first=10,
+                    deadline_s=PATIENCE,
+                    grace_s=PATIENCE,
+                )
+            )
+            for number in (1, 2, 3)
+        ]
+
+    for one, live in zip(told, ("orders.green", "orders", "orders.green"), strict=True):
+        check(one, live=live)
+
+
 def check(told: dict[str, Any], *, live: str) -> None:
     assert told["state"] == "retired", told
     assert told["live"] == live

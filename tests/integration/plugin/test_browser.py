@@ -142,6 +142,20 @@ def test_every_chart_shows_the_figures_that_the_home_holds(
     assert browser.troubles() == []
 
 
+def test_an_open_cutover_shows_how_far_green_is_behind_blue(browser: Page, address: str) -> None:
+    browser.events.clear()
+    browser.open(f"{address}?dag=fraud_eu&stream=fraud_eu&tab=changes")
+    browser.until(
+        "[...document.querySelectorAll('.change th')].some((head) => head.textContent === 'Distance to blue')"
+    )
+    cells = browser.eval(
+        "[...document.querySelectorAll('.change td[data-name=\"Distance to blue\"]')].map((one) => one.textContent)"
+    )
+    assert len(cells) == 1
+    assert "blue" in cells[0]
+    assert browser.troubles() == []
+
+
 def test_a_stream_is_stopped_after_a_second_word(browser: Page, address: str, home: Path) -> None:
     browser.open(f"{address}?dag=orders_eu&stream=orders_eu")
     browser.until("document.querySelector('.menu button') && document.querySelector('.facts dd')")

@@ -4,7 +4,7 @@ Which kills does Spark recover from, and what does the repair before a launch ma
 ``python -m tests.system.kills --results FILE [--only 4.3] [--sinks file,topic] [--format 2]`` runs every query of the
 matrix on the runtimes of ``.runtimes`` and of AIRFLOW_STREAMING_TEST_RUNTIMES, one JVM a Spark, continues it
 from every cut of a batch, adds a line of JSON for each case to the file, and prints the table of all
-results in it.
+results in it. ``--master local-cluster[2,1,1024]`` writes state and rows in executors of their own.
 
 The process ends with 1 when a case had another result than ``matrix.expected_result``, or a repair did not
 lead to the exact output.
@@ -42,6 +42,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--only", choices=VERSIONS, help="one release; default: all that there are")
     parser.add_argument("--sinks", default="", help="names, with commas between them; default: all")
     parser.add_argument("--format", choices=("1", "2"), help="of the state; default: both")
+    parser.add_argument("--master", default="local[2]", help="e.g. local-cluster[2,1,1024]")
     parser.add_argument("--iceberg", type=Path, default=ICEBERG_JAR, help="jar of the connector")
     asked = parser.parse_args(arguments)
     runtimes = find_runtimes()
@@ -60,7 +61,7 @@ def measure(version: str, runtime: Path, asked: argparse.Namespace) -> None:
     wanted = [name for name in asked.sinks.split(",") if name]
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        program = [str(PROGRAM), str(folder / "lake"), str(jar or "")]
+        program = [str(PROGRAM), str(folder / "lake"), str(jar or ""), asked.master]
         with Session(runtime, folder, program=program) as session:
             killing = Killing(session, folder)
             for sink in sinks_of(version, with_iceberg=jar is not None):

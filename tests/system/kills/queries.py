@@ -21,9 +21,9 @@ from pyspark.sql import functions as f
 CATALOG = "spark.sql.catalog.lake"
 
 
-def main(warehouse, jar=""):
+def main(warehouse, jar="", master="local[2]"):
     builder = (
-        SparkSession.builder.master("local[2]")
+        SparkSession.builder.master(master)
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.adaptive.enabled", "false")

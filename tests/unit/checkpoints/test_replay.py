@@ -57,6 +57,20 @@ def a_source(committed: Any, source: SourceType, offset: Any = None) -> SourcePo
     )
 
 
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        (("c", "a", "b"), "a, b, c."),
+        (("d", "c", "a", "b"), "a, b, c and 1 more."),
+        (tuple("abcdefg"), "a, b, c and 4 more."),
+    ],
+)
+def test_a_place_in_use_names_three_of_its_entries(names: tuple[str, ...], told: str) -> None:
+    [refusal] = of_place("/new", Occupied(names=names), "b-1")
+
+    assert f"/new is not empty: it has {told}" in refusal.message
+
+
 def said(replay: QueryReplay) -> str:
     return " ".join(replay.says)
 

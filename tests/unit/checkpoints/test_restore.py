@@ -15,6 +15,7 @@ from airflow_streaming.checkpoints.restore.local_target import LocalTarget
 from airflow_streaming.checkpoints.restore.replay import RefusalCode
 from airflow_streaming.checkpoints.restore.restore import Place, plan_restore, restore
 from airflow_streaming.checkpoints.vault.store import BackupStore
+from airflow_streaming.model.spark.listing import RESTORE_MARKER
 from tests.conftest import REPOSITORY
 from tests.golden import golden_checkpoint
 from tests.unit.checkpoints.made import local_store, make_backup, some_files
@@ -47,6 +48,20 @@ def test_what_is_restored_is_what_was_backed_up(store: BackupStore, tmp_path: Pa
     assert all((golden.path / path).read_bytes() == data for path, data in new.items())
     assert not any(Path(path).name.startswith(".") for path in new)
     assert is_sound_at(tmp_path / "new", 6)
+
+
+def test_a_marker_in_a_backup_does_not_make_the_restored_checkpoint_unfinished(
+    store: BackupStore, tmp_path: Path
+) -> None:
+    files = bytes_of(run_batches(tmp_path / "ck", 4))
+    files = {path: data for path, data in files.items() if not Path(path).name.startswith(".")}
+    files = {f"counts/{path}": data for path, data in {**files, RESTORE_MARKER: b"{}"}.items()}
+    backup = make_backup(store, files, number=4)
+
+    restore(store, backup.id, Place(to=str(tmp_path / "new"), folders={"counts": "counts"}))
+
+    assert is_sound_at(tmp_path / "new/counts", 4)
+    assert not (tmp_path / "new/counts" / RESTORE_MARKER).exists()
 
 
 def test_every_query_of_a_stream_gets_its_folder(store: BackupStore, tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from airflow_streaming.checkpoints.restore.file_sink_rewind import Boundary, SinkLook
+from airflow_streaming.checkpoints.restore.sink_output import open_output
 from airflow_streaming.checkpoints.restore.sink_rewind import SinkRewind
 from airflow_streaming.checkpoints.vault.store import BackupStore
 from airflow_streaming.exceptions import CheckpointRefused
@@ -18,8 +20,15 @@ from airflow_streaming.model.arguments.rewinding import Rewinding
 from airflow_streaming.model.records.upgrade import SinkReplaySemantics
 from tests.unit.checkpoints.filesink import NOON_MS, FileSink
 from tests.unit.checkpoints.restoring import Life
-from tests.unit.checkpoints.rewinding import CHANGE, World, dying, make_world, write_new
-from tests.unit.checkpoints.running import run
+from tests.unit.checkpoints.rewinding import (
+    BOUNDARY,
+    CHANGE,
+    World,
+    dying,
+    make_world,
+    write_new,
+)
+from tests.unit.checkpoints.running import NOW, run
 
 
 @pytest.fixture
@@ -111,6 +120,49 @@ def test_a_backup_without_the_sinks_log_is_refused(world: World) -> None:
     other = FileSink(world.sink.root.with_name("other"))
     with pytest.raises(CheckpointRefused, match="has not the sink's log of query 'counts'"):
         world.rewind(sinks=[world.facts(target=str(other.root))])
+
+
+def boundary_of(kept: dict[str, bytes]) -> Boundary:
+    return Boundary(
+        stream="orders",
+        query="counts",
+        change=CHANGE,
+        backup="b-1",
+        batch=BOUNDARY,
+        planned=7,
+        kept=kept,
+        since=NOW,
+    )
+
+
+@pytest.mark.parametrize(
+    ("first", "is_refused"), [(BOUNDARY + 1, False), (BOUNDARY, True), (BOUNDARY - 1, True)]
+)
+def test_an_output_that_the_backup_knows_empty_has_newer_batches_only(
+    tmp_path: Path, first: int, is_refused: bool
+) -> None:
+    sink = FileSink(tmp_path / "output", interval=20)
+    for batch in range(first, 8):
+        sink.write(batch, by="new")
+    look = SinkLook(open_output(str(sink.root)), boundary_of({}))
+    if is_refused:
+        with pytest.raises(CheckpointRefused, match="the backup has none of its entries"):
+            look.look(None)
+    else:
+        assert look.look(None).newest == 7
+
+
+def test_an_output_whose_backed_up_batches_wrote_no_file_goes_back_too(tmp_path: Path) -> None:
+    sink = FileSink(tmp_path / "output", interval=20)
+    sink.log.mkdir(parents=True, exist_ok=True)
+    kept = {str(batch): b"v1" for batch in range(BOUNDARY + 1)}
+    for name, data in kept.items():
+        (sink.log / name).write_bytes(data)
+    sink.write(BOUNDARY + 1, by="new")
+
+    found = SinkLook(open_output(str(sink.root)), boundary_of(kept)).look(None)
+
+    assert (found.newest, list(found.entries)) == (BOUNDARY + 1, [str(BOUNDARY + 1)])
 
 
 @pytest.mark.parametrize(

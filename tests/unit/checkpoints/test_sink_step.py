@@ -7,6 +7,7 @@ from pathlib import Path
 import fsspec
 import pytest
 
+from airflow_streaming.checkpoints.read.report import Checkpoint
 from airflow_streaming.checkpoints.restore.replay import OutOfStep, RefusalCode
 from airflow_streaming.checkpoints.restore.sink_output import look_at_sink
 from airflow_streaming.checkpoints.restore.sink_step import (
@@ -14,6 +15,7 @@ from airflow_streaming.checkpoints.restore.sink_step import (
     SinkSnapshot,
     out_of_step,
     refusal_of,
+    step_of,
 )
 from airflow_streaming.storage.folders import open_folders
 
@@ -59,6 +61,27 @@ def test_a_sink_and_a_checkpoint_fit_or_it_is_said_how_they_do_not(
         expected = None
 
     found = out_of_step(batch, planned, sink, is_stateful=is_stateful, rewinds=rewinds)
+
+    assert (found and (found.code, found.first, found.last)) == expected
+
+
+@pytest.mark.parametrize(
+    ("committed", "planned", "sink", "expected"),
+    [
+        (4, 5, 5, None),
+        (4, None, 5, (GAP, 5, 5)),
+        (4, 3, 5, (GAP, 5, 5)),
+        (None, 0, 0, None),
+        (None, None, 0, (GAP, 0, 0)),
+        (None, None, -1, None),
+    ],
+)
+def test_a_report_without_a_commit_or_a_plan_stands_before_its_first_batch(
+    committed: int | None, planned: int | None, sink: int, expected: Step | None
+) -> None:
+    report = Checkpoint(uri="/ck", last_committed_batch=committed, last_planned_batch=planned)
+
+    found = step_of(report, sink)
 
     assert (found and (found.code, found.first, found.last)) == expected
 

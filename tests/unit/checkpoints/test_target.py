@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -80,6 +82,18 @@ def test_what_is_abandoned_leaves_nothing(anywhere: Open) -> None:
     assert not anywhere("new").begin("backup-2", ["a"])
 
 
+@pytest.mark.parametrize("end", ["finish", "abandon"])
+def test_no_thread_outlives_a_restore(anywhere: Open, end: str) -> None:
+    before = set(threading.enumerate())
+    target = anywhere("new")
+    target.begin("backup-1", [""])
+    write(target, "metadata", b"id")
+
+    getattr(target, end)()
+
+    assert set(threading.enumerate()) <= before
+
+
 def test_a_file_can_be_taken_back(anywhere: Open) -> None:
     target = anywhere("new")
     target.begin("backup-1", [""])
@@ -149,6 +163,33 @@ def test_of_two_that_write_to_one_folder_the_second_to_finish_is_refused(tmp_pat
 
     assert (tmp_path / "new/metadata").read_bytes() == b"2"
     assert [path.name for path in tmp_path.iterdir()] == ["new"]
+
+
+def test_a_place_that_another_program_filled_meanwhile_is_taken(tmp_path: Path) -> None:
+    target = LocalTarget(f"{tmp_path}/new")
+    target.begin("backup-1", [""])
+    write(target, "metadata", b"1")
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new/metadata").write_bytes(b"theirs")
+
+    with pytest.raises(RestoreTaken, match="another process has written there"):
+        target.finish()
+
+    assert (tmp_path / "new/metadata").read_bytes() == b"theirs"
+
+
+@pytest.mark.parametrize("write_more", [True, False], ids=["while writing", "at the end"])
+def test_a_restore_whose_folder_was_deleted_by_hand_does_not_blame_another_process(
+    tmp_path: Path, write_more: bool
+) -> None:
+    target = LocalTarget(f"{tmp_path}/new")
+    target.begin("backup-1", [""])
+    write(target, "metadata", b"1")
+    [beside] = tmp_path.iterdir()
+    shutil.rmtree(beside)
+
+    with pytest.raises(HomeUnavailable, match="No such file or directory"):
+        write(target, "offsets", b"2") if write_more else target.finish()
 
 
 def test_the_leftovers_of_a_killed_restore_are_swept_and_no_neighbors(tmp_path: Path) -> None:

@@ -334,6 +334,19 @@ def test_a_green_that_catches_up_shows_its_distance_to_blue(
     assert f"  orders.green: query 'counts': {behind}" in shown
 
 
+def test_a_green_whose_driver_says_nothing_yet_shows_so(
+    at: At, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = Path(at(S.READY))
+    for status in home.glob("orders.green/epochs/*/status.json"):
+        status.unlink()
+
+    assert call(str(home), "status", "orders") == 0
+
+    shown = capsys.readouterr().out.splitlines()
+    assert "  orders.green: its driver reports no query yet" in shown
+
+
 @pytest.mark.parametrize("state", [S.PLANNED, S.SOAKING, S.FINALIZED])
 def test_no_distance_is_shown_before_green_runs_and_after_the_switch(
     at: At, capsys: pytest.CaptureFixture[str], state: S
