@@ -23,7 +23,8 @@ from airflow_streaming.model.spark.plan import OPAQUE
 def _is_of_tests(name: str, module: object) -> bool:
     """Tell whether a module is of these tests or of a script that another test left behind."""
     file = str(getattr(module, "__file__", None) or "")
-    return bool(file) and is_users(name, file) and not name.startswith("airflow_streaming")
+    own = name.partition(".")[0] in ("__main__", "airflow_streaming")
+    return bool(file) and not own and is_users(name, file)
 
 
 ScriptIn = Callable[..., Closure]
