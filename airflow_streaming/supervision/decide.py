@@ -55,7 +55,7 @@ class ReconcileInput:
     :param decision: The restart decision recorded for that epoch.
     :param alerts: Alerts recorded for the stream, oldest first.
     :param desired_number: Number of the newest desired state; 0 if never recorded.
-    :param is_stop_over: The desired state is a stop whose end has come.
+    :param is_stop_over: The desired state is a stop whose end has come, and no change of the stream is open.
     :param stopping_for: How long this observer has seen the stop request unanswered.
     :param watched: The epoch this task has been watching; ``None`` in a fresh task.
     :param mark: The mark of that epoch, see ``Epoch.mark``; empty in a fresh task.

@@ -31,7 +31,7 @@ from airflow_streaming.model.observation import (
     VerdictState,
 )
 from airflow_streaming.model.records.autoscale import Autoscale
-from airflow_streaming.model.records.control import DesiredState
+from airflow_streaming.model.records.control import Desired, DesiredState
 from airflow_streaming.model.records.epoch import Epoch, Launch
 from airflow_streaming.model.records.policy import RestartPolicy
 from airflow_streaming.model.status import Status
@@ -250,7 +250,7 @@ class Observer:
         situation = ReconcileInput(
             desired=desired.state if desired else DesiredState.RUNNING,
             desired_number=desired.number if desired else 0,
-            is_stop_over=desired is not None and desired.is_over(now),
+            is_stop_over=self._is_over(desired, now),
             now=now,
             rules=rules,
             policy=policy,
@@ -272,6 +272,11 @@ class Observer:
         if epoch is None:
             return situation
         return self._with_size(self._with_epoch(situation, epoch), autoscale)
+
+    def _is_over(self, desired: Desired | None, now: datetime) -> bool:
+        # A restore needs the stream down until its end.
+        is_over = desired is not None and desired.is_over(now)
+        return is_over and self._home.unfinished_change() is None
 
     def _with_size(self, situation: ReconcileInput, policy: Autoscale | None) -> ReconcileInput:
         deployment, seen = situation.deployment, situation.seen

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import functools
 import types
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from airflow_streaming.driver.code.code_cleaning import Lookup, cleaned
+from airflow_streaming.driver.code.code_constants import IsFixed, is_lookup, never_fixed
 from airflow_streaming.driver.code.code_imports import codes_of
 from airflow_streaming.driver.code.code_locals import NAMES_MATTER
 from airflow_streaming.driver.code.code_trees import (
@@ -22,6 +24,7 @@ from airflow_streaming.driver.code.code_trees import (
 )
 
 _MOST_INLINED: Final = 50
+_CACHED: Final = type(functools.lru_cache(lambda: None))
 
 _UNUSUAL: Final = 0x04 | 0x08 | 0x20 | 0x80 | 0x200
 """Flags of code: several arguments in one, a generator, a coroutine."""
@@ -51,10 +54,12 @@ class Inlining:
     :param root: The function; its helpers are in the same module.
     """
 
-    def __init__(self, root: types.FunctionType, lookup: Lookup) -> None:
-        self._root, self._lookup = root, lookup
+    def __init__(
+        self, root: types.FunctionType, lookup: Lookup, is_fixed: IsFixed = never_fixed
+    ) -> None:
+        self._root, self._lookup, self._is_fixed = root, lookup, is_fixed
         code = root.__code__
-        self._taken = {
+        self.taken = {
             name for one in codes_of(code) for name in (*one.co_varnames, *one.co_cellvars)
         }
         self._sure = {*code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]}
@@ -121,26 +126,41 @@ class Inlining:
         return with_parts(node, self._expression)
 
     def _helper(self, call: ast.Call, *, is_one: bool = False) -> list[ast.stmt] | None:
-        if not isinstance(call.func, ast.Name) or call.keywords or call.func.id in self._taken:
+        if not isinstance(call.func, ast.Name) or call.keywords or call.func.id in self.taken:
             return None
-        helper = self._lookup(call.func.id)
+        called = self._lookup(call.func.id)
+        helper = called.__wrapped__ if type(called) is _CACHED else called
         if type(helper) is not types.FunctionType or not self._is_simple(helper, call):
             return None
         node = node_of_code(helper.__code__)
-        if (
-            not isinstance(node, ast.FunctionDef)
-            or node.decorator_list
-            or self._count >= _MOST_INLINED
-        ):
+        if not isinstance(node, ast.FunctionDef) or self._count >= _MOST_INLINED:
             return None
         found = cleaned(as_function(node), helper.__globals__.get)
+        if helper is called:
+            is_same = not node.decorator_list
+        else:
+            is_same = len(node.decorator_list) == 1 and is_lookup(found, helper, self._is_fixed)
+        if not is_same or (is_one and not _is_one_return(found.body)):
+            return None
+        found.decorator_list = []
+        nodes = nodes_of(found)
         if any(isinstance(one, _NOT_INLINED) for one in _own_nodes(found.body)):
             return None
-        nodes = nodes_of(found)
         if not NAMES_MATTER.isdisjoint(identifiers_in(nodes)):
             return None
-        if is_one and not (len(found.body) == 1 and isinstance(found.body[0], ast.Return)):
-            return None
+        return self._in_place(call, helper, node, found, is_one=is_one)
+
+    def _in_place(
+        self,
+        call: ast.Call,
+        helper: types.FunctionType,
+        node: ast.FunctionDef,
+        found: Function,
+        *,
+        is_one: bool,
+    ) -> list[ast.stmt] | None:
+        """Return the body of a helper with the arguments of a call; ``None`` where names collide."""
+        nodes = nodes_of(found)
         self._count += 1
         given = dict(zip((one.arg for one in found.args.args), call.args, strict=True))
         stored = {one.id for one in nodes if is_store(one)}
@@ -148,7 +168,7 @@ class Inlining:
         if stored & given.keys():
             return None
         names = {one.id for one in nodes if isinstance(one, ast.Name)}
-        if (names - stored - given.keys()) & self._taken:
+        if (names - stored - given.keys()) & self.taken:
             return None  # a global of the helper, and a local of the caller
         known = {
             n: helper.__globals__[n]
@@ -176,7 +196,7 @@ class Inlining:
         for one in nodes_of(found):
             if isinstance(one, ast.ExceptHandler) and one.name:
                 one.name = fresh[one.name]
-        self._taken |= {*fresh.values()}
+        self.taken |= {*fresh.values()}
 
         def place(node: ast.AST) -> ast.AST:
             if not isinstance(node, ast.Name):
@@ -214,6 +234,10 @@ class Inlining:
         return isinstance(node, ast.Constant) or (
             isinstance(node, ast.Name) and node.id in self._sure
         )
+
+
+def _is_one_return(body: list[ast.stmt]) -> bool:
+    return len(body) == 1 and isinstance(body[0], ast.Return)
 
 
 def _own_nodes(body: list[ast.stmt]) -> Iterator[ast.AST]:

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import ast
 import logging
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from airflow_streaming.driver.code.code_changes import ANY_NAME, changes_in, shared_in
 from airflow_streaming.driver.code.code_cleaning import cleaned, without_docstring
+from airflow_streaming.driver.code.code_definitions import bound_once_in, defined_by, pure_calls
 from airflow_streaming.driver.code.code_imports import (
     Opaque,
     file_named,
@@ -34,17 +35,7 @@ from airflow_streaming.driver.code.code_trees import (
     texts_in,
 )
 
-_PLAIN_BASES: Final = frozenset({"object", "Exception", "ValueError", "RuntimeError", "Protocol"})
-_OF_CLASSES: Final = frozenset({"staticmethod", "classmethod", "property"})
-ANY_NAME: Final = frozenset(
-    {"getattr", "vars", "globals", "__dict__", "attrgetter", "methodcaller"}
-)
-"""Code with one of these names may name any definition."""
 _ALWAYS: Final = frozenset({"__getattr__", "__path__"})
-
-_NOT_CHANGED: Final = frozenset(
-    {"pyspark", "py4j", "logging", "argparse", "typing", "airflow_streaming"}
-)
 
 
 class Effect(NamedTuple):
@@ -65,6 +56,8 @@ class ModuleText(NamedTuple):
     :param effects: Statements that do something at each import.
     :param definitions: Plain definitions by name.
     :param imports: Modules that it names in an import or a loader.
+    :param changes: Names that its functions bind, and attributes that it sets; ``*`` for any name.
+    :param shared: Names of values that its code may hand on, so that others may change the content.
     """
 
     name: str
@@ -72,6 +65,8 @@ class ModuleText(NamedTuple):
     effects: tuple[Effect, ...]
     definitions: Mapping[str, ast.stmt]
     imports: tuple[str, ...]
+    changes: frozenset[str]
+    shared: frozenset[str]
 
 
 def module_text(name: str, *, exact: bool = False) -> ModuleText | None:
@@ -86,6 +81,37 @@ def module_text(name: str, *, exact: bool = False) -> ModuleText | None:
     if not file.endswith(".py"):
         raise Opaque(f"module {name}")
     return _parsed(name, file, source_of(name, file), exact)
+
+
+class Surroundings:
+    """
+    The script, the user's loaded modules and all modules that they import.
+
+    :param script: The script's file and text.
+    :raises Opaque: see ``module_text``.
+    """
+
+    def __init__(self, script: tuple[str, str], loaded: Iterable[str]) -> None:
+        main = _parsed("__main__", *script, exact=False)
+        self._modules = _modules_from([*loaded, *main.imports], exact=False) | {"__main__": main}
+        self._changes = frozenset().union(*(one.changes for one in self._modules.values()))
+        self._shared = frozenset().union(*(one.shared for one in self._modules.values()))
+
+    def is_fixed(self, module: str, *names: str, is_table: bool = False) -> bool:
+        """
+        Tell whether a module binds a name once, and no code binds it or sets an attribute of the names.
+
+        :param names: A name of the module, and one of its attributes.
+        :param is_table: The content of its value is fixed too.
+        """
+        known = self._modules.get(module)
+        return (
+            known is not None
+            and names[0] in known.definitions
+            and "*" not in self._changes
+            and self._changes.isdisjoint(names)
+            and not (is_table and not self._shared.isdisjoint((names[0], "*")))
+        )
 
 
 class Slice(NamedTuple):
@@ -162,38 +188,6 @@ def import_text(module: ModuleText, mark: Callable[[str], str], *, exact: bool) 
     return "\n".join(f"{key} {_text(one, mark, exact=exact)}" for key, one in sorted(part.items()))
 
 
-def changes_of_process(tree: ast.Module) -> Iterator[str]:
-    """
-    Yield the statements of a script that may change a module that it imports.
-
-    They stand anywhere: a call with an unused result, or an attribute or item that is set, at a name that
-    an import bound. Spark's modules, logs and prints do not count.
-    """
-    imported = {
-        (one.asname or one.name).partition(".")[0]
-        for node in nodes_of(tree)
-        if isinstance(node, ast.Import | ast.ImportFrom)
-        and (getattr(node, "module", "") or "").partition(".")[0] not in _NOT_CHANGED
-        for one in node.names
-        if one.name.partition(".")[0] not in _NOT_CHANGED
-    }
-    for node in nodes_of(tree):
-        match node:
-            case ast.Expr(value=ast.Call(func=owner)):
-                pass
-            case ast.Assign(targets=[ast.Attribute() | ast.Subscript() as owner, *_]):
-                pass
-            case ast.AugAssign(target=ast.Attribute() | ast.Subscript() as owner):
-                pass
-            case ast.Delete(targets=[ast.Attribute() | ast.Subscript() as owner, *_]):
-                pass
-            case _:
-                continue
-        root = _root_of(owner)
-        if root in imported or (root == "setattr" and isinstance(node, ast.Expr)):
-            yield ast.dump(node)
-
-
 def packages_in(trees: Iterable[ast.AST]) -> Iterator[str]:
     """Yield the first names of modules that trees import."""
     for tree in trees:
@@ -212,20 +206,24 @@ def _parsed(name: str, file: str, text: str | bytes, exact: bool) -> ModuleText:
     package = name if Path(file).stem == "__init__" else name.rpartition(".")[0]
     above = [name.rsplit(".", count)[0] for count in range(1, name.count(".") + 1)]
     imports = {*imports_of_module(nodes, package), *above} - {""}
+    changes, shared = frozenset({*stored, *changes_in(nodes)}), frozenset(shared_in(nodes))
     if not exact:
         _clean(tree, _lookup(tree, stored))
     effects: list[Effect] = []
     definitions: dict[str, ast.stmt] = {}
-    bound_once = _bound_once(tree, stored)
-    later = {bound for one in tree.body for bound in _defined_by(one) or ()}
+    pure = pure_calls(tree, bound_once_in(tree, stored))
+    once = bound_once_in(tree, stored, pure)
+    later = {bound for one in tree.body for bound in defined_by(one, pure) or ()}
     for one in tree.body:
-        names = _defined_by(one)
-        if names is None or not bound_once.issuperset(names):
+        names = defined_by(one, pure)
+        if names is None or not once.issuperset(names):
             effects.append(Effect(one, frozenset(later.intersection(identifiers_of(one)))))
         else:
             later -= {*names}
             definitions.update(dict.fromkeys(names, one))
-    return ModuleText(name, file, tuple(effects), definitions, tuple(sorted(imports)))
+    return ModuleText(
+        name, file, tuple(effects), definitions, tuple(sorted(imports)), changes, shared
+    )
 
 
 def _clean(tree: ast.Module, lookup: Callable[[str], Any]) -> None:
@@ -240,99 +238,6 @@ def _clean(tree: ast.Module, lookup: Callable[[str], Any]) -> None:
                 inner.body = without_docstring(inner.body) or [ast.Pass()]
 
 
-def _bound_once(tree: ast.Module, stored: Iterable[str]) -> set[str]:
-    """
-    Return the names that one statement of a module alone may bind.
-
-    :param stored: Names that functions of the module bind in it.
-    """
-    counts: Counter[str] = Counter(stored)
-    for one in tree.body:
-        bound = {*(_defined_by(one) or ())}
-        if not isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            bound |= {
-                node.id
-                for node in nodes_of(one)
-                if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
-            }
-        elif one.decorator_list:
-            bound.add(one.name)
-        counts.update(bound)
-    return {name for name, count in counts.items() if count == 1}
-
-
-def _defined_by(one: ast.stmt) -> list[str] | None:
-    """Return the names that a statement defines and does nothing else; ``None`` if it does more."""
-    match one:
-        case ast.Import(names=names) | ast.ImportFrom(names=names):
-            # The modules themselves count by the imports.
-            return (
-                None
-                if names[0].name == "*"
-                else [(n.asname or n.name).split(".")[0] for n in names]
-            )
-        case ast.Expr(value=ast.Constant()) | ast.Pass():
-            return []
-        case ast.FunctionDef() | ast.AsyncFunctionDef():
-            return [one.name] if _is_plain_function(one) else None
-        case ast.ClassDef():
-            return [one.name] if _is_plain_class(one) else None
-        case ast.Assign(targets=[ast.Name(id=name)], value=value):
-            return [name] if _is_plain_value(value) else None
-        case ast.AnnAssign(target=ast.Name(id=name), value=value):
-            return [name] if value is None or _is_plain_value(value) else None
-        case ast.If(
-            test=ast.Name(id="TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING"), orelse=[]
-        ):
-            return []
-        case ast.If(
-            test=ast.Compare(
-                left=ast.Name(id="__name__"), ops=[ast.Eq()], comparators=[ast.Constant("__main__")]
-            ),
-            orelse=[],
-        ):
-            return []
-    return None
-
-
-def _is_plain_function(
-    node: ast.FunctionDef | ast.AsyncFunctionDef, decorators: frozenset[str] = frozenset()
-) -> bool:
-    defaults = [*node.args.defaults, *filter(None, node.args.kw_defaults)]
-    named = {getattr(one, "id", "") for one in node.decorator_list}
-    return named <= decorators and all(map(_is_plain_value, defaults))
-
-
-def _is_plain_class(node: ast.ClassDef) -> bool:
-    if node.decorator_list or node.keywords:
-        return False
-    if not all(isinstance(one, ast.Name) and one.id in _PLAIN_BASES for one in node.bases):
-        return False
-    return all(
-        _is_plain_function(one, _OF_CLASSES)
-        if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
-        else _defined_by(one) is not None and not isinstance(one, ast.If)
-        for one in node.body
-    )
-
-
-def _is_plain_value(node: ast.expr) -> bool:
-    match node:
-        case ast.Constant() | ast.Name():
-            return True
-        case ast.UnaryOp(operand=ast.Constant()):
-            return True
-        case ast.Tuple(elts=parts) | ast.List(elts=parts):
-            return all(map(_is_plain_value, parts))
-        case ast.Dict(keys=keys, values=values):
-            return all(isinstance(k, ast.Constant) for k in keys) and all(
-                map(_is_plain_value, values)
-            )
-        case ast.Call(func=ast.Attribute(value=ast.Name(id="logging"), attr="getLogger")):
-            return not node.keywords and all(map(_is_plain_value, node.args))
-    return False
-
-
 def _counting(module: ModuleText, wanted: set[str]) -> Iterator[tuple[str, ast.stmt]]:
     """Yield the statements that count for code with some names, each with its place."""
     for number, effect in enumerate(module.effects):
@@ -341,15 +246,6 @@ def _counting(module: ModuleText, wanted: set[str]) -> Iterator[tuple[str, ast.s
     for bound, one in module.definitions.items():
         if every or bound in wanted or bound in _ALWAYS:
             yield bound, one
-
-
-def _root_of(node: ast.AST) -> str:
-    while not isinstance(node, ast.Name):
-        inner = getattr(node, "value", None) or getattr(node, "func", None)
-        if not isinstance(inner, ast.AST):
-            return ""
-        node = inner
-    return node.id
 
 
 def _modules_from(roots: Iterable[str], *, exact: bool) -> dict[str, ModuleText]:
@@ -390,7 +286,7 @@ def _lookup(tree: ast.Module, stored: Iterable[str]) -> Callable[[str], Any]:
                 value = logging.getLogger()
             case ast.Import(names=[ast.alias(name="logging", asname=None)]):
                 value = logging
-        for name in _defined_by(one) or ():
+        for name in defined_by(one) or ():
             known.setdefault(name, []).append(value)
 
     def lookup(name: str) -> Any:

@@ -26,12 +26,14 @@ import linecache
 import re
 import sys
 import types
+import typing
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any, Final
 
 from airflow_streaming.driver.code import code_world
+from airflow_streaming.driver.code.code_changes import ANY_NAME, changes_of_process
 from airflow_streaming.driver.code.code_imports import (
     EVALUATORS,
     IMPORTERS,
@@ -48,8 +50,7 @@ from airflow_streaming.driver.code.code_imports import (
 )
 from airflow_streaming.driver.code.code_locals import NAMES_MATTER
 from airflow_streaming.driver.code.code_modules import (
-    ANY_NAME,
-    changes_of_process,
+    Surroundings,
     import_text,
     module_text,
     packages_in,
@@ -171,6 +172,7 @@ class _Reader:
 
     def __init__(self, *, exact: bool = False, lines: bool = False) -> None:
         self._exact, self._lines = exact, lines
+        self._around: list[Surroundings] | None = None
         self._hash = hashlib.sha256()
         self._seen: dict[int, int] = {}
         self._kept: list[Any] = []
@@ -188,6 +190,14 @@ class _Reader:
         self.seeing: set[str] = set()
         self.texts: set[str] = set()
 
+    def _surroundings(self) -> Surroundings | None:
+        if self._around is None:
+            try:
+                self._around = [Surroundings(_script(), [name for name, _ in _loaded_of_user()])]
+            except (Opaque, OSError, SyntaxError, ValueError):
+                self._around = []  # not all code is known, so nothing is fixed
+        return self._around[0] if self._around else None
+
     def fingerprint(self, thing: Any, *, in_driver: bool = False) -> str:
         version = ".".join(map(str, sys.version_info[:2]))
         self._say("python", version)
@@ -201,15 +211,10 @@ class _Reader:
 
     def _process(self) -> None:
         """Count possible changes of this process by the script and its modules."""
-        path = str(getattr(sys.modules.get("__main__"), "__file__", None) or "")
         with contextlib.suppress(SyntaxError):
-            tree = ast.parse("".join(linecache.getlines(path)))
+            tree = ast.parse(_script()[1])
             self._say("process", *(self._marked(one) for one in changes_of_process(tree)))
-        for name, module in [*sys.modules.items()]:
-            file = str(getattr(module, "__file__", None) or "")
-            own = name.partition(".")[0] in _NOT_OF_USER
-            if own or not file.endswith(".py") or not is_users(name, file):
-                continue
+        for name, file in _loaded_of_user():
             try:
                 text = module_text(name, exact=self._exact)
                 if text is not None and (
@@ -354,7 +359,7 @@ class _Reader:
         self._users_module(function.__module__)
         code = function.__code__
         refuse_loaders(name for one in codes_of(code) for name in one.co_names)
-        normal = None if self._exact else normal_form(function, self._marked)
+        normal = None if self._exact else normal_form(function, self._marked, self._is_fixed)
         names, node = {*named_by(code).globals}, node_of_code(code)
         if normal is None:
             self._code(code)
@@ -380,6 +385,10 @@ class _Reader:
             self._take({k: v for k, v in function.__dict__.items() if k not in left_out})
             self._take(function.__dict__.get("__wrapped__"))
         self._globals(function, names, normal)
+
+    def _is_fixed(self, module: str, *names: str, is_table: bool = False) -> bool:
+        around = self._surroundings()
+        return around is not None and around.is_fixed(module, *names, is_table=is_table)
 
     def _cell(self, name: str, cell: Any) -> None:
         try:
@@ -556,6 +565,19 @@ class _Reader:
         self._say("enum", thing.name)
         self._take(type(thing))
 
+    def _type_variable(self, thing: Any) -> None:
+        flags = ("__covariant__", "__contravariant__")
+        self._say(type(thing).__name__, thing.__name__, *(getattr(thing, f, "") for f in flags))
+        self._take(getattr(thing, "__bound__", None))
+        self._take(getattr(thing, "__constraints__", ()))
+
+    def _new_type(self, thing: Any) -> None:
+        self._say("new type", thing.__name__)
+        self._take(thing.__supertype__)
+
+    def _forward(self, thing: typing.ForwardRef) -> None:
+        self._say("forward", thing.__forward_arg__)
+
     def _pattern(self, thing: re.Pattern[Any]) -> None:
         self._say("pattern", repr(thing.pattern), thing.flags)
 
@@ -631,8 +653,28 @@ _KINDS: Final[Mapping[type, Any]] = {
     property: _Reader._property,
     functools.partial: _Reader._partial,
     re.Pattern: _Reader._pattern,
+    typing.TypeVar: _Reader._type_variable,
+    typing.ParamSpec: _Reader._type_variable,
+    typing.TypeVarTuple: _Reader._type_variable,
+    typing.NewType: _Reader._new_type,
+    typing.ForwardRef: _Reader._forward,
     types.UnionType: lambda reader, thing: reader._sequence(thing.__args__),
 }
+
+
+def _script() -> tuple[str, str]:
+    """Return the file of the user's script and its text."""
+    path = str(getattr(sys.modules.get("__main__"), "__file__", None) or "")
+    return path, "".join(linecache.getlines(path))
+
+
+def _loaded_of_user() -> Iterator[tuple[str, str]]:
+    """Yield the user's loaded modules with a text, each with its file."""
+    for name, module in [*sys.modules.items()]:
+        file = str(getattr(module, "__file__", None) or "")
+        own = name.partition(".")[0] in _NOT_OF_USER
+        if not own and file.endswith(".py") and is_users(name, file):
+            yield name, file
 
 
 def _holds_content(base: type) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import urllib.request
 
+import pytest
+
 from tests.integration.driver.running import World
 from tests.integration.home.servers import free_ports
 from tests.patience import PATIENCE
@@ -20,6 +22,7 @@ spark.streams.awaitAnyTermination()
 """
 
 
+@pytest.mark.nightly("A driver of its own.")
 def test_every_stage_of_a_query_runs_in_its_pool(world: World) -> None:
     [port] = free_ports(1)
     settings = {

@@ -36,7 +36,7 @@ DAYS = {
     "all at once": BadDay(slow=0.05, throttled=5, lost=3, late=1.0),
 }
 WORST = "all at once"
-ROUNDS = 5
+ROUNDS = 3
 
 
 @pytest.fixture(

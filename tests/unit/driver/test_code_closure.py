@@ -15,16 +15,16 @@ from typing import Any
 
 import pytest
 
+from airflow_streaming.driver.code.code_imports import is_users
 from airflow_streaming.driver.code.functions import Closure, closure_of
 from airflow_streaming.model.spark.plan import OPAQUE
 
-REPOSITORY = str(Path(__file__).parents[3])
 
-
-def _is_of_tests(module: object) -> bool:
+def _is_of_tests(name: str, module: object) -> bool:
+    """Tell whether a module is of these tests or of a script that another test left behind."""
     file = str(getattr(module, "__file__", None) or "")
-    known = "site-packages" in file or "airflow_streaming" in file
-    return file.startswith(REPOSITORY) and not known
+    own = name.partition(".")[0] in ("__main__", "airflow_streaming")
+    return bool(file) and not own and is_users(name, file)
 
 
 ScriptIn = Callable[..., Closure]
@@ -48,7 +48,7 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptIn
         path = str(tmp_path / "script.py")
         monkeypatch.setitem(sys.modules, "__main__", SimpleNamespace(__file__=path))
         # Modules of the tests run a lot when they are imported.
-        for name in [name for name, module in sys.modules.items() if _is_of_tests(module)]:
+        for name in [name for name, module in sys.modules.items() if _is_of_tests(name, module)]:
             monkeypatch.delitem(sys.modules, name)
         for name, content in beside.items():
             (tmp_path / name.replace("_py", ".py").replace("_json", ".json")).write_text(content)
@@ -82,6 +82,36 @@ OTHER = {
         "import collections\nd = collections.deque([1], maxlen=3)\ndef f(x): return list(d)",
         "maxlen=3",
         "maxlen=4",
+    ),
+    "a generic class": (
+        "from typing import *\nT = TypeVar('T')\nclass C(Generic[T]):\n    n = 1\ndef f(x): return C[int]().n",
+        "n = 1",
+        "n = 2",
+    ),
+    "a subclass of a generic one": (
+        "from typing import *\nT = TypeVar('T')\nclass B(Generic[T]): pass\nclass C(B[int]): pass\ndef f(x): return C()",
+        "B[int]",
+        "B[str]",
+    ),
+    "bound of a type variable": (
+        "from typing import TypeVar\nT = TypeVar('T', bound='int')\ndef f(x): return T.__bound__",
+        "'int'",
+        "'str'",
+    ),
+    "constraints of a type variable": (
+        "from typing import TypeVar\nT = TypeVar('T', int, str)\ndef f(x): return T.__constraints__",
+        "int, str",
+        "str, int",
+    ),
+    "name of a type variable": (
+        "from typing import ParamSpec\nP = ParamSpec('P')\ndef f(x): return P.__name__",
+        "Spec('P')",
+        "Spec('Q')",
+    ),
+    "a new type": (
+        "from typing import NewType\nN = NewType('N', int)\ndef f(x): return N.__supertype__(x)",
+        "int)\n",
+        "str)\n",
     ),
     "metaclass": (
         "class M(type):\n    def __getitem__(cls, k): return k\nclass C(metaclass=M): pass\ndef f(x): return C[x]",

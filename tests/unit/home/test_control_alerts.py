@@ -216,6 +216,8 @@ def test_the_newest_alert_of_each_key_tells_the_open_incidents(
 
     assert open_incidents(stream.newest_alerts()) == open_incidents(stream.alerts())
     assert open_incidents(cached.newest_alerts()) == open_incidents(stream.alerts())
+    assert numbers(stream.newest_alerts()) == sorted(numbers(stream.newest_alerts()))
+    assert numbers(cached.newest_alerts()) == numbers(stream.newest_alerts())
 
 
 def test_an_alert_that_cannot_be_read_leaves_the_one_before_it(stream: StreamHome) -> None:

@@ -9,10 +9,13 @@ from pathlib import Path
 import pytest
 
 from airflow_streaming.driver.monitoring.history import CHUNK_SECONDS, History
+from airflow_streaming.home import history
 from airflow_streaming.home.byte_cache import ENTRY_BYTES
 from airflow_streaming.home.history import HistoryReader, Part, PartCache, sparkline
 from airflow_streaming.home.home import StreamHome
-from airflow_streaming.model.names import Layout
+from airflow_streaming.model.codec import encode
+from airflow_streaming.model.history import Bucket
+from airflow_streaming.model.names import Layout, numbered
 from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.model.storage import LocalStore
 from tests.unit.home.make import make_epoch
@@ -45,7 +48,7 @@ def run_driver(
     """Let a driver record one batch a minute; one of them, in the middle, takes a minute itself."""
     layout = Layout("orders")
     StreamHome(store, "orders").create_epoch(make_epoch(epoch, created_at=begun))
-    history = History(store, layout.progress(epoch), layout.summary(epoch) if summary else "")
+    written = History(store, layout.progress(epoch), layout.summary(epoch) if summary else "")
     for minute in range(int(hours * 60)):
         row = BatchProgress(
             query="revenue",
@@ -56,9 +59,9 @@ def run_driver(
             processed_rows_per_second=2.0,
             duration_ms=60_000 if minute == int(hours * 30) else 1_000,
         )
-        history.add([row], now=minute * 60.0)
-        history.write(now=minute * 60.0)
-    history.write(now=hours * 3600 + CHUNK_SECONDS, final=True)
+        written.add([row], now=minute * 60.0)
+        written.write(now=minute * 60.0)
+    written.write(now=hours * 3600 + CHUNK_SECONDS, final=True)
 
 
 def reader(store: LocalStore, cache: PartCache | None = None) -> HistoryReader:
@@ -150,3 +153,84 @@ def test_a_sparkline_adds_the_queries_up(store: CountingStore) -> None:
     )
     assert 25 <= len(line) <= 36
     assert set(line) == {2.0}
+
+
+def one_batch(store: LocalStore, epoch: int, created: float, *ended: float, chunk: int = 1) -> None:
+    """Record an epoch with batches that end at these minutes and take no time."""
+    begun = NOON + timedelta(minutes=created)
+    if epoch not in StreamHome(store, "orders").epoch_numbers():
+        StreamHome(store, "orders").create_epoch(make_epoch(epoch, created_at=begun))
+    rows = [
+        BatchProgress(
+            query="revenue",
+            batch_id=int(minute),
+            at=(NOON + timedelta(minutes=minute)).isoformat(),
+            input_rows=1,
+            input_rows_per_second=1.0,
+            processed_rows_per_second=1.0,
+            duration_ms=0,
+        )
+        for minute in ended
+    ]
+    data = "".join(json.dumps(encode(row)) + "\n" for row in rows)
+    store.replace(f"{Layout('orders').progress(epoch)}/{numbered(chunk)}.jsonl", data.encode())
+
+
+def minutes_of(buckets: tuple[Bucket, ...]) -> list[float]:
+    return sorted((bucket.end - NOON.timestamp()) / 60 for bucket in buckets)
+
+
+@pytest.mark.parametrize(("epochs", "is_cut"), [(2, False), (3, True)])
+def test_as_many_epochs_are_read_as_the_bound_says(
+    store: CountingStore, monkeypatch: pytest.MonkeyPatch, epochs: int, is_cut: bool
+) -> None:
+    monkeypatch.setattr(history, "MOST_EPOCHS", 2)
+    for epoch in range(1, epochs + 1):
+        one_batch(store, epoch, epoch, epoch + 0.5)
+
+    found = reader(store).read(*span(NOON, 1))
+
+    assert found.is_cut is is_cut
+    assert minutes_of(found.buckets) == [epochs - 0.5, epochs + 0.5]
+
+
+@pytest.mark.parametrize(
+    ("created", "ended", "minutes"),
+    [
+        pytest.param(0, 1, [1], id="created at the begin"),
+        pytest.param(0.1, 1, [-10, 1], id="created later"),
+        pytest.param(0.1, 0, [0], id="a batch at the begin"),
+    ],
+)
+def test_no_epoch_before_the_begin_of_a_range_is_read(
+    store: CountingStore, created: float, ended: float, minutes: list[float]
+) -> None:
+    one_batch(store, 1, -20, -10)
+    one_batch(store, 2, created, ended)
+
+    assert minutes_of(reader(store).read(*span(NOON, 1)).buckets) == minutes
+
+
+@pytest.mark.parametrize(("now", "minutes"), [(60, [0, 60]), (60.1, [60]), (59.9, [0])])
+def test_recent_figures_have_both_ends(
+    store: CountingStore, now: float, minutes: list[float]
+) -> None:
+    one_batch(store, 1, 0, 0, 60)
+
+    found = reader(store).recent(NOON.timestamp() + now * 60, 3600)
+
+    assert minutes_of(found) == minutes
+
+
+@pytest.mark.parametrize(("begin", "is_cut"), [(1, True), (2, False)])
+def test_a_history_is_cut_where_its_oldest_file_begins_later(
+    store: CountingStore, monkeypatch: pytest.MonkeyPatch, begin: float, is_cut: bool
+) -> None:
+    monkeypatch.setattr(history, "MOST_FILES", 2)
+    for chunk in (1, 2, 3):
+        one_batch(store, 1, -5, chunk, chunk=chunk)
+
+    found = reader(store).read(*span(NOON + timedelta(minutes=begin), 1))
+
+    assert found.is_cut is is_cut
+    assert minutes_of(found.buckets) == [2, 3]

@@ -11,7 +11,15 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
 from airflow_streaming.exceptions import HomeUnavailable
-from airflow_streaming.model.records.control import CircuitState, DesiredState, EventKind
+from airflow_streaming.model.records.control import (
+    Change,
+    ChangeEnd,
+    ChangeKind,
+    ChangeOutcome,
+    CircuitState,
+    DesiredState,
+    EventKind,
+)
 from airflow_streaming.model.records.epoch import Host, Outcome
 from airflow_streaming.operators.switch import StartStreamOperator, StopStreamOperator
 from airflow_streaming.supervision.actions import StreamActions
@@ -206,3 +214,36 @@ def test_a_stop_that_was_renewed_since_the_task_looked_is_not_ended(world: World
     desired = world.home.desired()
     assert desired is not None
     assert (desired.number, desired.state, desired.until) == (2, DesiredState.STOPPED, None)
+
+
+@pytest.mark.parametrize("what", [ChangeKind.RESTORE, ChangeKind.UPGRADE])
+def test_an_open_change_keeps_a_stream_down_beyond_the_end_of_its_stop(
+    world: World, what: ChangeKind
+) -> None:
+    trigger = world.run()
+    with pytest.raises(TaskDeferred):
+        make_stop(world, resume_after=timedelta(0)).execute(world.context())
+    world.last_words(Outcome.STOPPED)
+    now = datetime.now(UTC)
+    world.home.begin_change(
+        Change(
+            number=1,
+            stream="orders",
+            what=what,
+            replaced=1,
+            deployment=2,
+            checkpoint="/ck",
+            by="ada",
+            reason="yesterday",
+            at=now,
+        )
+    )
+
+    world.wake(trigger)
+    assert world.epochs() == 1
+    world.home.end_change(
+        ChangeEnd(number=1, outcome=ChangeOutcome.ABANDONED, by="ada", reason="no", at=now)
+    )
+    world.wake(trigger)
+
+    assert world.epochs() == 2

@@ -30,6 +30,7 @@ from airflow_streaming.services.fleet_rows import CLOCKS_APART, FRESH, believed
 from airflow_streaming.services.fleet_writer import (
     DROP_WITHIN,
     FIRST_AFTER,
+    LONGEST_ROW,
     REST,
     SWEEP_EVERY,
     WRITE_EVERY,
@@ -419,6 +420,29 @@ def test_a_row_too_long_for_its_place_takes_nothing_from_the_others(
     written(writer, clock)
 
     assert lanes_in(store, "orders", "refunds") == ["refunds"]
+
+
+@pytest.mark.parametrize(("more", "objects"), [(0, 1), (1, 0)])
+def test_the_longest_row_is_written(
+    store: LocalStore, writer: IndexWriter, clock: Clock, more: int, objects: int
+) -> None:
+    short = len(json.dumps(encode(a_row(owner=replace(an_owner(), reason=""))), allow_nan=False))
+    writer.note(a_row(owner=replace(an_owner(), reason="x" * (LONGEST_ROW - short + more))))
+    written(writer, clock)
+
+    assert len(store.names(FOLDER)) == objects
+
+
+@pytest.mark.parametrize(("age", "objects"), [(FRESH, 1), (FRESH + SECOND, 0)])
+def test_a_row_is_written_until_readers_look_for_themselves(
+    store: LocalStore, writer: IndexWriter, age: timedelta, objects: int
+) -> None:
+    now = datetime(2026, 3, 1, 12, tzinfo=UTC)
+    writer._now = lambda: now
+    writer.note(replace(a_row(), seen_at=now - age))
+    writer._write()
+
+    assert len(store.names(FOLDER)) == objects
 
 
 class FullAfter(LocalStore):

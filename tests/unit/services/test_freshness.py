@@ -15,14 +15,19 @@ from airflow_streaming.home.history import PartCache
 from airflow_streaming.home.home import Home, open_home
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.names import Layout, numbered
-from airflow_streaming.model.products.freshness import Completed, begun, extended, figures
+from airflow_streaming.model.products.freshness import Completed, Span, begun, extended, figures
 from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.model.records.alert import Alert, AlertKind
 from airflow_streaming.model.records.control import DesiredState
 from airflow_streaming.model.records.policy import Freshness
 from airflow_streaming.operators.freshness import FreshnessOperator
 from airflow_streaming.plugins.views import StreamWatch
-from airflow_streaming.services.freshness import read_freshness, record_freshness
+from airflow_streaming.services.freshness import (
+    commits_since,
+    planned_stops,
+    read_freshness,
+    record_freshness,
+)
 from airflow_streaming.supervision.alerts.alerting import about_freshness
 from tests.unit.world import World, make_world
 
@@ -250,3 +255,47 @@ def about(*, late: bool, log: list[Alert]) -> tuple[Alert, ...]:
     commits = [] if late else [Completed(at=at(0.1 + i), until=at(0.1 + i)) for i in range(720)]
     timeline = extended(begun(OF, Completed(at=at(0), until=at(0))), commits, at(720))
     return about_freshness(OF, figures(OF, timeline), stream="orders", epoch=1, log=log)
+
+
+@pytest.mark.parametrize(
+    ("recorded", "until", "is_written"),
+    [
+        (None, 0.5, False),
+        (None, 0.6, True),
+        (60, 119.9, False),
+        (60, 120, True),
+        (60, 121, True),
+    ],
+)
+def test_a_timeline_is_recorded_every_hour(
+    world: World, recorded: float | None, until: float, is_written: bool
+) -> None:
+    play(world, 1, *(a_batch(minute, minute) for minute in range(130)))
+    home = home_of(world)
+    if recorded is not None:
+        first = read_freshness(home, "orders", OF, at(recorded + 0.5))
+        assert first is not None
+        assert record_freshness(home, "orders", first)
+    found = read_freshness(home, "orders", OF, at(until))
+    assert found is not None
+
+    assert record_freshness(home, "orders", found) is is_written
+
+
+def test_only_the_last_commit_up_to_a_moment_is_kept(world: World) -> None:
+    play(world, 1, *(a_batch(minute, minute) for minute in range(6)))
+
+    found = commits_since(home_of(world), "orders", None, since=at(3))
+
+    assert [one.at for one in found] == [at(3), at(4), at(5)]
+
+
+@pytest.mark.parametrize(("end", "stops"), [(5, []), (6, [(5, 6)])])
+def test_a_stop_that_ends_at_once_is_none(
+    world: World, end: float, stops: list[tuple[float, float]]
+) -> None:
+    world.home.want(DesiredState.STOPPED, by="ann", reason="x", now=at(5))
+
+    found = [*planned_stops(world.home, at(end))]
+
+    assert found == [Span(begin=at(a), end=at(b)) for a, b in stops]

@@ -193,7 +193,7 @@ EDITS: Final = (
         REVENUE,
         "shuffle_partitions",
         "conf",
-        YES_BUT,
+        YES,
         "the checkpoint's number stays in force, whatever the code says",
         (
             '"spark.sql.session.timeZone", "UTC")',

@@ -163,7 +163,7 @@ EDITS: Final = (
         TOTALS,
         "shuffle_partitions",
         "conf",
-        YES_BUT,
+        YES,
         "the checkpoint's number stays in force, whatever the code says",
         _conf("totals", "spark.sql.shuffle.partitions", "5"),
     ),

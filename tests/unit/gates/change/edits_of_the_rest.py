@@ -240,7 +240,7 @@ REST: Final = (
         AGG,
         b.with_conf(AGG, {b.PARTITIONS: "5"}),
         "conf.shuffle_partitions",
-        TOLD,
+        YES,
     ),
     edit_of(
         "shuffle partitions without state",

@@ -1,0 +1,170 @@
+"""Statements of a module that define names and do nothing else."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from airflow_streaming.driver.code.code_trees import (
+    nodes_of,
+)
+
+_PLAIN_BASES: Final = frozenset({"object", "Exception", "ValueError", "RuntimeError", "Protocol"})
+_OF_CLASSES: Final = frozenset({"staticmethod", "classmethod", "property"})
+
+
+_CACHE: Final = "cache"
+_DATACLASS: Final = "dataclass"
+_VALUE: Final = "value"
+_PURE: Final = {
+    "functools.lru_cache": _CACHE,
+    "functools.cache": _CACHE,
+    "dataclasses.dataclass": _DATACLASS,
+}
+_MAKERS: Final = frozenset({"__init__", "__new__", "__post_init__", "__setattr__", "__getattr__"})
+"""Methods that run when an object of a dataclass is made."""
+
+
+def pure_calls(tree: ast.Module, bound_once: Collection[str]) -> dict[str, str]:
+    """
+    Return the calls and decorators of a module that do nothing but make a value, each with its kind.
+
+    They are caches and dataclasses by their imported names, and the module's own dataclasses.
+    """
+    pure: dict[str, str] = {}
+    for one in tree.body:
+        match one:
+            case ast.ImportFrom(module="functools" | "dataclasses" as module, level=0, names=names):
+                for alias in names:
+                    bound = alias.asname or alias.name
+                    if (kind := _PURE.get(f"{module}.{alias.name}")) and bound in bound_once:
+                        pure[bound] = kind
+            case ast.Import(names=names):
+                for alias in names:
+                    bound = alias.asname or alias.name
+                    if bound in bound_once:
+                        pure |= {
+                            f"{bound}.{full.partition('.')[2]}": kind
+                            for full, kind in _PURE.items()
+                            if full.partition(".")[0] == alias.name
+                        }
+            case ast.ClassDef(name=name) if _is_plain_class(one, pure) and one.decorator_list:
+                if not _MAKERS.intersection(n.name for n in one.body if hasattr(n, "name")):
+                    pure[name] = _VALUE
+    return pure
+
+
+def _is_pure(decorator: ast.expr, pure: Mapping[str, str], kind: str) -> bool:
+    called = decorator
+    if isinstance(decorator, ast.Call):
+        given = [*decorator.args, *(one.value for one in decorator.keywords)]
+        if not all(isinstance(one, ast.Constant) for one in given):
+            return False
+        called = decorator.func
+    return pure.get(ast.unparse(called)) == kind
+
+
+def bound_once_in(
+    tree: ast.Module, stored: Iterable[str], pure: Mapping[str, str] = MappingProxyType({})
+) -> set[str]:
+    """
+    Return the names that one statement of a module alone may bind.
+
+    :param stored: Names that functions of the module bind in it.
+    :param pure: See ``pure_calls``.
+    """
+    counts: Counter[str] = Counter(stored)
+    for one in tree.body:
+        bound = {*(defined_by(one, pure) or ())}
+        if not isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            bound |= {
+                node.id
+                for node in nodes_of(one)
+                if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
+            }
+        elif one.decorator_list:
+            bound.add(one.name)
+        counts.update(bound)
+    return {name for name, count in counts.items() if count == 1}
+
+
+def defined_by(one: ast.stmt, pure: Mapping[str, str] = MappingProxyType({})) -> list[str] | None:
+    """Return the names that a statement defines and does nothing else; ``None`` if it does more."""
+    match one:
+        case ast.Import(names=names) | ast.ImportFrom(names=names):
+            # The modules themselves count by the imports.
+            return (
+                None
+                if names[0].name == "*"
+                else [(n.asname or n.name).split(".")[0] for n in names]
+            )
+        case ast.Expr(value=ast.Constant()) | ast.Pass():
+            return []
+        case ast.FunctionDef() | ast.AsyncFunctionDef():
+            return [one.name] if _is_plain_function(one, pure=pure) else None
+        case ast.ClassDef():
+            return [one.name] if _is_plain_class(one, pure) else None
+        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as call):
+            is_plain = _is_pure(call, pure, _VALUE) or _is_plain_value(call)
+            return [name] if is_plain else None
+        case ast.Assign(targets=[ast.Name(id=name)], value=value):
+            return [name] if _is_plain_value(value) else None
+        case ast.AnnAssign(target=ast.Name(id=name), value=value):
+            return [name] if value is None or _is_plain_value(value) else None
+        case ast.If(
+            test=ast.Name(id="TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING"), orelse=[]
+        ):
+            return []
+        case ast.If(
+            test=ast.Compare(
+                left=ast.Name(id="__name__"), ops=[ast.Eq()], comparators=[ast.Constant("__main__")]
+            ),
+            orelse=[],
+        ):
+            return []
+    return None
+
+
+def _is_plain_function(
+    node: ast.FunctionDef | ast.AsyncFunctionDef,
+    decorators: frozenset[str] = frozenset(),
+    pure: Mapping[str, str] = MappingProxyType({}),
+) -> bool:
+    defaults = [*node.args.defaults, *filter(None, node.args.kw_defaults)]
+    return all(map(_is_plain_value, defaults)) and all(
+        getattr(one, "id", "") in decorators or _is_pure(one, pure, _CACHE)
+        for one in node.decorator_list
+    )
+
+
+def _is_plain_class(node: ast.ClassDef, pure: Mapping[str, str] = MappingProxyType({})) -> bool:
+    if node.keywords or not all(_is_pure(one, pure, _DATACLASS) for one in node.decorator_list):
+        return False
+    if not all(isinstance(one, ast.Name) and one.id in _PLAIN_BASES for one in node.bases):
+        return False
+    return all(
+        _is_plain_function(one, _OF_CLASSES)
+        if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
+        else defined_by(one) is not None and not isinstance(one, ast.If)
+        for one in node.body
+    )
+
+
+def _is_plain_value(node: ast.expr) -> bool:
+    match node:
+        case ast.Constant() | ast.Name():
+            return True
+        case ast.UnaryOp(operand=ast.Constant()):
+            return True
+        case ast.Tuple(elts=parts) | ast.List(elts=parts):
+            return all(map(_is_plain_value, parts))
+        case ast.Dict(keys=keys, values=values):
+            return all(isinstance(k, ast.Constant) for k in keys) and all(
+                map(_is_plain_value, values)
+            )
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="logging"), attr="getLogger")):
+            return not node.keywords and all(map(_is_plain_value, node.args))
+    return False
