@@ -131,6 +131,19 @@ class TestWriting:
         assert len(backup.bundles) > 2
         assert verify(store, backup.id, Level.FULL, by="kim", now=NOON).holds
 
+    def test_a_bundle_has_no_more_members_than_a_reader_takes(
+        self, store: BackupStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for module in ("bundles", "index"):
+            monkeypatch.setattr(f"airflow_streaming.checkpoints.backup.{module}.MAX_MEMBERS", 20)
+
+        backup = make_backup(store, some_files(small=50, large=0))
+
+        members = [len(bundle.members) for bundle, _ in store.bundles(backup)]
+        assert max(members) == 20
+        assert sum(members) == backup.files
+        assert verify(store, backup.id, Level.FULL, by="kim", now=NOON).holds
+
     def test_a_path_that_leads_out_is_refused(self, store: BackupStore) -> None:
         with writer_of(store, STREAM) as writer:
             with pytest.raises(RecordError, match="cannot be the path"):
