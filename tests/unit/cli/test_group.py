@@ -9,9 +9,11 @@ import pytest
 
 from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.model.records.control import DesiredState
+from airflow_streaming.model.records.policy import RestartAction
 from airflow_streaming.model.records.supervision import Supervision
+from airflow_streaming.model.spark.failure_signs import FailureKind
 from tests.unit.cli.host import Run, begin
-from tests.unit.home.make import SCRIPT, make_deployment
+from tests.unit.home.make import SCRIPT, make_decision, make_deployment, make_epoch
 
 NAMES = ("clicks", "orders", "views")
 
@@ -64,6 +66,26 @@ def test_a_selection_that_is_stopped_for_some_time_starts_at_one_moment(
     ends = {name: wish.until for name, one in streams.items() if (wish := one.desired())}
     assert set(ends) == {"clicks", "views"}
     assert ends["clicks"] == ends["views"] is not None
+
+
+def test_a_start_of_a_selection_leaves_a_copy_that_was_given_up(
+    run: Run, streams: dict[str, StreamHome]
+) -> None:
+    views = streams["views"]
+    views.create_epoch(make_epoch(1))
+    lies_in_copy = next(kind for kind in FailureKind if kind.is_in_copy)
+    views.record_restart_decision(
+        make_decision(
+            1, action=RestartAction.GIVE_UP, next_attempt_at=None, failure_kind=lies_in_copy
+        )
+    )
+    views.open_circuit(epoch=1, by="policy", reason="It fails.", now=datetime.now(UTC))
+
+    code, _, err = run("start", "--select", "team=web", "--yes")
+
+    assert code == 1
+    assert "the same copy would start" in err
+    assert states(streams) == ["clicks running"]
 
 
 def test_a_selection_of_nothing_is_a_problem(run: Run, streams: dict[str, StreamHome]) -> None:
