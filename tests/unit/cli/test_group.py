@@ -72,7 +72,7 @@ def test_a_start_of_a_selection_leaves_a_copy_that_was_given_up(
     run: Run, streams: dict[str, StreamHome]
 ) -> None:
     views = streams["views"]
-    views.create_epoch(make_epoch(1))
+    views.create_epoch(make_epoch(1, stream="views"))
     lies_in_copy = next(kind for kind in FailureKind if kind.is_in_copy)
     views.record_restart_decision(
         make_decision(
