@@ -45,6 +45,16 @@ def plan(checkpoint: Path) -> None:
     file.write_text(file.read_text().replace('"batchTimestampMs":1', '"batchTimestampMs":2'))
 
 
+def old_plan(checkpoint: Path) -> None:
+    (checkpoint / "offsets" / "1").write_text("v1\n{")
+    (checkpoint / "offsets" / ".1.crc").unlink()
+
+
+def old_commit(checkpoint: Path) -> None:
+    (checkpoint / "commits" / "1").write_text("v1\n{")
+    (checkpoint / "commits" / ".1.crc").unlink()
+
+
 def second_operator(checkpoint: Path) -> None:
     (checkpoint / "state" / "1").mkdir()
 
@@ -57,6 +67,8 @@ def second_operator(checkpoint: Path) -> None:
             "agg_rocks_v2", newest_changelog_on_an_object_store, ".changelog", id="of a changelog"
         ),
         pytest.param("agg", plan, "offsets/6", id="an edited plan"),
+        pytest.param("agg", old_plan, "offsets/1", id="a torn plan of an old batch"),
+        pytest.param("agg", old_commit, "commits/1", id="a torn commit of an old batch"),
         pytest.param("agg", second_operator, "operator 1", id="an operator without its state"),
     ],
 )

@@ -57,6 +57,16 @@ def test_a_script_that_names_the_place_of_the_deployment_leaves_nothing_over(
     assert caplog.text == ""
 
 
+def test_a_query_that_has_committed_nothing_waits_for_a_later_backup(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    chosen = run_batches(tmp_path / "chosen", 3)
+    (run_batches(tmp_path / "own" / "sums", 0) / "commits" / "0").unlink()
+
+    assert sources(tmp_path / "own", chosen) == {"counts": f"file://{chosen}"}
+    assert "Query 'sums' of stream orders has committed no batch yet." in caplog.text
+
+
 def test_a_link_among_the_checkpoints_of_a_stream_is_never_passed_over(tmp_path: Path) -> None:
     run_batches(tmp_path / "own" / "sums", 3)
     chosen = run_batches(tmp_path / "chosen", 3)
