@@ -15,7 +15,8 @@ from airflow_streaming.checkpoints.vault.holds import DoomedObjects
 from airflow_streaming.checkpoints.vault.layout import index_path, pack_path
 from airflow_streaming.checkpoints.vault.store import BackupStore
 from airflow_streaming.checkpoints.vault.verify import verify
-from airflow_streaming.exceptions import HomeUnavailable, RecordError
+from airflow_streaming.exceptions import CheckpointBusy, HomeUnavailable, RecordError
+from airflow_streaming.storage.blobs import Elsewhere
 from tests.unit.checkpoints.made import (
     NOON,
     STREAM,
@@ -143,6 +144,29 @@ class TestWriting:
         assert max(members) == 20
         assert sum(members) == backup.files
         assert verify(store, backup.id, Level.FULL, by="kim", now=NOON).holds
+
+    @pytest.mark.parametrize("copies", [True, False])
+    def test_a_large_file_on_the_same_server_is_copied_there_or_sent_the_next_time(
+        self, store: BackupStore, monkeypatch: pytest.MonkeyPatch, *, copies: bool
+    ) -> None:
+        asked: list[str] = []
+
+        class Copy:
+            def to(self, path: str) -> bool:
+                asked.append(path)
+                return copies
+
+        monkeypatch.setattr(type(store.blobs), "server_copy", lambda blobs, source: Copy())
+        there = Elsewhere(filesystem=None, path="bucket/1.sst")
+        with writer_of(store, STREAM) as writer:
+            if not copies:
+                with pytest.raises(CheckpointBusy, match=r"bucket/1\.sst was written anew"):
+                    writer.add_large("counts/1.sst", [b"state"], elsewhere=there)
+            member = writer.add_large("counts/1.sst", [b"state"], elsewhere=there)
+
+        assert len(asked) == 1
+        assert member.sha256 in asked[0]
+        assert (store.blobs.size(asked[0]) is None) is copies
 
     def test_a_path_that_leads_out_is_refused(self, store: BackupStore) -> None:
         with writer_of(store, STREAM) as writer:
