@@ -62,6 +62,7 @@ NEEDS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "GET /api/reports/": ((READ, ""), (READ, "XComs")),
     "GET /tasks/": ((READ, ""), (READ, "Task Logs")),
     "GET /api/fleet": (),
+    "GET /api/installation": ((DELETE, "Connections"),),
     "GET /app": (),
 }
 """Rights that a route needs, by its beginning; one without a name is that on the dag."""

@@ -86,7 +86,7 @@ def shared_in(nodes: Iterable[ast.AST]) -> Iterator[str]:
         if isinstance(node, ast.Attribute):
             yield node.attr
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield from node.value.split(".")
+            yield from (part for part in node.value.split(".") if part.isidentifier())
         elif isinstance(node, ast.ImportFrom):
             yield from (one.name for one in node.names)
         elif isinstance(node, ast.Name) and not (is_store(node) or id(node) in looked_up):

@@ -16,20 +16,20 @@ from typing import Any, Final, TypeAlias
 from airflow_streaming.driver.code.code_imports import file_of, is_users
 from airflow_streaming.driver.code.code_trees import Function, nodes_of, with_parts
 
-IsFixed: TypeAlias = Callable[..., bool]
-"""Tells whether a module binds a name once, and no code of the user's binds it or sets an attribute of its name."""
+Origin: TypeAlias = Callable[..., str]
+"""Returns the module that defines a name of a module by a literal; empty where code may bind or change it."""
 _NUMBERS: Final = (bool, int, float, type(None))
 _PLAIN: Final = (*_NUMBERS, str, bytes)
 _ATTRIBUTE_HOOKS: Final = ("__getattribute__", "__getattr__")
 
 
-def never_fixed(*_: str) -> bool:
+def never_known(*_: str) -> str:
     """Treat every name as one that may change."""
-    return False
+    return ""
 
 
 def with_numbers(
-    body: list[ast.stmt], function: types.FunctionType, taken: Collection[str], is_fixed: IsFixed
+    body: list[ast.stmt], function: types.FunctionType, taken: Collection[str], origin: Origin
 ) -> list[ast.stmt]:
     """
     Return the statements of a function with numbers in place of their names, changed in place.
@@ -38,11 +38,11 @@ def with_numbers(
     """
     if any(isinstance(node, ast.ClassDef) for one in body for node in nodes_of(one)):
         return body  # its body has names of its own
-    names = _Numbers(function, {*taken, *function.__code__.co_freevars}, is_fixed)
+    names = _Numbers(function, {*taken, *function.__code__.co_freevars}, origin)
     return [with_parts(one, names.replaced) for one in body]
 
 
-def is_lookup(tree: Function, helper: types.FunctionType, is_fixed: IsFixed) -> bool:
+def is_lookup(tree: Function, helper: types.FunctionType, origin: Origin) -> bool:
     """
     Tell whether a function looks its argument up in a fixed table and does nothing else.
 
@@ -66,16 +66,16 @@ def is_lookup(tree: Function, helper: types.FunctionType, is_fixed: IsFixed) -> 
         [key] == [one.arg for one in tree.args.args]
         and type(content) is dict
         and all(type(one) in _PLAIN for pair in content.items() for one in pair)
-        and is_fixed(helper.__module__, table, is_table=True)
-        and all(_is_plain(one, helper, is_fixed) for one in rest)
+        and bool(origin(helper.__module__, table, is_table=True))
+        and all(_is_plain(one, helper, origin) for one in rest)
     )
 
 
 class _Numbers:
     def __init__(
-        self, function: types.FunctionType, taken: Collection[str], is_fixed: IsFixed
+        self, function: types.FunctionType, taken: Collection[str], origin: Origin
     ) -> None:
-        self._function, self._taken, self._is_fixed = function, taken, is_fixed
+        self._function, self._taken, self._origin = function, taken, origin
 
     def replaced(self, node: ast.AST) -> ast.AST:
         match node:
@@ -96,7 +96,7 @@ class _Numbers:
     def _number(self, node: ast.AST, value: Any, *names: str) -> ast.AST:
         if type(value) not in _NUMBERS or (isinstance(value, float) and math.isnan(value)):
             return node
-        if not self._is_fixed(self._function.__module__, *names):
+        if not self._origin(self._function.__module__, *names):
             return node
         if isinstance(value, int | float) and math.copysign(1, value) < 0:
             return ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=-value))
@@ -123,11 +123,11 @@ def _is_users(kind: type) -> bool:
     return is_users(kind.__module__, file_of(kind.__module__))
 
 
-def _is_plain(node: ast.expr, helper: types.FunctionType, is_fixed: IsFixed) -> bool:
+def _is_plain(node: ast.expr, helper: types.FunctionType, origin: Origin) -> bool:
     if isinstance(node, ast.Constant):
         return True
     return (
         isinstance(node, ast.Name)
         and type(helper.__globals__.get(node.id, ...)) in _PLAIN
-        and is_fixed(helper.__module__, node.id)
+        and bool(origin(helper.__module__, node.id))
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
@@ -55,6 +55,40 @@ def pure_calls(tree: ast.Module, bound_once: Collection[str]) -> dict[str, str]:
                 if not _MAKERS.intersection(n.name for n in one.body if hasattr(n, "name")):
                     pure[name] = _VALUE
     return pure
+
+
+def is_literal(
+    one: ast.stmt,
+    attribute: Sequence[str],
+    definitions: Mapping[str, ast.stmt],
+    *,
+    is_table: bool = False,
+) -> bool:
+    """
+    Tell whether a definition gives its name, or one attribute of it, by a literal.
+
+    :param attribute: The attribute, or nothing.
+    :param definitions: The definitions of its module.
+    """
+    value = getattr(one, "value", None)
+    if isinstance(one, ast.ClassDef):
+        fields = [part for part in one.body if isinstance(part, ast.Assign | ast.AnnAssign)]
+        return bool(attribute) and all(map(_has_constant, fields))
+    if isinstance(value, ast.Call):
+        made = definitions.get(getattr(value.func, "id", ""))
+        return isinstance(made, ast.ClassDef) and is_literal(made, attribute, definitions)
+    if is_table:
+        parts = [*value.keys, *value.values] if isinstance(value, ast.Dict) else [None]
+        return all(isinstance(part, ast.Constant) for part in parts)
+    return not attribute and _has_constant(one)
+
+
+def _has_constant(one: ast.stmt) -> bool:
+    match one:
+        case ast.Assign(value=value) | ast.AnnAssign(value=value):
+            operand = value.operand if isinstance(value, ast.UnaryOp) else value
+            return value is None or isinstance(operand, ast.Constant)
+    return False
 
 
 def _is_pure(decorator: ast.expr, pure: Mapping[str, str], kind: str) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from airflow_streaming.driver.code.code_cleaning import Lookup, cleaned
-from airflow_streaming.driver.code.code_constants import IsFixed, is_lookup, never_fixed
+from airflow_streaming.driver.code.code_constants import Origin, is_lookup, never_known
 from airflow_streaming.driver.code.code_imports import codes_of
 from airflow_streaming.driver.code.code_locals import NAMES_MATTER
 from airflow_streaming.driver.code.code_trees import (
@@ -55,9 +55,9 @@ class Inlining:
     """
 
     def __init__(
-        self, root: types.FunctionType, lookup: Lookup, is_fixed: IsFixed = never_fixed
+        self, root: types.FunctionType, lookup: Lookup, origin: Origin = never_known
     ) -> None:
-        self._root, self._lookup, self._is_fixed = root, lookup, is_fixed
+        self._root, self._lookup, self._origin = root, lookup, origin
         code = root.__code__
         self.taken = {
             name for one in codes_of(code) for name in (*one.co_varnames, *one.co_cellvars)
@@ -139,7 +139,7 @@ class Inlining:
         if helper is called:
             is_same = not node.decorator_list
         else:
-            is_same = len(node.decorator_list) == 1 and is_lookup(found, helper, self._is_fixed)
+            is_same = len(node.decorator_list) == 1 and is_lookup(found, helper, self._origin)
         if not is_same or (is_one and not _is_one_return(found.body)):
             return None
         found.decorator_list = []

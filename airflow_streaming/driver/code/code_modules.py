@@ -17,7 +17,12 @@ from typing import Any, Final, NamedTuple
 
 from airflow_streaming.driver.code.code_changes import ANY_NAME, changes_in, shared_in
 from airflow_streaming.driver.code.code_cleaning import cleaned, without_docstring
-from airflow_streaming.driver.code.code_definitions import bound_once_in, defined_by, pure_calls
+from airflow_streaming.driver.code.code_definitions import (
+    bound_once_in,
+    defined_by,
+    is_literal,
+    pure_calls,
+)
 from airflow_streaming.driver.code.code_imports import (
     Opaque,
     file_named,
@@ -36,6 +41,10 @@ from airflow_streaming.driver.code.code_trees import (
 )
 
 _ALWAYS: Final = frozenset({"__getattr__", "__path__"})
+
+
+_MOST_IMPORTS: Final = 10
+"""Modules that a name may come through."""
 
 
 class Effect(NamedTuple):
@@ -97,21 +106,28 @@ class Surroundings:
         self._changes = frozenset().union(*(one.changes for one in self._modules.values()))
         self._shared = frozenset().union(*(one.shared for one in self._modules.values()))
 
-    def is_fixed(self, module: str, *names: str, is_table: bool = False) -> bool:
+    def origin(self, module: str, *names: str, is_table: bool = False) -> str:
         """
-        Tell whether a module binds a name once, and no code binds it or sets an attribute of the names.
+        Return the module that defines a constant by a literal; empty where code may bind or change it.
 
         :param names: A name of the module, and one of its attributes.
-        :param is_table: The content of its value is fixed too.
+        :param is_table: Its value is a dict of literals, and its content is fixed too.
         """
-        known = self._modules.get(module)
-        return (
-            known is not None
-            and names[0] in known.definitions
-            and "*" not in self._changes
-            and self._changes.isdisjoint(names)
-            and not (is_table and not self._shared.isdisjoint((names[0], "*")))
-        )
+        if "*" in self._changes or not self._changes.isdisjoint(names):
+            return ""
+        if is_table and not self._shared.isdisjoint((names[0], "*")):
+            return ""
+        for _ in range(_MOST_IMPORTS):
+            known = self._modules.get(module)
+            one = known.definitions.get(names[0]) if known is not None else None
+            if known is None or not isinstance(one, ast.ImportFrom):
+                break
+            if one.level or not one.module or all(n.name != names[0] for n in one.names):
+                return ""
+            module = one.module
+        if known is None or one is None:
+            return ""
+        return module if is_literal(one, names[1:], known.definitions, is_table=is_table) else ""
 
 
 class Slice(NamedTuple):

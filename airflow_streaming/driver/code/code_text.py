@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from airflow_streaming.driver.code.code_cleaning import cleaned
-from airflow_streaming.driver.code.code_constants import IsFixed, never_fixed, with_numbers
+from airflow_streaming.driver.code.code_constants import Origin, never_known, with_numbers
 from airflow_streaming.driver.code.code_inlining import Inlining
 from airflow_streaming.driver.code.code_locals import NAMES_MATTER, rename_locals
 from airflow_streaming.driver.code.code_trees import (
@@ -58,13 +58,13 @@ class Normal(NamedTuple):
 def normal_form(
     function: types.FunctionType,
     mark: Callable[[str], str] = str,
-    is_fixed: IsFixed = never_fixed,
+    origin: Origin = never_known,
 ) -> Normal | None:
     """
     Return a function in normal form; ``None`` where its source is not known for certain.
 
     :param mark: Puts marks in the place of a lane's own places in a text.
-    :param is_fixed: See ``code_constants``; without it every named number keeps its name.
+    :param origin: See ``code_constants``; without it every named number keeps its name.
     """
     code = function.__code__
     node = node_of_code(code)
@@ -81,9 +81,9 @@ def normal_form(
     # The function object holds the values of the defaults.
     found.args.defaults = [ast.Constant(value=None) for _ in found.args.defaults]
     found.args.kw_defaults = [one and ast.Constant(value=None) for one in found.args.kw_defaults]
-    inlining = Inlining(function, lookup, is_fixed)
+    inlining = Inlining(function, lookup, origin)
     body = inlining.body(cleaned(found, lookup).body)
-    found.body = with_numbers(body, function, inlining.taken, is_fixed)
+    found.body = with_numbers(body, function, inlining.taken, origin)
     return normal_text(found, mark)._replace(more=inlining.values, helpers=tuple(inlining.helpers))
 
 

@@ -359,7 +359,7 @@ class _Reader:
         self._users_module(function.__module__)
         code = function.__code__
         refuse_loaders(name for one in codes_of(code) for name in one.co_names)
-        normal = None if self._exact else normal_form(function, self._marked, self._is_fixed)
+        normal = None if self._exact else normal_form(function, self._marked, self._origin)
         names, node = {*named_by(code).globals}, node_of_code(code)
         if normal is None:
             self._code(code)
@@ -386,9 +386,12 @@ class _Reader:
             self._take(function.__dict__.get("__wrapped__"))
         self._globals(function, names, normal)
 
-    def _is_fixed(self, module: str, *names: str, is_table: bool = False) -> bool:
+    def _origin(self, module: str, *names: str, is_table: bool = False) -> str:
         around = self._surroundings()
-        return around is not None and around.is_fixed(module, *names, is_table=is_table)
+        found = "" if around is None else around.origin(module, *names, is_table=is_table)
+        if found and len(names) > 1:
+            self._users_module(found)  # a worker imports it for the class
+        return found
 
     def _cell(self, name: str, cell: Any) -> None:
         try:

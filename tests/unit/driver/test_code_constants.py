@@ -68,6 +68,36 @@ OTHER = {
         "",
         "",
     ),
+    "a number of the environment": (
+        NUMBER,
+        CLASS,
+        "    high = 900.0\n@",
+        "    high = float(__import__('os').environ.get('HIGH', 900))\n@",
+    ),
+    "a number that is computed before": (
+        NUMBER,
+        CLASS,
+        "class Limits:\n    high = 900.0\n@",
+        "H = float(len('a') * 900)\nclass Limits:\n    high = H\n@",
+    ),
+    "a computed number of a module": (
+        "import lib\ndef f(x): return x * 3",
+        "from lib import RATE\ndef f(x): return x * RATE",
+        "RATE = 3",
+        "RATE = len('abc')",
+    ),
+    "a default that is computed": (
+        NUMBER,
+        FROZEN,
+        "@dataclass(frozen=True)\nclass Frozen:\n    high: float = 900.0",
+        "H = float(len('a') * 900)\n@dataclass(frozen=True)\nclass Frozen:\n    high: float = H",
+    ),
+    "a class of a module that does something": (
+        NUMBER,
+        CLASS,
+        "RATE = 3",
+        "RATE = 3\nimport math\nprint(math)",
+    ),
     "a local of the name": (
         "import lib\nRATE = 3\ndef f(x): return [RATE for RATE in x]",
         "import lib\nRATE = 3\ndef f(x): return [3 for RATE in x]",
@@ -126,6 +156,7 @@ USE = "import lib\ndef f(x): return lib.use(x)"
     [
         (LIB, USE),
         (LIB.replace("get(k, 0)", "get(k, RATE)"), USE),
+        (LIB, f"{USE} if x != '*' else 0"),
         (LIB.replace("RATE = 3", "RATE = 3\ndef known(k): return k in TABLE and TABLE[k]"), USE),
     ],
 )

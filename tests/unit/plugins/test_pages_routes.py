@@ -25,6 +25,7 @@ from airflow_streaming.model.records.owner import Actor
 from airflow_streaming.model.records.upgrade_table import UpgradeEvent as E
 from tests.page.open_changes import write_upgrade
 from tests.patience import until
+from tests.system.fab_rights import NEEDS
 
 with warnings.catch_warnings():
     # Starlette would rather have a successor of httpx that Airflow does not bring.
@@ -253,6 +254,13 @@ def test_a_viewer_sees_and_may_not_act(client: TestClient) -> None:
         f"{STREAM}/acts/stop", headers=as_user("viewer", **ACT), json={"reason": "x"}
     )
     assert reply.status_code == 403
+
+
+def test_the_rights_of_every_route_are_tried(app: FastAPI) -> None:
+    routes = [f"{method} {one.path}" for one in api_routes(app) for method in one.methods]
+
+    assert len(routes) > 15
+    assert [one for one in routes if not one.startswith(tuple(NEEDS))] == []
 
 
 def test_no_get_changes_a_file(app: FastAPI, client: TestClient, home: Path) -> None:
