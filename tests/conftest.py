@@ -11,9 +11,10 @@ import gc
 import json
 import os
 import tempfile
-from collections.abc import Generator
+import zlib
+from collections.abc import Generator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import pytest
 from hypothesis import settings
@@ -27,6 +28,7 @@ settings.load_profile("patient")
 gc.disable()
 
 REPOSITORY: Final = Path(__file__).resolve().parent.parent
+_T = TypeVar("_T")
 
 _airflow_home = tempfile.TemporaryDirectory(prefix="airflow-streaming-tests-")
 os.environ["AIRFLOW_HOME"] = _airflow_home.name
@@ -68,6 +70,15 @@ def skip_nightly(items: list[pytest.Item]) -> None:
         for mark in item.iter_markers("nightly"):
             why = f"{mark.args[0]} AIRFLOW_STREAMING_TEST_MORE=1 runs it."
             item.add_marker(pytest.mark.skip(why))
+
+
+def share_of(cases: Sequence[_T], of: str, parts: int) -> Sequence[_T]:
+    """
+    Return every case in a nightly run, and else one part of them, another for another name.
+
+    :param of: The name for which the cases are tried.
+    """
+    return cases if RUNS_NIGHTLY else cases[zlib.crc32(of.encode()) % parts :: parts]
 
 
 OLDER: Final = pytest.param("spark-3.5", marks=pytest.mark.nightly("The same on an older Spark."))

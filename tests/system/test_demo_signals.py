@@ -28,6 +28,7 @@ def test_a_signal_while_airflow_starts_leaves_no_process_behind(
     assert leftovers(demo.folder) == []
 
 
+@pytest.mark.nightly("A whole Airflow until its driver starts.")
 def test_a_signal_while_the_driver_starts_leaves_no_process_behind(
     tmp_path: Path, spark_4_3: Path
 ) -> None:

@@ -22,6 +22,9 @@ LAST = LiveOutput(
 )
 
 
+pytestmark = pytest.mark.nightly("A Hive catalog, two races of moves and readers.")
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("pointing")
@@ -82,7 +85,6 @@ def test_readers_who_race_with_the_moves_find_all_rows_of_one_lane(told: dict[st
     assert before == after
 
 
-@pytest.mark.nightly("A Spark of its own.")
 def test_the_adapter_moves_the_view_with_a_spark_of_its_own(
     spark_4_3: Path, folder: Path, told: dict[str, Any]
 ) -> None:

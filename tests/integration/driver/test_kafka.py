@@ -257,6 +257,7 @@ def test_a_partition_that_was_added_is_read_from_its_beginning(reader: Reader, b
     assert reader.rows() == 35
 
 
+@pytest.mark.nightly("A driver of its own.")
 def test_a_topic_that_does_not_exist_is_named(reader: Reader, broker: str) -> None:
     ended = reader.ends(broker, "nowhere")
 

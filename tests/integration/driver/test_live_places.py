@@ -125,6 +125,7 @@ def stopped(driver: Driver) -> None:
     driver.ended()
 
 
+@pytest.mark.nightly("Two drivers; a table shows the refusal.")
 def test_a_function_is_refused_the_table_of_the_live_lane(world_on_each_spark: World) -> None:
     world = world_on_each_spark
     blue = world.run(BY_FUNCTION)

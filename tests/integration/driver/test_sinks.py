@@ -306,6 +306,7 @@ def _url(driver: Driver) -> str:
     return url
 
 
+@pytest.mark.nightly("A driver of its own.")
 def test_spark_itself_is_never_told_the_password_in_a_record(world_with_clients: World) -> None:
     world = world_with_clients
     driver = world.run(

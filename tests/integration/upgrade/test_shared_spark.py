@@ -39,7 +39,10 @@ spark.streams.awaitAnyTermination()
 """
 
 
-@pytest.mark.parametrize("version", ["4.3", "3.5"])
+@pytest.mark.parametrize(
+    "version",
+    ["4.3", pytest.param("3.5", marks=pytest.mark.nightly("The same on an older Spark."))],
+)
 def test_a_plan_and_a_rehearsal_share_a_jvm_and_nothing_else(
     version: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

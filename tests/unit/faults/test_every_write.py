@@ -2,7 +2,7 @@
 Whatever fails at a durable write, there is one driver, nothing is lost, and doing it again completes it.
 
 The disk fails at the n-th change with EIO, ENOSPC, EACCES, a time-out or a lost answer, or the process
-is killed before or after it. Here some changes are tried; ``make faults`` tries all with each fault.
+is killed before or after it. Here some changes are tried with some faults; ``make faults`` tries all with each fault.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import share_of
 from tests.unit.faults.acts import ACTS
 from tests.unit.faults.disk import Fault
 from tests.unit.faults.striking import judge, strike
@@ -28,7 +29,7 @@ def test_a_fault_at_a_write_is_told_and_what_was_begun_is_completed(
     assert not sound.problems
 
     faults = [Fault.ENOSPC, Fault.AFTER] if name in LONG else list(Fault)
-    for turn, fault in enumerate(faults):
+    for turn, fault in share_of([*enumerate(faults)], name, parts=2):
         at = 1 + (2 * turn + 1) * sound.changes // (2 * len(faults))
         folder = tmp_path / f"{at}-{fault.name}"
         has_struck, problems = judge(name, folder, at, fault, sound.outcome)
