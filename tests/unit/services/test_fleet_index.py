@@ -503,6 +503,15 @@ def test_rows_that_are_dated_ahead_are_not_believed_when_their_time_comes(
         assert believed(read_index(store, ["orders"], now), ["orders"], now) == {}
 
 
+@pytest.mark.parametrize(("beyond", "rows"), [(timedelta(0), 1), (timedelta(microseconds=1), 0)])
+def test_a_row_of_a_clock_that_is_as_far_ahead_as_clocks_may_be_is_read(
+    store: LocalStore, beyond: timedelta, rows: int
+) -> None:
+    put(store, "ahead.json", an_object(a_row(age=-CLOCKS_APART - beyond)))
+
+    assert len(read_index(store, ["orders"], NOON).rows) == rows
+
+
 def test_each_lane_is_decoded_once_however_often_it_is_written(
     store: LocalStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
