@@ -150,6 +150,7 @@ def planned_stops(stream: StreamHome, now: datetime) -> Iterator[Span]:
     for wish, following in pairwise([*wishes, None]):
         if wish is not None and wish.state is DesiredState.STOPPED:
             end = now if following is None else following.at
+            end = end if wish.until is None else min(end, wish.until)
             if wish.at < end:
                 yield Span(begin=wish.at, end=end)
     for change in stream.changes():

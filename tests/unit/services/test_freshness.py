@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -288,6 +289,17 @@ def test_only_the_last_commit_up_to_a_moment_is_kept(world: World) -> None:
     found = commits_since(home_of(world), "orders", None, since=at(3))
 
     assert [one.at for one in found] == [at(3), at(4), at(5)]
+
+
+def test_a_stop_is_planned_until_the_end_that_its_user_gave_it(world: World) -> None:
+    make = partial(world.home.want, DesiredState.STOPPED, by="ann", reason="x")
+    make(now=at(5), until=at(20))
+    make(now=at(10), until=at(30))
+
+    assert [*planned_stops(world.home, at(60))] == [
+        Span(begin=at(5), end=at(10)),
+        Span(begin=at(10), end=at(30)),
+    ]
 
 
 @pytest.mark.parametrize(("end", "stops"), [(5, []), (6, [(5, 6)])])
