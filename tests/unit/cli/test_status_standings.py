@@ -265,6 +265,10 @@ def test_a_row_of_failures_is_the_same_in_the_list(run: Run, stream: StreamHome)
     [row] = json.loads(run("list", "--json")[1])["streams"]
 
     assert row["failures_in_a_row"] == 4
+    deployment, epoch = stream.newest_deployment(), stream.newest_epoch()
+    assert deployment is not None
+    assert epoch is not None
+    assert (row["deployment_number"], row["epoch_number"]) == (deployment.number, epoch.number)
 
 
 @pytest.mark.parametrize(
