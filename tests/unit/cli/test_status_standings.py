@@ -265,10 +265,19 @@ def test_a_row_of_failures_is_the_same_in_the_list(run: Run, stream: StreamHome)
     [row] = json.loads(run("list", "--json")[1])["streams"]
 
     assert row["failures_in_a_row"] == 4
-    deployment, epoch = stream.newest_deployment(), stream.newest_epoch()
-    assert deployment is not None
-    assert epoch is not None
-    assert (row["deployment_number"], row["epoch_number"]) == (deployment.number, epoch.number)
+
+
+def test_a_row_names_the_deployment_and_the_epoch(
+    run: Run, stream: StreamHome, host: FakeHost
+) -> None:
+    begin(stream, 3)
+    watch = StreamWatch(home=stream, parts=PartCache(), probe=host.probe)
+
+    [listed] = json.loads(run("list", "--json")[1])["streams"]
+    row = watch.row(datetime.now(UTC))
+
+    assert (listed["deployment_number"], listed["epoch_number"]) == (1, 3)
+    assert (row["deployment"], row["epoch"]) == (1, 3)
 
 
 @pytest.mark.parametrize(
