@@ -267,6 +267,21 @@ def test_a_row_of_failures_is_the_same_in_the_list(run: Run, stream: StreamHome)
     assert row["failures_in_a_row"] == 4
 
 
+def test_a_driver_that_was_well_and_replaced_ends_a_row_of_failures(
+    run: Run, stream: StreamHome
+) -> None:
+    begin(stream, 1, first_progress_at=None)
+    end(stream, 1)
+    stream.record_restart_decision(make_decision(1, consecutive_failures=4))
+    begin(stream, 2, first_progress_at=NOW - timedelta(hours=1), queries=(make_query(batches=567),))
+    end(stream, 2, outcome=Outcome.STOPPED)
+    begin(stream, 3, first_progress_at=None)
+
+    for command in (["status", "orders", "--json"], ["list", "--json"]):
+        found = json.loads(run(*command)[1])
+        assert found.get("streams", [found])[0]["failures_in_a_row"] == 0
+
+
 def test_a_row_names_the_deployment_and_the_epoch(
     run: Run, stream: StreamHome, host: FakeHost
 ) -> None:
