@@ -176,6 +176,19 @@ def test_planned_stops_are_left_out_where_the_objective_says_so(world: World) ->
     assert late_minutes(world, 180, replace(OF, count_planned_stops=False)) == 10
 
 
+@pytest.mark.parametrize(
+    "watermark", ["2026-11-21T00:30:00", "2026-11-21T01:30:00+01:00", "2026-11-21T00:30:00Z"]
+)
+def test_a_watermark_has_the_zone_that_it_names_else_that_of_spark(
+    world: World, watermark: str
+) -> None:
+    play(world, 1, replace(a_batch(40, 0), watermark=watermark))
+
+    found = commits_since(home_of(world), "orders", None, since=at(0))
+
+    assert [one.until for one in found] == [at(30)]
+
+
 @pytest.mark.parametrize("year", ["9999-12-31T23:59:59+00:00", "9999-12-31T23:59:59-14:00"])
 def test_a_watermark_without_an_end_is_on_time(world: World, year: str) -> None:
     play(world, 1, *(replace(a_batch(minute, 0), watermark=year) for minute in range(60)))
