@@ -416,9 +416,7 @@ def _stopping(s: ReconcileInput, seen: Observation, stop: StopRequest) -> Step:
 def _without_driver(s: ReconcileInput, verdict: Verdict | None) -> Step:
     if s.desired is DesiredState.STOPPED:
         if s.is_stop_over:
-            return Step(
-                action=Action.RESUME, reason="The stop has lasted as long as it was to last."
-            )
+            return Step(action=Action.RESUME, reason="The end of the stop has come.")
         return Step(action=Action.PARK, reason='Desired state is "stopped".')
     if verdict is not None and verdict.state is VerdictState.COMPLETED and _was_watched(s):
         return Step(action=Action.FINISH, reason=verdict.reason)

@@ -1,4 +1,4 @@
-"""What the user's code may bind or change while it runs."""
+"""Find the attributes and names that code may set while it runs."""
 
 from __future__ import annotations
 
@@ -6,11 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from airflow_streaming.driver.code.code_trees import (
-    identifiers_in,
-    is_store,
-    nodes_of,
-)
+from airflow_streaming.driver.code.code_trees import identifiers_in, is_store, nodes_of
 
 _NOT_CHANGED: Final = frozenset(
     {"pyspark", "py4j", "logging", "argparse", "typing", "airflow_streaming"}

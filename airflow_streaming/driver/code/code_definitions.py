@@ -8,14 +8,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from airflow_streaming.driver.code.code_trees import (
-    nodes_of,
-)
+from airflow_streaming.driver.code.code_trees import nodes_of
 
 _PLAIN_BASES: Final = frozenset({"object", "Exception", "ValueError", "RuntimeError", "Protocol"})
 _OF_CLASSES: Final = frozenset({"staticmethod", "classmethod", "property"})
-
-
 _CACHE: Final = "cache"
 _DATACLASS: Final = "dataclass"
 _VALUE: Final = "value"

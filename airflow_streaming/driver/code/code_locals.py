@@ -1,4 +1,4 @@
-"""Names of locals: renamed by their order, where no code can see them."""
+"""Rename locals by their order, where no code can see their names."""
 
 from __future__ import annotations
 
