@@ -163,9 +163,7 @@ def test_a_freshness_objective_is_a_bound_of_the_watermarks_delay(
     found = called("boundsOf", {"rules": RULES, "freshness": objective}, query)
 
     assert [one["bound"] for one in found] == bounds
-    assert all(
-        one["metric"] == "watermark_delay_seconds" for one in found if one["bound"] == 900.0
-    )
+    assert all(one["metric"] == "watermark_delay_seconds" for one in found if one["bound"] == 900.0)
 
 
 def test_a_page_without_its_first_answer_draws_no_bound() -> None:
