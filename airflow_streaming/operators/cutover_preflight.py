@@ -123,11 +123,11 @@ def what_is_given_up(home: StreamHome) -> Words:
         return ""
     terms = home.cutover_terms(change)
     kept = ", ".join(f"{pair.blue} (deployment {pair.blue_deployment})" for pair in terms.pairs)
-    return (
-        strong(f"The blue of cutover {change.number} is still kept: {kept}."),
-        " This cutover needs its lane, so it takes blue's final backup first; rolling back to that blue is "
-        "not possible afterwards.",
+    warning = strong(f"The blue of cutover {change.number} is still kept: {kept}.")
+    cost = (
+        "it takes blue's final backup first; rolling back to that blue is not possible afterwards."
     )
+    return warning, f" This cutover needs its lane, so {cost}"
 
 
 def _check_nothing_else(candidate: Candidate, lanes: DagLanes) -> None:
