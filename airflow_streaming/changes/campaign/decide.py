@@ -93,7 +93,7 @@ def _news(state: CampaignState, facts: CampaignFacts) -> Iterator[CampaignMove]:
     found: dict[CampaignEvent, dict[str, MemberProgress]] = {}
     for name in state.in_flight:
         progress = facts.progress.get(name)
-        event = None if progress is None else _event_of(state, name, progress.seen)
+        event = None if progress is None else _event_of(state, name, progress)
         if event is not None and progress is not None:
             found.setdefault(event, {})[name] = progress
     if not state.is_stopping:
@@ -108,11 +108,11 @@ def _news(state: CampaignState, facts: CampaignFacts) -> Iterator[CampaignMove]:
             yield _of_streams(event, found[event])
 
 
-def _event_of(state: CampaignState, name: str, seen: Seen) -> CampaignEvent | None:
+def _event_of(state: CampaignState, name: str, progress: MemberProgress) -> CampaignEvent | None:
     """Return what is to be recorded of a stream in flight."""
-    member = state.members[name]
+    member, seen = state.members[name], progress.seen
     is_quiet = state.is_stopping or name in state.taken_out or member is M.RETURNING
-    if seen in (Seen.RETURNING, Seen.ROLLED_BACK) and not is_quiet:
+    if (progress.is_bad or seen in (Seen.RETURNING, Seen.ROLLED_BACK)) and not is_quiet:
         return E.BAD
     events = {Seen.KEPT: E.KEPT, Seen.ROLLED_BACK: E.ROLLED_BACK, Seen.REFUSED: E.REFUSED}
     if seen is Seen.GOOD and member is M.UPGRADING:

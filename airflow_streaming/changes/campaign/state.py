@@ -70,6 +70,7 @@ class MemberProgress:
     :param change: Number of its change; 0 before it is begun.
     :param is_applied: The new deployment is being made, or is made: giving up is a rollback from here on.
     :param needs_person: Nothing continues before a user acts on it.
+    :param is_bad: Its soak was bad, though it stays where it is because it cannot be rolled back.
     """
 
     seen: Seen
@@ -77,6 +78,7 @@ class MemberProgress:
     change: int = 0
     is_applied: bool = False
     needs_person: bool = False
+    is_bad: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -152,6 +152,13 @@ MOVES = [
         (E.BAD, ("c",)),
     ),
     (
+        "a bad stream that cannot return stops the campaign, too",
+        TWO_BUSY,
+        {"b": RUNNING, "c": replace(seen(S.KEPT), is_bad=True)},
+        {},
+        (E.BAD, ("c",)),
+    ),
+    (
         "after a bad one nobody is admitted",
         [*TWO_BUSY, (E.BAD, 0, ("c",))],
         {"b": RUNNING, "c": seen(S.RETURNING)},
