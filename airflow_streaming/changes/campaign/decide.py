@@ -1,7 +1,7 @@
 """
 The next move of a campaign: a pure function of its steps and of the upgrades of its streams.
 
-The order of the rules is the guarantee. What has happened is recorded first, and a bad stream before all else. After
+The order of the rules is the guarantee. Observed ends are recorded first, and a bad stream before all else. After
 it, or after an abort, nothing more begins. Only then are streams kept, waves passed, and streams admitted.
 """
 
@@ -89,7 +89,7 @@ def next_step(state: CampaignState, facts: CampaignFacts) -> CampaignMove:
 
 
 def _news(state: CampaignState, facts: CampaignFacts) -> Iterator[CampaignMove]:
-    """Record what the looks have shown; bad streams first."""
+    """Record the observed ends; bad streams first."""
     found: dict[CampaignEvent, dict[str, MemberProgress]] = {}
     for name in state.in_flight:
         progress = facts.progress.get(name)
@@ -109,7 +109,7 @@ def _news(state: CampaignState, facts: CampaignFacts) -> Iterator[CampaignMove]:
 
 
 def _event_of(state: CampaignState, name: str, progress: MemberProgress) -> CampaignEvent | None:
-    """Return what is to be recorded of a stream in flight."""
+    """Return the event of a stream in flight that must be recorded."""
     member, seen = state.members[name], progress.seen
     is_quiet = state.is_stopping or name in state.taken_out or member is M.RETURNING
     if (progress.is_bad or seen in (Seen.RETURNING, Seen.ROLLED_BACK)) and not is_quiet:
@@ -257,7 +257,7 @@ def _admitting(state: CampaignState, facts: CampaignFacts) -> Iterator[CampaignM
 
 
 def _next_streams(state: CampaignState, most: int) -> Sequence[str]:
-    """Return the next streams to admit, each after those of its campaign whose output it reads."""
+    """Return the next streams to admit, each after the streams of its campaign whose output it reads."""
     waiting = [name for name in state.open_wave if state.members[name] is M.WAITING]
     chosen: list[str] = []
     for name in waiting[: len(waiting) if most > 0 else 0]:

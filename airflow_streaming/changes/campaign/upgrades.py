@@ -43,16 +43,18 @@ class Member(Protocol):
 
     def begin(self, campaign: Campaign) -> Change:
         """
-        Examine the change, and open the upgrade with the campaign's key; it is not kept by itself.
+        Examine the change, and open the upgrade with the campaign's key; only a command keeps it.
 
         :raises UpgradeRefused: the gates or the stream refuse it; nothing was changed.
         :raises SpecError: it cannot run as written.
         """
 
-    def advance(self, change: Change) -> UpgradeProgress:
+    def advance(self, campaign: Campaign, change: Change) -> UpgradeProgress:
         """Take the upgrade to its end, or until it must wait."""
 
-    def command(self, change: Change, command: UpgradeCommand, reason: str) -> None:
+    def command(
+        self, campaign: Campaign, change: Change, command: UpgradeCommand, reason: str
+    ) -> None:
         """
         Record a command to the upgrade.
 
@@ -77,7 +79,7 @@ class StreamUpgrades:
         self._open, self._room = open_member, room
 
     def advance(self, campaign: Campaign, streams: Collection[str]) -> Mapping[str, MemberProgress]:
-        """Begin or continue upgrades; a stream that cannot be looked at is left out."""
+        """Begin or continue upgrades; a stream that cannot be observed is left out."""
         names = list(streams)
         workers = min(len(names), campaign.terms.at_once)
         with ThreadPoolExecutor(max(1, workers), "campaign") as threads:
@@ -99,7 +101,7 @@ class StreamUpgrades:
             try:
                 circuit = self._open(name).home.circuit()
             except StreamingError as err:
-                log.warning("Stream %s could not be looked at: %s", name, err)
+                log.warning("Stream %s could not be observed: %s", name, err)
                 continue
             if circuit is not None and circuit.state is not CircuitState.CLOSED:
                 found[name] = f"Its circuit is open: {circuit.reason}"
@@ -114,7 +116,7 @@ class StreamUpgrades:
         try:
             member = self._open(name)
             change = change_of(member.home, campaign) or member.begin(campaign)
-            return member_progress(member.home, change, member.advance(change))
+            return member_progress(member.home, change, member.advance(campaign, change))
         except (HomeUnavailable, CheckpointBusy) as err:
             # Not being able to look says nothing of the upgrade.
             log.warning("Stream %s: %s", name, err)
@@ -141,7 +143,7 @@ class StreamUpgrades:
                 member = self._open(name)
                 change = change_of(member.home, campaign)
                 if change is not None:
-                    member.command(change, command, reason)
+                    member.command(campaign, change, command, reason)
             except StreamingError as err:
                 refused = refused or f"Stream {name!r}: {err}"
         return refused

@@ -12,7 +12,7 @@ from airflow_streaming.changes.campaign.worker import CampaignProgress, Campaign
 from airflow_streaming.exceptions import AlreadyExists
 from airflow_streaming.home.campaigns import Campaigns
 from airflow_streaming.model.records.campaign import Campaign, CampaignTerms, FleetChange
-from airflow_streaming.services.campaigns import begin_campaign
+from airflow_streaming.services.campaigns.commands import begin_campaign
 from tests.unit.home.make import NOON
 
 MINUTE: Final = timedelta(minutes=1)

@@ -24,7 +24,7 @@ from airflow_streaming.model.records.campaign import (
 )
 from airflow_streaming.model.records.control import Change, ChangeOutcome
 from airflow_streaming.model.records.upgrade_table import Stage, UpgradeCommand
-from airflow_streaming.services.campaigns import begin_campaign
+from airflow_streaming.services.campaigns.commands import begin_campaign
 from airflow_streaming.services.changes import command_upgrade
 from tests.unit.changes.campaign.played import NEW, MemoryStore
 from tests.unit.changes.upgrade.upgrading import REWIND, SINKS, SOAK, Upgraded
@@ -54,10 +54,12 @@ class RealMember:
         stream = self.stream
         return stream.engine().begin(stream.proposed(), stream.new_script, request)
 
-    def advance(self, change: Change) -> UpgradeProgress:
+    def advance(self, campaign: Campaign, change: Change) -> UpgradeProgress:
         return self.stream.advance(Stage.KEPT)
 
-    def command(self, change: Change, command: UpgradeCommand, reason: str) -> None:
+    def command(
+        self, campaign: Campaign, change: Change, command: UpgradeCommand, reason: str
+    ) -> None:
         command_upgrade(self.home, change, command, by="fleet", reason=reason)
 
 
