@@ -34,6 +34,7 @@ from airflow_streaming.driver.patching import call_original, patch_method
 from airflow_streaming.driver.plan.keeping import PlanKeeper
 from airflow_streaming.driver.plan.reading import sink_of_writer
 from airflow_streaming.driver.plan.session_world import note_registrations
+from airflow_streaming.driver.plan.sources import queues_of
 from airflow_streaming.driver.plan.writer_settings import (
     listen,
     location_of,
@@ -126,6 +127,12 @@ def _classic_frame() -> type:
         from pyspark.sql import DataFrame as Classic
     found: type = Classic
     return found
+
+
+def _queues_of(writer: Any) -> tuple[str, ...]:
+    with contextlib.suppress(Exception):  # a Spark whose plans are made of other classes
+        return tuple(queues_of(writer._df._jdf.queryExecution().analyzed()))
+    return ()
 
 
 class StartHook:
@@ -238,6 +245,7 @@ class StartHook:
             location=location_of(writer, given, name),
             gated=_GATED in writer.__dict__,
             place=place_of(sink_of_writer(writer, said_on(writer).begun(given))),
+            queues=_queues_of(writer),
         )
         results: list[Any] = []
 

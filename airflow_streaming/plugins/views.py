@@ -163,6 +163,8 @@ class StreamWatch:
         figures = found.figures
         return {
             "objective": objective.objective,
+            "within_s": objective.complete_within / timedelta(seconds=1),
+            "query": objective.query,
             "share": figures.share,
             "budget_left": figures.budget_left,
             "is_late": figures.is_late,

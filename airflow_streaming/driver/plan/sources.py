@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from airflow_streaming.driver.plan.nodes import Node
 from airflow_streaming.model.plan.schema import Column, type_name
 from airflow_streaming.model.spark.conf import redact
-from airflow_streaming.model.spark.plan import SourcePlan
+from airflow_streaming.model.spark.plan import SourcePlan, SourceReplay, replay_of
 from airflow_streaming.model.spark.secrets import mask_password
 
-SOURCES: Final = frozenset({"StreamingRelation", "StreamingRelationV2"})
+_OLD: Final = "StreamingRelation"
+SOURCES: Final = frozenset({_OLD, "StreamingRelationV2"})
 _FIELD, _PAIR = "\x1e", " -> "
 _FILE: Final = "FileSource["
 _FIXED_SCHEMAS: Final = frozenset({"text", "binaryfile"})
@@ -41,6 +42,22 @@ def sources_of(tree: Node, plan: Any, notes: list[str]) -> tuple[SourcePlan, ...
     return tuple(found)
 
 
+def queues_of(plan: Any) -> Iterator[str]:
+    """
+    Yield the sources of a plan that have no positions; nothing of a leaf that cannot be read.
+
+    :param plan: The analyzed plan in the JVM. A few calls a source, so it can be asked before every start.
+    """
+    leaves = plan.collectLeaves()
+    for place in range(leaves.size()):
+        leaf = leaves.apply(place)
+        name = str(leaf.getClass().getSimpleName())
+        if name in SOURCES:
+            source, options = _format_and_options(leaf, is_old=name == _OLD)
+            if replay_of(SourcePlan(source=source, options=options)) is SourceReplay.QUEUE:
+                yield source
+
+
 def output_of(leaf: Node) -> tuple[Column, ...]:
     return tuple(map(column_of, leaf.expressions("output")))
 
@@ -62,7 +79,7 @@ def places_of(source: str, options: Mapping[str, str]) -> list[str]:
 
 
 def _source(leaf: Node, relation: Any) -> SourcePlan:
-    is_old = leaf.name == "StreamingRelation"
+    is_old = leaf.name == _OLD
     given = _options_of_v1(relation.dataSource()) if is_old else _options_of_v2(relation)
     source, form = _called(leaf, relation, is_old=is_old)
     options = {key.lower(): value for key, value in given.items()}
@@ -89,6 +106,12 @@ def _called(leaf: Node, relation: Any, *, is_old: bool) -> tuple[str, str]:
     if str(leaf.fields.get("sourceName", "")).startswith(_FILE):
         return "file", name.lower()
     return (name if "." in name else name.lower()), ""
+
+
+def _format_and_options(relation: Any, *, is_old: bool) -> tuple[str, dict[str, str]]:
+    name = relation.dataSource().className() if is_old else relation.sourceName()
+    given = _options_of_v1(relation.dataSource()) if is_old else _options_of_v2(relation)
+    return str(name).lower(), {key.lower(): value for key, value in given.items()}
 
 
 def _options_of_v1(source: Any) -> dict[str, str]:

@@ -3,8 +3,8 @@ Sources: number, type, order and schema.
 
 The effect on operators and the sink is judged in their modules.
 
-Remarks on the sources of the new plan refuse no change. A comparison of two plans cannot show that a restart
-may read other rows or columns than the gate has judged.
+Remarks are about the sources of the new plan alone: a comparison of two plans cannot show that a restart may read
+other rows or columns than the gate has judged. Only a source without positions is refused.
 
 An offset log without names knows its sources by their place in the plan alone. With names (Spark
 4.2 and newer, where the checkpoint was begun with them) sources may come, go and change places.
@@ -67,11 +67,13 @@ RULES: Final = (NUMBER, TYPE, ORDER, NAMED, NAMED_ORDER, NAMING, PATHS, SAME_FIL
 
 NOT_REPLAYABLE: Final = rule_named("source.not_replayable")
 REPLAY_UNKNOWN: Final = rule_named("source.replay_unknown")
+QUEUE: Final = rule_named("source.queue")
 INFERRED: Final = rule_named("source.inferred_schema")
-SOURCE_REMARK_RULES: Final = (NOT_REPLAYABLE, REPLAY_UNKNOWN, INFERRED)
+SOURCE_REMARK_RULES: Final = (NOT_REPLAYABLE, REPLAY_UNKNOWN, QUEUE, INFERRED)
 _REMARKS: Final = {
     SourceReplay.CANNOT: NOT_REPLAYABLE,
     SourceReplay.UNKNOWN: REPLAY_UNKNOWN,
+    SourceReplay.QUEUE: QUEUE,
 }
 
 

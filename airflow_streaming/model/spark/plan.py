@@ -38,6 +38,11 @@ _REPLAYS: Final = frozenset(
     | {"kinesis", "aws-kinesis", "pulsar", "eventhubs"}
 )
 _CANNOT: Final = frozenset({"socket", "textsocket", "memory"})
+# The broker hands out records and keeps which ones were acknowledged. An offset in a checkpoint is a count then,
+# not a place to read from (KIP-932, SPARK-54321).
+_QUEUES: Final = frozenset({"kafka-share"})
+_SHARE_GROUP: Final = "share.group"
+"""In the name of an option, in small letters, as ``kafka.share.group.id``."""
 
 STEP_KINDS: Final = {
     "Filter": "filter",
@@ -83,12 +88,16 @@ class SourceReplay(StrEnum):
 
     REPLAYS = "replays"
     CANNOT = "cannot"
+    QUEUE = "queue"
+    """It has no positions: the broker remembers which records were delivered, and the checkpoint does not."""
     UNKNOWN = "unknown"
     """The source is not part of Spark, and neither its plan nor its class says so."""
 
 
 def replay_of(source: SourcePlan) -> SourceReplay:
     """Return whether a source can send the rows of a planned batch again."""
+    if source.source in _QUEUES or any(_SHARE_GROUP in option for option in source.options):
+        return SourceReplay.QUEUE
     if source.source in _REPLAYS:
         return SourceReplay.REPLAYS
     return SourceReplay.CANNOT if source.source in _CANNOT else SourceReplay.UNKNOWN

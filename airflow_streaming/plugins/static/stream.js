@@ -6,7 +6,7 @@ import { address, go, params } from "./app.js";
 import { Chart, MAIN, STATE, shortSource } from "./charts.js";
 import { clean, glyph, h, pill, put, say } from "./dom.js";
 import { backlog, failure, skeleton } from "./fleet.js";
-import { ALL, firstToShow, missing, slowestWatermark } from "./figures.js";
+import { ALL, boundsOf, firstToShow, missing, slowestWatermark } from "./figures.js";
 import { NOTHING, ago, count, exactShare, lasted, milliseconds, rate, seconds, share, bytes, stamp, time, words } from "./format.js";
 import { PANELS, about } from "./panels.js";
 
@@ -373,7 +373,7 @@ export function stream(root, dag, name) {
     paintQueries(told);
     say(note, told.cut ? "Older figures are in the home and too many to show." : "");
     const series = chosen(told);
-    const known = (state.data?.rules ?? []).filter((rule) => !rule.query || state.query === ALL || rule.query === series?.query);
+    const known = boundsOf(state.data, state.query === ALL ? ALL : series?.query);
     const sources = state.data?.queries.find((one) => one.name === series?.query)?.sources.map((one) => one.name) ?? [];
     const marks = state.marks.filter((mark) => mark.at >= told.begin && mark.at <= told.end);
     charts.forEach((one) => ((one.names = { sources }), one.draw(series, told, known, marks)));

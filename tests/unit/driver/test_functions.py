@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.driver.code import functions
+from airflow_streaming.driver.code import code_objects
 from airflow_streaming.driver.code.functions import fingerprint
 from airflow_streaming.model.spark.own_places import OwnPlaces
 from airflow_streaming.model.spark.plan import OPAQUE
@@ -254,7 +254,7 @@ def in_lane(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], str]:
     """Return the fingerprint of ``f`` in a script whose ``PLACE`` is a path, in a lane of an output."""
 
     def fingerprinted(script: str, output: str, place: str) -> str:
-        monkeypatch.setattr(functions, "_own", OwnPlaces(output=output))
+        monkeypatch.setattr(code_objects, "_own", OwnPlaces(output=output))
         return fingerprint(scope_of(script.replace("PLACE", repr(place)))["f"])
 
     return fingerprinted  # type: ignore[return-value]

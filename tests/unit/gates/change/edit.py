@@ -51,6 +51,10 @@ SOCKET: Final = b.with_source(
     STATELESS, source="socket", format="", paths=(), options={"host": "one", "port": "9999"}
 )
 OWN: Final = b.with_source(STATELESS, source="weather", format="", paths=(), options={})
+QUEUE: Final = b.with_source(STATELESS, source="kafka-share", format="", paths=(), options={})
+SHARED: Final = b.with_source(
+    STATELESS, source="weather", format="", paths=(), options={"kafka.share.group.id": "g"}
+)
 INFERRED: Final = b.with_source(STATELESS, inferred=True)
 CSV: Final = b.with_source(STATELESS, format="csv")
 BROKERS: Final = {"kafka.bootstrap.servers": "one:9092"}
