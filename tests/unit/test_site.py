@@ -205,7 +205,8 @@ def test_a_page_for_one_task_is_short() -> None:
 
 PRINTED: Final = {"api.md", "gate-rules.md", "parameters.md", "reference.md"}
 """Pages that a script writes."""
-MOST_WORDS: Final = 41_000
+MOST_WORDS: Final = 41_400
+"""Raised by 400 for the page on data loss, the first on what a source removes."""
 
 
 def prose(page: str) -> int:
