@@ -36,7 +36,6 @@ from airflow_streaming.model.names import (
     check_stream_name,
     is_path_part,
 )
-from airflow_streaming.model.products.retention import KEPT_FOR, parse_kept_for
 from airflow_streaming.model.records.autoscale import (
     CORES_EACH,
     EXECUTORS,
@@ -327,6 +326,13 @@ def _check_looked_up(stream: str, given: Mapping[str, Any]) -> None:
 
 
 def _check_kept_for(spec: StreamSpec) -> None:
+    if not any(key.endswith(".keptFor") for key in spec.conf):
+        return
+    from airflow_streaming.model.products.retention import (  # not at dag parse
+        KEPT_FOR,
+        parse_kept_for,
+    )
+
     try:
         parse_kept_for(conf_text(spec.conf.get(KEPT_FOR, "")))
     except ValueError as err:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.products.retention import (
+    KEPT_FOR,
     LEAST_WATCHED,
     MOST_LOOKS,
     Look,
@@ -18,6 +20,7 @@ from airflow_streaming.model.products.retention import (
     remembered,
     soonest,
 )
+from airflow_streaming.spec import StreamSpec
 
 NOW = 1_000_000.0
 HOUR = 3_600.0
@@ -150,3 +153,10 @@ def test_a_declaration_in_another_form_is_refused(text: str) -> None:
 @pytest.mark.parametrize("gap", LossGap)
 def test_every_gap_has_words(gap: LossGap) -> None:
     assert gap.words
+
+
+def test_a_spec_refuses_a_declaration_in_another_form() -> None:
+    spec = {"name": "s", "application": "a.py", "home": "/h", "runtime": "r"}
+    StreamSpec(**spec, conf={KEPT_FOR: "/data/in=7d"})
+    with pytest.raises(SpecError, match=r"conf of stream 's': .*Write PART=TIME"):
+        StreamSpec(**spec, conf={KEPT_FOR: "seven days"})
