@@ -42,6 +42,7 @@ class FakeQuery:
         self.waiting: Mapping[str, Waiting] = {}
         self.outlook: Mapping[str, Outlook] = {}
         self.asked: list[Mapping[str, Any]] = []
+        self.commits_every: float | None = None
 
     def commit(self, *batches: int, rows: int = 5) -> None:
         """Add the reports of batches."""
@@ -74,6 +75,9 @@ class FakeQuery:
 
     def epoch_interval(self) -> float | None:
         return self.epochs_every
+
+    def checkpoint_interval(self) -> float | None:
+        return self.commits_every
 
     def trigger_run(self) -> TriggerRun:
         return TriggerRun(batch=len(self.reports), started=len(self.reports))
