@@ -80,7 +80,8 @@ def processing_trigger(facts: Facts) -> Iterator[Advice]:
         yield unknown(rule, NO_DRIVER)
     for query in facts.queries:
         batches = facts.batches(query.name)
-        if (interval := query.processing_interval_s) is not None:
+        interval = query.processing_interval_s or query.checkpoint_interval_s
+        if interval is not None:
             yield fine(rule, f"A batch every {interval:g} s at most.", query=query.name)
         elif len(batches) < ENOUGH:
             yield unknown(rule, f"The history has {len(batches)} batches.", query=query.name)

@@ -20,6 +20,7 @@ from airflow_streaming.advice.checkpoint_risks import (
 )
 from airflow_streaming.advice.examined import Advice, Facts, Outcome, RiskLevel, unknown
 from airflow_streaming.advice.executor_risks import dynamic_allocation, executors
+from airflow_streaming.advice.real_time_risks import real_time
 from airflow_streaming.advice.setting_risks import (
     event_log,
     fair_scheduling,
@@ -42,6 +43,7 @@ RULES: Final[tuple[Rule, ...]] = (
     state_store,
     skipped_state,
     replay,
+    real_time,
     event_log,
     shuffle_partitions,
     fair_scheduling,

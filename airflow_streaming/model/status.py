@@ -48,6 +48,8 @@ class QueryStatus:
     :param processing_interval_s: Interval of its processing trigger, where it has one.
     :param epoch_interval_s: Seconds between the commits of a continuous query. Spark reports no batch and no
         figure of such a query. ``None`` for a query in batches.
+    :param checkpoint_interval_s: Length of each batch of a query in real-time mode. It writes rows as they come
+        and commits when the batch ends. ``None`` for another query.
     :param recent_durations_ms: Durations of its last 20 batches, the newest last.
     :param planned_batch: The batch in work.
     :param batch_for_s: How long that batch has been in work.
@@ -90,11 +92,23 @@ class QueryStatus:
     refused_for_s: float | None = None
     batch_shift: int = 0
     epoch_interval_s: float | None = None
+    checkpoint_interval_s: float | None = None
 
     @property
     def is_continuous(self) -> bool:
         """Tell whether it runs without batches."""
         return self.epoch_interval_s is not None
+
+    @property
+    def is_real_time(self) -> bool:
+        return self.checkpoint_interval_s is not None
+
+    @property
+    def is_reading(self) -> bool:
+        """Tell whether it has work; a batch in real-time mode is always in work, and its last one tells."""
+        if self.is_real_time and self.progress is not None:
+            return self.progress.input_rows > 0
+        return self.processing or self.data_available or self.is_continuous
 
     @property
     def waits_for_trigger(self) -> bool:

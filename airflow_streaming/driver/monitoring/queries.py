@@ -107,6 +107,7 @@ class TrackedQuery:
         self._durations: deque[int] = deque(maxlen=_DURATIONS)
         self._interval: float | None = None
         self._epoch_interval: float | None = None
+        self._checkpoint_interval: float | None = None
         self._epochs: CommittedEpochs | None = None
         """Of a continuous query, of which Spark reports no batch."""
         self._asked_interval = False
@@ -135,6 +136,13 @@ class TrackedQuery:
         """Tell whether it is continuous and has been seen to commit."""
         return self._epochs is not None and self._epochs.count > 0
 
+    @property
+    def boundary_in_s(self) -> float | None:
+        """Return the seconds until a batch in real-time mode is due to commit; ``None`` for another query."""
+        if self._checkpoint_interval is None:
+            return None
+        return max(0.0, self._checkpoint_interval - (self._clock.batch_for_s or 0.0))
+
     def poll(self) -> list[NewBatch]:
         """Ask Spark how the query does and return the batches that are new since the last time."""
         fresh: list[NewBatch] = []
@@ -151,6 +159,7 @@ class TrackedQuery:
             if not self._asked_interval:
                 self._interval = self.query.trigger_interval()
                 self._epoch_interval = self.query.epoch_interval()
+                self._checkpoint_interval = self.query.checkpoint_interval()
                 if self._epoch_interval is not None:
                     self._epochs = CommittedEpochs(self.files, name=self.name)
                 self._asked_interval = True
@@ -217,6 +226,7 @@ class TrackedQuery:
             ready_for_s=self._clock.ready_for_s,
             batch_shift=self.batch_shift,
             epoch_interval_s=self._epoch_interval,
+            checkpoint_interval_s=self._checkpoint_interval,
             active_tasks=self._clock.active_tasks,
             refusal=self._reach.refusal,
             refused_for_s=self._reach.refused_for,

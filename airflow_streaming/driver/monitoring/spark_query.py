@@ -58,11 +58,16 @@ class TriggerView:
         """Return the seconds between the commits of a continuous trigger, ``None`` for another trigger."""
         return self._seconds("ContinuousTrigger")
 
+    def checkpoint_interval(self) -> float | None:
+        """Return the length of each batch in real-time mode, ``None`` for another trigger."""
+        return self._seconds("RealTimeTrigger")
+
     def _seconds(self, name: str) -> float | None:
         trigger = self._execution().trigger()
         if str(trigger.getClass().getSimpleName()) != name:
             return None
-        return max(0.0, int(trigger.intervalMs()) / 1000)
+        length = trigger.batchDurationMs if name == "RealTimeTrigger" else trigger.intervalMs
+        return max(0.0, int(length()) / 1000)
 
     def run(self) -> TriggerRun:
         """Return the run in work, or the last one; without figures where Spark does not tell."""
@@ -171,6 +176,9 @@ class Query(Protocol):
     def epoch_interval(self) -> float | None:
         """Return the seconds between commits of a continuous query; ``None`` for one in batches."""
 
+    def checkpoint_interval(self) -> float | None:
+        """Return the length of each batch in real-time mode; ``None`` for another query."""
+
     def trigger_run(self) -> TriggerRun:
         """Return the trigger's run in work, or its last one."""
 
@@ -227,6 +235,9 @@ class SparkQuery:
 
     def epoch_interval(self) -> float | None:
         return self._trigger.epoch_interval()
+
+    def checkpoint_interval(self) -> float | None:
+        return self._trigger.checkpoint_interval()
 
     def trigger_run(self) -> TriggerRun:
         return self._trigger.run()

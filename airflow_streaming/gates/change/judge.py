@@ -44,6 +44,7 @@ from airflow_streaming.gates.change.pair import Pair, SameFiles, offsets_file
 from airflow_streaming.gates.change.projection import judge_projection
 from airflow_streaming.gates.change.settings import (
     judge_conf,
+    judge_real_time,
     judge_settings,
     judge_trigger,
     pinned_against,
@@ -276,7 +277,7 @@ def judge_change(
     found += _refusals(new, old if known is not None else None)
     if _is_unread(new):
         return [replace(finding, query=new.query) for finding in found]
-    found += [*judge_skipping(new, known), *judge_source_remarks(new)]
+    found += [*judge_skipping(new, known), *judge_source_remarks(new), *judge_real_time(new, known)]
     if old is not None and old.capture != new.capture:
         found.append(CAPTURED.found(old=str(old.capture), new=str(new.capture), evidence="capture"))
         if known is not None:

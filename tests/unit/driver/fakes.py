@@ -37,6 +37,7 @@ class FakeQuery:
         self.stops_when_asked = True
         self.interval: float | None = None
         self.epochs_every: float | None = None
+        self.commits_every: float | None = None
         self.waiting: Mapping[str, float] = {}
 
     def commit(self, *batches: int, rows: int = 5) -> None:
@@ -70,6 +71,9 @@ class FakeQuery:
 
     def epoch_interval(self) -> float | None:
         return self.epochs_every
+
+    def checkpoint_interval(self) -> float | None:
+        return self.commits_every
 
     def trigger_run(self) -> TriggerRun:
         return TriggerRun(batch=len(self.reports), started=len(self.reports))

@@ -12,6 +12,7 @@ BY_CHECKPOINT = {rule for *_, rule in CASES.values()} | {
     "checkpoint.contradiction",
     "checkpoint.unsound",
     "sink.skips_state",
+    "trigger.real_time_state",
     "unseen.aggregation",
     "unseen.deduplication",
     "unseen.join",
