@@ -205,8 +205,8 @@ def test_a_page_for_one_task_is_short() -> None:
 
 PRINTED: Final = {"api.md", "gate-rules.md", "parameters.md", "reference.md"}
 """Pages that a script writes."""
-MOST_WORDS: Final = 41_400
-"""400 more than before real-time mode, which has a page."""
+MOST_WORDS: Final = 41_800
+"""400 more than before real-time mode, and 400 for data loss: each has a page."""
 
 
 def prose(page: str) -> int:

@@ -206,6 +206,7 @@ class Failure:
     :param remedy: The next step; empty for the remedy of its kind.
     :param retryable: False when the same attempt can only fail the same way.
     :param trial: The epoch was the trial of a half-open circuit.
+    :param loss_at: When a source removes data that the stream has not read, by the driver's clock.
     """
 
     epoch: int
@@ -221,6 +222,7 @@ class Failure:
     batches: int = 0
     retryable: bool = True
     trial: bool = False
+    loss_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
