@@ -29,7 +29,7 @@ from airflow_streaming.model.spark.plan import (
 )
 
 _SOURCE: Final = ("source", "name", "format", "inferred")
-_SINK: Final = ("sink", "format", "target", "partitioned_by", "code")
+_SINK: Final = ("sink", "format", "target", "partitioned_by", "code", "name")
 _STEP_OF: Final = {
     "Project": "project",
     **STEP_KINDS,
