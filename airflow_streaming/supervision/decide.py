@@ -28,9 +28,9 @@ from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.epoch import LaunchCause, StopRequest
 from airflow_streaming.model.records.policy import RestartAction, RestartDecision, RestartPolicy
 from airflow_streaming.supervision.alerts.alerting import decided, due
-from airflow_streaming.supervision.autoscale import SizeStep, SizeView
 from airflow_streaming.supervision.health import judge
 from airflow_streaming.supervision.restart import fails_alike
+from airflow_streaming.supervision.scaling.autoscale import SizeStep, SizeView
 from airflow_streaming.supervision.standby import (
     StandbyView,
     can_take_over,
