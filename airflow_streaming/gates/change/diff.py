@@ -44,6 +44,9 @@ _STEP_OF: Final = {
     "UpdateEventTimeWatermarkColumn": "watermark",
 }
 
+TABLES: Final = frozenset(node for node, step in _STEP_OF.items() if step == "table")
+"""Nodes that are tables, which have no node below them."""
+
 
 class Part(NamedTuple):
     """

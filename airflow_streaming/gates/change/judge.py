@@ -63,7 +63,7 @@ from airflow_streaming.gates.change.sources import (
     offer_names,
     place,
 )
-from airflow_streaming.gates.change.steps import judge_steps
+from airflow_streaming.gates.change.steps import EXCEPT_KEPT, judge_except, judge_steps
 from airflow_streaming.gates.findings import (
     GateDecision,
     GateFinding,
@@ -426,7 +426,11 @@ def _refusals(new: QueryPlan, running: QueryPlan | None) -> Iterator[GateFinding
     """
     checked = refusals_of(new, () if running is None else (running,))
     yield from map(_refused, checked)
-    if new.refusal and not any(refusal.at == "sink" for refusal in checked):
+    kept = [*judge_except(new, running)]
+    yield from kept
+    # Plan mode knows no checkpoint, which keeps what its Spark refuses of a new query.
+    is_kept = any(finding.rule == EXCEPT_KEPT.name for finding in kept) and "EXCEPT" in new.refusal
+    if new.refusal and not is_kept and not any(refusal.at == "sink" for refusal in checked):
         sentence = f"{REFUSES.sentence} {new.refusal.rstrip('.')}."
         yield REFUSES.found(sentence, evidence="plan mode")
 

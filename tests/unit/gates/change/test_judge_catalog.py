@@ -19,6 +19,8 @@ BY_CHECKPOINT = {rule for *_, rule in CASES.values()} | {
     "sink.name_reused",
     "sink.skips_state",
     "source.could_be_named",
+    "step.except_kept",
+    "step.except_refused",
     "trigger.real_time_state",
     "unseen.aggregation",
     "unseen.deduplication",
