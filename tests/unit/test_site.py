@@ -188,6 +188,7 @@ LONG: Final = {
     "operations.md",
     "pipelines-security.md",
     "pipelines.md",
+    "sizing.md",
     "teams.md",
     "upgrades.md",
 }
