@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from airflow_streaming.driver.monitoring.activity import TriggerRun
-from airflow_streaming.driver.monitoring.file_backlog import count_waiting
+from airflow_streaming.driver.sources.file_backlog import Waiting, files_waiting
+from airflow_streaming.driver.sources.source_outlook import SourceOutlooks
+from airflow_streaming.model.products.retention import Outlook
 from airflow_streaming.model.spark.failure_signs import Diagnosis, FailureKind
 from airflow_streaming.model.spark.failures import (
     bad_value,
@@ -182,8 +184,18 @@ class Query(Protocol):
     def trigger_run(self) -> TriggerRun:
         """Return the trigger's run in work, or its last one."""
 
-    def files_waiting(self) -> Mapping[str, float]:
-        """Count the files that wait for its file sources, by the source's description."""
+    def files_waiting(self) -> Mapping[str, Waiting]:
+        """Return the files that wait for its file sources, by the source's description."""
+
+    def outlooks(self, ends: Mapping[str, Any]) -> Mapping[str, Outlook]:
+        """
+        Return when its sources remove unread data, by the source's description.
+
+        :param ends: End offsets of the latest batch, likewise.
+        """
+
+    def kept_for(self) -> tuple[tuple[str, float], ...]:
+        """Return the declared retention of its sources."""
 
 
 class SparkQuery:
@@ -196,6 +208,7 @@ class SparkQuery:
     def __init__(self, jsq: Any) -> None:
         self._jsq = jsq
         self._trigger = TriggerView(jsq)
+        self._outlooks = SourceOutlooks(jsq)
 
     def is_active(self) -> bool:
         return bool(self._jsq.isActive())
@@ -242,8 +255,14 @@ class SparkQuery:
     def trigger_run(self) -> TriggerRun:
         return self._trigger.run()
 
-    def files_waiting(self) -> Mapping[str, float]:
-        return count_waiting(self._jsq)
+    def files_waiting(self) -> Mapping[str, Waiting]:
+        return files_waiting(self._jsq)
+
+    def outlooks(self, ends: Mapping[str, Any]) -> Mapping[str, Outlook]:
+        return self._outlooks.look(ends)
+
+    def kept_for(self) -> tuple[tuple[str, float], ...]:
+        return self._outlooks.kept_for()
 
 
 def causes_of(java: Any) -> list[Any]:

@@ -175,6 +175,19 @@ REST: Final = (
         YES,
     ),
     edit_of("a longer delay", AGG, delay(AGG, 90), "watermark.longer", TOLD),
+    *(
+        edit_of(
+            f"a longer delay, in a node of Spark's plan {where} the state",
+            replace(AGG, nodes=(b.a_node(node="EventTimeWatermark", below=below),)),
+            replace(
+                delay(AGG, 90),
+                nodes=(b.a_node(node="EventTimeWatermark", below=below, digest="2"),),
+            ),
+            "watermark.longer",
+            TOLD,
+        )
+        for below, where in enumerate(("behind", "in front of"))
+    ),
     edit_of("a shorter delay", AGG, delay(AGG, 30), "watermark.shorter", TOLD),
     edit_of("a watermark more", replace(UPDATE, watermarks=()), UPDATE, "watermark.added", TOLD),
     edit_of(
