@@ -137,11 +137,7 @@ def _stopping(state: CampaignState, facts: CampaignFacts) -> Iterator[CampaignMo
     if not state.is_stopping:
         return
     why = "A user aborted the campaign." if state.is_aborted else _bad_words(state)
-    back = [name for name in state.streams_in(M.UPGRADING) if _returns(state, facts, name)]
-    good = [name for name in state.streams_in(M.GOOD) if _returns(state, facts, name)]
-    back += good[: max(0, state.campaign.terms.at_once - _busy(state, facts))]
-    if back:
-        yield CampaignMove(do=Do.ROLL_BACK, reason=why, streams=tuple(back))
+    yield from _putting_back(state, facts, why)
     yield from _keeping(state)
     if state.in_flight:
         yield _waiting(f"{why} Nothing more begins.", state, facts)
@@ -150,22 +146,33 @@ def _stopping(state: CampaignState, facts: CampaignFacts) -> Iterator[CampaignMo
     yield _closing(outcome, why)
 
 
+def _putting_back(state: CampaignState, facts: CampaignFacts, why: str) -> Iterator[CampaignMove]:
+    """Record which streams return, no more at a time than the limit allows; then give the commands."""
+    untold = [name for name in state.streams_in(M.RETURNING) if _is_untold(facts, name)]
+    if untold:
+        yield CampaignMove(do=Do.ROLL_BACK, reason=why, streams=tuple(untold))
+    back = [name for name in state.streams_in(M.UPGRADING) if _returns(state, facts, name)]
+    good = [name for name in state.streams_in(M.GOOD) if _returns(state, facts, name)]
+    back += good[: max(0, state.campaign.terms.at_once - len(state.streams_in(*BUSY)))]
+    if back:
+        yield CampaignMove(do=Do.RECORD, event=E.RETURNING, reason=why, streams=tuple(back))
+
+
+def _is_untold(facts: CampaignFacts, name: str) -> bool:
+    """Tell whether the upgrade of a stream that returns does not know it yet."""
+    progress = facts.progress.get(name)
+    return progress is not None and progress.seen in (Seen.RUNNING, Seen.GOOD)
+
+
 def _returns(state: CampaignState, facts: CampaignFacts, name: str) -> bool:
     """Tell whether a stream that was not bad itself is put back."""
     progress = facts.progress.get(name)
-    if progress is None or name in state.taken_out:
+    # Else it returns already, or its end is recorded next.
+    if progress is None or name in state.taken_out or not _is_untold(facts, name):
         return False
-    if progress.seen not in (Seen.RUNNING, Seen.GOOD):
-        return False  # it returns already, or its end is recorded next
     if state.is_aborted or state.campaign.terms.bad_soak is BadSoak.WAVE:
         return True
     return not progress.is_applied
-
-
-def _busy(state: CampaignState, facts: CampaignFacts) -> int:
-    """Return how many drivers are, or may be, exchanged; a stream that soaked well may be on its way back."""
-    looks = {name: facts.progress.get(name) for name in state.in_flight}
-    return sum(one is None or one.seen in (Seen.RUNNING, Seen.RETURNING) for one in looks.values())
 
 
 def _bad_words(state: CampaignState) -> str:

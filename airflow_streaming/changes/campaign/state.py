@@ -25,7 +25,7 @@ class MemberState(StrEnum):
     GOOD = "good"
     """It has soaked well, and is not kept yet."""
     RETURNING = "returning"
-    """It was bad, and its old deployment is being put back."""
+    """Its old deployment is being put back, or its upgrade is given up."""
     KEPT = "kept"
     ROLLED_BACK = "rolled_back"
     REFUSED = "refused"
@@ -43,6 +43,7 @@ _AFTER: Final[Mapping[CampaignEvent, MemberState]] = {
     CampaignEvent.GOOD: MemberState.GOOD,
     CampaignEvent.KEPT: MemberState.KEPT,
     CampaignEvent.BAD: MemberState.RETURNING,
+    CampaignEvent.RETURNING: MemberState.RETURNING,
     CampaignEvent.ROLLED_BACK: MemberState.ROLLED_BACK,
     CampaignEvent.REFUSED: MemberState.REFUSED,
 }

@@ -78,12 +78,18 @@ class StreamUpgrades:
     ) -> None:
         self._open, self._room = open_member, room
 
-    def advance(self, campaign: Campaign, streams: Collection[str]) -> Mapping[str, MemberProgress]:
-        """Begin or continue upgrades; a stream that cannot be observed is left out."""
+    def advance(
+        self, campaign: Campaign, streams: Collection[str], *, begins: bool
+    ) -> Mapping[str, MemberProgress]:
+        """
+        Begin or continue upgrades; a stream that cannot be observed is left out.
+
+        :param begins: Begin upgrades that are not begun; else they count as refused.
+        """
         names = list(streams)
         workers = min(len(names), campaign.terms.at_once)
         with ThreadPoolExecutor(max(1, workers), "campaign") as threads:
-            found = threads.map(lambda name: self._advance(campaign, name), names)
+            found = threads.map(lambda name: self._advance(campaign, name, begins=begins), names)
             return {name: one for name, one in zip(names, found, strict=True) if one is not None}
 
     def keep(self, campaign: Campaign, streams: Collection[str], reason: str) -> str:
@@ -111,11 +117,14 @@ class StreamUpgrades:
         """Return how many more streams the cluster can take."""
         return self._room()
 
-    def _advance(self, campaign: Campaign, name: str) -> MemberProgress | None:
+    def _advance(self, campaign: Campaign, name: str, *, begins: bool) -> MemberProgress | None:
         change: Change | None = None
         try:
             member = self._open(name)
-            change = change_of(member.home, campaign) or member.begin(campaign)
+            change = change_of(member.home, campaign)
+            if change is None and not begins:
+                return MemberProgress(seen=Seen.REFUSED, reason="Its upgrade was not begun.")
+            change = change or member.begin(campaign)
             return member_progress(member.home, change, member.advance(campaign, change))
         except (HomeUnavailable, CheckpointBusy) as err:
             # Not being able to look says nothing of the upgrade.

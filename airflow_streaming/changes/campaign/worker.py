@@ -155,7 +155,8 @@ class CampaignWorker:
         looked.update(new)
         for name in new:
             seen.pop(name, None)
-        seen.update(self._fleet.advance(self._campaign, new))
+        begins = not state.is_stopping
+        seen.update(self._fleet.advance(self._campaign, new, begins=begins))
 
     def _facts(self, state: CampaignState, seen: Mapping[str, MemberProgress]) -> CampaignFacts:
         now = self._now()

@@ -63,6 +63,8 @@ class CampaignEvent(StrEnum):
     KEPT = "kept"
     BAD = "bad"
     """The streams return to their old deployment, or have returned, and the campaign did not ask for that."""
+    RETURNING = "returning"
+    """The campaign puts the streams back; recorded before the command."""
     ROLLED_BACK = "rolled_back"
     REFUSED = "refused"
     """The streams are not upgraded, and nothing of them was changed."""
