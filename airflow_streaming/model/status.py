@@ -164,6 +164,7 @@ class ExecutorStatus:
         100 (``spark.ui.retainedDeadExecutors``).
     :param failed_tasks: Tasks that have failed in this epoch.
     :param none_for_s: How long there has been none; ``None`` while there is one.
+    :param gc_share: Share of the tasks' time in garbage collection since the look before; ``None`` without tasks.
     :param reason: Why the last one went, in the words of Spark and the cluster; empty when none did.
     """
 
@@ -173,6 +174,7 @@ class ExecutorStatus:
     failed_tasks: int = 0
     none_for_s: float | None = None
     reason: str = ""
+    gc_share: float | None = None
 
     @property
     def missing(self) -> int:

@@ -14,6 +14,7 @@ from airflow_streaming.model.names import color_of
 from airflow_streaming.model.observation import Observation, Verdict
 from airflow_streaming.model.products.freshness import FreshnessFigures
 from airflow_streaming.model.progress import BatchProgress
+from airflow_streaming.model.records.autoscale import SizeChange
 from airflow_streaming.model.records.control import Event
 from airflow_streaming.model.status import DataLoss, ExecutorStatus, QueryStatus, SinkStatus
 from airflow_streaming.reports.report import (
@@ -60,6 +61,7 @@ class StreamView:
     :param change: Progress of an open upgrade, cutover, restore or undo; empty without one.
     :param standby: State of the hot standby; empty without a standby.
     :param freshness: Figures of the freshness objective; ``None`` without an objective or a watermark.
+    :param size: The newest change of the number of executors, made or recommended; ``None`` without one.
     """
 
     status: StreamStatus
@@ -68,6 +70,7 @@ class StreamView:
     change: str = ""
     standby: str = ""
     freshness: FreshnessFigures | None = None
+    size: SizeChange | None = None
 
     @property
     def stream(self) -> str:
@@ -86,6 +89,7 @@ class StreamView:
             "change": self.change,
             "standby": self.standby,
             "freshness": None if self.freshness is None else encode(self.freshness),
+            "size": None if self.size is None else self.size.to_dict(),
             "at": format_time(status.now),
             "all_right": status.is_all_right,
             "state": standing.word,
@@ -268,6 +272,8 @@ def _facts(view: StreamView, status: StreamStatus) -> Iterator[tuple[Words, Word
 def _data(view: StreamView, status: StreamStatus) -> Iterator[tuple[Words, Words]]:
     if status.loss is not None:
         yield "data loss", value(loss_text(status.loss, status.now))
+    if view.size is not None:
+        yield "size", value(f"{view.size.sentence} ({clock(view.size.at)})")
     if view.standby:
         yield "standby", value(view.standby)
     if view.freshness is not None:
