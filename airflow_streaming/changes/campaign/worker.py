@@ -45,8 +45,14 @@ _MOST_REASON: Final = 1_000
 class Fleet(Protocol):
     """The streams of a campaign; a failure of one of them must not raise."""
 
-    def advance(self, campaign: Campaign, streams: Collection[str]) -> Mapping[str, MemberProgress]:
-        """Begin or continue the upgrades of streams; leave out a stream that cannot be observed."""
+    def advance(
+        self, campaign: Campaign, streams: Collection[str], *, begins: bool
+    ) -> Mapping[str, MemberProgress]:
+        """
+        Begin or continue the upgrades of streams; leave out a stream that cannot be observed.
+
+        :param begins: Begin upgrades that are not begun; else they count as refused.
+        """
 
     def keep(self, campaign: Campaign, streams: Collection[str], reason: str) -> str:
         """Keep new deployments; return why one of them was not, empty for none."""

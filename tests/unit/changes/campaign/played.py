@@ -198,9 +198,11 @@ class PlayedFleet:
 
     # The port of the worker.
 
-    def advance(self, campaign: Campaign, streams: Collection[str]) -> Mapping[str, MemberProgress]:
+    def advance(
+        self, campaign: Campaign, streams: Collection[str], *, begins: bool
+    ) -> Mapping[str, MemberProgress]:
         for name in streams:
-            if self.streams[name].stage == "none":
+            if self.streams[name].stage == "none" and begins:
                 self.before()
                 self.streams[name].begin()
         # A stream that fails after its good soak returns at once, whatever the limit.
