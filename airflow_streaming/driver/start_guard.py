@@ -24,6 +24,7 @@ from airflow_streaming.driver.standby.barrier import StandbyBarrier
 from airflow_streaming.driver.standby.starts import Run, absorb
 from airflow_streaming.exceptions import DriverRefusal, HomeUnavailable, StopRequested
 from airflow_streaming.model.names import NAME_RULE, is_path_part
+from airflow_streaming.model.plan.real_time import SlotDemand
 from airflow_streaming.model.spark.sink_place import SinkPlace
 from airflow_streaming.model.status import CheckpointOrigin
 from airflow_streaming.model.storage import Store
@@ -46,6 +47,7 @@ class StartRequest:
     :param gated: It set a ``foreachBatch`` function.
     :param place: Where the query would write; ``None`` where its writer does not name the place.
     :param queues: Formats of its sources that have no positions.
+    :param demand: Task slots in real-time mode; ``None`` of another query, or where they are unknown.
     """
 
     name: str | None
@@ -53,6 +55,7 @@ class StartRequest:
     gated: bool
     place: SinkPlace | None = None
     queues: tuple[str, ...] = ()
+    demand: SlotDemand | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,6 +182,8 @@ class StartGuard:
     ) -> CheckpointLocation:
         name = checked_name(request.name)
         check_positions(name, request.queues)
+        if request.demand is not None and request.demand.is_short:
+            raise DriverRefusal(f"Query {name!r} runs in real-time mode. {request.demand.sentence}")
         location, origin = self._locate(name, request)
         return CheckpointLocation(name, location, origin, open_checkpoint, run_planned)
 

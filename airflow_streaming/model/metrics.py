@@ -9,16 +9,18 @@ not weigh as much as one of three.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from airflow_streaming.model.durations import duration_text, number_text
 
 if TYPE_CHECKING:
     from airflow_streaming.model.progress import BatchProgress, SourceProgress
 
+_UPLOADED: Final = "SnapshotLastUploaded."
+_REPAIRED: Final = "rocksdbNumSnapshotsAutoRepaired"
 Parts = tuple[float, ...]
 """A batch's contribution to a figure; the parts of several batches are added up."""
 
@@ -100,6 +102,7 @@ class MetricRow:
     :param needs_interval: It is measured by the interval of the processing trigger.
     :param export: Name in metrics systems, without prefix and unit; empty: not exported.
     :param help: Description of the exported figure, for Prometheus and OpenTelemetry.
+    :param low_is_worse: Of two figures of one source the lower one counts.
     :param adds_up: Exported as a counter over the epoch, not as the latest value.
     """
 
@@ -120,6 +123,7 @@ class MetricRow:
     export: str = ""
     help: str = ""
     adds_up: bool = False
+    low_is_worse: bool = False
 
     def in_words(self, figure: float) -> str:
         """Return a figure with its unit, e.g. ``62 %`` or ``200,000 records``."""
@@ -167,6 +171,30 @@ def _time_to_process(parts: Parts) -> float | None:
 
 def _per_interval(row: BatchProgress, context: BatchContext) -> Parts | None:
     return (row.duration_ms / 1000 / context.interval, 1) if context.interval else None
+
+
+def _store_metrics(report: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    """Yield the numbers that state stores report beside Spark's own, of all operators."""
+    operators = report.get("stateOperators")
+    for operator in operators if isinstance(operators, list) else []:
+        custom = operator.get("customMetrics") if isinstance(operator, Mapping) else None
+        for name, value in custom.items() if isinstance(custom, Mapping) else ():
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                yield str(name), float(value)
+
+
+def _snapshot_lag(report: Mapping[str, Any]) -> float | None:
+    batch = report.get("batchId")
+    uploaded = [v for name, v in _store_metrics(report) if name.startswith(_UPLOADED)]
+    if not uploaded or not isinstance(batch, int):
+        return None
+    # The state of batch N is version N + 1; -1 stands for a store without a snapshot.
+    return max(0.0, batch + 1 - max(0.0, min(uploaded)))
+
+
+def _repaired(report: Mapping[str, Any]) -> float | None:
+    found = [value for name, value in _store_metrics(report) if name == _REPAIRED]
+    return sum(found) if found else None
 
 
 def _observed(row: BatchProgress, context: BatchContext) -> Parts | None:
@@ -330,6 +358,33 @@ class Metric(StrEnum):
         ),
     )
     """Backlog in records over the rate at which they are processed."""
+    LOSS_SECONDS = (
+        "loss_seconds",
+        MetricRow(
+            unit=Unit.SECONDS,
+            words="loses unread data in {}",
+            missing="when unread data is removed",
+            of_source=lambda source: source.loss_in_s,
+            low_is_worse=True,
+            export="source_loss",
+            help="Time until the source removes data that the query has not read.",
+        ),
+    )
+    """Seconds until the source removes the first unread data."""
+    LOSS_SHARE = (
+        "loss_share",
+        MetricRow(
+            unit=Unit.SHARE,
+            words="has {} of the retention left for its oldest unread data",
+            missing="how long unread data is kept",
+            of_source=lambda source: source.loss_share,
+            low_is_worse=True,
+            most=1.0,
+            export="source_loss_share",
+            help="Share of the source's retention that is left for the oldest unread data.",
+        ),
+    )
+    """The same as a share of the time for which the source keeps data: 1 with everything read."""
     STATE_COMMIT_SECONDS = (
         "state_commit_seconds",
         MetricRow(
@@ -342,6 +397,34 @@ class Metric(StrEnum):
             help="Time to commit one state store in the latest batch, of the slowest operator.",
         ),
     )
+    SNAPSHOT_LAG = (
+        "snapshot_lag",
+        MetricRow(
+            unit=Unit.COUNT,
+            words="has a state store whose last snapshot is {} batches old",
+            bound_words="{} batches",
+            missing="the uploads of its snapshots",
+            from_spark=_snapshot_lag,
+            export="state_snapshot_lag",
+            help="Batches since the last uploaded snapshot, of the state store that is furthest behind.",
+        ),
+    )
+    """Batches since the last snapshot of the state store that is furthest behind; Spark 4.1 and newer with RocksDB."""
+    REPAIRED_SNAPSHOTS = (
+        "repaired_snapshots",
+        MetricRow(
+            unit=Unit.COUNT,
+            words="has repaired {} damaged snapshots in a batch",
+            bound_words="{} a batch",
+            missing="the repairs of its snapshots",
+            from_spark=_repaired,
+            only_at_work=True,
+            export="state_repaired_snapshots",
+            help="Damaged snapshots that Spark repaired from change logs, in this epoch.",
+            adds_up=True,
+        ),
+    )
+    """Damaged snapshots that Spark rebuilt from older ones and change logs; Spark 4.2 and newer."""
     CACHE_MISS_SHARE = (
         "cache_miss_share",
         MetricRow(
@@ -435,9 +518,12 @@ class Metric(StrEnum):
             figure = None if self.row.of_source is None else self.row.of_source(source)
             known = found.get(source.source)
             # A query may read one place twice; the worse counts.
-            if known is None or (figure is not None and figure > known[0]):
+            if known is None or (figure is not None and self._is_worse(figure, known[0])):
                 found[source.source] = None if figure is None else (figure, 1)
         return found
+
+    def _is_worse(self, figure: float, known: float) -> bool:
+        return figure < known if self.row.low_is_worse else figure > known
 
 
 def reported_figures(report: Mapping[str, Any]) -> dict[str, float]:

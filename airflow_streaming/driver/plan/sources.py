@@ -42,9 +42,9 @@ def sources_of(tree: Node, plan: Any, notes: list[str]) -> tuple[SourcePlan, ...
     return tuple(found)
 
 
-def queues_of(plan: Any) -> Iterator[str]:
+def formats_and_options(plan: Any) -> Iterator[tuple[str, dict[str, str]]]:
     """
-    Yield the sources of a plan that have no positions; nothing of a leaf that cannot be read.
+    Yield the format and the options of each source, secrets included.
 
     :param plan: The analyzed plan in the JVM. A few calls a source, so it can be asked before every start.
     """
@@ -52,10 +52,19 @@ def queues_of(plan: Any) -> Iterator[str]:
     for place in range(leaves.size()):
         leaf = leaves.apply(place)
         name = str(leaf.getClass().getSimpleName())
-        if name in SOURCES:
-            source, options = _format_and_options(leaf, is_old=name == _OLD)
-            if replay_of(SourcePlan(source=source, options=options)) is SourceReplay.QUEUE:
-                yield source
+        if name == _OLD:
+            source = leaf.dataSource()
+            yield str(source.className()).lower(), _options_of_v1(source)
+        elif name in SOURCES:
+            yield str(leaf.sourceName()).lower(), _options_of_v2(leaf)
+
+
+def queues_of(plan: Any) -> Iterator[str]:
+    """Yield the sources of a plan that have no positions."""
+    for source, given in formats_and_options(plan):
+        options = {key.lower(): value for key, value in given.items()}
+        if replay_of(SourcePlan(source=source, options=options)) is SourceReplay.QUEUE:
+            yield source
 
 
 def output_of(leaf: Node) -> tuple[Column, ...]:
@@ -106,12 +115,6 @@ def _called(leaf: Node, relation: Any, *, is_old: bool) -> tuple[str, str]:
     if str(leaf.fields.get("sourceName", "")).startswith(_FILE):
         return "file", name.lower()
     return (name if "." in name else name.lower()), ""
-
-
-def _format_and_options(relation: Any, *, is_old: bool) -> tuple[str, dict[str, str]]:
-    name = relation.dataSource().className() if is_old else relation.sourceName()
-    given = _options_of_v1(relation.dataSource()) if is_old else _options_of_v2(relation)
-    return str(name).lower(), {key.lower(): value for key, value in given.items()}
 
 
 def _options_of_v1(source: Any) -> dict[str, str]:

@@ -218,6 +218,7 @@ class SinkPlan:
     :param schema: Schema of the rows at the sink.
     :param code: Fingerprint of the function of ``foreach`` or ``foreachBatch``.
     :param reads: What this function reads beside its code, as in ``QueryPlan``.
+    :param name: The author's name for it in the commits (sink evolution); empty without one.
     :param real_path: Its path resolved through symbolic links or the default file system; empty
         where it equals ``target``.
     :param topics: Of Kafka without the option ``topic``: every topic that the column ``topic`` can
@@ -234,6 +235,7 @@ class SinkPlan:
     real_path: str = ""
     topics: tuple[str, ...] = ()
     reads: Mapping[str, str] = field(default_factory=dict)
+    name: str = ""
 
     @property
     def possible_topics(self) -> tuple[str, ...]:

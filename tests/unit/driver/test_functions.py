@@ -83,10 +83,11 @@ def test_a_method_reaches_its_class_and_its_object(old: str, new: str) -> None:
     assert fingerprint(before["helper"].work) == fingerprint(scope_of(BASE)["helper"].work)
 
 
-def test_the_arguments_of_a_partial_count() -> None:
+def test_the_function_and_the_arguments_of_a_partial_count() -> None:
     one, two = functools.partial(max, 1), functools.partial(max, 2)
     assert fingerprint(one) != fingerprint(two)
     assert fingerprint(one) == fingerprint(functools.partial(max, 1))
+    assert fingerprint(one) != fingerprint(functools.partial(min, 1))
 
 
 @pytest.fixture

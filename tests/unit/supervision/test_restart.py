@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_streaming.model.durations import CLOCKS_DIFFER
+from airflow_streaming.model.observation import Process, Verdict, VerdictState
 from airflow_streaming.model.records.policy import (
     Budget,
     Failure,
@@ -17,8 +18,16 @@ from airflow_streaming.model.records.policy import (
     RestartPolicy,
 )
 from airflow_streaming.model.spark.failure_signs import FailureKind
-from airflow_streaming.supervision.restart import decide_restart, failures_in_a_row
-from tests.unit.supervision.builders import EPOCH, NOW, a_give_up, a_restart, minutes, seconds
+from airflow_streaming.supervision.restart import decide_restart, failure_of, failures_in_a_row
+from tests.unit.supervision.builders import (
+    EPOCH,
+    NOW,
+    a_give_up,
+    a_restart,
+    minutes,
+    observed,
+    seconds,
+)
 from tests.unit.supervision.restart_model import disagreement_of_restarts
 
 POLICY = RestartPolicy()
@@ -413,3 +422,60 @@ def test_decisions_are_the_only_memory_that_is_needed() -> None:
     wrong = [found for seed in range(500) if (found := disagreement_of_restarts(seed))]
 
     assert not wrong
+
+
+@pytest.mark.parametrize(
+    ("left", "wait"),
+    [
+        pytest.param(None, seconds(300), id="no source tells"),
+        pytest.param(timedelta(days=7), seconds(300), id="far away"),
+        pytest.param(timedelta(hours=2), seconds(72), id="two hours"),
+        pytest.param(minutes(1), seconds(0.6), id="a minute"),
+        pytest.param(-minutes(1), seconds(300), id="lost already"),
+    ],
+)
+def test_a_stream_that_is_about_to_lose_data_waits_only_a_share_of_the_time_left(
+    left: timedelta | None, wait: timedelta
+) -> None:
+    failure = a_failure(loss_at=None if left is None else NOW + left)
+    ages = [minutes(60 * n) for n in range(9, 0, -1)]
+    decision = decided(failure, earlier=restarts_ago(*ages), policy=UNLIMITED)
+    assert decision.next_attempt_at == NOW + wait
+
+
+@pytest.mark.parametrize(
+    ("left", "words"),
+    [
+        pytest.param(timedelta(hours=2), "has not read in 2 h", id="soon"),
+        pytest.param(-minutes(1), "has not read by now", id="over"),
+        pytest.param(timedelta(days=7), "fail the same way", id="far away"),
+        pytest.param(None, "fail the same way", id="unknown"),
+    ],
+)
+def test_a_stream_that_is_given_up_says_what_it_is_about_to_lose(
+    left: timedelta | None, words: str
+) -> None:
+    loss = None if left is None else NOW + left
+    decision = decided(a_failure(kind=FailureKind.CONFIGURATION, loss_at=loss))
+    assert decision.action is RestartAction.GIVE_UP
+    assert decision.reason.removesuffix(".").endswith(words)
+
+
+@pytest.mark.parametrize(
+    ("detail", "kind"),
+    [
+        ("pod orders-3 is Failed (OOMKilled)", FailureKind.OUT_OF_MEMORY),
+        (
+            "Container killed by YARN for exceeding physical memory limits",
+            FailureKind.OUT_OF_MEMORY,
+        ),
+        ("pod orders-3 is Failed (Error)", FailureKind.KILLED),
+        ("no process has the token", FailureKind.KILLED),
+    ],
+)
+def test_a_driver_whose_container_ended_for_its_memory_has_that_kind(
+    detail: str, kind: FailureKind
+) -> None:
+    dead = observed(process=Process.gone(detail), exit=None)
+    verdict = Verdict(state=VerdictState.DEAD, reason="It is gone.")
+    assert failure_of(dead, verdict).kind is kind

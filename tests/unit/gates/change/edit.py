@@ -58,6 +58,11 @@ SHARED: Final = b.with_source(
 INFERRED: Final = b.with_source(STATELESS, inferred=True)
 CSV: Final = b.with_source(STATELESS, format="csv")
 BROKERS: Final = {"kafka.bootstrap.servers": "one:9092"}
+REAL_TIME_BEFORE: Final = replace(
+    b.with_source(STATELESS, source="kafka", format="", paths=("subscribe a",), options=BROKERS),
+    sink=b.a_sink("kafka", "key string, value string", target="t", options=BROKERS),
+    output_mode="update",
+)
 TO_KAFKA: Final = replace(
     STATELESS, sink=b.a_sink("kafka", "key string, value string", target="t", options=BROKERS)
 )

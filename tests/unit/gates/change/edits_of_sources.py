@@ -122,6 +122,13 @@ SOURCES: Final = (
         YES,
     ),
     edit_of(
+        "a column of files that is named as Kafka's headers",
+        STATELESS,
+        schema(STATELESS, "k string, v bigint, ts timestamp, headers string"),
+        "source.column_added",
+        TOLD,
+    ),
+    edit_of(
         "a default is written down",
         KAFKA,
         b.with_options(KAFKA, failondataloss="TRUE"),
