@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from airflow_streaming.model.codec import encode, reader_of
+from airflow_streaming.model.jobs.migration import StateMigration
 from airflow_streaming.model.spark.failures import mask_secrets
 
 _BREAK_POSITION: Final = frozenset(
@@ -78,6 +79,8 @@ class GateFinding:
     :param remedy: The next step; empty if no action is needed.
     :param about: Places of the plan that it explains, e.g. ``steps[1].filter``; a star at the end
         makes it a prefix.
+    :param migration: Consequences of the migration of state that lifts this refusal; empty without one.
+    :param no_migration: Why no migration lifts it; empty where that was not examined.
     """
 
     rule: str
@@ -89,6 +92,8 @@ class GateFinding:
     evidence: str = ""
     remedy: str = ""
     about: tuple[str, ...] = ()
+    migration: tuple[str, ...] = ()
+    no_migration: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,10 +104,12 @@ class GateReport:
     :param findings: Worst first.
     :param pattern: How to deploy it, with ``unknown`` not before a rehearsal; ``None`` if the gate
         was not given code, and if a refusal must be fixed first.
+    :param migrations: Migrations of state, at most one for each query.
     """
 
     findings: tuple[GateFinding, ...] = ()
     pattern: Pattern | None = None
+    migrations: tuple[StateMigration, ...] = ()
 
     @property
     def decision(self) -> GateDecision:

@@ -109,6 +109,10 @@ def _details(found: GateFinding) -> Iterator[tuple[str, Words]]:
         yield "evidence", found.evidence
     if found.remedy:
         yield "what to do", found.remedy
+    if found.migration:
+        yield "migration", f"not allowed as it is; can be migrated. {' '.join(found.migration)}"
+    if found.no_migration:
+        yield "no migration", found.no_migration
 
 
 def rules_report() -> Report:
