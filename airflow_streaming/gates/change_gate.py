@@ -32,7 +32,7 @@ from airflow_streaming.gates.change.judge import (
 from airflow_streaming.gates.change.pair import SameFiles
 from airflow_streaming.gates.change.sources import reads
 from airflow_streaming.gates.findings import GateFinding, GateReport, report_of
-from airflow_streaming.gates.migrations import with_migrations
+from airflow_streaming.gates.migration.migrations import with_migrations
 from airflow_streaming.gates.stored import DEFAULT_STORE, StoreSchema, store_schemas
 from airflow_streaming.gates.version_gate import gate_version
 from airflow_streaming.home.home import StreamHome

@@ -20,9 +20,14 @@ from airflow_streaming.checkpoints.read.schemas import (
 from airflow_streaming.checkpoints.reader import Reader
 from airflow_streaming.checkpoints.restore.clone import clone
 from airflow_streaming.exceptions import CheckpointRefused, LaunchError, RecordError, SpecError
-from airflow_streaming.gates.change.migration import check_spark
-from airflow_streaming.gates.change.migration_columns import NoMigration
-from airflow_streaming.gates.migration_schema import CODEC, PROVIDER, check_against, state_schema
+from airflow_streaming.gates.migration.migration import check_spark
+from airflow_streaming.gates.migration.migration_columns import NoMigration
+from airflow_streaming.gates.migration.migration_schema import (
+    CODEC,
+    PROVIDER,
+    check_against,
+    state_schema,
+)
 from airflow_streaming.launch.runtime import Runtime
 from airflow_streaming.model.jobs.migration import (
     BEFORE,

@@ -9,10 +9,10 @@ from airflow_streaming.cli.common import OK, Person, place_of
 from airflow_streaming.cli.output import answer, progress
 from airflow_streaming.cli.spark.runtime import runtime_named
 from airflow_streaming.exceptions import SpecError, closed
-from airflow_streaming.gates.migration_file import MAX_BYTES, read_migration
+from airflow_streaming.gates.migration.migration_file import MAX_BYTES, read_migration
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.jobs.migration import StateMigration
-from airflow_streaming.reports.migration import migrated_report
+from airflow_streaming.reports.gate import migrated_report
 from airflow_streaming.spark_jobs.migration import migrate_checkpoint
 
 

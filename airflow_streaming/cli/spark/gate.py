@@ -28,7 +28,7 @@ from airflow_streaming.cli.spark.runtime import program_as_deployed, runtime_nam
 from airflow_streaming.exceptions import CheckpointError, RecordError, SpecError, closed
 from airflow_streaming.gates.change_gate import Versions, gate_change, without_secrets
 from airflow_streaming.gates.findings import GateDecision, GateReport
-from airflow_streaming.gates.migration_file import migration_toml
+from airflow_streaming.gates.migration.migration_file import migration_toml
 from airflow_streaming.gates.rehearsal import Rehearsed
 from airflow_streaming.gates.rehearsal_due import (
     Due,

@@ -104,7 +104,7 @@ def run(spark, order):
 
 def migrated(session, order):
     # The checkout has it; a Spark of another program than these trials does not need it.
-    from airflow_streaming.driver.jobs.migration import answered
+    from airflow_streaming.driver.migration.job import answered
     from airflow_streaming.model.jobs.migration import MigrationOrder
 
     return answered(session, MigrationOrder.from_dict(order)).to_dict()

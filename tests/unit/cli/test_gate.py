@@ -14,7 +14,7 @@ import pytest
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.gates.findings import GateDecision, GateFinding
 from airflow_streaming.gates.findings import report_of as gate_report_of
-from airflow_streaming.gates.migration_file import read_migration
+from airflow_streaming.gates.migration.migration_file import read_migration
 from airflow_streaming.gates.rehearsal import Rehearsed
 from airflow_streaming.home.home import open_home
 from airflow_streaming.model.jobs.drill import SCRATCH_OUTPUT

@@ -17,7 +17,7 @@ import pytest
 
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.gates.findings import GateDecision
-from airflow_streaming.gates.migration_file import migration_toml, read_migration
+from airflow_streaming.gates.migration.migration_file import migration_toml, read_migration
 from airflow_streaming.model.jobs.migration import StateMigration
 from tests.system.edits.catalogue import EDITS
 from tests.system.edits.edit import Truth

@@ -8,7 +8,7 @@ import pytest
 
 from airflow_streaming.checkpoints.read.operators import parse_operator_metadata
 from airflow_streaming.checkpoints.read.schemas import parse_state_schema
-from airflow_streaming.driver.jobs.state_writers import operator_metadata, schema_file
+from airflow_streaming.driver.migration.state_writers import operator_metadata, schema_file
 from airflow_streaming.model.plan.schema import field_json
 
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from airflow_streaming.checkpoints.read.report import Checkpoint
 from airflow_streaming.gates.change.judge import Matched, checkpoint_name, judge_change
-from airflow_streaming.gates.change.migration import Subject, migration_of
-from airflow_streaming.gates.change.migration_columns import NoMigration
 from airflow_streaming.gates.findings import GateDecision, GateFinding, GateReport
+from airflow_streaming.gates.migration.migration import Subject, migration_of
+from airflow_streaming.gates.migration.migration_columns import NoMigration
 from airflow_streaming.gates.stored import StoreSchema
 from airflow_streaming.model.jobs.migration import StateMigration
 from airflow_streaming.model.spark.plan import QueryPlan

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from airflow_streaming.gates.change.judge import judge_change
-from airflow_streaming.gates.change.migration import Subject, migration_of
-from airflow_streaming.gates.change.migration_columns import NoMigration
+from airflow_streaming.gates.migration.migration import Subject, migration_of
+from airflow_streaming.gates.migration.migration_columns import NoMigration
 from airflow_streaming.model.jobs.migration import Carry, Move, StateMigration
 from airflow_streaming.model.spark.plan import OperatorKind, OperatorPlan, QueryPlan
 from tests.trees import operator_fields

@@ -16,11 +16,11 @@ from typing import Any, Final
 
 from airflow_streaming.driver.errors import log_to_stderr, logger
 from airflow_streaming.driver.jobs.drill import answer_to_file, reader_session
-from airflow_streaming.driver.jobs.migration_proof import proved
 from airflow_streaming.driver.jobs.repartition import condition_of
 from airflow_streaming.driver.jobs.scratch_patch import sentence_of
-from airflow_streaming.driver.jobs.state_rows import by_place, read_state
-from airflow_streaming.driver.jobs.state_writers import (
+from airflow_streaming.driver.migration.proof import proved
+from airflow_streaming.driver.migration.state_rows import by_place, read_state
+from airflow_streaming.driver.migration.state_writers import (
     FileSystem,
     Written,
     write_hdfs,

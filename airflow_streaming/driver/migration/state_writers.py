@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from airflow_streaming.driver.jobs.state_rows import row_bytes, singleton
+from airflow_streaming.driver.migration.state_rows import row_bytes, singleton
 
 _END: Final = struct.pack(">i", -1)
 _CHUNK: Final = 65_535 // 3
@@ -160,7 +160,7 @@ def write_hdfs(
             (scratch / str(partition)).write_bytes(_END)
     else:
         records = written.rows.select(_record(session).alias(_RECORD))
-        records.mapInArrow(_saving(str(scratch)), "rows bigint").collect()
+        records.rdd.mapPartitionsWithIndex(_saving(str(scratch))).count()
     spark_conf = session.sparkContext._jsc.sc().conf()
     codecs = singleton(session._jvm, "org.apache.spark.io.CompressionCodec")
     for partition in range(partitions):
@@ -179,21 +179,14 @@ def _record(session: Any) -> Any:
     return F.concat(*with_length("key"), *with_length("value"))
 
 
-def _saving(folder: str) -> Callable[[Iterator[Any]], Iterator[Any]]:
+def _saving(folder: str) -> Callable[[int, Iterator[Any]], Iterator[Any]]:
     """Return a function that writes the records of a partition into a file named by its number."""
 
-    def save(batches: Iterator[Any]) -> Iterator[Any]:
-        import pyarrow as pa  # type: ignore[import-untyped]
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        rows = 0
-        with open(f"{folder}/{context.partitionId()}", "wb") as file:  # noqa: PTH123 - on a worker
-            for batch in batches:
-                rows += batch.num_rows
-                file.writelines(record.as_buffer() for record in batch.column(0))
+    def save(partition: int, rows: Iterator[Any]) -> Iterator[Any]:
+        with open(f"{folder}/{partition}", "wb") as file:  # noqa: PTH123 - on a worker
+            file.writelines(row[0] for row in rows)
             file.write(b"\xff\xff\xff\xff")
-        yield pa.RecordBatch.from_pydict({"rows": [rows]})
+        return iter(())
 
     return save
 

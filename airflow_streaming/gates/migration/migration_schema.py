@@ -9,9 +9,9 @@ from typing import Any, Final
 from airflow_streaming.checkpoints.read.report import Checkpoint
 from airflow_streaming.checkpoints.read.schemas import ColumnFamily, Field
 from airflow_streaming.exceptions import CheckpointRefused
-from airflow_streaming.gates.change.migration import check_writable
-from airflow_streaming.gates.change.migration_columns import NoMigration
 from airflow_streaming.gates.change.pair import plain_type
+from airflow_streaming.gates.migration.migration import check_writable
+from airflow_streaming.gates.migration.migration_columns import NoMigration
 from airflow_streaming.model.jobs.migration import (
     Carry,
     Move,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.gates.migration_file import migration_toml, read_migration
+from airflow_streaming.gates.migration.migration_file import migration_toml, read_migration
 from airflow_streaming.model.jobs.migration import (
     Carry,
     Merge,

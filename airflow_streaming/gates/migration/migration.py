@@ -13,9 +13,9 @@ from typing import Final
 
 from airflow_streaming.checkpoints.read.report import Checkpoint
 from airflow_streaming.gates.change import aggregation, joins, operators
-from airflow_streaming.gates.change.migration_columns import NoMigration, Side, empty, migrated
 from airflow_streaming.gates.change.pair import is_at_least
 from airflow_streaming.gates.findings import GateDecision, GateFinding
+from airflow_streaming.gates.migration.migration_columns import NoMigration, Side, empty, migrated
 from airflow_streaming.gates.stored import DEFAULT_STORE, StoreSchema
 from airflow_streaming.model.jobs.migration import (
     Carry,
