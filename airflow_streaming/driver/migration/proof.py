@@ -49,7 +49,7 @@ def _problems(
     for which, rows in (("old", old), ("new", now)):
         elsewhere = rows_elsewhere(rows, partitions)
         if elsewhere:
-            yield f"{elsewhere} {which} rows lie in another partition than the hash of their key; expected 0."
+            yield f"{elsewhere} {which} rows are not in the partition of their key's hash; expected 0."
     expected = _keys(old, one).distinct().count() if one.is_merged else before
     if after != expected:
         yield f"{after} rows were written; expected {expected}."

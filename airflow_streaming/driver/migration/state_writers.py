@@ -244,7 +244,7 @@ def _four_columns(session: Any, written: Written, partitions: int) -> Any:
 
     rows = written.rows
     if rows is None:
-        # One task for each partition, none of which has a row.
+        # A task without rows for each partition.
         none = session.range(0, partitions, 1, partitions).where("id < 0")
         key, value = (StructType.fromJson(json.loads(t)) for t in (written.key, written.value))
         rows = none.select(

@@ -1,8 +1,8 @@
 """
-The migration of a query's state: what a refused change would need to continue.
+The migration of a query's state, by which a refused change can continue.
 
-It exists only where every refusal of the change is explained by it. A finding of another rule, or an unknown one,
-leaves the change refused, and the answer says why.
+It exists only where it explains every refusal of the change. A finding of another rule, or an unknown finding, leaves
+the change refused, with the reason.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def migration_of(subject: Subject, judge: Judge) -> StateMigration:
     Return the migration that lifts every refusal of a change.
 
     :param judge: Judges plans from which the operators without a counterpart are removed.
-    :raises NoMigration: there is none; its text is the reason.
+    :raises NoMigration: no migration exists; the text is the reason.
     """
     _check_findings(subject.findings)
     check_spark(subject.new.spark)
@@ -114,9 +114,9 @@ def matched_operators(
     old: Sequence[OperatorPlan], new: Sequence[OperatorPlan]
 ) -> list[tuple[int, int]]:
     """
-    Return the numbers of old and new operators that are one operator, in order.
+    Return the numbers of the same operator in both plans, in order.
 
-    :raises NoMigration: it cannot be told.
+    :raises NoMigration: the plans are ambiguous.
     """
     if [one.sort for one in old] == [one.sort for one in new]:
         return [(number, number) for number in range(len(old))]
@@ -125,7 +125,7 @@ def matched_operators(
     ]
     if len({a for a, _ in found}) < len(found) or len({b for _, b in found}) < len(found):
         raise NoMigration(
-            "Two operators of one plan are alike: which state is whose cannot be told."
+            "Two operators of one plan are alike, so the old state of either is unknown."
         )
     if [b for _, b in found] != sorted(b for _, b in found):
         raise NoMigration("Operators change places: their state is of other rows.")
@@ -161,7 +161,7 @@ def without_operators(plan: QueryPlan, gone: Iterable[int]) -> QueryPlan:
         plan,
         operators=tuple(one for at, one in enumerate(plan.operators) if at not in lost),
         steps=tuple(replace(step, below=below(step.below)) for step in plan.steps),
-        # The numbers of nodes follow the operators; the steps say what is in them.
+        # The numbers of nodes follow the operators; the steps hold their content.
         nodes=(),
     )
 

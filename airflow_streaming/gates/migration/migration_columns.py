@@ -62,7 +62,7 @@ class NoMigration(Exception):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
     """
-    One operator of a plan.
+    An operator of a plan.
 
     :param stored: Columns of its state in the checkpoint; of the old plan only.
     """
@@ -84,7 +84,7 @@ def migrated(old: Side, new: Side) -> OperatorMigration:
     """
     Return how an operator takes over the state of an old one by its columns.
 
-    :raises NoMigration: there is no such way.
+    :raises NoMigration: the columns cannot be carried.
     """
     sort = new.operator.sort
     if sort not in SPARK_NAMES or sort is not old.operator.sort:
@@ -116,7 +116,7 @@ def empty(new: Side) -> OperatorMigration:
     """
     operator = new.operator
     if operator.sort not in SPARK_NAMES:
-        raise NoMigration(f"A new {operator.sort.value} operator cannot be given an empty state.")
+        raise NoMigration(f"A new {operator.sort.value} operator has no known empty state.")
     if any("?" in key.type for key in operator.keys):
         raise NoMigration(f"The type of a key of operator {new.number} is not known.")
     value: tuple[StateColumn, ...]
@@ -230,7 +230,7 @@ def _aggregates(
 
 
 def _buffers(old: Side) -> Mapping[Tree, _Buffer]:
-    """Return the columns of each old aggregate; their names must be those that Spark gives its buffers."""
+    """Return the columns of each old aggregate; check that their names are the names of its buffers."""
     kept = kept_aggregates(old.plan, old.number)
     stored = _stored(old).value
     if kept is None:

@@ -1,8 +1,8 @@
 """
 A migration as a TOML file, for review and for version control.
 
-A person may change the initial value of an added column. Everything else follows from the two plans, and a digest
-protects it: with exchanged columns or operators, Spark would read the state of one as the other.
+A user may change the initial value of an added column. All other fields follow from the two plans, and a digest protects
+them: with exchanged columns or operators, Spark would read one value as another.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _TEXT: Final = re.compile(r"'[^'\\]{0,1000}'")
 _TIME: Final = re.compile(r"TIMESTAMP '[0-9:. +TZ-]{4,40}'")
 _DATE: Final = re.compile(r"DATE '[0-9]{4}-[0-9]{2}-[0-9]{2}'")
 _DECLARABLE: Final = frozenset({"sum", "count", "min", "max"})
-"""State columns that are the whole state of an aggregate, so that a person can declare them."""
+"""State columns that are the whole state of an aggregate, so that a user can declare them."""
 _NULL: Final = "NULL"
 
 
@@ -60,9 +60,9 @@ def read_migration(data: bytes, name: str) -> StateMigration:
         given = tomllib.loads(data.decode("utf-8"))
         migration = _migration(given)
     except (RecordError, ValueError, TypeError, KeyError) as err:
-        why = str(err).rstrip(".")
+        problem = str(err).rstrip(".")
         raise SpecError(
-            f"{name} is not a migration: {why}. Write it anew with `gate change --write-migration`."
+            f"{name} is not a migration: {problem}. Write it anew with `gate change --write-migration`."
         ) from err
     if given.get("mapping") != mapping_digest(migration):
         raise SpecError(
@@ -106,7 +106,7 @@ def is_literal(column: StateColumn) -> bool:
 
 
 def mapping_digest(migration: StateMigration) -> str:
-    """Return a digest of everything that a person may not change."""
+    """Return a digest of every field that a user may not change."""
     fixed = replace(
         migration,
         consequences=(),

@@ -29,7 +29,7 @@ class Move(StrEnum):
     ADD = "add"
     """Every key starts with the initial value."""
     MERGE = "merge"
-    """One value of the values of all old keys that become one new key."""
+    """The merged value of all old keys that become one new key."""
 
 
 class Merge(StrEnum):
@@ -48,7 +48,7 @@ class StateColumn:
 
     :param type: Its type in Spark's short form.
     :param source: Place of the old column, from 0, in the old key for a key and in the old value for a value.
-    :param initial: Of an added column, the literal in SQL; ``None`` where a person must declare it.
+    :param initial: Of an added column, the literal in SQL; ``None`` where a user must declare it.
     :param merge: Of a merged column.
     :param of: The key or aggregate that the column belongs to, for readers.
     """
@@ -121,7 +121,7 @@ class StateMigration(Record):
     consequences: tuple[str, ...] = ()
 
     def undeclared(self) -> Iterator[StateColumn]:
-        """Yield the added columns whose initial value a person must declare."""
+        """Yield the added columns whose initial value a user must declare."""
         for operator in self.operators:
             for column in operator.columns:
                 if column.move is Move.ADD and column.initial is None:
