@@ -40,9 +40,18 @@ LATE: Final = _SINCE.format("json")
 EARLY: Final = f"NOT ({LATE})"
 
 
-def late(value: str, kind: str = "json") -> str:
+def late(value: str) -> str:
     """Return the code of a column that is null in the rows of the first phase."""
-    return f'F.expr("CASE WHEN {_SINCE.format(kind)} THEN {value} END")'
+    return f'F.expr("CASE WHEN late THEN {value} END")'
+
+
+def marked(kind: str = "json") -> str:
+    """Return the code of the column that ``late`` needs; an aggregate itself may not name the file."""
+    return f'.withColumn("late", F.expr("{_SINCE.format(kind)}"))'
+
+
+def of_totals(old: str, new: str) -> Changes:
+    return (("events.groupBy", f"events{marked()}.groupBy"), (old, new))
 
 
 _MARKED: Final = 'events.withWatermark("ts", "10 seconds")'
@@ -51,22 +60,26 @@ ORACLES: Final[dict[str, Changes]] = {
     "clicks.deduplicated": (
         ('.dropDuplicates(["id"])', f'.where("{LATE}").dropDuplicates(["id"])'),
     ),
-    "revenue.total_added": (('F.max("Quantity")', f"F.max({late('Quantity', 'csv')})"),),
-    "revenue.other_amount": (
-        (
-            'F.abs("Quantity") * F.col("UnitPrice")',
-            f"F.abs({late('Quantity', 'csv')}) * F.col('UnitPrice')",
-        ),
+    "revenue.total_added": (
+        ("lines.with", f"lines{marked('csv')}.with"),
+        ('F.max("Quantity")', f"F.max({late('Quantity')})"),
     ),
-    "totals.sum_to_max": (('F.max("amount")', f"F.max({late('amount')})"),),
-    "totals.other_amount": (('F.col("amount") * 2', f"{late('amount')} * 2"),),
-    "totals.sum_to_avg": (('F.avg("amount")', f"F.avg({late('amount')})"),),
-    "totals.long_to_double": (('F.sum("price")', f"F.sum({late('price')})"),),
-    "totals.count_of_column": (('F.count("kind")', f"F.count({late('kind')})"),),
-    "totals.total_added": (('F.min("amount")', f"F.min({late('amount')})"),),
-    "totals_rocksdb.sum_to_max": (('F.max("amount")', f"F.max({late('amount')})"),),
-    "totals_rocksdb.total_added": (('F.min("amount")', f"F.min({late('amount')})"),),
-    "windows_quoted.maximum": (('F.max("amount")', f"F.max({late('amount')})"),),
+    "revenue.other_amount": (
+        ("lines.with", f"lines{marked('csv')}.with"),
+        ('F.abs("Quantity")', f"F.abs({late('Quantity')})"),
+    ),
+    "totals.sum_to_max": of_totals('F.max("amount")', f"F.max({late('amount')})"),
+    "totals.other_amount": of_totals('F.col("amount") * 2', f"{late('amount')} * 2"),
+    "totals.sum_to_avg": of_totals('F.avg("amount")', f"F.avg({late('amount')})"),
+    "totals.long_to_double": of_totals('F.sum("price")', f"F.sum({late('price')})"),
+    "totals.count_of_column": of_totals('F.count("kind")', f"F.count({late('kind')})"),
+    "totals.total_added": of_totals('F.min("amount")', f"F.min({late('amount')})"),
+    "totals_rocksdb.sum_to_max": of_totals('F.max("amount")', f"F.max({late('amount')})"),
+    "totals_rocksdb.total_added": of_totals('F.min("amount")', f"F.min({late('amount')})"),
+    "windows_quoted.maximum": (
+        ("events.withColumn", f"events{marked()}.withColumn"),
+        ('F.max("amount")', f"F.max({late('amount')})"),
+    ),
     "totals.to_deduplication": (
         ("events.dropDuplicates", f'events.where("{LATE}").dropDuplicates'),
     ),
