@@ -28,7 +28,7 @@ IN_MEMORY := $(shell [ "$$(df -k --output=avail /dev/shm 2>/dev/null | tail -n 1
 MAKEFLAGS += --jobs=4
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo deployment lint check test costs bench chaos faults fuzz judge page java audit dist docs clean
+.PHONY: help setup demo deployment soak lint check test costs bench chaos faults fuzz judge page java audit dist docs clean
 
 help: ## Show this list.
 	@sed -nE 's/^([a-z]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 10
@@ -40,6 +40,9 @@ demo: java $(INSTALLED) $(SPARK_4) $(if $(PIPELINE),$(STATEFUL)) $(if $(filter l
 
 deployment: setup $(S3A) $(DEPLOYED) ## Run a real deployment with PostgreSQL and Celery; PROFILE=mariadb runs another, ARGS="--cells all:all" its acts.
 	@exec .runtimes/deployment/bin/python -m tests.deployment.run $(if $(PROFILE),--profile $(PROFILE)) $(ARGS)
+
+soak: setup $(S3A) $(DEPLOYED) ## Run a deployment for two hours and see which figures grow; ARGS="--minutes 20 --streams 3".
+	@exec .runtimes/deployment/bin/python -m tests.deployment.soak $(ARGS)
 
 LINT := $(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/lint-imports
 

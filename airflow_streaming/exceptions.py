@@ -25,6 +25,7 @@ Every error this package raises, grouped by who must act.
     │   ├── BackupDamaged          the backup differs from its manifest
     │   └── RestoreRefused         restoring now or to there would do harm
     │       └── RestoreTaken           another task has the place that is restored to
+    ├── CampaignRefused        a campaign cannot begin, or its state refuses the command
     ├── UpgradeRefused         an upgrade cannot be begun, or not go that way any more
     ├── CutoverRefused         the same of a cutover
     │   └── PointerRefused         what consumers follow is not ours to move, or not any more
@@ -174,6 +175,10 @@ class RestoreTaken(RestoreRefused):
 
 class UpgradeRefused(StreamingError):
     """An upgrade cannot begin, or its state refuses the command; nothing was changed."""
+
+
+class CampaignRefused(StreamingError):
+    """A campaign cannot begin, or its state refuses the command; nothing was changed."""
 
 
 class CutoverRefused(StreamingError):

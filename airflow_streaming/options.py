@@ -157,7 +157,7 @@ class GreenStart(StrEnum):
     """The checkpoint with which green begins."""
 
     BY_GATE = "by_gate"
-    """The first of the others that the gates allow."""
+    """``CLONED`` where the gates allow it, else ``CARRIED``, else ``FRESH``."""
     FRESH = StartWay.FRESH.value
     """An empty checkpoint: the sources are read from where the script or ``replay_from`` says."""
     CLONED = StartWay.CLONED.value

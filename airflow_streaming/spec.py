@@ -289,6 +289,7 @@ class StreamSpec:
         conf = given.get("conf")
         if conf is not None and not any(map(is_filled_in, conf.values())):
             _check_autoscale(self)
+            _check_kept_for(self)
 
 
 def __getattr__(name: str) -> Any:
@@ -322,6 +323,20 @@ def _check_looked_up(stream: str, given: Mapping[str, Any]) -> None:
             raise SpecError(
                 f"{what} of stream {stream!r} is {given[what]!r:.80}, which is no name. {NAME_RULE}"
             )
+
+
+def _check_kept_for(spec: StreamSpec) -> None:
+    if not any(key.endswith(".keptFor") for key in spec.conf):
+        return
+    from airflow_streaming.model.products.retention import (  # not at dag parse
+        KEPT_FOR,
+        parse_kept_for,
+    )
+
+    try:
+        parse_kept_for(conf_text(spec.conf.get(KEPT_FOR, "")))
+    except ValueError as err:
+        raise SpecError(f"conf of stream {spec.name!r}: {err}") from None
 
 
 def _check_autoscale(spec: StreamSpec) -> None:

@@ -1,7 +1,9 @@
 """
-How ``autoscale`` does over days of load, beside a fixed size: simulated, no Spark.
+How ``autoscale`` does over days of load, beside fixed sizes and other rules: simulated, no Spark.
 
-    python -m benchmarks.autoscale [--days 3] [--seed 1] [--gap 25]
+    python -m benchmarks.autoscale [--days 3] [--seed 1] [--gap 25] [--curve NAME] [--load FILE]
+
+``--load`` plays a recorded load instead: a file with the rows of each minute, one number a line.
 
 A batch of ``x`` rows takes ``1 s + x / (400 * executors)``, with 10 % noise, under a processing
 trigger of 10 s; all that has come is read. A change of the size stops the stream for ``--gap``
@@ -10,7 +12,8 @@ The decision is the one that runs in production and sees what it sees there: the
 batches since the driver started.
 
 Lag is the age of the oldest row that is not committed, at every second. The fixed sizes work 70 % of
-their time at the highest load of the curve, and at its mean.
+their time at the highest load of the curve, and at its mean. ``autoscale_rules.py`` has the rules of the others;
+dynamic allocation changes the size without a pause.
 """
 
 from __future__ import annotations
@@ -21,10 +24,12 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Final
 
 from airflow_streaming.model.records.autoscale import Autoscale, SizeChange
-from airflow_streaming.supervision.autoscale import WARM_UP, Sample, SizeInput, size_step
+from airflow_streaming.supervision.scaling.autoscale import WARM_UP, Sample, SizeInput, size_step
+from benchmarks.autoscale_rules import DynamicAllocation, FlinkRules
 
 DAY: Final = 86_400
 FIXED_S: Final = 1.0
@@ -60,6 +65,15 @@ def growth(second: int, chance: random.Random) -> float:
     return (400 + 1200 * second / DAY) * chance.uniform(0.9, 1.1)
 
 
+def outage(second: int, chance: random.Random) -> float:
+    """1,200 rows a second; nothing for two hours, whose rows come within ten minutes then, every day."""
+    since = second % DAY - 10 * 3600
+    if 0 <= since < 7200:
+        return 0.0
+    caught = 1200 * 7200 / 600 if 7200 <= since < 7800 else 0.0
+    return (1200 + caught) * chance.uniform(0.9, 1.1)
+
+
 class Noisy:
     """Around 1,000 rows a second, wandering by half of that with a memory of five minutes."""
 
@@ -76,6 +90,7 @@ CURVES: Final[dict[str, Callable[[], Curve]]] = {
     "diurnal": lambda: diurnal,
     "spike": lambda: spike,
     "slow growth": lambda: growth,
+    "outage": lambda: outage,
     "noisy": Noisy,
 }
 
@@ -94,6 +109,8 @@ class Stream:
     busy_until: float = 0.0
     batch: list[list[float]] = field(default_factory=list)
     is_new: bool = False
+    scales: bool = True
+    """More executors make the rows of a batch cheaper."""
     running: Sample | None = None
 
     def second(self, now: int, rows: float) -> float:
@@ -112,7 +129,9 @@ class Stream:
     def _begin(self, now: int) -> None:
         self.batch, self.pending = self.pending, [[now, 0.0]]
         rows = sum(one for _, one in self.batch)
-        seconds = FIXED_S + rows / (ROWS_A_SECOND * self.executors) * self.chance.uniform(0.9, 1.1)
+        seconds = FIXED_S + rows / (
+            ROWS_A_SECOND * (self.executors if self.scales else 1)
+        ) * self.chance.uniform(0.9, 1.1)
         if len(self.samples) < WARM_UP:
             seconds += COLD_S
         self.busy_until = self.committed_at = now + seconds
@@ -178,35 +197,72 @@ class Outcome:
 
 
 def play(
-    load: list[float], executors: int, seed: int, gap: int, policy: Autoscale | None
+    load: list[float],
+    executors: int,
+    seed: int,
+    gap: int,
+    policy: Autoscale | None,
+    other: DynamicAllocation | FlinkRules | None = None,
+    *,
+    scales: bool = True,
 ) -> Outcome:
-    """Run a stream through a load."""
-    stream = Stream(executors=executors, chance=random.Random(seed), gap=gap)
-    lags, hours, changes, most = [], 0.0, list[SizeChange](), executors
+    """Run a stream through a load, by a policy, by the rules of another autoscaler, or with a fixed size."""
+    stream = Stream(executors=executors, chance=random.Random(seed), gap=gap, scales=scales)
+    lags, hours, changes, most, others = [], 0.0, list[SizeChange](), executors, 0
     for now, rows in enumerate(load):
         lags.append(stream.second(now, rows))
         hours += stream.executors / 3600
         if policy is not None and now % LOOK_EVERY == 0:
             autoscaled(stream, policy, now, changes)
-            most = max(most, stream.executors)
-    return Outcome(lags=lags, executor_hours=hours, changes=len(changes), most=most)
+        if other is not None:
+            others += by_other_rules(stream, other, now)
+        most = max(most, stream.executors)
+    return Outcome(lags=lags, executor_hours=hours, changes=len(changes) + others, most=most)
 
 
-def rows(days: int, seed: int, gap: int) -> Iterator[str]:
+def by_other_rules(stream: Stream, rules: DynamicAllocation | FlinkRules, now: int) -> bool:
+    """Let a second pass by the rules of another autoscaler; tell whether the size has changed."""
+    before = stream.executors
+    if isinstance(rules, DynamicAllocation):
+        stream.executors = rules.after(before, is_working=now < stream.busy_until)
+    elif now % LOOK_EVERY == 0 and now >= stream.down_until:
+        waiting = sum(rows for _, rows in stream.pending)
+        wanted = rules.wanted(before, now, START, stream.samples[-500:], waiting)
+        if wanted != before:
+            stream.resize(now, wanted)
+    return stream.executors != before
+
+
+def loads(days: int, seed: int, curve: str | None) -> Iterator[tuple[str, list[float]]]:
+    """Yield the named load curves, or all of them, as rows of each second."""
+    for name, make in CURVES.items():
+        if curve in (None, name):
+            at, chance = make(), random.Random(seed)
+            yield name, [at(second, chance) for second in range(days * DAY)]
+
+
+def recorded(file: Path) -> Iterator[tuple[str, list[float]]]:
+    """Yield a recorded load: the rows of each minute, spread over its seconds."""
+    minutes = [float(line) for line in file.read_text().split()]
+    yield file.stem, [rows / 60 for rows in minutes for _ in range(60)]
+
+
+def rows(found_loads: Iterator[tuple[str, list[float]]], seed: int, gap: int) -> Iterator[str]:
     """Return the table, line by line."""
     yield f"{'curve':12} {'size':14} {'lag max s':>9} {'p95 s':>6} {'executor h/day':>14} {'changes/day':>11}"
-    for name, make in CURVES.items():
-        curve, chance = make(), random.Random(seed)
-        load = [curve(second, chance) for second in range(days * DAY)]
+    for name, load in found_loads:
+        days = len(load) / DAY
         minutes = [sum(load[i : i + 60]) / 60 for i in range(0, len(load), 60)]
         peak, mean = needed(max(minutes)), needed(sum(load) / len(load))
         policy = Autoscale(min=1, max=max(peak, 2))
-        for size, begin, rules in (
-            (f"at peak ({peak})", peak, None),
-            (f"at mean ({mean})", mean, None),
-            ("autoscale", mean, policy),
+        for size, begin, rules, other in (
+            (f"at peak ({peak})", peak, None, None),
+            (f"at mean ({mean})", mean, None, None),
+            ("autoscale", mean, policy, None),
+            ("dynamic alloc.", mean, None, DynamicAllocation(most=max(peak, 2))),
+            ("Flink's rules", mean, None, FlinkRules(most=max(peak, 2), gap=gap)),
         ):
-            found = play(load, begin, seed, gap, rules)
+            found = play(load, begin, seed, gap, rules, other)
             ordered = sorted(found.lags)
             yield (
                 f"{name:12} {size:14} {ordered[-1]:9.0f} {ordered[int(len(ordered) * 0.95)]:6.0f} "
@@ -222,8 +278,11 @@ def main() -> None:
     parser.add_argument("--days", type=int, default=3)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--gap", type=int, default=25)
+    parser.add_argument("--curve", choices=[*CURVES])
+    parser.add_argument("--load", type=Path)
     given = parser.parse_args()
-    for line in rows(given.days, given.seed, given.gap):
+    found = recorded(given.load) if given.load else loads(given.days, given.seed, given.curve)
+    for line in rows(found, given.seed, given.gap):
         print(line, flush=True)
 
 

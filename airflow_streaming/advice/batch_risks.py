@@ -80,15 +80,16 @@ def processing_trigger(facts: Facts) -> Iterator[Advice]:
         yield unknown(rule, NO_DRIVER)
     for query in facts.queries:
         batches = facts.batches(query.name)
-        if (interval := query.processing_interval_s) is not None:
+        interval = query.processing_interval_s or query.checkpoint_interval_s
+        if interval is not None:
             yield fine(rule, f"A batch every {interval:g} s at most.", query=query.name)
         elif len(batches) < ENOUGH:
             yield unknown(rule, f"The history has {len(batches)} batches.", query=query.name)
         else:
-            yield _judge_rhythm(rule, query.name, batches)
+            yield _judgerhythm(rule, query.name, batches)
 
 
-def _judge_rhythm(rule: str, query: str, batches: Sequence[BatchProgress]) -> Advice:
+def _judgerhythm(rule: str, query: str, batches: Sequence[BatchProgress]) -> Advice:
     empty = sum(batch.input_rows == 0 for batch in batches) / len(batches)
     pauses = [
         pause for one, after in pairwise(batches) if (pause := _pause(one, after)) is not None
@@ -128,12 +129,12 @@ def retention(facts: Facts) -> Iterator[Advice]:
     kept = facts.conf.get(RETAINED_BATCHES, str(_SPARKS_RETENTION))
     needed = max(LEAST_SPAN, _start_time(facts.status))
     for query in facts.queries:
-        rhythm = _rhythm(facts.batches(query.name))
-        if rhythm is None or not kept.isdecimal():
+        gap = rhythm(facts.batches(query.name))
+        if gap is None or not kept.isdecimal():
             yield unknown(rule, "Its batches are too few to tell their rhythm.", query=query.name)
             continue
-        span = int(kept) * rhythm
-        seen = f"{kept} batches of {rhythm:.1f} s kept are {span:,.0f} s; {needed:,.0f} s needed"
+        span = int(kept) * gap
+        seen = f"{kept} batches of {gap:.1f} s kept are {span:,.0f} s; {needed:,.0f} s needed"
         if span >= needed:
             yield fine(rule, f"{seen}.", query=query.name)
             continue
@@ -147,7 +148,8 @@ def retention(facts: Facts) -> Iterator[Advice]:
         )
 
 
-def _rhythm(batches: Sequence[BatchProgress]) -> float | None:
+def rhythm(batches: Sequence[BatchProgress]) -> float | None:
+    """Return the median time from the begin of a batch to the begin of the next; ``None`` with too few of them."""
     if len(batches) < ENOUGH:
         return None
     begun = [(_begun(one), _begun(after)) for one, after in pairwise(batches)]

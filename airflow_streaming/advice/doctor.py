@@ -18,8 +18,10 @@ from airflow_streaming.advice.checkpoint_risks import (
     shared,
     temporary,
 )
+from airflow_streaming.advice.cost.cost_rows import request_cost, restart_time
 from airflow_streaming.advice.examined import Advice, Facts, Outcome, RiskLevel, unknown
 from airflow_streaming.advice.executor_risks import dynamic_allocation, executors
+from airflow_streaming.advice.real_time_risks import real_time
 from airflow_streaming.advice.setting_risks import (
     event_log,
     fair_scheduling,
@@ -42,6 +44,7 @@ RULES: Final[tuple[Rule, ...]] = (
     state_store,
     skipped_state,
     replay,
+    real_time,
     event_log,
     shuffle_partitions,
     fair_scheduling,
@@ -53,6 +56,8 @@ RULES: Final[tuple[Rule, ...]] = (
     dynamic_allocation,
     without_effect,
     metrics,
+    request_cost,
+    restart_time,
 )
 _GRAVITY: Final = {RiskLevel.HIGH: 0, RiskLevel.MEDIUM: 1, RiskLevel.LOW: 2, None: 3}
 _ORDER: Final = {Outcome.RISK: 0, Outcome.UNKNOWN: 1, Outcome.FINE: 2}

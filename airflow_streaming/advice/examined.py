@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow_streaming.exceptions import RecordError
 from airflow_streaming.model.progress import BatchProgress
@@ -19,6 +19,10 @@ from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.spark.plan import QueryPlan
 from airflow_streaming.model.status import QueryStatus, Status
 from airflow_streaming.model.wire import MAX_RECORD_BYTES, parse_json
+
+if TYPE_CHECKING:
+    from airflow_streaming.advice.cost.request_cost import Prices
+    from airflow_streaming.advice.cost.restart_forecast import Restart
 
 NO_DRIVER: Final = "No driver of the stream has reported its queries yet."
 NO_PLANS: Final = "No driver of the stream has recorded its plans yet."
@@ -129,6 +133,9 @@ class Facts:
     :param plans: The newest plan of each query, as drivers recorded it.
     :param script: The deployed script; ``None`` when it could not be read.
     :param cores: Cores of all executors together, where the user gives them.
+    :param restarts: Recorded restarts, oldest first.
+    :param home: The home's URI.
+    :param prices: Prices of requests, where the user gives them.
     :param unread: Records and files that could not be read, one sentence each.
     """
 
@@ -141,6 +148,9 @@ class Facts:
     plans: tuple[QueryPlan, ...] = ()
     script: str | None = None
     cores: int | None = None
+    restarts: tuple[Restart, ...] = ()
+    home: str = ""
+    prices: Prices | None = None
     unread: tuple[str, ...] = ()
 
     @property

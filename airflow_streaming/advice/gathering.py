@@ -7,14 +7,20 @@ listed in the facts, and are not a risk by themselves.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from statistics import median
 from typing import Final
 
+from airflow_streaming.advice.cost.request_cost import Prices
+from airflow_streaming.advice.cost.restart_forecast import MOST, Restart
 from airflow_streaming.advice.examined import BackupPlace, Facts, OtherStream, pinned_conf
+from airflow_streaming.advice.state_size import stored_bytes
 from airflow_streaming.exceptions import StreamingError
 from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.model.names import is_lane
-from airflow_streaming.model.progress import BatchProgress
+from airflow_streaming.model.progress import BatchProgress, moment
 from airflow_streaming.model.spark.plan import QueryPlan
 from airflow_streaming.model.status import QueryStatus, Status
 from airflow_streaming.model.uris import to_fsspec
@@ -25,13 +31,19 @@ from airflow_streaming.storage.one_look import look_at_each
 EPOCHS: Final = 5
 """How many epochs to look back for a status and for figures."""
 BATCHES: Final = 500
+RESTARTS: Final = MOST
+LEAST_BATCHES: Final = 4
+"""Batches of an epoch of which the first one can be told from the usual."""
 
 
-def gather(home: Home, stream: StreamHome, cores: int | None) -> Facts:
+def gather(
+    home: Home, stream: StreamHome, cores: int | None, prices: Prices | None = None
+) -> Facts:
     """
     Read the facts about a stream that has a deployment.
 
     :param cores: Cores of all executors, where the user gives them.
+    :param prices: Prices of requests, likewise.
     :raises StreamingError: the stream's own records cannot be read.
     """
     deployment = stream.newest_deployment()
@@ -50,6 +62,9 @@ def gather(home: Home, stream: StreamHome, cores: int | None) -> Facts:
         plans=_plans(stream, unread),
         script=_script(stream, deployment.number, unread),
         cores=cores,
+        restarts=restarts_of(stream),
+        home=home.store.uri,
+        prices=prices,
         unread=tuple(unread),
     )
 
@@ -70,6 +85,43 @@ def _history(stream: StreamHome) -> tuple[BatchProgress, ...]:
             break
         batches = [*stream.read_progress(epoch, BATCHES - len(batches)), *batches]
     return tuple(batches)
+
+
+def restarts_of(stream: StreamHome) -> tuple[Restart, ...]:
+    """Return the newest restarts of a stream that came to a batch, oldest first."""
+    numbers = stream.epoch_numbers()[-RESTARTS:]
+    return tuple(one for number in numbers if (one := _restart(stream, number)) is not None)
+
+
+def _restart(stream: StreamHome, number: int) -> Restart | None:
+    with contextlib.suppress(StreamingError):
+        epoch, chunks = stream.epoch(number), stream.progress_chunks(number)
+        # The driver of a promoted standby had started long before.
+        if epoch.promotes is not None or not chunks:
+            return None
+        batches, _ = stream.progress_rows(number, chunks[0])
+        return restart_in(epoch.created_at, batches)
+    return None
+
+
+def restart_in(created_at: datetime, batches: Sequence[BatchProgress]) -> Restart | None:
+    """
+    Return the restart that the first batches of an epoch show; ``None`` where they do not.
+
+    :param created_at: The record of the epoch.
+    """
+    if len(batches) < LEAST_BATCHES:
+        return None
+    first, later = batches[0], [one for one in batches[1:] if one.query == batches[0].query]
+    begun = moment(first.at)
+    if begun is None or not later or begun < created_at:
+        return None
+    return Restart(
+        start_up=(begun - created_at).total_seconds(),
+        first=first.duration_ms / 1000,
+        usual=median(one.duration_ms for one in later) / 1000,
+        state=float(stored_bytes(first)),
+    )
 
 
 def _pinned(

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from airflow_streaming.advice.cost.request_cost import Prices
 from airflow_streaming.advice.doctor import examine, risks
 from airflow_streaming.advice.gathering import gather
 from airflow_streaming.advice.profile import ConfValue, Profile, StateStore, production, resolve
@@ -39,12 +40,37 @@ def add_doctor_arguments(parser: ArgumentParser) -> None:
         metavar="N",
         help="total executor cores, where the stream's conf does not set them",
     )
+    parser.add_argument(
+        "--prices",
+        type=prices,
+        metavar="TABLE",
+        help="price of 1,000 requests to the object store, e.g. writes=0.005,reads=0.0004; shows the price of a month",
+    )
     add_json(parser)
 
 
-def show_advice(home: Home, stream: StreamHome, *, cores: int | None, as_json: bool) -> int:
+def prices(text: str) -> Prices:
+    """
+    Read a table of prices.
+
+    :raises ArgumentTypeError: the text has another form.
+    """
+    try:
+        return Prices.parse(text)
+    except SpecError as err:
+        raise ArgumentTypeError(str(err)) from None
+
+
+def show_advice(
+    home: Home,
+    stream: StreamHome,
+    *,
+    cores: int | None,
+    as_json: bool,
+    prices: Prices | None = None,
+) -> int:
     """Examine a stream and print the findings; a risk is a problem."""
-    found = examine(gather(home, stream, cores))
+    found = examine(gather(home, stream, cores, prices))
     answer(
         doctor_report(stream.name, found),
         {"stream": stream.name, "advice": [encode(one) for one in found]},

@@ -10,6 +10,7 @@ look.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -28,6 +29,7 @@ from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.names import Color, base_of, color_of, is_lane, other_lane
 from airflow_streaming.model.observation import Observation, ProcessState
 from airflow_streaming.model.products.freshness import FreshnessFigures
+from airflow_streaming.model.records.autoscale import SizeChange
 from airflow_streaming.model.records.control import ChangeInProgress
 from airflow_streaming.model.records.epoch import Epoch
 from airflow_streaming.model.status import Status
@@ -202,7 +204,14 @@ def view_stream(
         change="" if status.unread else _change(home, status.change),
         standby=_standby(home, probe, status.seen),
         freshness=_freshness(streams, home) if events else None,
+        size=_size(home) if events else None,
     )
+
+
+def _size(home: StreamHome) -> SizeChange | None:
+    with contextlib.suppress(RecordError):
+        return home.newest_size()
+    return None
 
 
 def _freshness(streams: Home, home: StreamHome) -> FreshnessFigures | None:

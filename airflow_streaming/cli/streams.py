@@ -116,7 +116,13 @@ def _show_advice(stream: StreamHome, arguments: argparse.Namespace) -> int:
     from airflow_streaming.cli import advice  # the others do without
 
     home = Home(stream.store)
-    return advice.show_advice(home, stream, cores=arguments.cores, as_json=arguments.json)
+    return advice.show_advice(
+        home,
+        stream,
+        cores=arguments.cores,
+        as_json=arguments.json,
+        prices=arguments.prices,
+    )
 
 
 def _show_events(stream: StreamHome, arguments: argparse.Namespace) -> int:

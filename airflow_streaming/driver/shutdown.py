@@ -5,6 +5,9 @@ A query with a ``foreachBatch`` function is stopped when no batch is in work; th
 next one away, so it comes to rest. Any other sink takes a cut batch again exactly (same
 offsets, same batch id), so after a short wait for a quiet moment the query is stopped as it is.
 
+A query in real-time mode has written the rows of its batch already and writes them again after a cut. It is stopped
+right after its next commit, where the grace lasts until then, and at once where it does not.
+
 A batch may be in work, so the JVM dies first, wherever the word can be written without it: no
 reader of the word then meets a Spark that writes on. A ``foreachBatch`` function in this process
 ends only with the process, which is why the word also says that the driver was cut off.
@@ -26,6 +29,7 @@ import select
 import signal
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final, NoReturn
 
 from airflow_streaming.driver.errors import ErrorBoundary, logger
@@ -40,6 +44,8 @@ from airflow_streaming.model.storage import Store
 BOUNDARY_WAIT: Final = 5.0
 """Seconds a query without a gate may take to come to a quiet moment."""
 _LOOK_EVERY: Final = 0.1
+_COMMIT_SECONDS: Final = 5.0
+"""Seconds that a batch in real-time mode may take to commit after its interval."""
 
 _MARGIN: Final = 2.0
 """Seconds for the last word."""
@@ -55,10 +61,32 @@ DEFAULT_GRACE: Final = 60.0
 _MAX_GRACE: Final = 86_400.0
 
 
-def may_stop(*, gated: bool, processing: bool, waited: float) -> bool:
-    """Tell whether a query may be stopped now."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Boundary:
+    """
+    The end of a batch in real-time mode, all in seconds since the stop was asked for.
+
+    :param due: When the batch is due to commit, with a margin.
+    :param until: When the query must have been asked to stop.
+    """
+
+    is_crossed: bool
+    due: float
+    until: float
+
+
+def may_stop(
+    *, gated: bool, processing: bool, waited: float, boundary: Boundary | None = None
+) -> bool:
+    """
+    Tell whether a query may be stopped now.
+
+    :param boundary: The end of its batch in real-time mode; ``None`` for another query.
+    """
     if not processing:
         return True
+    if boundary is not None:
+        return boundary.is_crossed or boundary.due > boundary.until
     return not gated and waited >= BOUNDARY_WAIT
 
 
@@ -77,11 +105,14 @@ def stop_queries(
     """
     begun, asked = clock(), set[str]()
     faults = ErrorBoundary()
+    boundaries = _Boundaries(until - begun)
     while pending := [q for q in queries() if _is_active(q, faults)]:
         if clock() >= until:
             return [q.name for q in pending]
         for query in pending:
-            if query.run_id not in asked and _may_stop(query, clock() - begun, faults):
+            waited = clock() - begun
+            boundary = boundaries.of(query, waited, faults)
+            if query.run_id not in asked and _may_stop(query, waited, boundary, faults):
                 asked.add(query.run_id)
                 _stop_aside(query)
         pause(_LOOK_EVERY)
@@ -94,11 +125,38 @@ def _is_active(query: TrackedQuery, faults: ErrorBoundary) -> bool:
     return query.active
 
 
-def _may_stop(query: TrackedQuery, waited: float, faults: ErrorBoundary) -> bool:
+def _may_stop(
+    query: TrackedQuery, waited: float, boundary: Boundary | None, faults: ErrorBoundary
+) -> bool:
     with faults.contained(f"Asking query {query.name!r} what it does"):
-        processing = bool(query.query.status().get("isTriggerActive"))
-        return may_stop(gated=query.gated, processing=processing, waited=waited)
+        # In real-time mode a new batch begins at once, so no look would find the query at rest.
+        processing = boundary is not None or bool(query.query.status().get("isTriggerActive"))
+        return may_stop(gated=query.gated, processing=processing, waited=waited, boundary=boundary)
     return False
+
+
+class _Boundaries:
+    """
+    The ends of the batches that were in work when the stop was asked for.
+
+    :param grace: Seconds until the driver gives up.
+    """
+
+    def __init__(self, grace: float) -> None:
+        self._until = grace - BOUNDARY_WAIT
+        self._first: dict[str, tuple[float, int | None]] = {}
+
+    def of(self, query: TrackedQuery, waited: float, faults: ErrorBoundary) -> Boundary | None:
+        due = query.boundary_in_s
+        if due is None:
+            return None
+        last = None
+        with faults.contained(f"Asking query {query.name!r} for its last batch"):
+            last = query.query.last_batch()
+        first_due, first = self._first.setdefault(query.run_id, (waited + due, last))
+        return Boundary(
+            is_crossed=last != first, due=first_due + _COMMIT_SECONDS, until=self._until
+        )
 
 
 def _stop_aside(query: TrackedQuery) -> None:

@@ -24,6 +24,7 @@ from airflow_streaming.driver.standby.barrier import StandbyBarrier
 from airflow_streaming.driver.standby.starts import Run, absorb
 from airflow_streaming.exceptions import DriverRefusal, HomeUnavailable, StopRequested
 from airflow_streaming.model.names import NAME_RULE, is_path_part
+from airflow_streaming.model.plan.real_time import SlotDemand
 from airflow_streaming.model.spark.sink_place import SinkPlace
 from airflow_streaming.model.status import CheckpointOrigin
 from airflow_streaming.model.storage import Store
@@ -45,12 +46,16 @@ class StartRequest:
     :param location: The script's checkpoint location, by option or session configuration.
     :param gated: It set a ``foreachBatch`` function.
     :param place: Where the query would write; ``None`` where its writer does not name the place.
+    :param queues: Formats of its sources that have no positions.
+    :param demand: Task slots in real-time mode; ``None`` of another query, or where they are unknown.
     """
 
     name: str | None
     location: str | None
     gated: bool
     place: SinkPlace | None = None
+    queues: tuple[str, ...] = ()
+    demand: SlotDemand | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,6 +181,9 @@ class StartGuard:
         run_planned: Run,
     ) -> CheckpointLocation:
         name = checked_name(request.name)
+        check_positions(name, request.queues)
+        if request.demand is not None and request.demand.is_short:
+            raise DriverRefusal(f"Query {name!r} runs in real-time mode. {request.demand.sentence}")
         location, origin = self._locate(name, request)
         return CheckpointLocation(name, location, origin, open_checkpoint, run_planned)
 
@@ -249,3 +257,18 @@ def checked_name(name: str | None) -> str:
             f"Query name {name!r} cannot be used as a folder name for its checkpoint. {NAME_RULE}"
         )
     return name
+
+
+def check_positions(name: str, queues: Sequence[str]) -> None:
+    """
+    Refuse a query that reads a queue.
+
+    :param queues: Formats of its sources that have no positions.
+    :raises DriverRefusal: there is one.
+    """
+    if queues:
+        raise DriverRefusal(
+            f"Query {name!r} reads from {', '.join(queues)}, a source without positions: its broker remembers "
+            "which records were delivered, so no fence, backup or rewind of the checkpoint holds. Read the "
+            "topic with format('kafka'), or let another job copy the queue into files or a topic."
+        )

@@ -34,6 +34,7 @@ from airflow_streaming.driver.patching import call_original, patch_method
 from airflow_streaming.driver.plan.keeping import PlanKeeper
 from airflow_streaming.driver.plan.reading import sink_of_writer
 from airflow_streaming.driver.plan.session_world import note_registrations
+from airflow_streaming.driver.plan.sources import queues_of
 from airflow_streaming.driver.plan.writer_settings import (
     listen,
     location_of,
@@ -41,6 +42,7 @@ from airflow_streaming.driver.plan.writer_settings import (
     name_query,
     said_on,
 )
+from airflow_streaming.driver.real_time_slots import RealTimeSlots
 from airflow_streaming.driver.script import CONNECT_REFUSAL, is_connect
 from airflow_streaming.driver.standby.starts import DeferredStart, PlannedBatch, WarmUp, apart
 from airflow_streaming.driver.start_guard import Started, StartGuard, StartRequest
@@ -128,6 +130,12 @@ def _classic_frame() -> type:
     return found
 
 
+def _queues_of(writer: Any) -> tuple[str, ...]:
+    with contextlib.suppress(Exception):  # a Spark whose plans are made of other classes
+        return tuple(queues_of(writer._df._jdf.queryExecution().analyzed()))
+    return ()
+
+
 class StartHook:
     """
     The patches on pyspark.
@@ -148,6 +156,7 @@ class StartHook:
     ) -> None:
         self._guard, self._gate, self._plans = guard, gate, plans
         self._fair_pools, self._ending = fair_pools, ending
+        self._slots = RealTimeSlots()
         self._plain_start: Any = None
         self._warm_up: WarmUp | None = None
         self._aside: DeferredStart | None = None
@@ -233,11 +242,14 @@ class StartHook:
     ) -> Any:
         """Start a query; where the writer's JVM half may be another one's by then, say it again."""
         name, context = name_of(writer, given), writer._spark.sparkContext
+        settings = said_on(writer).begun(given)
         request = StartRequest(
             name=name,
             location=location_of(writer, given, name),
             gated=_GATED in writer.__dict__,
-            place=place_of(sink_of_writer(writer, said_on(writer).begun(given))),
+            place=place_of(sink_of_writer(writer, settings)),
+            queues=_queues_of(writer),
+            demand=self._slots.demand_of(writer, name or "", settings.processing_trigger),
         )
         results: list[Any] = []
 

@@ -31,6 +31,8 @@ from airflow_streaming.model.metrics import Metric
 from airflow_streaming.model.wire import JsonValue
 
 QUERY_FAILED = "query_failed"
+DATA_LOSS = "data_loss"
+DATA_LOSS_SOON = "data_loss_soon"
 BUILT_IN = frozenset(
     {
         *("stalled", "slow", "hung", "unreachable", QUERY_FAILED, "no_executor"),
@@ -242,6 +244,8 @@ def recommended_rules(
     executors_missing_for: timedelta | None = timedelta(minutes=10),
     executors_lost: int | None = 2,
     failed_tasks: int | None = 10,
+    loss_share: float | None = 0.5,
+    loss_within: timedelta | None = None,
     observed: Mapping[str, float] | None = None,
 ) -> tuple[HealthRule, ...]:
     """
@@ -262,6 +266,8 @@ def recommended_rules(
     :param executors_lost: Executors that may be lost in an hour: one is a node that went, three are a
         pattern.
     :param failed_tasks: Tasks that may fail in a batch.
+    :param loss_share: Share of a source's retention that must be left for its oldest unread data.
+    :param loss_within: The same as a time, however long the source keeps data.
     :param observed: Upper bounds on numbers of ``df.observe`` by ``name.column``.
     """
     found = (
@@ -283,6 +289,7 @@ def recommended_rules(
         ),
         *_commits(_seconds(no_commit_for)),
         *_executors(executors_missing_for, executors_lost, failed_tasks),
+        *_losses(loss_share, _seconds(loss_within)),
     )
     return found + tuple(_observed(column, bound) for column, bound in (observed or {}).items())
 
@@ -392,6 +399,23 @@ def _executors(
             bound=float(failed),
             clear_for=timedelta(minutes=10),
         )
+
+
+def _losses(share: float | None, seconds: float | None) -> Iterator[HealthRule]:
+    for name, metric, bound in (
+        (DATA_LOSS, Metric.LOSS_SHARE, share),
+        (DATA_LOSS_SOON, Metric.LOSS_SECONDS, seconds),
+    ):
+        if bound is not None:
+            yield HealthRule(
+                name=name,
+                metric=metric,
+                comparison=Comparison.BELOW,
+                bound=bound,
+                clear_bound=bound / _ROOM
+                if metric.row.most is None
+                else min(metric.row.most, bound / _ROOM),
+            )
 
 
 def _observed(column: str, bound: float) -> HealthRule:

@@ -35,7 +35,7 @@ _OF_BATCH: Final = (
     ("cache_miss_share", "cache_miss_share"),
     ("executors", "executors"),
 )
-_OF_SOURCE: Final = ("backlog_records", "backlog_bytes", "backlog_files")
+_OF_SOURCE: Final = ("backlog_records", "backlog_bytes", "backlog_files", "loss_in_s")
 
 
 def figures_of(row: BatchProgress) -> dict[str, float]:

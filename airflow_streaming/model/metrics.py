@@ -100,6 +100,7 @@ class MetricRow:
     :param needs_interval: It is measured by the interval of the processing trigger.
     :param export: Name in metrics systems, without prefix and unit; empty: not exported.
     :param help: Description of the exported figure, for Prometheus and OpenTelemetry.
+    :param low_is_worse: Of two figures of one source the lower one counts.
     :param adds_up: Exported as a counter over the epoch, not as the latest value.
     """
 
@@ -120,6 +121,7 @@ class MetricRow:
     export: str = ""
     help: str = ""
     adds_up: bool = False
+    low_is_worse: bool = False
 
     def in_words(self, figure: float) -> str:
         """Return a figure with its unit, e.g. ``62 %`` or ``200,000 records``."""
@@ -330,6 +332,33 @@ class Metric(StrEnum):
         ),
     )
     """Backlog in records over the rate at which they are processed."""
+    LOSS_SECONDS = (
+        "loss_seconds",
+        MetricRow(
+            unit=Unit.SECONDS,
+            words="loses unread data in {}",
+            missing="when unread data is removed",
+            of_source=lambda source: source.loss_in_s,
+            low_is_worse=True,
+            export="source_loss",
+            help="Time until the source removes data that the query has not read.",
+        ),
+    )
+    """Seconds until the source removes the first unread data."""
+    LOSS_SHARE = (
+        "loss_share",
+        MetricRow(
+            unit=Unit.SHARE,
+            words="has {} of the retention left for its oldest unread data",
+            missing="how long unread data is kept",
+            of_source=lambda source: source.loss_share,
+            low_is_worse=True,
+            most=1.0,
+            export="source_loss_share",
+            help="Share of the source's retention that is left for the oldest unread data.",
+        ),
+    )
+    """The same as a share of the time for which the source keeps data: 1 with everything read."""
     STATE_COMMIT_SECONDS = (
         "state_commit_seconds",
         MetricRow(
@@ -435,9 +464,12 @@ class Metric(StrEnum):
             figure = None if self.row.of_source is None else self.row.of_source(source)
             known = found.get(source.source)
             # A query may read one place twice; the worse counts.
-            if known is None or (figure is not None and figure > known[0]):
+            if known is None or (figure is not None and self._is_worse(figure, known[0])):
                 found[source.source] = None if figure is None else (figure, 1)
         return found
+
+    def _is_worse(self, figure: float, known: float) -> bool:
+        return figure < known if self.row.low_is_worse else figure > known
 
 
 def reported_figures(report: Mapping[str, Any]) -> dict[str, float]:

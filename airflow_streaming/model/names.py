@@ -56,11 +56,15 @@ _NUMBERED: Final = re.compile(r"([0-9]{6,12})\.json")
 _DIGITS: Final = re.compile(r"([0-9]{1,200})\.json")
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 
+FLEET: Final = "_fleet"
+"""The folder of a home with the records of many streams together; no stream can have this name."""
 PLACES: Final[Mapping[str, str]] = {
     "alert": "alerts/{number}.json",
     "alert_sent": "alerts/{number}.sent.json",
     "alert_try": "alerts/{number}.try{attempt:d}.json",
     "barrier": "epochs/{epoch}/barrier.json",
+    "campaign": "campaigns/{number}.json",
+    "campaign_step": "campaigns/{campaign}/steps/{number}.json",
     "change": "changes/{number}.json",
     "change_end": "changes/{number}.end.json",
     "circuit": "circuit/{number}.json",
@@ -333,6 +337,13 @@ class Layout:
 
     def output(self, deployment: int) -> str:
         return f"{self.root}/output/{numbered(deployment)}"
+
+
+class FleetLayout(Layout):
+    """Where the records of many streams together lie."""
+
+    def __init__(self) -> None:
+        self.root = FLEET
 
 
 def check_named(record: Record, field: str, value: str) -> None:

@@ -202,6 +202,11 @@ class SourceProgress:
     :param backlog_bytes: The same in bytes.
     :param backlog_files: The same in files.
     :param end_offset: Where the batch ended, in the source's own terms, at most 500 characters.
+    :param loss_in_s: Seconds until the source removes the first unread data; without unread data, data
+        that arrives now.
+    :param kept_for_s: Seconds for which the source keeps data.
+    :param read_until: Everything that the source got before was read; ISO 8601.
+    :param loss_gap: Why ``loss_in_s`` is unknown, a ``LossGap``.
     """
 
     source: str
@@ -210,6 +215,17 @@ class SourceProgress:
     backlog_bytes: float | None = None
     backlog_files: float | None = None
     end_offset: str | None = None
+    loss_in_s: float | None = None
+    kept_for_s: float | None = None
+    read_until: str | None = None
+    loss_gap: str = ""
+
+    @property
+    def loss_share(self) -> float | None:
+        """Return the share of the retention that is left to the oldest unread data."""
+        if self.loss_in_s is None or not self.kept_for_s:
+            return None
+        return min(1.0, self.loss_in_s / self.kept_for_s)
 
     @classmethod
     def from_spark(cls, source: Mapping[str, Any]) -> Self:

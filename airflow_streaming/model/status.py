@@ -10,12 +10,30 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.model.records.epoch import Host
 from airflow_streaming.model.spark.failure_signs import Hint, hints
 from airflow_streaming.model.wire import Record
+
+_LONGEST_LOSS: Final = 10 * 365 * 86_400.0
+"""Seconds beyond which a loss is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataLoss:
+    """
+    The first unread data that a source removes.
+
+    :param at: When it does, by the driver's clock.
+    :param share: Share of the retention that was left when it was measured, if known.
+    """
+
+    query: str
+    source: str
+    at: datetime
+    share: float | None = None
 
 
 class DriverState(StrEnum):
@@ -48,6 +66,8 @@ class QueryStatus:
     :param processing_interval_s: Interval of its processing trigger, where it has one.
     :param epoch_interval_s: Seconds between the commits of a continuous query. Spark reports no batch and no
         figure of such a query. ``None`` for a query in batches.
+    :param checkpoint_interval_s: Length of each batch of a query in real-time mode. It writes rows as they come
+        and commits when the batch ends. ``None`` for another query.
     :param recent_durations_ms: Durations of its last 20 batches, the newest last.
     :param planned_batch: The batch in work.
     :param batch_for_s: How long that batch has been in work.
@@ -90,11 +110,23 @@ class QueryStatus:
     refused_for_s: float | None = None
     batch_shift: int = 0
     epoch_interval_s: float | None = None
+    checkpoint_interval_s: float | None = None
 
     @property
     def is_continuous(self) -> bool:
         """Tell whether it runs without batches."""
         return self.epoch_interval_s is not None
+
+    @property
+    def is_real_time(self) -> bool:
+        return self.checkpoint_interval_s is not None
+
+    @property
+    def is_reading(self) -> bool:
+        """Tell whether it has work; a batch in real-time mode is always in work, and its last one tells."""
+        if self.is_real_time and self.progress is not None:
+            return self.progress.input_rows > 0
+        return self.processing or self.data_available or self.is_continuous
 
     @property
     def waits_for_trigger(self) -> bool:
@@ -132,6 +164,7 @@ class ExecutorStatus:
         100 (``spark.ui.retainedDeadExecutors``).
     :param failed_tasks: Tasks that have failed in this epoch.
     :param none_for_s: How long there has been none; ``None`` while there is one.
+    :param gc_share: Share of the tasks' time in garbage collection since the look before; ``None`` without tasks.
     :param reason: Why the last one went, in the words of Spark and the cluster; empty when none did.
     """
 
@@ -141,6 +174,7 @@ class ExecutorStatus:
     failed_tasks: int = 0
     none_for_s: float | None = None
     reason: str = ""
+    gc_share: float | None = None
 
     @property
     def missing(self) -> int:
@@ -185,6 +219,21 @@ class Status(Record):
     def batches(self) -> int:
         """Return the batches committed in this epoch over all queries."""
         return sum(query.batches for query in self.queries)
+
+    @property
+    def loss(self) -> DataLoss | None:
+        """Return the loss of unread data that comes first, as of this beat; ``None`` where no source tells."""
+        found = [
+            (source.loss_in_s, query.name, source)
+            for query in self.queries
+            for source in (query.progress.sources if query.progress else ())
+            if source.loss_in_s is not None and source.loss_in_s <= _LONGEST_LOSS
+        ]
+        if not found:
+            return None
+        seconds, query, source = min(found, key=lambda one: one[0])
+        at = self.at + timedelta(seconds=seconds)
+        return DataLoss(query=query, source=source.source, at=at, share=source.loss_share)
 
     @property
     def progressed_for(self) -> timedelta:

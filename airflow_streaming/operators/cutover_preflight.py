@@ -314,6 +314,7 @@ class CutoverPreflightOperator(CutoverTask):
             replay_from=(self.replay_from or "").strip(),
             habits=self.sink_habits,
             accepted=accepted_codes(self.accept, STEPS_BACK),
+            compare=self.course.compare,
         )
 
     def asked_course(self) -> CutoverPlan:

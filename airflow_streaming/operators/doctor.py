@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import BaseOperator
@@ -16,6 +16,8 @@ from airflow_streaming.task_errors import spec_errors_are_final
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+    from airflow_streaming.advice.cost.request_cost import Prices
 
 FAIL_ON: Final = ("never", *(level.value for level in RiskLevel))
 
@@ -32,6 +34,8 @@ class StreamDoctorOperator(NamedParameters, BaseOperator):
     :param cores: Cores of all executors, where the stream's configuration does not tell.
     :param fail_on: Fail the task from risks of this level on: ``high``, ``medium``, ``low``, or
         ``never``.
+    :param prices: Price of 1,000 requests to the object store by kind, e.g.
+        ``{"writes": 0.005, "reads": 0.0004}``; shows the price of a month.
     """
 
     template_fields: Sequence[str] = ("home", "stream", "home_conn_id")
@@ -46,6 +50,7 @@ class StreamDoctorOperator(NamedParameters, BaseOperator):
         home_conn_id: str | None = None,
         cores: int | None = None,
         fail_on: str = "high",
+        prices: Mapping[str, float] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -57,6 +62,9 @@ class StreamDoctorOperator(NamedParameters, BaseOperator):
         self.home_conn_id = home_conn_id
         self.cores = cores
         self.fail_on = fail_on
+        self.prices = prices
+        if prices is not None:
+            self._prices()
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
         from airflow_streaming.advice.doctor import examine  # not at dag parse
@@ -66,7 +74,7 @@ class StreamDoctorOperator(NamedParameters, BaseOperator):
 
         with spec_errors_are_final():
             home = StreamHomeHook(self.home, self.home_conn_id).get_conn()
-            said = examine(gather(home, home.stream(self.stream), self.cores))
+            said = examine(gather(home, home.stream(self.stream), self.cores, self._prices()))
         for one in said:
             self._log(one)
         grave = grave_risks(said, self.fail_on)
@@ -75,6 +83,11 @@ class StreamDoctorOperator(NamedParameters, BaseOperator):
             raise AirflowFailException(f"Stream {self.stream!r} has {len(grave)} risks. {found}")
         encoded: list[dict[str, Any]] = [encode(one) for one in said]
         return encoded
+
+    def _prices(self) -> Prices | None:
+        from airflow_streaming.advice.cost.request_cost import Prices  # not at dag parse
+
+        return None if self.prices is None else Prices.of(self.prices)
 
     def _log(self, one: Advice) -> None:
         write = self.log.warning if one.outcome is Outcome.RISK else self.log.info

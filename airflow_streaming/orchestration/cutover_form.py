@@ -48,7 +48,7 @@ _WAYS: Final[Mapping[str, str]] = {
     SwitchMethod.HANDOVER.value: "handover: green resumes in blue's output",
 }
 _STARTS: Final[Mapping[str, str]] = {
-    GreenStart.BY_GATE.value: "the first of the others that the gates allow",
+    GreenStart.BY_GATE.value: "chosen by the gates: a copy, else blue's position, else an empty checkpoint",
     GreenStart.FRESH.value: "an empty checkpoint, sources read again",
     GreenStart.CLONED.value: "a copy of blue's checkpoint",
     GreenStart.CARRIED.value: "blue's position, without state",

@@ -256,7 +256,8 @@ def runtime_param(stream: StreamSpec) -> Param:
     known = [one for one in known_runtimes() if listed is None or one in listed]
     values: dict[str, Any] = {
         "title": "Target runtime",
-        "description": "Spark installation to go to, by its name in [streaming] runtimes.",
+        "description": 'Spark installation to go to, by its name in [streaming] runtimes. "as it is live" takes '
+        "the DAG's where it was edited since.",
     }
     if not known:
         return Param(None, type=["string", "null"], **values)
@@ -308,14 +309,14 @@ def application_param(policy: FormPolicy) -> Param:
     accepted = (
         "any script"
         if "application" in policy.fields
-        else f"the script of the running deployment{below}"
+        else f"the scripts of the DAG and of the running deployment{below}"
     )
     return Param(
         None,
         type=["string", "null"],
         title="Application",
-        description="Path or URI of the script to go to. Empty: the live one. Accepted "
-        f"beside it: {accepted}.{_code(policy, 'application')}",
+        description="Path or URI of the script to go to. Empty: the live script, or the DAG's where it was "
+        f"edited since. Accepted: {accepted}.{_code(policy, 'application')}",
     )
 
 

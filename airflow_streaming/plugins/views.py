@@ -37,6 +37,7 @@ from airflow_streaming.plugins.access.drivers import in_time
 from airflow_streaming.plugins.changes import acts_of, open_upgrade_waits_for
 from airflow_streaming.plugins.lists import backup_view
 from airflow_streaming.plugins.page_values import cut, quoted, told, tried
+from airflow_streaming.reports.streams import loss_text
 from airflow_streaming.services.fleet_rows import FleetRow
 from airflow_streaming.services.fleet_writer import row_of
 from airflow_streaming.services.freshness import recorded_freshness
@@ -110,9 +111,21 @@ class StreamWatch:
             "driver": _driver(look),
             "standby": cut(self._standby(look), 200),
             "freshness": tried(self._freshness),
+            "size": tried(self._size),
+            "data_loss": "" if look.loss is None else cut(loss_text(look.loss, look.now), 600),
             "dag_differs": cut(look.dag_differs, 600),
             "acts": acts_of(self.home, look),
             "change": self._change(look),
+        }
+
+    def _size(self) -> dict[str, Any] | None:
+        newest = self.home.newest_size()
+        if newest is None:
+            return None
+        return {
+            "recommended": newest.is_recommended_only,
+            "text": cut(newest.sentence, 600),
+            "at": told(newest.at),
         }
 
     def _change(self, look: StreamStatus) -> dict[str, Any] | None:
@@ -163,6 +176,8 @@ class StreamWatch:
         figures = found.figures
         return {
             "objective": objective.objective,
+            "within_s": objective.complete_within / timedelta(seconds=1),
+            "query": objective.query,
             "share": figures.share,
             "budget_left": figures.budget_left,
             "is_late": figures.is_late,

@@ -14,8 +14,9 @@ from airflow_streaming.model.names import color_of
 from airflow_streaming.model.observation import Observation, Verdict
 from airflow_streaming.model.products.freshness import FreshnessFigures
 from airflow_streaming.model.progress import BatchProgress
+from airflow_streaming.model.records.autoscale import SizeChange
 from airflow_streaming.model.records.control import Event
-from airflow_streaming.model.status import ExecutorStatus, QueryStatus, SinkStatus
+from airflow_streaming.model.status import DataLoss, ExecutorStatus, QueryStatus, SinkStatus
 from airflow_streaming.reports.report import (
     Block,
     Heading,
@@ -60,6 +61,7 @@ class StreamView:
     :param change: Progress of an open upgrade, cutover, restore or undo; empty without one.
     :param standby: State of the hot standby; empty without a standby.
     :param freshness: Figures of the freshness objective; ``None`` without an objective or a watermark.
+    :param size: The newest change of the number of executors, made or recommended; ``None`` without one.
     """
 
     status: StreamStatus
@@ -68,6 +70,7 @@ class StreamView:
     change: str = ""
     standby: str = ""
     freshness: FreshnessFigures | None = None
+    size: SizeChange | None = None
 
     @property
     def stream(self) -> str:
@@ -86,6 +89,7 @@ class StreamView:
             "change": self.change,
             "standby": self.standby,
             "freshness": None if self.freshness is None else encode(self.freshness),
+            "size": None if self.size is None else self.size.to_dict(),
             "at": format_time(status.now),
             "all_right": status.is_all_right,
             "state": standing.word,
@@ -103,6 +107,7 @@ class StreamView:
             "restarts_24h": status.restarts_24h,
             "next_attempt_at": _time(status.next_attempt_at),
             "unread": list(status.unread),
+            "data_loss": None if status.loss is None else encode(status.loss),
             "dag_differs": status.dag_differs,
             **{
                 record.KIND: record.to_dict()
@@ -253,10 +258,7 @@ def _facts(view: StreamView, status: StreamStatus) -> Iterator[tuple[Words, Word
         yield "DAG", value(status.dag_differs)
     if status.seen is not None:
         yield from _driver(status.seen)
-    if view.standby:
-        yield "standby", value(view.standby)
-    if view.freshness is not None:
-        yield "freshness", value(freshness_text(view.freshness))
+    yield from _data(view, status)
     yield "restarts", "" if status.restarts_24h is None else f"{status.restarts_24h} in 24 h"
     yield "failures", f"{status.failures_in_a_row} in a row"
     waits = ", backing off" if status.is_backing_off else ""
@@ -265,6 +267,25 @@ def _facts(view: StreamView, status: StreamStatus) -> Iterator[tuple[Words, Word
         yield "incident", value(f"{alert.key} since {clock(alert.at)}: {alert.reason}")
     for problem in status.unread:
         yield "unreadable", value(problem)
+
+
+def _data(view: StreamView, status: StreamStatus) -> Iterator[tuple[Words, Words]]:
+    if status.loss is not None:
+        yield "data loss", value(loss_text(status.loss, status.now))
+    if view.size is not None:
+        yield "size", value(f"{view.size.sentence} ({clock(view.size.at)})")
+    if view.standby:
+        yield "standby", value(view.standby)
+    if view.freshness is not None:
+        yield "freshness", value(freshness_text(view.freshness))
+
+
+def loss_text(loss: DataLoss, now: datetime) -> str:
+    """Return when the first unread data is removed, in a line."""
+    left = (loss.at - now).total_seconds()
+    when = f"in {duration_text(left)}" if left > 0 else "by now"
+    share = "" if loss.share is None else f", {loss.share:.0%} of its retention was left"
+    return f"{loss.source} removes unread data of {loss.query} {when}, at {clock(loss.at)}{share}"
 
 
 def freshness_text(found: FreshnessFigures) -> str:

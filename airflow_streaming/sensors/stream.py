@@ -350,6 +350,37 @@ class StreamBacklogSensor(StreamGateSensor):
         )
 
 
+class SafeToExpireSensor(StreamGateSensor):
+    """
+    Wait until a stream has read all data of its sources before a time.
+
+    A task behind the sensor removes older data: it expires snapshots, vacuums a table, cleans a folder. The driver
+    reports the position by time of topics and of folders of its own host. The sensor also passes for a stopped
+    stream, because its commits stay.
+
+    :param older_than: The task removes data that is older than this; a time with its zone, or ISO 8601 that names
+        its zone. (templated)
+    :param kwargs: Arguments of ``StreamGateSensor``, which select the stream, and of every sensor.
+    """
+
+    template_fields: Sequence[str] = (*StreamGateSensor.template_fields, "older_than")
+
+    @checked
+    def __init__(self, *, older_than: datetime | str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        if self.subject().is_external:
+            raise SpecError(
+                "A checkpoint does not record when unread data was written. SafeToExpireSensor needs stream= and home= "
+                "of a stream of this provider."
+            )
+        self.older_than = older_than
+        if not is_filled_in(older_than):
+            _moment(older_than, "older_than")
+
+    def condition(self) -> Condition:
+        return Condition(query=self.query, read_until=_moment(self.older_than, "older_than"))
+
+
 class StreamCaughtUpSensor(StreamGateSensor):
     """
     Wait until a stream has read at least as far as another stream.

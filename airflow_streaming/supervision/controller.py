@@ -436,13 +436,15 @@ class StreamController(StreamActions):
         )
         newest = self._home.newest_size()
         if newest is not None and newest.epoch == change.epoch:
-            return  # another task was faster
+            same = (newest.code, newest.executors) == (change.code, change.executors)
+            if same or not newest.is_recommended_only:
+                return  # another task was faster
         if not self._home.add_size(change):
             return
         figures = {name: number_text(value, digits=6) for name, value in size.figures.items()}
         self.tell(
             EventKind.SIZED,
-            f"From {change.before} to {change.executors} executors: {change.reason}",
+            change.sentence,
             epoch=change.epoch,
             code=change.code.value,
             **{"from": str(change.before), "to": str(change.executors)},

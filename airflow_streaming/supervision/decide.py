@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from airflow_streaming.exceptions import closed
 from airflow_streaming.model.durations import age_of, duration_text
@@ -28,7 +28,6 @@ from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.epoch import LaunchCause, StopRequest
 from airflow_streaming.model.records.policy import RestartAction, RestartDecision, RestartPolicy
 from airflow_streaming.supervision.alerts.alerting import decided, due
-from airflow_streaming.supervision.autoscale import SizeStep, SizeView
 from airflow_streaming.supervision.health import judge
 from airflow_streaming.supervision.restart import fails_alike
 from airflow_streaming.supervision.standby import (
@@ -38,6 +37,9 @@ from airflow_streaming.supervision.standby import (
     is_worth_waiting_for,
     reason_to_make,
 )
+
+if TYPE_CHECKING:
+    from airflow_streaming.supervision.scaling.autoscale import SizeStep, SizeView
 
 _RESIZABLE: Final = frozenset({VerdictState.HEALTHY, VerdictState.IDLE, VerdictState.DEGRADED})
 """The figures of any other state say nothing of the load; a long batch is not cut off for a size."""

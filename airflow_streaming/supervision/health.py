@@ -181,6 +181,9 @@ def _is_busy(seen: Observation, hang_after: timedelta) -> bool:
 
 def stall_window(query: QueryStatus, *, stall_after: timedelta, stall_factor: float) -> timedelta:
     """Return how long a batch of the query may take before it counts as slow or stalled."""
+    if query.checkpoint_interval_s is not None:
+        # Every batch in real-time mode takes its interval; older ones tell nothing of the newest.
+        return timedelta(seconds=query.checkpoint_interval_s) + stall_after
     return window_of(
         [duration / 1000 for duration in query.recent_durations_ms],
         interval=query.processing_interval_s or 0.0,
@@ -453,8 +456,7 @@ def _failed_queries(status: Status) -> list[Finding]:
 
 def _well(status: Status) -> Verdict:
     active = [query for query in status.queries if query.active]
-    # A continuous query reads all the time, and its status says neither.
-    waiting = not any(q.processing or q.data_available or q.is_continuous for q in active)
+    waiting = not any(query.is_reading for query in active)
     batches = sum(query.batches for query in status.queries if not query.is_continuous)
     # A query that waits since its start has shown as much as it can.
     progressed_for = status.progressed_for or max(timedelta(0), status.at - status.started_at)
@@ -463,7 +465,8 @@ def _well(status: Status) -> Verdict:
         reason=f"{len(active)} of {len(status.queries)} queries active, {batches} batches "
         f"committed in epoch {status.epoch}"
         + (", waiting for data." if waiting else ".")
-        + _continuous(active),
+        + _continuous(active)
+        + _real_time(active),
         healthy_for=progressed_for,
         batches=status.batches,
     )
@@ -482,6 +485,15 @@ def _continuous(active: Sequence[QueryStatus]) -> str:
         f"{query.batches} of Spark's epochs committed."
         for query in active
         if query.is_continuous
+    )
+
+
+def _real_time(active: Sequence[QueryStatus]) -> str:
+    """Return a sentence for each query in real-time mode, with a blank before it."""
+    return "".join(
+        f" Query {query.name!r} runs in real-time mode and commits every {duration_text(query.checkpoint_interval_s)}."
+        for query in active
+        if query.checkpoint_interval_s is not None
     )
 
 

@@ -41,7 +41,7 @@ from airflow_streaming.supervision.epoch_figures import Figures
 from airflow_streaming.supervision.health import judge
 from airflow_streaming.supervision.open_change import change_in_progress
 from airflow_streaming.supervision.rules.states import RuleStates, rule_states
-from airflow_streaming.supervision.sizing import SizeObserver
+from airflow_streaming.supervision.scaling.sizing import SizeObserver
 from airflow_streaming.supervision.standby_observer import StandbyObserver
 
 log: Final = logging.getLogger(__name__)

@@ -26,6 +26,10 @@ from airflow_streaming.model.records.policy import (
 from airflow_streaming.model.spark.failure_signs import FailureClass, FailureKind
 from airflow_streaming.model.spark.failures import bad_input, diagnose
 
+URGENT_SHARE: Final = 0.01
+"""Share of the time to data loss that a wait before a restart may use."""
+NEAR_LOSS: Final = timedelta(days=2)
+"""A loss that is nearer than this is named where a stream is given up."""
 _APPLY: Final = (
     "Then apply the corrected copy: trigger the DAG of {stream} with restart=True (on the page: Apply the "
     "dag's edited spec), or run its upgrade DAG. If the cause was outside the copy, start the same copy: "
@@ -86,9 +90,30 @@ def decide_restart(
         failure,
         now=now,
         failures=failures,
-        delay=policy.bound(failures) * chance,
-        obstacle=_obstacle(failure, earlier, policy, now, failures=failures),
+        delay=urgent_delay(policy.bound(failures) * chance, failure.loss_at, now),
+        obstacle=_with_loss(
+            _obstacle(failure, earlier, policy, now, failures=failures), failure.loss_at, now
+        ),
     )
+
+
+def urgent_delay(delay: timedelta, loss_at: datetime | None, now: datetime) -> timedelta:
+    """
+    Return a wait that uses only a small share of the time that is left to the unread data.
+
+    Data that is already lost makes nothing urgent.
+    """
+    if loss_at is None or loss_at <= now:
+        return delay
+    return min(delay, (loss_at - now) * URGENT_SHARE)
+
+
+def _with_loss(obstacle: str | None, loss_at: datetime | None, now: datetime) -> str | None:
+    if obstacle is None or loss_at is None or loss_at - now > NEAR_LOSS:
+        return obstacle
+    left = loss_at - now
+    when = f"in {duration_text(left)}" if left > timedelta(0) else "by now"
+    return f"{obstacle} Urgent: a source removes data that the stream has not read {when}."
 
 
 def _poisoned(
@@ -218,7 +243,13 @@ def failure_of(seen: Observation, verdict: Verdict, stop: StopRequest | None = N
         )
     if seen.status is None:
         return failure
-    return replace(failure, progressed_for=seen.status.progressed_for, batches=seen.status.batches)
+    loss = seen.status.loss
+    return replace(
+        failure,
+        progressed_for=seen.status.progressed_for,
+        batches=seen.status.batches,
+        loss_at=None if loss is None else loss.at,
+    )
 
 
 def _told_by(exit: Exit, failure: Failure) -> Failure:

@@ -17,6 +17,7 @@ from typing import Final
 
 from airflow_streaming.exceptions import closed
 from airflow_streaming.model.codec import format_time
+from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.observation import Observation, Verdict, VerdictState
 from airflow_streaming.model.records.alert import Alert
@@ -28,6 +29,7 @@ from airflow_streaming.model.records.control import (
 )
 from airflow_streaming.model.records.deployment import Deployment, Deviation, difference_to_dag
 from airflow_streaming.model.records.policy import RestartAction, RestartDecision, RestartPolicy
+from airflow_streaming.model.status import DataLoss
 from airflow_streaming.supervision.health import judge
 from airflow_streaming.supervision.restart import (
     Progress,
@@ -230,6 +232,11 @@ class StreamStatus:
         return fails_alike(self.decision, self.seen.epoch.deployment, self.deployment.number)
 
     @property
+    def loss(self) -> DataLoss | None:
+        """Return the first unread data that a source removes, as the newest driver saw it last."""
+        return None if self.seen is None or self.seen.status is None else self.seen.status.loss
+
+    @property
     def is_all_right(self) -> bool:
         """Tell whether the stream works, or is down on purpose."""
         return self.standing.level.is_all_right
@@ -246,7 +253,7 @@ def _without_driver(s: StreamStatus, verdict: Verdict | None) -> StreamStanding:
     state = DesiredState.RUNNING if s.wants_to_run else DesiredState.STOPPED
     match kept_down_by(state, s.circuit, s.epoch):
         case KeptDown.STOPPED if s.desired is not None:
-            return _off(_with_end(s.desired), s.desired.at)
+            return _stopped(s, s.desired)
         case KeptDown.CIRCUIT if s.circuit is not None:
             return _gave_up(s, s.circuit)
     if not s.is_live:
@@ -276,6 +283,28 @@ def _with_end(stop: Desired) -> str:
     if stop.until is None:
         return stop.reason
     return f"{closed(stop.reason)} The stream starts again at {stop.until:%Y-%m-%d %H:%M %Z}."
+
+
+def _stopped(s: StreamStatus, stop: Desired) -> StreamStanding:
+    """Return the standing of a stream that a user stopped; a stop that costs data needs a user again."""
+    found, loss = _off(_with_end(stop), stop.at), s.loss
+    if loss is None or not s.is_live or not _costs_data(s, loss):
+        return found
+    left = loss.at - s.now
+    when = f"in {duration_text(left)}" if left > timedelta(0) else "by now"
+    return replace(
+        found,
+        level=Level.WARN,
+        reason=f"{closed(found.reason)} {loss.source} removes unread data of query {loss.query!r} {when}.",
+        remedy=f"Start the stream: airflow-streaming start {s.stream} --reason TEXT. Or lengthen the retention of the "
+        "source.",
+    )
+
+
+def _costs_data(s: StreamStatus, loss: DataLoss) -> bool:
+    """Tell whether half of the time is over that was left when the driver measured it."""
+    measured = s.seen.status.at if s.seen is not None and s.seen.status is not None else s.now
+    return s.now - measured >= (loss.at - measured) / 2
 
 
 def _off(reason: str, since: datetime | None = None) -> StreamStanding:

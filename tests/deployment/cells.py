@@ -335,9 +335,17 @@ def chosen(text: str) -> list[Cell]:
 
 
 def run_cells(
-    made: Deployment, cells: Sequence[Cell], say: Say, results: Path | None
+    made: Deployment,
+    cells: Sequence[Cell],
+    say: Say,
+    results: Path | None,
+    pause: Callable[[World], None] = lambda world: None,
 ) -> list[Outcome]:
-    """Let the stream run, run the cells one after the other, and count the rows at the end."""
+    """
+    Let the stream run, run the cells one after the other, and count the rows at the end.
+
+    :param pause: Waits before each cell, and after the last one.
+    """
     world = World(made, say)
     made.stage.arrivals.start()
     world.until(lambda: made.airflow.has_dag(STREAM), "the dags")
@@ -345,11 +353,13 @@ def run_cells(
     world.until(lambda: _works_again(world), "the stream to be well")
     outcomes = []
     for cell in cells:
+        pause(world)
         outcomes.append(_run_cell(world, *cell))
         say(f"{outcomes[-1]}")
         if results is not None:
             with results.open("a") as lines:
                 lines.write(json.dumps(asdict(outcomes[-1])) + "\n")
+    pause(world)
     rows = _count(world)
     say(f"Rows: {rows}; ended on their own: {made.airflow.revived or 'no component'}")
     counted = (rows["lost"], rows["doubled"], rows["wrong"])

@@ -133,6 +133,10 @@ class DeployedAirflow(Airflow):
             self.start_component(name)
         return None
 
+    def pids(self) -> dict[str, int]:
+        """Return the process id of each component, by its name."""
+        return {name: process.pid for name, process in list(self._components.items())}
+
     def log_in(self) -> str:
         return self.token_of("admin") if self.profile.has_roles else super().log_in()
 
@@ -184,11 +188,13 @@ class Deployment:
     A running deployment.
 
     :param servers: By the names of the parts that can die.
+    :param metrics: Address of the S3 server's metrics; empty where the home is a folder.
     """
 
     profile: Profile
     stage: Stage
     servers: Mapping[str, servers.Server]
+    metrics: str = ""
 
     @property
     def airflow(self) -> DeployedAirflow:
@@ -199,12 +205,15 @@ class Deployment:
 
 
 @contextlib.contextmanager
-def deployment(name: str, folder: Path, machine: Machine, say: Say) -> Iterator[Deployment]:
+def deployment(
+    name: str, folder: Path, machine: Machine, say: Say, more: int = 0
+) -> Iterator[Deployment]:
     """
     Run a deployment; everything has ended afterwards.
 
     :param name: A profile.
     :param folder: Emptied; everything but the database lies here.
+    :param more: Streams beside ``orders``, which need no input.
     :raises RuntimeError: the machine lacks a part, with a sentence for each; or a part does not start.
     """
     profile = PROFILES[name]
@@ -221,10 +230,12 @@ def deployment(name: str, folder: Path, machine: Machine, say: Say) -> Iterator[
         # The proxy first answers once an API server does.
         stack.enter_context(servers.running(parts.values(), say))
         environment: dict[str, str] = {}
-        home = None
+        home, metrics = None, ""
         if profile.is_stored:
-            store = stack.enter_context(seaweedfs(_made(place / "s3")))
-            home = f"{BUCKET}/home"
+            port = free_port()
+            served = f"-metricsPort={port}"
+            store = stack.enter_context(seaweedfs(_made(place / "s3"), served))
+            home, metrics = f"{BUCKET}/home", f"http://127.0.0.1:{port}/metrics"
             environment |= _stored(store)
         stage = Stage(
             folder,
@@ -241,6 +252,7 @@ def deployment(name: str, folder: Path, machine: Machine, say: Say) -> Iterator[
                 **environment,
                 "PYTHONPATH": str(REPOSITORY),
                 "DEPLOYMENT_JOB": str(APPLICATION),
+                "DEPLOYMENT_MORE": str(more),
                 "DEPLOYMENT_HOME_CONNECTION": STORE_CONNECTION if profile.is_stored else "",
                 # Spark 3.5 fits the jars of S3 that a Python package carries.
                 "DEPLOYMENT_RUNTIME": "spark-3.5" if profile.is_stored else "spark-4.3",
@@ -249,7 +261,7 @@ def deployment(name: str, folder: Path, machine: Machine, say: Say) -> Iterator[
             airflow=partial(DeployedAirflow, profile=profile, ports=ports),
         )
         with stage:
-            yield Deployment(profile=profile, stage=stage, servers=parts)
+            yield Deployment(profile=profile, stage=stage, servers=parts, metrics=metrics)
 
 
 def _servers(profile: Profile, place: Path, logs: Path, ports: Ports) -> dict[str, servers.Server]:

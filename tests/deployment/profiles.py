@@ -72,6 +72,7 @@ PROFILES: Final[Mapping[str, Profile]] = {
         has_roles=True,
         is_stored=True,
     ),
+    "s3-postgresql": Profile(database=Database.POSTGRESQL, is_stored=True),
     "mariadb": Profile(database=Database.MARIADB),
     "pods-postgresql": Profile(database=Database.POSTGRESQL, executor=Executor.PODS),
 }

@@ -6,6 +6,7 @@ import random
 
 from airflow_streaming.model.records.autoscale import Autoscale
 from benchmarks.autoscale import needed, play
+from benchmarks.autoscale_rules import DynamicAllocation, FlinkRules
 
 
 def test_load_that_triples_is_followed_up_and_down() -> None:
@@ -34,3 +35,25 @@ def test_a_load_that_stays_is_left_alone() -> None:
     found = play(load, needed(1000), 1, 25, Autoscale(min=1, max=12))
 
     assert found.changes <= 1, "one executor fewer may do; then it stays"
+
+
+def test_dynamic_allocation_takes_all_that_partitions_can_use_whatever_the_load() -> None:
+    load = [100.0] * 1_800
+    found = play(load, 1, 1, 25, None, DynamicAllocation(most=20))
+    assert found.most == 20
+    assert found.executor_hours > 0.4 * 20
+
+
+def test_the_rules_of_flink_follow_a_load_that_triples() -> None:
+    load = [1_500.0 if at > 3_600 else 500.0 for at in range(3 * 3_600)]
+    found = play(load, needed(500), 1, 25, None, FlinkRules(most=12, gap=25))
+    assert found.most == 5, "it fills what 1,500 rows/s need, up to all of the time"
+    assert found.lags[-1] < 120
+
+
+def test_a_change_without_effect_is_undone_and_not_repeated() -> None:
+    """One partition: more executors do not make a batch shorter."""
+    load = [390.0] * (4 * 3_600)
+    stuck = play(load, 1, 1, 25, Autoscale(min=1, max=12), scales=False)
+    assert stuck.changes <= 3
+    assert stuck.executor_hours < 1.5 * 4

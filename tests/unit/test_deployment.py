@@ -29,7 +29,7 @@ from tests.deployment.profiles import (
 )
 from tests.deployment.table import Outcome, holds, markdown
 
-LOCAL, CELERY, MARIADB, PODS = PROFILES.values()
+LOCAL, CELERY, _, MARIADB, PODS = PROFILES.values()
 
 
 def ports(profile: Profile) -> Ports:

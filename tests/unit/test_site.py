@@ -188,6 +188,7 @@ LONG: Final = {
     "operations.md",
     "pipelines-security.md",
     "pipelines.md",
+    "sizing.md",
     "teams.md",
     "upgrades.md",
 }
@@ -205,7 +206,8 @@ def test_a_page_for_one_task_is_short() -> None:
 
 PRINTED: Final = {"api.md", "gate-rules.md", "parameters.md", "reference.md"}
 """Pages that a script writes."""
-MOST_WORDS: Final = 41_000
+MOST_WORDS: Final = 42_000
+"""400 more than before real-time mode, 400 for data loss, each of which has a page, and 200 for the scaler."""
 
 
 def prose(page: str) -> int:

@@ -60,7 +60,13 @@ from airflow_streaming.model.records.control import (
     DesiredState,
     EventKind,
 )
-from airflow_streaming.model.records.cutover import CutoverTerms, Pair, StartWay, SwitchMethod
+from airflow_streaming.model.records.cutover import (
+    CompareTerms,
+    CutoverTerms,
+    Pair,
+    StartWay,
+    SwitchMethod,
+)
 from airflow_streaming.model.records.cutover_table import CutoverEvent, CutoverTransition
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.epoch import QueryClaim
@@ -219,6 +225,7 @@ class PlanRequest:
     :param replay_from: Start of a fresh green's input, in ISO 8601; empty for the computed time.
     :param habits: How a sink handles a repeated batch id, by the query's name.
     :param accepted: Codes of losses against the live deployment that a user accepts.
+    :param compare: How the outputs of which streams are compared.
     """
 
     way: SwitchMethod
@@ -226,6 +233,7 @@ class PlanRequest:
     replay_from: str = ""
     habits: Mapping[str, SinkReplaySemantics] = field(default_factory=dict)
     accepted: frozenset[str] = frozenset()
+    compare: tuple[CompareTerms, ...] = ()
 
 
 def plan_pair(
@@ -281,6 +289,7 @@ def plan_pair(
         absent=absent,
         earlier=earlier_plans(candidate),
         real_outputs=(_real_path(current.output), _real_path(pair.shadow.output)),
+        compared=[one for one in request.compare if one.stream == candidate.stream],
     )
     changed = differences(current, pair.shadow)
     return PairPreflight(

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from airflow_streaming.changes.judging.compared_columns import COMPARED_COLUMNS, judge_compared
 from airflow_streaming.changes.judging.outputs import (
     OUTPUT_RULES,
     OutputFolders,
@@ -32,7 +33,7 @@ from airflow_streaming.gates.rules import rule_named
 from airflow_streaming.model.durations import duration_text, seconds_text
 from airflow_streaming.model.plan.text import text_of
 from airflow_streaming.model.plan.tree import LITERAL, Expr
-from airflow_streaming.model.records.cutover import StartWay, SwitchMethod
+from airflow_streaming.model.records.cutover import CompareTerms, StartWay, SwitchMethod
 from airflow_streaming.model.records.upgrade import FILE, SinkFacts, SinkReplaySemantics
 from airflow_streaming.model.spark.plan import (
     KAFKA,
@@ -82,7 +83,7 @@ WAY_RULES: Final = (
         INCOMPARABLE,
     ),
     *(STATE_DIFFERS, SINK, PLACE, SINK_SCHEMA, FILE_SINK, IDS, IDS_SHIFTED, OPEN_BY_NEW_CODE),
-    *(LATE_IN_SESSIONS, OWN_STATE, STAYS),
+    *(LATE_IN_SESSIONS, OWN_STATE, STAYS, COMPARED_COLUMNS),
 )
 """Every rule of the ways of switching."""
 _INTERVAL: Final = re.compile(
@@ -368,6 +369,7 @@ def switch_ways(
     absent: Collection[str] = (),
     earlier: Sequence[QueryPlan] = (),
     real_outputs: tuple[str, str] = ("", ""),
+    compared: Sequence[CompareTerms] = (),
 ) -> WaysReport:
     """
     Judge both ways for one stream.
@@ -383,6 +385,7 @@ def switch_ways(
     :param earlier: Plans of the earlier deployments of green's lane.
     :param real_outputs: Where both outputs lead through symbolic links, blue's first; see
         ``OutputFolders``.
+    :param compared: How the outputs of this stream are compared.
     """
     before = {plan.query: plan for plan in old}
     facts = {one.query: one for one in sinks}
@@ -395,6 +398,7 @@ def switch_ways(
     )
     shared += judge_outputs(new, old, others or {}, folders)
     shared += judge_used(new, earlier)
+    shared += judge_compared(old, new, compared)
     for plan in new:
         found = (*_readers(plan, old), *_starts(plan, start, before, absent))
         shared += (replace(one, query=plan.query) for one in found)

@@ -16,7 +16,7 @@ import types
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 _GLOBALS: Final = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
 IMPORTERS: Final = frozenset({"import_module", "__import__", "run_module", "resolve_name"})
@@ -202,6 +202,17 @@ def is_users(module: str | None, file: str) -> bool:
 def file_of(module: str | None) -> str:
     """Return the file of a module that is loaded, empty where it has none."""
     return str(getattr(sys.modules.get(module or ""), "__file__", None) or "")
+
+
+def is_by_name(thing: Any) -> bool:
+    """Tell whether a function or class is one of Python's or of an installed package, by its name."""
+    module, name = getattr(thing, "__module__", None), getattr(thing, "__qualname__", "")
+    if module in (None, "__main__", "__mp_main__") or is_users(module, file_of(module)):
+        return False
+    found: Any = sys.modules.get(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found is thing
 
 
 def _bound_in(nodes: Iterable[ast.AST]) -> Iterator[str]:

@@ -3,8 +3,7 @@ The closure of the user's Python functions: a fingerprint of their code, and pie
 
 Spark's plans never show the body of a function. Two functions have equal fingerprints only if all
 reached parts are equal: code in its normal form, defaults, closure cells, the globals named in the code,
-classes with their metaclasses, bases and attributes, objects with their content. An object counts by its
-name alone only if its module has it under this name and the module is Python's or an installed package's.
+classes with their metaclasses, bases and attributes, and the content of objects (``code_objects``).
 The statements that an import of a user's module runs count, and the definitions that the code names, loaded or
 not. A function's own name does not count, so a rename alone is the same code.
 
@@ -18,18 +17,13 @@ from __future__ import annotations
 import abc
 import ast
 import contextlib
-import enum
 import functools
-import hashlib
-import inspect
 import linecache
-import re
 import sys
 import types
-import typing
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, Final
 
 from airflow_streaming.driver.code import code_world
@@ -41,7 +35,7 @@ from airflow_streaming.driver.code.code_imports import (
     Opaque,
     codes_of,
     file_named,
-    file_of,
+    is_by_name,
     is_users,
     loaded_by_code,
     named_by,
@@ -56,6 +50,7 @@ from airflow_streaming.driver.code.code_modules import (
     packages_in,
     slice_of,
 )
+from airflow_streaming.driver.code.code_objects import MARKS, Contents
 from airflow_streaming.driver.code.code_reads import reads_in, reads_unnamed
 from airflow_streaming.driver.code.code_text import LINES_MATTER, Normal, normal_form
 from airflow_streaming.driver.code.code_trees import (
@@ -64,14 +59,8 @@ from airflow_streaming.driver.code.code_trees import (
     nodes_of,
     texts_in,
 )
-from airflow_streaming.model.spark.own_places import OwnPlaces
 from airflow_streaming.model.spark.plan import OPAQUE
 
-_MARKS: Final = ("{output}", "{checkpoint}")
-MAX_PARTS: Final = 20_000
-"""Values that one function may reach; of more it is opaque."""
-_MAX_DEPTH: Final = 150
-_PLAIN: Final = (type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented))
 _NOT_OF_CLASSES: Final = frozenset(
     {
         "__dict__",
@@ -88,24 +77,7 @@ _NOT_OF_CLASSES: Final = frozenset(
 _NOT_OF_USER: Final = frozenset({"airflow_streaming", "py4j", "pyspark", "__main__", "__mp_main__"})
 _CACHES: Final = frozenset({"dispatch_cache", "cache_token", "_clear_cache"})
 """Variables of ``functools.singledispatch`` that its registry decides."""
-_WITHOUT_VALUE: Final = frozenset({"lock", "RLock", "Lock", "_RLock"})
-"""Types whose objects hold no value."""
 _SLOTS: Final = (types.MemberDescriptorType, types.GetSetDescriptorType)
-_HEAP: Final = 1 << 9
-"""Set for classes that a class statement made."""
-
-_own = OwnPlaces()
-
-
-def set_own_places(places: OwnPlaces) -> None:
-    """Take the places of this process's deployment for marks in every later fingerprint."""
-    global _own
-    _own = places
-
-
-def own_places() -> OwnPlaces:
-    """Return the places of this process's deployment."""
-    return _own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,33 +134,20 @@ def closure_of(
     )
 
 
-class _Reader:
-    """
-    Reads one function.
-
-    :param exact: Its code may see docstrings, annotations and names of locals.
-    :param lines: It may see numbers of lines.
-    """
+class _Reader(Contents):
+    """Reads one function, its code, and the modules that the code names."""
 
     def __init__(self, *, exact: bool = False, lines: bool = False) -> None:
-        self._exact, self._lines = exact, lines
+        super().__init__(exact=exact, lines=lines)
         self._around: list[Surroundings] | None = None
-        self._hash = hashlib.sha256()
-        self._seen: dict[int, int] = {}
-        self._kept: list[Any] = []
-        self._depth = 0
-        self._used: set[str] = set()
         self._live: dict[str, types.ModuleType] = {}
         self._roots: set[str] = set()
         self._in_driver = False
         self._packages: set[str] = set()
         self._trees: list[ast.AST] = []
         self._folders: set[str] = set()
-        self._values: dict[str, set[str]] = {}
-        """Texts and paths that names of the code hold."""
         self.words: set[str] = set()
         self.seeing: set[str] = set()
-        self.texts: set[str] = set()
 
     def _surroundings(self) -> Surroundings | None:
         if self._around is None:
@@ -207,7 +166,7 @@ class _Reader:
             self._process()
         self._take_named()
         self._take_modules()
-        return self._hash.hexdigest()[:20] + "".join(m for m in _MARKS if m in self._used)
+        return self._hash.hexdigest()[:20] + "".join(m for m in MARKS if m in self._used)
 
     def _process(self) -> None:
         """Count possible changes of this process by the script and its modules."""
@@ -223,10 +182,6 @@ class _Reader:
                     self._say("module", name, runs)
             except Exception:  # noqa: BLE001 - it has its own loader, so the file counts
                 self._say("module", name, code_world.digest_of(Path(file).read_bytes()))
-
-    def digest(self, thing: Any) -> str:
-        self._take(thing)
-        return self._hash.hexdigest()[:20]
 
     def pieces(self, conf: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         """Yield the inputs of the code beside its text."""
@@ -250,91 +205,15 @@ class _Reader:
         trees = {id(tree): tree for tree in self._trees}
         return [node for tree in trees.values() for node in nodes_of(tree)]
 
-    def _say(self, *parts: object) -> None:
-        for part in parts:
-            data = str(part).encode("utf-8", "surrogatepass")
-            self._hash.update(str(len(data)).encode() + b":" + data)
-
-    def _say_plain(self, name: str, thing: Any) -> None:
-        if isinstance(thing, str):
-            self.texts.add(thing)
-            self._say(name, repr(self._marked(thing)))
-        else:
-            self._say(name, repr(thing))
-
-    def _marked(self, text: str) -> str:
-        if (marked := _own.marked(text)) != text:
-            self._used |= {mark for mark in _MARKS if mark in marked}
-        return marked
-
-    def _path(self, thing: PurePath) -> None:
-        self._say("path")
-        self._say_plain(type(thing).__name__, str(thing))
-
-    def _take(self, thing: Any, *, is_root: bool = False) -> None:
-        if type(thing) in _PLAIN:
-            self._say_plain(type(thing).__name__, thing)
-            return
-        known = self._seen.get(id(thing))
-        if known is not None:
-            self._say("seen", known)
-            return
-        if len(self._seen) > MAX_PARTS or self._depth > _MAX_DEPTH:
-            raise Opaque("more than can be followed")
-        self._seen[id(thing)] = len(self._seen)
-        self._kept.append(thing)  # an id is one thing's as long as it lives
-        self._depth += 1
-        self._look_into(thing, is_root=is_root)
-        self._depth -= 1
-
-    def _look_into(self, thing: Any, *, is_root: bool) -> None:
-        kind = type(thing)
-        read = _KINDS.get(kind)
-        if read is not None:
-            read(self, thing)
-        elif kind is types.FunctionType:
-            self._function(thing, is_root=is_root)
-        elif isinstance(thing, type):
-            self._class(thing)
-        elif isinstance(thing, enum.Enum):
-            self._enum(thing)
-        elif isinstance(thing, PurePath) and not self._is_users_class(kind):
-            self._path(thing)
-        else:
-            self._object(thing)
-
-    def _sequence(self, thing: Iterable[Any]) -> None:
-        self._say(type(thing).__name__)
-        for one in thing:
-            self._take(one)
-        self._say("end")
-
-    def _mapping(self, thing: Mapping[Any, Any]) -> None:
-        self._say(type(thing).__name__)
-        for key, value in thing.items():
-            self._take(key)
-            self._take(value)
-        self._say("end")
-
-    def _set(self, thing: Iterable[Any]) -> None:
-        # A set has no order, and hashes of text differ from run to run.
-        readers = [(_Reader(exact=self._exact, lines=self._lines), one) for one in thing]
-        self._say(type(thing).__name__, *sorted(reader.digest(one) for reader, one in readers))
-        for reader, _ in readers:
-            self._join(reader)
-
     def _join(self, reader: _Reader) -> None:
-        self._used |= reader._used
+        super()._join(reader)
         self._live |= reader._live
         self._roots |= reader._roots
         self._packages |= reader._packages
         self._trees += reader._trees
         self._folders |= reader._folders
-        for name, texts in reader._values.items():
-            self._values.setdefault(name, set()).update(texts)
         self.words |= reader.words
         self.seeing |= reader.seeing
-        self.texts |= reader.texts
 
     def _code(self, code: types.CodeType) -> None:
         self._say("code", code.co_code.hex(), code.co_flags)
@@ -352,7 +231,7 @@ class _Reader:
             self._take(one)
 
     def _function(self, function: types.FunctionType, *, is_root: bool = False) -> None:
-        if self._is_by_name(function):
+        if is_by_name(function):
             self._installed(function.__module__, function.__qualname__)
             return
         self._say("function", "" if is_root else function.__name__)
@@ -402,13 +281,6 @@ class _Reader:
             self._hold(name, inner)
             self._take(inner)
 
-    def _hold(self, name: str, value: Any) -> None:
-        """Keep the text of a path for the reads of files by this name."""
-        several = value if isinstance(value, tuple | list | set | frozenset) else (value,)
-        for one in several:
-            if isinstance(one, str | PurePath):
-                self._values.setdefault(name, set()).add(str(one))
-
     def _globals(
         self, function: types.FunctionType, names: set[str], normal: Normal | None
     ) -> None:
@@ -436,7 +308,7 @@ class _Reader:
                 self._module_named(name)
 
     def _class(self, kind: type) -> None:
-        if self._is_by_name(kind):
+        if is_by_name(kind):
             self._installed(kind.__module__, kind.__qualname__)
             return
         self._users_module(kind.__module__)
@@ -518,151 +390,11 @@ class _Reader:
         self.texts |= {text for _, text in texts_in(nodes)}
         self._folders |= {str(Path(file).absolute().parent) for file in found.files.values()}
 
-    def _is_by_name(self, thing: Any) -> bool:
-        """Tell whether a function or class is one of Python's or of an installed package, by its name."""
-        module, name = getattr(thing, "__module__", None), getattr(thing, "__qualname__", "")
-        if module in (None, "__main__", "__mp_main__") or is_users(module, file_of(module)):
-            return False
-        found: Any = sys.modules.get(module)
-        for part in name.split("."):
-            found = getattr(found, part, None)
-        return found is thing
-
-    def _is_users_class(self, kind: type) -> bool:
-        return not self._is_by_name(kind)
-
     def _installed(self, module: str | None, name: str) -> None:
         if name in IMPORTERS | LOADERS or (module == "builtins" and name in EVALUATORS):
             raise Opaque(f"what {name} loads, by another name")
         self._packages.add((module or "").partition(".")[0])
         self._say("installed", module, name)
-
-    def _partial(self, thing: functools.partial[Any]) -> None:
-        self._say("partial")
-        self._take(thing.func)
-        self._take(thing.args)
-        self._take(thing.keywords)
-
-    def _method(self, thing: types.MethodType) -> None:
-        self._say("method")
-        self._take(thing.__func__)
-        self._take(thing.__self__)
-
-    def _builtin(self, thing: types.BuiltinFunctionType) -> None:
-        self._say("builtin", thing.__qualname__)
-        owner = thing.__self__
-        if owner is not None and not isinstance(owner, types.ModuleType):
-            self._take(owner)
-        else:
-            self._installed(thing.__module__, thing.__qualname__)
-
-    def _wrapper(self, thing: Any) -> None:
-        self._say(type(thing).__name__)
-        self._take(thing.__func__)
-
-    def _property(self, thing: property) -> None:
-        self._say("property")
-        self._sequence((thing.fget, thing.fset, thing.fdel))
-
-    def _enum(self, thing: enum.Enum) -> None:
-        self._say("enum", thing.name)
-        self._take(type(thing))
-
-    def _type_variable(self, thing: Any) -> None:
-        flags = ("__covariant__", "__contravariant__")
-        self._say(type(thing).__name__, thing.__name__, *(getattr(thing, f, "") for f in flags))
-        self._take(getattr(thing, "__bound__", None))
-        self._take(getattr(thing, "__constraints__", ()))
-
-    def _new_type(self, thing: Any) -> None:
-        self._say("new type", thing.__name__)
-        self._take(thing.__supertype__)
-
-    def _forward(self, thing: typing.ForwardRef) -> None:
-        self._say("forward", thing.__forward_arg__)
-
-    def _pattern(self, thing: re.Pattern[Any]) -> None:
-        self._say("pattern", repr(thing.pattern), thing.flags)
-
-    def _object(self, thing: Any) -> None:
-        kind = type(thing)
-        if hasattr(thing, "jsonValue") and kind.__module__.startswith("pyspark."):
-            self._say("type of Spark", thing.json())
-            return
-        if kind.__module__ == "pyspark.sql.udf":
-            self._say("function of Spark")
-            self._sequence((thing.func, thing.returnType, thing.evalType, thing.deterministic))
-            return
-        if "_jvm" in getattr(thing, "__dict__", {}) or kind.__module__.startswith("py4j"):
-            raise Opaque(kind.__name__)
-        if kind.__name__ in _WITHOUT_VALUE and kind.__module__ in ("_thread", "threading"):
-            self._say("lock")
-            return
-        self._say("object")
-        self._take(kind)
-        if not self._is_by_name(kind) or kind.__module__.startswith("pyspark."):
-            self._held(thing, kind)
-            if not any(_holds_content(base) for base in kind.__mro__):
-                return
-        self._reduced(thing)
-
-    def _held(self, thing: Any, kind: type) -> None:
-        held = dict(getattr(thing, "__dict__", {}))
-        for name, value in held.items():
-            self._hold(name, value)
-        self._mapping(held)
-        for name in _slots(kind):
-            self._say(name)
-            self._hold(name, getattr(thing, name, None))
-            self._take(getattr(thing, name, None))
-
-    def _reduced(self, thing: Any) -> None:
-        # The object's own support for pickling; no copy is made here.
-        try:
-            reduced = thing.__reduce_ex__(4)
-        except Exception as err:
-            raise Opaque(type(thing).__name__) from err
-        self._say("object of", type(thing).__module__, type(thing).__qualname__)
-        if isinstance(reduced, str):
-            self._global(thing, reduced)
-            return
-        for part in reduced[:3]:
-            self._take(part)
-        for parts in reduced[3:5]:
-            self._sequence([*(parts or ())])
-
-    def _global(self, thing: Any, name: str) -> None:
-        # It is copied by its name alone; ``lru_cache`` and others keep the function that they wrap.
-        self._say(name)
-        if hasattr(thing, "__wrapped__"):
-            self._take(thing.__wrapped__)
-        elif is_users(module := getattr(thing, "__module__", None), file_of(module)):
-            raise Opaque(type(thing).__name__)
-
-
-_KINDS: Final[Mapping[type, Any]] = {
-    tuple: _Reader._sequence,
-    list: _Reader._sequence,
-    dict: _Reader._mapping,
-    types.MappingProxyType: _Reader._mapping,
-    set: _Reader._set,
-    frozenset: _Reader._set,
-    types.CodeType: _Reader._code,
-    types.ModuleType: _Reader._module,
-    types.MethodType: _Reader._method,
-    types.BuiltinFunctionType: _Reader._builtin,
-    staticmethod: _Reader._wrapper,
-    classmethod: _Reader._wrapper,
-    property: _Reader._property,
-    functools.partial: _Reader._partial,
-    re.Pattern: _Reader._pattern,
-    typing.TypeVar: _Reader._type_variable,
-    typing.ParamSpec: _Reader._type_variable,
-    typing.TypeVarTuple: _Reader._type_variable,
-    typing.NewType: _Reader._new_type,
-    typing.ForwardRef: _Reader._forward,
-    types.UnionType: lambda reader, thing: reader._sequence(thing.__args__),
-}
 
 
 def _script() -> tuple[str, str]:
@@ -680,22 +412,9 @@ def _loaded_of_user() -> Iterator[tuple[str, str]]:
             yield name, file
 
 
-def _holds_content(base: type) -> bool:
-    """Tell whether objects of a class hold more than attributes, e.g. items."""
-    return base is not object and not base.__flags__ & _HEAP
-
-
 def _registered(kind: abc.ABCMeta) -> Iterator[type]:
     """Yield the classes that count as subclasses of an abstract one."""
     dump = getattr(sys.modules.get("_abc"), "_get_dump", None)
     for one in dump(kind)[0] if dump is not None else ():
         if (found := one()) is not None:
             yield found
-
-
-def _slots(kind: type) -> list[str]:
-    found: list[str] = []
-    for one in inspect.getmro(kind):
-        slots = one.__dict__.get("__slots__", ())
-        found += [slots] if isinstance(slots, str) else list(slots)
-    return [name for name in found if name not in ("__dict__", "__weakref__")]

@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Final
 
 from airflow_streaming.driver.checkpoint_claims import batches_reached
-from airflow_streaming.driver.monitoring.file_backlog import FilesWaiting
+from airflow_streaming.driver.sources.rare_look import RareLook
 from airflow_streaming.model.storage import Store
-
-_NEWEST: Final = "newest"
 
 
 class CommittedEpochs:
@@ -31,8 +28,8 @@ class CommittedEpochs:
         self, files: Store, *, name: str, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._files, self._clock = files, clock
-        self._looks = FilesWaiting(
-            self._newest, name=name, what="Reading the commit log of", clock=clock
+        self._looks = RareLook(
+            self._newest, None, doing=f"Reading the commit log of query {name!r}", clock=clock
         )
         self._first: int | None = None
         self._last: int | None = None
@@ -51,17 +48,17 @@ class CommittedEpochs:
 
     def look(self) -> None:
         """Take the newest entry that is known; a new look is begun if it is due."""
-        found = self._looks.known().get(_NEWEST)
+        found = self._looks.known()
         if found is None or found == self._last:
             return
-        self._first = int(found) if self._first is None else self._first
-        self._last, self._moved_at = int(found), self._clock()
+        self._first = found if self._first is None else self._first
+        self._last, self._moved_at = found, self._clock()
 
     def wait(self, seconds: float) -> None:
         """Wait for the look that runs."""
         self._looks.wait(seconds)
 
-    def _newest(self) -> dict[str, float]:
+    def _newest(self) -> int | None:
         committed = batches_reached(self._files).committed
         # A log without an entry: the first epoch that comes is the first one.
-        return {_NEWEST: -1 if committed is None else committed}
+        return -1 if committed is None else committed

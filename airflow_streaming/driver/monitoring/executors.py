@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from airflow_streaming.driver.errors import ErrorBoundary
 from airflow_streaming.driver.monitoring.activity import JobsView
-from airflow_streaming.model.progress import objects, whole
+from airflow_streaming.model.progress import amount, objects, whole
 from airflow_streaming.model.spark.conf import executors_wanted, has_executors
 from airflow_streaming.model.status import ExecutorStatus
 
@@ -40,6 +41,7 @@ class ExecutorsView:
         self._none_since: float | None = None
         self._conf: Mapping[str, str] = {}
         self._told_failed = 0
+        self._times = TaskTimes(0.0, 0.0)
         self.latest: ExecutorStatus | None = None
         """``None`` in local mode and before the first read."""
 
@@ -75,6 +77,8 @@ class ExecutorsView:
         if text is None:
             return None
         found = executors_in(text, wanted=executors_wanted(self._conf), now=datetime.now(UTC))
+        times = task_times(text)
+        found, self._times = replace(found, gc_share=gc_share(self._times, times)), times
         if found.alive:
             self._none_since = None
             return found
@@ -87,6 +91,28 @@ class ExecutorsView:
             none_for_s=round(now - self._none_since, 1),
             reason=found.reason,
         )
+
+
+class TaskTimes(NamedTuple):
+    """Milliseconds of all tasks of the application, and of garbage collection in them."""
+
+    tasks: float
+    gc: float
+
+
+def task_times(text: str) -> TaskTimes:
+    """Return the times in a list of Spark's ``ExecutorSummary``, of removed executors too."""
+    listed = [one for one in objects(json.loads(text)) if one.get("id") != "driver"]
+    return TaskTimes(
+        sum(amount(one.get("totalDuration")) or 0.0 for one in listed),
+        sum(amount(one.get("totalGCTime")) or 0.0 for one in listed),
+    )
+
+
+def gc_share(before: TaskTimes, now: TaskTimes) -> float | None:
+    """Return the share of garbage collection between two looks; ``None`` where no task ended, or Spark forgot some."""
+    tasks, gc = now.tasks - before.tasks, now.gc - before.gc
+    return min(1.0, gc / tasks) if tasks > 0 and gc >= 0 else None
 
 
 def executors_in(text: str, *, wanted: int | None, now: datetime) -> ExecutorStatus:

@@ -12,6 +12,7 @@ beat that the JVM answers, and an error on the way loses nothing: the JVM keeps 
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
@@ -30,14 +31,17 @@ from airflow_streaming.driver.monitoring.bad_rows import bad_rows
 from airflow_streaming.driver.monitoring.broker_reach import BrokerReach
 from airflow_streaming.driver.monitoring.epochs import CommittedEpochs
 from airflow_streaming.driver.monitoring.failed_batch import files_of, offsets_of
-from airflow_streaming.driver.monitoring.file_backlog import (
-    FilesWaiting,
+from airflow_streaming.driver.monitoring.kafka_places import KafkaPlace, explained, may_be_outage
+from airflow_streaming.driver.monitoring.spark_query import Query, QueryError, has_run_a_batch
+from airflow_streaming.driver.sources.file_backlog import (
+    Waiting,
     is_file_source,
     with_files,
 )
-from airflow_streaming.driver.monitoring.kafka_places import KafkaPlace, explained, may_be_outage
-from airflow_streaming.driver.monitoring.spark_query import Query, QueryError, has_run_a_batch
-from airflow_streaming.model.progress import BatchProgress
+from airflow_streaming.driver.sources.rare_look import RareLook
+from airflow_streaming.driver.sources.source_outlook import with_outlook
+from airflow_streaming.model.products.retention import Outlook
+from airflow_streaming.model.progress import BatchProgress, objects
 from airflow_streaming.model.spark.failure_signs import Hint, hints
 from airflow_streaming.model.spark.failures import mask_secrets, presentable
 from airflow_streaming.model.status import CheckpointOrigin, QueryStatus
@@ -107,11 +111,24 @@ class TrackedQuery:
         self._durations: deque[int] = deque(maxlen=_DURATIONS)
         self._interval: float | None = None
         self._epoch_interval: float | None = None
+        self._checkpoint_interval: float | None = None
         self._epochs: CommittedEpochs | None = None
         """Of a continuous query, of which Spark reports no batch."""
         self._asked_interval = False
         self._clock = BatchActivity()
-        self._files = FilesWaiting(query.files_waiting, name=name)
+        none: Mapping[str, Waiting] = {}
+        self._files = RareLook(
+            query.files_waiting, none, doing=f"Counting the files that wait for query {name!r}"
+        )
+        unasked: Mapping[str, Outlook] = {}
+        self._outlooks = RareLook(
+            lambda: query.outlooks(self._ends),
+            unasked,
+            doing=f"Asking what the sources of query {name!r} keep",
+        )
+        self._ends: Mapping[str, Any] = {}
+        """End offsets of the latest batch, by the source's description."""
+        self._kept_for: tuple[tuple[str, float], ...] = ()
         self.places: tuple[KafkaPlace, ...] = ()
         """Topics of its sources and sink, once its plan is known."""
         self._reach = reach or BrokerReach()
@@ -135,6 +152,13 @@ class TrackedQuery:
         """Tell whether it is continuous and has been seen to commit."""
         return self._epochs is not None and self._epochs.count > 0
 
+    @property
+    def boundary_in_s(self) -> float | None:
+        """Return the seconds until a batch in real-time mode is due to commit; ``None`` for another query."""
+        if self._checkpoint_interval is None:
+            return None
+        return max(0.0, self._checkpoint_interval - (self._clock.batch_for_s or 0.0))
+
     def poll(self) -> list[NewBatch]:
         """Ask Spark how the query does and return the batches that are new since the last time."""
         fresh: list[NewBatch] = []
@@ -151,9 +175,11 @@ class TrackedQuery:
             if not self._asked_interval:
                 self._interval = self.query.trigger_interval()
                 self._epoch_interval = self.query.epoch_interval()
+                self._checkpoint_interval = self.query.checkpoint_interval()
                 if self._epoch_interval is not None:
                     self._epochs = CommittedEpochs(self.files, name=self.name)
                 self._asked_interval = True
+                self._kept_for = self.query.kept_for()
         if self._epochs is not None:
             self._epochs.look()
         if not active:
@@ -206,7 +232,7 @@ class TrackedQuery:
             data_available=bool(self._told.get("isDataAvailable")),
             message="Stopped at a batch boundary." if self.held else message,
             batches=self.batches,
-            progress=None if self._progress is None else self._with_files(self._progress),
+            progress=None if self._progress is None else self._with_sources(self._progress),
             error=None if self.error is None else self.error.message,
             processing_interval_s=self._interval,
             recent_durations_ms=tuple(self._durations),
@@ -217,6 +243,7 @@ class TrackedQuery:
             ready_for_s=self._clock.ready_for_s,
             batch_shift=self.batch_shift,
             epoch_interval_s=self._epoch_interval,
+            checkpoint_interval_s=self._checkpoint_interval,
             active_tasks=self._clock.active_tasks,
             refusal=self._reach.refusal,
             refused_for_s=self._reach.refused_for,
@@ -268,14 +295,25 @@ class TrackedQuery:
             newest = fresh[-1].progress
             self._first = fresh[0].progress.batch_id if self._first is None else self._first
             self._last, self._progress = newest.batch_id, newest
+            self._ends = _ends_of(fresh[-1].report)
             self._durations.extend(batch.progress.duration_ms for batch in fresh)
-        return [replace(batch, progress=self._with_files(batch.progress)) for batch in fresh]
+        return [replace(batch, progress=self._with_sources(batch.progress)) for batch in fresh]
 
-    def _with_files(self, figures: BatchProgress) -> BatchProgress:
-        if not any(map(is_file_source, figures.sources)):
-            return figures
-        waiting = self._files.known()
-        return replace(figures, sources=tuple(with_files(s, waiting) for s in figures.sources))
+    def _with_sources(self, figures: BatchProgress) -> BatchProgress:
+        """Return figures with the parts that Spark does not report of their sources."""
+        waiting = self._files.known() if any(map(is_file_source, figures.sources)) else {}
+        outlooks, now = self._outlooks.known() if self._ends else {}, time.time()
+        sources = (
+            with_outlook(source, outlooks, waiting, self._kept_for, now)
+            for source in figures.sources
+        )
+        return replace(figures, sources=tuple(with_files(s, waiting) for s in sources))
+
+
+def _ends_of(report: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        str(one.get("description")): one.get("endOffset") for one in objects(report.get("sources"))
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

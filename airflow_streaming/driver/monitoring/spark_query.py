@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from airflow_streaming.driver.monitoring.activity import TriggerRun
-from airflow_streaming.driver.monitoring.file_backlog import count_waiting
+from airflow_streaming.driver.sources.file_backlog import Waiting, files_waiting
+from airflow_streaming.driver.sources.source_outlook import SourceOutlooks
+from airflow_streaming.model.products.retention import Outlook
 from airflow_streaming.model.spark.failure_signs import Diagnosis, FailureKind
 from airflow_streaming.model.spark.failures import (
     bad_value,
@@ -58,11 +60,16 @@ class TriggerView:
         """Return the seconds between the commits of a continuous trigger, ``None`` for another trigger."""
         return self._seconds("ContinuousTrigger")
 
+    def checkpoint_interval(self) -> float | None:
+        """Return the length of each batch in real-time mode, ``None`` for another trigger."""
+        return self._seconds("RealTimeTrigger")
+
     def _seconds(self, name: str) -> float | None:
         trigger = self._execution().trigger()
         if str(trigger.getClass().getSimpleName()) != name:
             return None
-        return max(0.0, int(trigger.intervalMs()) / 1000)
+        length = trigger.batchDurationMs if name == "RealTimeTrigger" else trigger.intervalMs
+        return max(0.0, int(length()) / 1000)
 
     def run(self) -> TriggerRun:
         """Return the run in work, or the last one; without figures where Spark does not tell."""
@@ -171,11 +178,24 @@ class Query(Protocol):
     def epoch_interval(self) -> float | None:
         """Return the seconds between commits of a continuous query; ``None`` for one in batches."""
 
+    def checkpoint_interval(self) -> float | None:
+        """Return the length of each batch in real-time mode; ``None`` for another query."""
+
     def trigger_run(self) -> TriggerRun:
         """Return the trigger's run in work, or its last one."""
 
-    def files_waiting(self) -> Mapping[str, float]:
-        """Count the files that wait for its file sources, by the source's description."""
+    def files_waiting(self) -> Mapping[str, Waiting]:
+        """Return the files that wait for its file sources, by the source's description."""
+
+    def outlooks(self, ends: Mapping[str, Any]) -> Mapping[str, Outlook]:
+        """
+        Return when its sources remove unread data, by the source's description.
+
+        :param ends: End offsets of the latest batch, likewise.
+        """
+
+    def kept_for(self) -> tuple[tuple[str, float], ...]:
+        """Return the declared retention of its sources."""
 
 
 class SparkQuery:
@@ -188,6 +208,7 @@ class SparkQuery:
     def __init__(self, jsq: Any) -> None:
         self._jsq = jsq
         self._trigger = TriggerView(jsq)
+        self._outlooks = SourceOutlooks(jsq)
 
     def is_active(self) -> bool:
         return bool(self._jsq.isActive())
@@ -228,11 +249,20 @@ class SparkQuery:
     def epoch_interval(self) -> float | None:
         return self._trigger.epoch_interval()
 
+    def checkpoint_interval(self) -> float | None:
+        return self._trigger.checkpoint_interval()
+
     def trigger_run(self) -> TriggerRun:
         return self._trigger.run()
 
-    def files_waiting(self) -> Mapping[str, float]:
-        return count_waiting(self._jsq)
+    def files_waiting(self) -> Mapping[str, Waiting]:
+        return files_waiting(self._jsq)
+
+    def outlooks(self, ends: Mapping[str, Any]) -> Mapping[str, Outlook]:
+        return self._outlooks.look(ends)
+
+    def kept_for(self) -> tuple[tuple[str, float], ...]:
+        return self._outlooks.kept_for()
 
 
 def causes_of(java: Any) -> list[Any]:

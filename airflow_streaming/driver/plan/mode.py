@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from airflow_streaming.driver.code.functions import set_own_places
+from airflow_streaming.driver.code.code_objects import set_own_places
 from airflow_streaming.driver.errors import log_to_stderr
 from airflow_streaming.driver.exit_status import ScriptState
 from airflow_streaming.driver.jobs.caller import exit_process, leave_with_caller

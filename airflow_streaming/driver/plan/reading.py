@@ -222,6 +222,7 @@ def sink_of(settings: WriterSettings, usual_format: str) -> SinkPlan:
         target=mask_password(target),
         partitioned_by=settings.partitioned_by,
         code=settings.closure.code,
+        name=settings.sink_name,
         options={key: value for key, value in options.items() if key not in elsewhere},
     )
 

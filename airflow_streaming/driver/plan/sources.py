@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from airflow_streaming.driver.plan.nodes import Node
 from airflow_streaming.model.plan.schema import Column, type_name
 from airflow_streaming.model.spark.conf import redact
-from airflow_streaming.model.spark.plan import SourcePlan
+from airflow_streaming.model.spark.plan import SourcePlan, SourceReplay, replay_of
 from airflow_streaming.model.spark.secrets import mask_password
 
-SOURCES: Final = frozenset({"StreamingRelation", "StreamingRelationV2"})
+_OLD: Final = "StreamingRelation"
+SOURCES: Final = frozenset({_OLD, "StreamingRelationV2"})
 _FIELD, _PAIR = "\x1e", " -> "
 _FILE: Final = "FileSource["
 _FIXED_SCHEMAS: Final = frozenset({"text", "binaryfile"})
@@ -41,6 +42,31 @@ def sources_of(tree: Node, plan: Any, notes: list[str]) -> tuple[SourcePlan, ...
     return tuple(found)
 
 
+def formats_and_options(plan: Any) -> Iterator[tuple[str, dict[str, str]]]:
+    """
+    Yield the format and the options of each source, secrets included.
+
+    :param plan: The analyzed plan in the JVM. A few calls a source, so it can be asked before every start.
+    """
+    leaves = plan.collectLeaves()
+    for place in range(leaves.size()):
+        leaf = leaves.apply(place)
+        name = str(leaf.getClass().getSimpleName())
+        if name == _OLD:
+            source = leaf.dataSource()
+            yield str(source.className()).lower(), _options_of_v1(source)
+        elif name in SOURCES:
+            yield str(leaf.sourceName()).lower(), _options_of_v2(leaf)
+
+
+def queues_of(plan: Any) -> Iterator[str]:
+    """Yield the sources of a plan that have no positions."""
+    for source, given in formats_and_options(plan):
+        options = {key.lower(): value for key, value in given.items()}
+        if replay_of(SourcePlan(source=source, options=options)) is SourceReplay.QUEUE:
+            yield source
+
+
 def output_of(leaf: Node) -> tuple[Column, ...]:
     return tuple(map(column_of, leaf.expressions("output")))
 
@@ -62,7 +88,7 @@ def places_of(source: str, options: Mapping[str, str]) -> list[str]:
 
 
 def _source(leaf: Node, relation: Any) -> SourcePlan:
-    is_old = leaf.name == "StreamingRelation"
+    is_old = leaf.name == _OLD
     given = _options_of_v1(relation.dataSource()) if is_old else _options_of_v2(relation)
     source, form = _called(leaf, relation, is_old=is_old)
     options = {key.lower(): value for key, value in given.items()}

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from airflow_streaming.driver.code.functions import own_places
+from airflow_streaming.driver.code.code_objects import own_places
 from airflow_streaming.driver.plan.columns import Names, is_window
 from airflow_streaming.driver.plan.expressions import NAMING, node_options
 from airflow_streaming.driver.plan.nodes import Node, Origin, expressions_in

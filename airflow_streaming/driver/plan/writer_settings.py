@@ -46,7 +46,7 @@ class WriterSettings:
     :param function: Name of the function of ``foreach`` or ``foreachBatch``.
     :param closure: Everything that this function reaches.
     :param path: Given to ``start``; ``table`` to ``toTable``.
-    :param name: Name of the query.
+    :param name: Name of the query; ``sink_name`` of the sink, which commits of version 3 record.
     """
 
     format: str = ""
@@ -58,6 +58,7 @@ class WriterSettings:
     path: str = ""
     table: str = ""
     name: str = ""
+    sink_name: str = ""
     options: Mapping[str, str] = field(default_factory=dict)
 
     def begun(self, given: Mapping[str, Any]) -> WriterSettings:
@@ -195,5 +196,7 @@ _NOTES: Final[Mapping[str, Note]] = {
     "foreachBatch": _of_function("foreachBatch"),
     "option": _of_option,
     "options": lambda said, args, kwargs: said.with_options(kwargs),
+    # Only the JVM's writer has it up to 4.3.
+    "name": lambda said, args, kwargs: replace(said, sink_name=_text(_first(args, kwargs))),
     "queryName": lambda said, args, kwargs: replace(said, name=_text(_first(args, kwargs))),
 }

@@ -29,7 +29,7 @@ from airflow_streaming.model.spark.plan import (
 )
 
 _SOURCE: Final = ("source", "name", "format", "inferred")
-_SINK: Final = ("sink", "format", "target", "partitioned_by", "code")
+_SINK: Final = ("sink", "format", "target", "partitioned_by", "code", "name")
 _STEP_OF: Final = {
     "Project": "project",
     **STEP_KINDS,
@@ -43,6 +43,9 @@ _STEP_OF: Final = {
     "EventTimeWatermark": "watermark",
     "UpdateEventTimeWatermarkColumn": "watermark",
 }
+
+TABLES: Final = frozenset(node for node, step in _STEP_OF.items() if step == "table")
+"""Nodes that are tables, which have no node below them."""
 
 
 class Part(NamedTuple):

@@ -44,13 +44,26 @@ from airflow_streaming.gates.change.pair import Pair, SameFiles, offsets_file
 from airflow_streaming.gates.change.projection import judge_projection
 from airflow_streaming.gates.change.settings import (
     judge_conf,
+    judge_real_time,
     judge_settings,
     judge_trigger,
     pinned_against,
 )
-from airflow_streaming.gates.change.sinks import FOREACH, VIEWS, judge_sink, judge_skipping
-from airflow_streaming.gates.change.sources import judge_source_remarks, judge_sources, place
-from airflow_streaming.gates.change.steps import judge_steps
+from airflow_streaming.gates.change.sinks import (
+    FOREACH,
+    VIEWS,
+    judge_sink,
+    judge_sink_evolution,
+    judge_sink_name,
+    judge_skipping,
+)
+from airflow_streaming.gates.change.sources import (
+    judge_source_remarks,
+    judge_sources,
+    offer_names,
+    place,
+)
+from airflow_streaming.gates.change.steps import EXCEPT_KEPT, judge_except, judge_steps
 from airflow_streaming.gates.findings import (
     GateDecision,
     GateFinding,
@@ -161,6 +174,7 @@ CHANGE_RULES: Final[tuple[Rule, ...]] = (
     *projection.RULES,
     *sinks.RULES,
     *sinks.SINK_OPTION_RULES,
+    *sinks.NAME_RULES,
     *settings.PROCESSING_TRIGGER_RULES,
     *settings.RULES,
     *closed_world.READ_RULES,
@@ -276,7 +290,12 @@ def judge_change(
     found += _refusals(new, old if known is not None else None)
     if _is_unread(new):
         return [replace(finding, query=new.query) for finding in found]
-    found += [*judge_skipping(new, known), *judge_source_remarks(new)]
+    found += [
+        *judge_skipping(new, known),
+        *judge_source_remarks(new),
+        *judge_real_time(new, known),
+        *judge_sink_evolution(new),
+    ]
     if old is not None and old.capture != new.capture:
         found.append(CAPTURED.found(old=str(old.capture), new=str(new.capture), evidence="capture"))
         if known is not None:
@@ -297,6 +316,7 @@ def judge_change(
         found += judge_unseen(new, known, schemas)
     else:
         found.append(ADDED.found(new=new.query, evidence="no checkpoint with a batch"))
+        found += offer_names(new)
     return [replace(finding, query=new.query) for finding in found]
 
 
@@ -406,7 +426,11 @@ def _refusals(new: QueryPlan, running: QueryPlan | None) -> Iterator[GateFinding
     """
     checked = refusals_of(new, () if running is None else (running,))
     yield from map(_refused, checked)
-    if new.refusal and not any(refusal.at == "sink" for refusal in checked):
+    kept = [*judge_except(new, running)]
+    yield from kept
+    # Plan mode knows no checkpoint, which keeps what its Spark refuses of a new query.
+    is_kept = any(finding.rule == EXCEPT_KEPT.name for finding in kept) and "EXCEPT" in new.refusal
+    if new.refusal and not is_kept and not any(refusal.at == "sink" for refusal in checked):
         sentence = f"{REFUSES.sentence} {new.refusal.rstrip('.')}."
         yield REFUSES.found(sentence, evidence="plan mode")
 
@@ -442,6 +466,7 @@ def _by_rules(pair: Pair) -> Iterator[GateFinding]:
     yield from judge_output_mode(pair)
     yield from judge_watermarks(pair)
     yield from judge_sink(pair)
+    yield from judge_sink_name(pair)
     yield from judge_projection(pair)
     yield from judge_trigger(pair)
     yield from judge_conf(pair)

@@ -21,10 +21,12 @@ from functools import cache
 from importlib.resources import files
 from typing import Final
 
+from airflow_streaming.checkpoints.read.report import Checkpoint
 from airflow_streaming.gates.change.pair import Pair, has_endless_state, is_at_least, offsets_file
 from airflow_streaming.gates.findings import GateFinding
 from airflow_streaming.gates.rules import Rule, rule_named
 from airflow_streaming.gates.spark_defaults import value_of
+from airflow_streaming.model.plan.real_time import is_real_time, refusals_of
 from airflow_streaming.model.plan.tree import CUT, Expr, Tree
 from airflow_streaming.model.spark.plan import OperatorKind, QueryPlan
 
@@ -117,8 +119,17 @@ _OFFLINE: Final = (
 INTERVAL: Final = rule_named("trigger.interval")
 ENDS: Final = rule_named("trigger.ends")
 OTHER_WAY: Final = rule_named("trigger.execution")
+NOT_REAL_TIME: Final = rule_named("trigger.not_real_time")
+REAL_TIME_STATE: Final = rule_named("trigger.real_time_state")
 UNREAD: Final = rule_named("trigger.unread")
-PROCESSING_TRIGGER_RULES: Final = (INTERVAL, ENDS, OTHER_WAY, UNREAD)
+PROCESSING_TRIGGER_RULES: Final = (
+    INTERVAL,
+    ENDS,
+    OTHER_WAY,
+    NOT_REAL_TIME,
+    REAL_TIME_STATE,
+    UNREAD,
+)
 _OTHER_WAYS: Final = ("continuous", "real time")
 _ENDING: Final = ("once", "available now")
 _INTERVAL: Final = re.compile(
@@ -187,6 +198,21 @@ def judge_trigger(pair: Pair) -> Iterator[GateFinding]:
         evidence=f"processing trigger in {pair.shown_by_plan}",
         about=("processing_trigger",),
     )
+
+
+def judge_real_time(plan: QueryPlan, checkpoint: Checkpoint | None) -> Iterator[GateFinding]:
+    """Yield why Spark would refuse the new plan in real-time mode."""
+    for at, sentence in refusals_of(plan):
+        yield NOT_REAL_TIME.found(
+            sentence, new=plan.processing_trigger, evidence=f"{at} in the new plan"
+        )
+    has_old_state = checkpoint is not None and checkpoint.state_format == 1
+    if is_real_time(plan.processing_trigger) and plan.is_stateful and has_old_state:
+        yield REAL_TIME_STATE.found(
+            old="state of checkpoint format 1",
+            new=plan.processing_trigger,
+            evidence="the state of the checkpoint",
+        )
 
 
 class Effect(StrEnum):

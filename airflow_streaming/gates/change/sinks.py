@@ -1,5 +1,5 @@
 """
-Sinks and their options: which may follow which.
+Sinks, their names and options: which may follow which.
 
 A file sink keeps a log of its own in the output folder, counted by batch: it must have been there
 from the first batch on. Kafka and the user's functions keep none, so they can come in at any batch.
@@ -7,7 +7,7 @@ from the first batch on. Kafka and the user's functions keep none, so they can c
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from airflow_streaming.checkpoints.read.report import Checkpoint
@@ -16,7 +16,9 @@ from airflow_streaming.gates.change.sources import place
 from airflow_streaming.gates.findings import GateFinding
 from airflow_streaming.gates.rules import Rule, rule_named
 from airflow_streaming.gates.start_checks.defaults import is_default_of_sink
+from airflow_streaming.model.plan.real_time import is_real_time
 from airflow_streaming.model.records.upgrade import HABITS, SinkReplaySemantics
+from airflow_streaming.model.spark.logs import NamedSink
 from airflow_streaming.model.spark.plan import QueryPlan, SinkPlan
 
 CONNECTION: Final = rule_named("sink.connection")
@@ -75,6 +77,15 @@ RULES: Final = (
     BODY,
     VIEW,
 )
+LEFT: Final = rule_named("sink.name_left")
+MOVES: Final = rule_named("sink.name_moves")
+RETURNS: Final = rule_named("sink.name_returns")
+REUSED: Final = rule_named("sink.name_reused")
+NEEDED: Final = rule_named("sink.name_needed")
+WITHOUT_NAMES: Final = rule_named("sink.name_refused")
+NAME_RULES: Final = (LEFT, MOVES, RETURNS, REUSED, NEEDED, WITHOUT_NAMES)
+_EVOLUTION: Final = "spark.sql.streaming.queryEvolution.enableSinkEvolution"
+_IS_ASYNC: Final = f"{_ASYNC}enabled"
 FOREACH: Final = frozenset({"foreach", "foreachbatch"})
 VIEWS: Final = frozenset({"console", "noop", "memory"})
 _FUNCTION: Final = ("sink.target", "sink.code", "sink.options.function")
@@ -114,6 +125,45 @@ def judge_sink(pair: Pair) -> Iterator[GateFinding]:
     yield from judge_sink_options(old, new, pair.shown_by_plan)
     if old.sink in FOREACH:
         yield from _judge_function(pair, _function(old), _function(new))
+
+
+def judge_sink_name(pair: Pair) -> Iterator[GateFinding]:
+    """Compare the name of the sink with the names in the checkpoint's commits and in the old plan."""
+    named = {sink.name: sink for sink in pair.checkpoint.sinks} if pair.checkpoint else {}
+    active = next((sink.name for sink in named.values() if sink.is_active), pair.old.sink.name)
+    rule = _name_rule(pair, active, named)
+    if rule is not None:
+        yield rule.found(
+            old=active or "(no name)",
+            new=pair.new.sink.name or "(no name)",
+            evidence=_shown_commit(pair) if named else pair.shown_at("sink.name"),
+            about=("sink.name",),
+        )
+
+
+def judge_sink_evolution(plan: QueryPlan) -> Iterator[GateFinding]:
+    """Yield why Spark refuses to name the sink of a query, or to leave it without a name."""
+    if {**plan.conf, **plan.settings}.get(_EVOLUTION) != "true":
+        return
+    if not plan.sink.name:
+        yield NEEDED.found(new="(no name)", evidence="sink.name in the new plan")
+    chosen = plan.sink.options.get(_IS_ASYNC, "").lower()
+    is_async = chosen == "true" or (is_real_time(plan.processing_trigger) and chosen != "false")
+    if is_async or plan.processing_trigger.startswith("continuous"):
+        yield WITHOUT_NAMES.found(new=plan.processing_trigger or _IS_ASYNC, evidence="the new plan")
+
+
+def _name_rule(pair: Pair, active: str, named: Mapping[str, NamedSink]) -> Rule | None:
+    name = pair.new.sink.name
+    if name == active:
+        return REUSED if name and pair.old.sink.sink != pair.new.sink.sink else None
+    if not name:
+        return LEFT
+    return RETURNS if name in named else MOVES
+
+
+def _shown_commit(pair: Pair) -> str:
+    return f"commits/{pair.checkpoint.last_committed_batch}" if pair.checkpoint else ""
 
 
 def judge_skipping(plan: QueryPlan, checkpoint: Checkpoint | None) -> Iterator[GateFinding]:

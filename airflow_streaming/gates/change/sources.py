@@ -3,8 +3,8 @@ Sources: number, type, order and schema.
 
 The effect on operators and the sink is judged in their modules.
 
-Remarks on the sources of the new plan refuse no change. A comparison of two plans cannot show that a restart
-may read other rows or columns than the gate has judged.
+Remarks are about the sources of the new plan alone: a comparison of two plans cannot show that a restart may read
+other rows or columns than the gate has judged. Only a source without positions is refused.
 
 An offset log without names knows its sources by their place in the plan alone. With names (Spark
 4.2 and newer, where the checkpoint was begun with them) sources may come, go and change places.
@@ -30,6 +30,7 @@ from airflow_streaming.gates.change.topics import judge_topics
 from airflow_streaming.gates.findings import GateFinding
 from airflow_streaming.gates.rules import Rule, rule_named
 from airflow_streaming.model.plan.schema import Column
+from airflow_streaming.model.spark.conf import parse_spark_version
 from airflow_streaming.model.spark.plan import KAFKA, QueryPlan, SourcePlan, SourceReplay, replay_of
 
 ADDED: Final = rule_named("source.column_added")
@@ -67,11 +68,21 @@ RULES: Final = (NUMBER, TYPE, ORDER, NAMED, NAMED_ORDER, NAMING, PATHS, SAME_FIL
 
 NOT_REPLAYABLE: Final = rule_named("source.not_replayable")
 REPLAY_UNKNOWN: Final = rule_named("source.replay_unknown")
+QUEUE: Final = rule_named("source.queue")
 INFERRED: Final = rule_named("source.inferred_schema")
-SOURCE_REMARK_RULES: Final = (NOT_REPLAYABLE, REPLAY_UNKNOWN, INFERRED)
+COULD_BE_NAMED: Final = rule_named("source.could_be_named")
+SOURCE_REMARK_RULES: Final = (COULD_BE_NAMED, NOT_REPLAYABLE, REPLAY_UNKNOWN, QUEUE, INFERRED)
+_FIRST_NAMES: Final = (4, 2)
+"""The release from which sources can have names."""
+_NAME_THEM: Final = (
+    "Keep the sources, or start with a new checkpoint (blue-green). Let that change only name the sources, with "
+    "readStream.name(...) and spark.sql.streaming.queryEvolution.enableSourceEvolution: they may come, go and change "
+    "places in later changes."
+)
 _REMARKS: Final = {
     SourceReplay.CANNOT: NOT_REPLAYABLE,
     SourceReplay.UNKNOWN: REPLAY_UNKNOWN,
+    SourceReplay.QUEUE: QUEUE,
 }
 
 
@@ -128,10 +139,16 @@ def judge_sources(pair: Pair) -> Iterator[GateFinding]:
             old=_listed(old),
             new=_listed(new),
             evidence=pair.shown_by_offsets,
+            remedy=_naming(pair.new),
         )
         return
     if _is_reordered(old, new):
-        yield ORDER.found(old=_listed(old), new=_listed(new), evidence=pair.shown_at("sources"))
+        yield ORDER.found(
+            old=_listed(old),
+            new=_listed(new),
+            evidence=pair.shown_at("sources"),
+            remedy=_naming(pair.new),
+        )
         return
     for number, (was, now) in enumerate(zip(old, new, strict=True)):
         yield from _judge_one(pair, was, now, f"Source {number}", str(number))
@@ -178,6 +195,17 @@ def judge_source_remarks(plan: QueryPlan) -> Iterator[GateFinding]:
                 new=shown(source.schema),
                 evidence=f"sources[{number}] in the new plan",
             )
+
+
+def offer_names(plan: QueryPlan) -> Iterator[GateFinding]:
+    """Yield that the sources of a query without a batch could have names, which it can never get later."""
+    if len(plan.sources) > 1 and _naming(plan) and not _named(plan.sources):
+        yield COULD_BE_NAMED.found(new=_listed(plan.sources), evidence="sources in the new plan")
+
+
+def _naming(plan: QueryPlan) -> str:
+    """Return the advice to name the sources; empty for a Spark that cannot."""
+    return _NAME_THEM if parse_spark_version(plan.spark)[:2] >= _FIRST_NAMES else ""
 
 
 def _chosen_by(source: SourcePlan) -> str:

@@ -18,14 +18,14 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from airflow_streaming.gates.change.diff import differing_part
-from airflow_streaming.gates.change.pair import Pair, ends_by_itself
+from airflow_streaming.gates.change.diff import TABLES, differing_part
+from airflow_streaming.gates.change.pair import Pair, ends_by_itself, is_at_least
 from airflow_streaming.gates.change.projection import SEEING_ALL, trees_of_keys
 from airflow_streaming.gates.findings import GateFinding
 from airflow_streaming.gates.rules import Rule, rule_named
 from airflow_streaming.model.plan.text import step_text, text_of
 from airflow_streaming.model.plan.tree import ColumnRef, Expr, Tree, items_of, used_in
-from airflow_streaming.model.spark.plan import OperatorPlan, StepPlan
+from airflow_streaming.model.spark.plan import OperatorPlan, QueryPlan, StepPlan
 
 FILTER_BEFORE: Final = rule_named("step.filter_before_state")
 FILTER_BEFORE_ENDLESS: Final = rule_named("step.filter_before_endless_state")
@@ -58,7 +58,21 @@ TABLE: Final = rule_named("step.table_join")
 PARTITIONING: Final = rule_named("step.partitioning")
 OTHER: Final = rule_named("step.other")
 ORDER: Final = rule_named("step.order")
-RULES: Final = (FILTER, PROJECT, FUNCTION, TABLE, PARTITIONING, OTHER, ORDER)
+EXCEPT: Final = rule_named("step.except_refused")
+EXCEPT_KEPT: Final = rule_named("step.except_kept")
+RULES: Final = (
+    FILTER,
+    PROJECT,
+    FUNCTION,
+    TABLE,
+    PARTITIONING,
+    OTHER,
+    ORDER,
+    EXCEPT,
+    EXCEPT_KEPT,
+)
+_REFUSES_EXCEPT: Final = (4, 4)
+"""The first release that refuses EXCEPT on the rows of a stream, where no checkpoint keeps it."""
 _BEHIND: Final = {
     "project": PROJECT,
     "filter": FILTER,
@@ -71,6 +85,31 @@ _BEHIND: Final = {
 _SEEING_ALL: Final = frozenset({"map", "other", "generate"})
 _SPREADING: Final = ("Repartition", "RebalancePartitions")
 """Beginnings of the names of Spark's nodes that only move rows between partitions."""
+
+
+def judge_except(new: QueryPlan, running: QueryPlan | None) -> Iterator[GateFinding]:
+    """
+    Judge EXCEPT with a stream on its left, which Spark refuses from 4.4 on where no checkpoint keeps it.
+
+    :param running: The plan of a query that has run batches.
+    """
+    if not is_at_least(new.spark, _REFUSES_EXCEPT) or not subtracts_from_stream(new):
+        return
+    kept = running is not None and subtracts_from_stream(running)
+    yield (EXCEPT_KEPT if kept else EXCEPT).found(evidence="nodes of the new plan")
+
+
+def subtracts_from_stream(plan: QueryPlan) -> bool:
+    """Tell whether a plan has EXCEPT with the rows of a stream on its left."""
+    return any(
+        node.node == "Except" and _is_stream(plan, f"{node.branch}.0") for node in plan.nodes
+    )
+
+
+def _is_stream(plan: QueryPlan, branch: str) -> bool:
+    # Sources of streams are not among the nodes. Tables are, and a table alone is no stream.
+    below = [node.node for node in plan.nodes if f"{node.branch}.".startswith(f"{branch}.")]
+    return not TABLES & {*below} or bool({"Join", "Union"} & {*below})
 
 
 def rule_before(pair: Pair, below: int, sort: str, old: list[Tree], new: list[Tree]) -> Rule | None:

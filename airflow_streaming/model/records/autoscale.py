@@ -44,6 +44,10 @@ class Autoscale(JsonValue):
     :param catch_up: Time within which a backlog should be read.
     :param cool_down: Least time between two changes.
     :param changes_a_day: Most changes in any 24 hours, 1 to 1,440; at most half of them make the stream smaller.
+    :param recommend_only: Record the changes and make none; the stream keeps the size of its configuration.
+    :param blocked_for: After a change to more executors that had no effect, and was undone, the next one waits
+        this long.
+    :param home_executors: Most executors of all streams in the home together; a stream does not grow beyond.
     """
 
     WHAT: ClassVar[str] = "autoscale"
@@ -57,6 +61,9 @@ class Autoscale(JsonValue):
     catch_up: timedelta = timedelta(minutes=10)
     cool_down: timedelta = timedelta(minutes=5)
     changes_a_day: int = 24
+    recommend_only: bool = False
+    blocked_for: timedelta = timedelta(hours=6)
+    home_executors: int | None = None
 
     def __post_init__(self) -> None:
         check_values(self)
@@ -66,9 +73,12 @@ class Autoscale(JsonValue):
             raise SpecError("Autoscale needs 0 < target < up_above < 1.")
         if not 1 <= self.changes_a_day <= _MINUTES_OF_DAY:
             raise SpecError(f"changes_a_day of Autoscale must be 1 to {_MINUTES_OF_DAY:,}.")
-        for name in ("up_after", "down_after", "catch_up", "cool_down"):
+        for name in ("up_after", "down_after", "catch_up", "cool_down", "blocked_for"):
             if not timedelta(0) < getattr(self, name) <= _DAY:
                 raise SpecError(f"{name} of Autoscale must be above 0 s and at most one day.")
+
+        if self.home_executors is not None and self.home_executors < self.min:
+            raise SpecError("home_executors of Autoscale must be at least min.")
 
     def within(self, executors: int) -> int:
         """Return a number of executors brought inside the limits."""
@@ -80,6 +90,15 @@ class SizeCode(StrEnum):
 
     UP = "up"
     DOWN = "down"
+    UNDO = "undo"
+    """The last change to more had no effect."""
+    WOULD_UP = "would_up"
+    WOULD_DOWN = "would_down"
+    """A change that is recommended only."""
+    BLOCKED = "blocked"
+    """A change to more was undone, and the next one waits."""
+    QUOTA = "quota"
+    """The other streams of the home leave no executor."""
     STEADY = "steady"
     """Its size is right."""
     NO_FIGURES = "no_figures"
@@ -100,6 +119,9 @@ class SizeCode(StrEnum):
     """Dynamic allocation is on: Spark chooses between the limits."""
     NO_EXECUTORS = "no_executors"
     """The driver works without executors (local mode), or does not report them."""
+
+
+_RECOMMENDED: Final = frozenset({SizeCode.WOULD_UP, SizeCode.WOULD_DOWN})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +151,17 @@ class SizeChange(Record):
     by: str
     at: datetime
     figures: Mapping[str, float] | None = None
+
+    @property
+    def is_recommended_only(self) -> bool:
+        """Tell whether nothing was changed."""
+        return self.code in _RECOMMENDED
+
+    @property
+    def sentence(self) -> str:
+        """Return the change in words."""
+        begin = "Would go from" if self.is_recommended_only else "From"
+        return f"{begin} {self.before} to {self.executors} executors: {self.reason}"
 
     def __post_init__(self) -> None:
         if self.executors < 1 or self.before < 1 or self.configured < 1:
@@ -164,9 +197,11 @@ def wanted_executors(
     :param newest: The newest change of the stream's size.
     """
     configured = configured_executors(conf)
-    if policy is None or configured is None or is_dynamic(conf):
+    if policy is None or configured is None or is_dynamic(conf) or policy.recommend_only:
         return None
-    counts = newest is not None and newest.configured == configured
+    counts = (
+        newest is not None and newest.configured == configured and not newest.is_recommended_only
+    )
     return policy.within(newest.executors if counts and newest else configured)
 
 

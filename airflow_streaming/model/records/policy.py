@@ -18,6 +18,11 @@ from airflow_streaming.model.wire import JsonValue, Record
 _TIME: Final = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]")
 _ZONE: Final = re.compile(r"[A-Za-z0-9_+-]{1,32}(?:/[A-Za-z0-9_+-]{1,32}){0,2}")
 _DAYS_A_WEEK: Final = 7
+_CRON: Final = re.compile(
+    r"([0-9]{1,2})\s+([0-9]{1,2})\s+\*\s+\*\s+(\*|[0-7](?:-[0-7])?(?:,[0-7](?:-[0-7])?)*)"
+)
+_LAST_MINUTE: Final = 59
+_LAST_HOUR: Final = 23
 
 
 @named_fields
@@ -52,6 +57,31 @@ class Blackout:
         if not _ZONE.fullmatch(self.timezone) or not _is_zone(self.timezone):
             raise SpecError(f"Unknown time zone {self.timezone!r:.80}.")
 
+    @classmethod
+    def from_cron(cls, cron: str, lasts: timedelta, *, timezone: str = "UTC") -> Self:
+        """
+        Return the blackout that begins at the times of a cron expression.
+
+        :param cron: ``MINUTE HOUR * * DAYS``, e.g. ``0 9 * * 1-5``: one time of day, on days of the week
+            (0 or 7 for Sunday, ranges and lists). Days of a month have no blackout.
+        :param lasts: Its length, at most 24 hours.
+        :raises SpecError: the expression has another form.
+        """
+        found = _CRON.fullmatch(cron.strip())
+        if found is None or int(found[1]) > _LAST_MINUTE or int(found[2]) > _LAST_HOUR:
+            raise SpecError(
+                f"{cron!r:.80} is no cron expression of a blackout. Write MINUTE HOUR * * DAYS, e.g. '0 9 * * 1-5'."
+            )
+        if not timedelta(0) < lasts <= timedelta(days=1) or lasts % timedelta(minutes=1):
+            raise SpecError("A blackout lasts whole minutes, 1 minute to 24 hours.")
+        begin = datetime(2001, 1, 1, int(found[2]), int(found[1]))  # noqa: DTZ001  # a time of day
+        return cls(
+            start=f"{begin:%H:%M}",
+            end=f"{begin + lasts:%H:%M}",
+            days=_days_of(found[3]),
+            timezone=timezone,
+        )
+
     def ends_at(self, now: datetime) -> datetime | None:
         """Return when the blackout that holds now is over; ``None`` outside of one."""
         local = now.astimezone(ZoneInfo(self.timezone))
@@ -64,6 +94,17 @@ class Blackout:
             if datetime.combine(day, start) <= wall < ends:
                 return ends.replace(tzinfo=local.tzinfo, fold=local.fold)
         return None
+
+
+def _days_of(text: str) -> tuple[int, ...]:
+    """Return days as cron writes them, 0 for Sunday, as days of a blackout, 0 for Monday."""
+    if text == "*":
+        return ()
+    found: set[int] = set()
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        found.update(range(int(first), int(last or first) + 1))
+    return tuple(sorted({(day - 1) % _DAYS_A_WEEK for day in found}))
 
 
 def _is_zone(name: str) -> bool:
@@ -206,6 +247,7 @@ class Failure:
     :param remedy: The next step; empty for the remedy of its kind.
     :param retryable: False when the same attempt can only fail the same way.
     :param trial: The epoch was the trial of a half-open circuit.
+    :param loss_at: When a source removes data that the stream has not read, by the driver's clock.
     """
 
     epoch: int
@@ -221,6 +263,7 @@ class Failure:
     batches: int = 0
     retryable: bool = True
     trial: bool = False
+    loss_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

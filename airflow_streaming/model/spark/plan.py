@@ -38,6 +38,11 @@ _REPLAYS: Final = frozenset(
     | {"kinesis", "aws-kinesis", "pulsar", "eventhubs"}
 )
 _CANNOT: Final = frozenset({"socket", "textsocket", "memory"})
+# The broker hands out records and keeps which ones were acknowledged. An offset in a checkpoint is a count then,
+# not a place to read from (KIP-932, SPARK-54321).
+_QUEUES: Final = frozenset({"kafka-share"})
+_SHARE_GROUP: Final = "share.group"
+"""In the name of an option, in small letters, as ``kafka.share.group.id``."""
 
 STEP_KINDS: Final = {
     "Filter": "filter",
@@ -83,12 +88,16 @@ class SourceReplay(StrEnum):
 
     REPLAYS = "replays"
     CANNOT = "cannot"
+    QUEUE = "queue"
+    """It has no positions: the broker remembers which records were delivered, and the checkpoint does not."""
     UNKNOWN = "unknown"
     """The source is not part of Spark, and neither its plan nor its class says so."""
 
 
 def replay_of(source: SourcePlan) -> SourceReplay:
     """Return whether a source can send the rows of a planned batch again."""
+    if source.source in _QUEUES or any(_SHARE_GROUP in option for option in source.options):
+        return SourceReplay.QUEUE
     if source.source in _REPLAYS:
         return SourceReplay.REPLAYS
     return SourceReplay.CANNOT if source.source in _CANNOT else SourceReplay.UNKNOWN
@@ -209,6 +218,7 @@ class SinkPlan:
     :param schema: Schema of the rows at the sink.
     :param code: Fingerprint of the function of ``foreach`` or ``foreachBatch``.
     :param reads: What this function reads beside its code, as in ``QueryPlan``.
+    :param name: The author's name for it in the commits (sink evolution); empty without one.
     :param real_path: Its path resolved through symbolic links or the default file system; empty
         where it equals ``target``.
     :param topics: Of Kafka without the option ``topic``: every topic that the column ``topic`` can
@@ -225,6 +235,7 @@ class SinkPlan:
     real_path: str = ""
     topics: tuple[str, ...] = ()
     reads: Mapping[str, str] = field(default_factory=dict)
+    name: str = ""
 
     @property
     def possible_topics(self) -> tuple[str, ...]:

@@ -48,6 +48,7 @@ SENSORS: Final = (
     "StreamWatermarkSensor",
     "StreamBacklogSensor",
     "StreamCaughtUpSensor",
+    "SafeToExpireSensor",
 )
 """Operators that may name a checkpoint."""
 _MOST = 2048

@@ -52,6 +52,16 @@ export function missing(charts, hasBatches) {
   return hasBatches ? `Not reported by Spark: ${missed.join(", ")}.` : "No batch in this range.";
 }
 
+/**
+ * Bounds that the charts of a query draw: those of its health rules, and the freshness objective as a bound of the
+ * watermark's delay. `data` is the stream's status, `query` a name or `ALL`.
+ */
+export function boundsOf(data, query) {
+  const objective = data?.freshness;
+  const own = objective ? [{ metric: "watermark_delay_seconds", bound: objective.within_s, query: objective.query }] : [];
+  return [...(data?.rules ?? []), ...own].filter((one) => !one.query || query === ALL || one.query === query);
+}
+
 /** Watermark of the query that is furthest behind, to which the delay of the stream belongs; null without one. */
 export function slowestWatermark(queries) {
   const known = queries.filter((one) => one.watermark_delay_s !== null);

@@ -6,7 +6,7 @@ import { address, go, params } from "./app.js";
 import { Chart, MAIN, STATE, shortSource } from "./charts.js";
 import { clean, glyph, h, pill, put, say } from "./dom.js";
 import { backlog, failure, skeleton } from "./fleet.js";
-import { ALL, firstToShow, missing, slowestWatermark } from "./figures.js";
+import { ALL, boundsOf, firstToShow, missing, slowestWatermark } from "./figures.js";
 import { NOTHING, ago, count, exactShare, lasted, milliseconds, rate, seconds, share, bytes, stamp, time, words } from "./format.js";
 import { PANELS, about } from "./panels.js";
 
@@ -230,6 +230,8 @@ export function stream(root, dag, name) {
     ];
     if (data.dag_differs) entries.push(["DAG", "differs", clean(data.dag_differs)]);
     if (data.freshness) entries.push(freshness(data.freshness));
+    if (data.data_loss) entries.push(["Unread data", "kept for", clean(data.data_loss)]);
+    if (data.size) entries.push(["Size", data.size.recommended ? "would change" : "changed", `${ago(data.size.at, Date.now())}: ${clean(data.size.text)}`]);
     if (data.standby) entries.push(["Standby", clean(data.standby), ""]);
     put(facts, entries.map(([label, value, small]) => h("div", { class: "fact" }, h("dt", {}, label), h("dd", { title: clean(value) }, value, h("small", { title: clean(small) }, small)))));
   }
@@ -373,7 +375,7 @@ export function stream(root, dag, name) {
     paintQueries(told);
     say(note, told.cut ? "Older figures are in the home and too many to show." : "");
     const series = chosen(told);
-    const known = (state.data?.rules ?? []).filter((rule) => !rule.query || state.query === ALL || rule.query === series?.query);
+    const known = boundsOf(state.data, state.query === ALL ? ALL : series?.query);
     const sources = state.data?.queries.find((one) => one.name === series?.query)?.sources.map((one) => one.name) ?? [];
     const marks = state.marks.filter((mark) => mark.at >= told.begin && mark.at <= told.end);
     charts.forEach((one) => ((one.names = { sources }), one.draw(series, told, known, marks)));

@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING, Final
 
 from airflow_streaming.checkpoints.vault.retention_policy import AgeVerdict
 from airflow_streaming.model.durations import duration_text
-from airflow_streaming.model.health_rules import BUILT_IN, Finding, RuleState, Severity
+from airflow_streaming.model.health_rules import (
+    BUILT_IN,
+    DATA_LOSS,
+    DATA_LOSS_SOON,
+    Finding,
+    RuleState,
+    Severity,
+)
 from airflow_streaming.model.names import base_of
 from airflow_streaming.model.observation import Verdict, VerdictState
 from airflow_streaming.model.records.alert import (
@@ -41,6 +48,10 @@ _ACTIONS: Final = {
     Severity.RESTART: "The driver is stopped and started again, as far as the restart policy allows.",
     Severity.STOP: "The driver is stopped, and stays down until a user starts the stream again.",
 }
+_KEEP_LONGER: Final = (
+    "Lengthen the retention of the source first (Kafka: retention.ms of the topic; tables and files: pause the DAG that "
+    "expires them, or let SafeToExpireSensor hold it back). Then give the stream more cores or a higher rate limit."
+)
 _REMEDIES: Final = {
     "hung": "Look in the driver's log for what froze it: a suspended process, garbage collection, "
     "a storage that does not answer.",
@@ -67,6 +78,8 @@ _REMEDIES: Final = {
         "waiting step. Its progress and possible commands: airflow-streaming cutover status "
         "{base}"
     ),
+    DATA_LOSS: _KEEP_LONGER,
+    DATA_LOSS_SOON: _KEEP_LONGER,
     "query_failed": "If the script did not mean to stop this query, correct what ended it, and "
     "deploy the stream again.",
 }

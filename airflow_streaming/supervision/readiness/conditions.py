@@ -58,6 +58,7 @@ class Condition(JsonValue):
         complete.
     :param backlog_below: The backlog is below this, counted in ``backlog_unit``. Unlike a commit it
         does not stay true, so the stream must be observed while it works.
+    :param read_until: Everything that the sources got before this time is read.
     :param caught_up_with: Another stream's offsets: this one has read at least as far.
     :param tolerate_stop: A stop of the stream is waited out for this long.
     """
@@ -71,6 +72,7 @@ class Condition(JsonValue):
     watermark: datetime | None = None
     backlog_below: float | None = None
     backlog_unit: BacklogUnit = BacklogUnit.RECORDS
+    read_until: datetime | None = None
     caught_up_with: tuple[str, ...] | None = None
     tolerate_stop: timedelta | None = None
 
@@ -237,6 +239,20 @@ def _backlog(query: QuerySnapshot, condition: Condition) -> str | None:
     return f"The backlog of query {query.name!r} is {seen} {unit}, not below {most}."
 
 
+def _read(query: QuerySnapshot, condition: Condition) -> str | None:
+    wanted = condition.read_until
+    if wanted is None:
+        return None
+    if query.read_until is None:
+        return (
+            f"How far query {query.name!r} has read its sources by time is not known. Files on this host and topics "
+            "tell it, and only after a batch of the present driver."
+        )
+    if query.read_until >= wanted:
+        return None
+    return f"Query {query.name!r} has read everything up to {_time(query.read_until)}, not up to {_time(wanted)}."
+
+
 def _caught_up(query: QuerySnapshot, condition: Condition) -> str | None:
     others = condition.caught_up_with
     if others is None:
@@ -262,6 +278,7 @@ _QUESTIONS: Final[tuple[Callable[[QuerySnapshot, Condition], str | None], ...]] 
     _committed,
     _watermark,
     _backlog,
+    _read,
     _caught_up,
 )
 

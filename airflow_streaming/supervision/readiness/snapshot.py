@@ -149,6 +149,7 @@ class QuerySnapshot:
     backlog_bytes: float | None = None
     backlog_files: float | None = None
     backlog_seconds: float | None = None
+    read_until: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,6 +241,7 @@ def _as_of_then(query: QueryStatus) -> QuerySnapshot:
         watermark=then.watermark,
         has_watermark=then.has_watermark,
         offsets=then.offsets,
+        read_until=then.read_until,
     )
 
 
@@ -261,6 +263,7 @@ def _query(query: QueryStatus) -> QuerySnapshot:
         backlog_bytes=_sum(batch, "backlog_bytes"),
         backlog_files=_sum(batch, "backlog_files"),
         backlog_seconds=_seconds(records, batch.processed_rows_per_second),
+        read_until=_read_until(batch),
     )
 
 
@@ -269,6 +272,12 @@ def _offsets(batch: BatchProgress) -> tuple[str, ...]:
     # Two that were cut may look the same and not be.
     known = [end for end in ends if end is not None and len(end) < MAX_OFFSET]
     return tuple(known) if len(known) == len(ends) else ()
+
+
+def _read_until(batch: BatchProgress) -> datetime | None:
+    told = [_moment(source.read_until) for source in batch.sources]
+    known = [moment for moment in told if moment is not None]
+    return min(known) if known and len(known) == len(told) else None
 
 
 def _sum(batch: BatchProgress, figure: str) -> float | None:

@@ -279,7 +279,9 @@ def _age(query: QueryStatus) -> float | None:
         return query.committed_ago_s if query.ready_for_s is None else query.ready_for_s
     if query.batch_for_s is None or query.committed_ago_s is None:
         return query.batch_for_s
-    return min(query.batch_for_s, query.committed_ago_s)
+    # In real-time mode a commit is due when the interval ends.
+    late = query.batch_for_s - (query.checkpoint_interval_s or 0.0)
+    return max(0.0, min(late, query.committed_ago_s))
 
 
 def _of_bad(rule: HealthRule, age: float, now: float) -> tuple[RuleState, float]:
@@ -386,7 +388,9 @@ class _QueryBook:
 
     def meet(self, query: QueryStatus, status: Status) -> Moment:
         """Learn the query's interval, with it the rows that waited for it, and what time it is."""
-        self._line.interval = max(0.0, query.processing_interval_s or 0.0)
+        self._line.interval = max(
+            0.0, query.processing_interval_s or query.checkpoint_interval_s or 0.0
+        )
         waiting, self._waiting = self._waiting, None
         for row in waiting or ():
             self.learn(row)

@@ -264,3 +264,36 @@ def test_a_topic_that_does_not_exist_is_named(reader: Reader, broker: str) -> No
 
     assert "nowhere" in ended.reason
     assert broker in ended.reason
+
+
+@pytest.mark.nightly("A driver works on while its brokers are asked.")
+def test_when_unread_records_expire_is_told_while_the_query_reads(
+    world: World, broker: str
+) -> None:
+    from confluent_kafka import Producer
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    topic, kept, age = "expiring", 6 * 3_600, 2 * 3_600
+    new = NewTopic(topic, num_partitions=2, config={"retention.ms": str(kept * 1000)})
+    ask(broker, lambda client: client.create_topics([new]))
+    producer = Producer({"bootstrap.servers": broker})
+    written = int((time.time() - age) * 1000)
+    for number in range(4_000):
+        producer.produce(topic, value=f"{number}", partition=number % 2, timestamp=written + number)
+    assert producer.flush(PATIENCE) == 0
+    assert AdminClient({"bootstrap.servers": broker}).list_topics().topics[topic]
+
+    reader = Reader(world, OFFICIAL, REPOSITORY / "dags" / "kafka_to_kafka" / "jobs")
+    driver = reader.start(broker, topic, "always", "maxOffsetsPerTrigger=2")
+
+    def source() -> Any:
+        status = driver.status()
+        progress = status.queries[0].progress if status and status.queries else None
+        found = progress.sources[0] if progress else None
+        return found if found is not None and (found.loss_gap or found.kept_for_s) else None
+
+    found = driver.until(source, "the brokers to have been asked")
+    assert (found.loss_gap, found.kept_for_s) == ("", kept)
+    assert found.loss_in_s == pytest.approx(kept - age, abs=300)
+    assert found.loss_in_s <= kept - age + 1
+    assert found.loss_share == pytest.approx(2 / 3, abs=0.02)

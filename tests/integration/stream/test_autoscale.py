@@ -152,7 +152,7 @@ class SizedStream(KeptStream):
 def test_the_size_follows_a_load_that_triples_and_falls_again(
     clustered: ClusterStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("airflow_streaming.supervision.sizing.LOOK_EVERY", 5.0)
+    monkeypatch.setattr("airflow_streaming.supervision.scaling.sizing.LOOK_EVERY", 5.0)
     clustered.script.write_text(SCRIPT)
     with Load(clustered.folder / "input") as load:
         stream = SizedStream(clustered, load)

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from airflow_streaming.advice.examined import Outcome, RiskLevel
+from airflow_streaming.model.progress import SourceProgress
 from airflow_streaming.model.spark.plan import SourcePlan
-from tests.unit.supervision.examined import a_planned_query, facts, the_one
+from tests.unit.supervision.examined import a_planned_query, batches, facts, the_one
 
 
 @pytest.mark.parametrize(
@@ -20,6 +21,13 @@ from tests.unit.supervision.examined import a_planned_query, facts, the_one
             ("file", "socket"), Outcome.RISK, RiskLevel.HIGH, "socket", id="a socket beside files"
         ),
         pytest.param(("weather",), Outcome.UNKNOWN, None, "weather", id="a source of its author's"),
+        pytest.param(
+            ("kafka", "kafka-share"),
+            Outcome.RISK,
+            RiskLevel.HIGH,
+            "kafka-share",
+            id="a share group",
+        ),
         pytest.param((), Outcome.UNKNOWN, None, "", id="sources that were not read"),
     ],
 )
@@ -31,6 +39,32 @@ def test_a_source_that_cannot_be_replayed_is_a_risk(
 
     assert (advice.outcome, advice.level, advice.query) == (outcome, level, "revenue")
     assert named in advice.what + advice.evidence
+
+
+@pytest.mark.parametrize(
+    ("offsets", "rows", "outcome"),
+    [
+        pytest.param(("a", "a"), 5, Outcome.RISK, id="rows without a step"),
+        pytest.param(("a", "b"), 5, Outcome.UNKNOWN, id="a step for its rows"),
+        pytest.param(("a", "a"), 0, Outcome.UNKNOWN, id="nothing to read"),
+        pytest.param((None, None), 5, Outcome.UNKNOWN, id="no offsets reported"),
+    ],
+)
+def test_an_unknown_source_whose_offset_stands_still_while_it_gives_rows_is_a_queue(
+    offsets: tuple[str | None, str | None], rows: int, outcome: Outcome
+) -> None:
+    history = tuple(
+        replace(
+            batch,
+            sources=(SourceProgress(source="Weather[x]", input_rows=rows, end_offset=offset),),
+        )
+        for batch, offset in zip(batches(2), offsets, strict=True)
+    )
+    plan = replace(a_planned_query(), sources=(SourcePlan(source="weather"),))
+    advice = the_one("source-replay", facts(plans=(plan,), history=history))
+
+    assert advice.outcome is outcome
+    assert ("Weather[x]" in advice.evidence) is (outcome is Outcome.RISK)
 
 
 def test_without_plans_it_is_not_known() -> None:

@@ -13,8 +13,10 @@ from airflow_streaming.driver.monitoring.activity import TriggerRun
 from airflow_streaming.driver.monitoring.broker_reach import BrokerReach
 from airflow_streaming.driver.monitoring.queries import TrackedQuery
 from airflow_streaming.driver.monitoring.spark_query import QueryError
+from airflow_streaming.driver.sources.file_backlog import Waiting
 from airflow_streaming.exceptions import HomeUnavailable
 from airflow_streaming.model.names import Layout
+from airflow_streaming.model.products.retention import Outlook
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.epoch import Epoch, Host, LaunchCause
 from airflow_streaming.model.status import CheckpointOrigin
@@ -37,7 +39,10 @@ class FakeQuery:
         self.stops_when_asked = True
         self.interval: float | None = None
         self.epochs_every: float | None = None
-        self.waiting: Mapping[str, float] = {}
+        self.waiting: Mapping[str, Waiting] = {}
+        self.outlook: Mapping[str, Outlook] = {}
+        self.asked: list[Mapping[str, Any]] = []
+        self.commits_every: float | None = None
 
     def commit(self, *batches: int, rows: int = 5) -> None:
         """Add the reports of batches."""
@@ -71,11 +76,21 @@ class FakeQuery:
     def epoch_interval(self) -> float | None:
         return self.epochs_every
 
+    def checkpoint_interval(self) -> float | None:
+        return self.commits_every
+
     def trigger_run(self) -> TriggerRun:
         return TriggerRun(batch=len(self.reports), started=len(self.reports))
 
-    def files_waiting(self) -> Mapping[str, float]:
+    def files_waiting(self) -> Mapping[str, Waiting]:
         return self.waiting
+
+    def outlooks(self, ends: Mapping[str, Any]) -> Mapping[str, Outlook]:
+        self.asked.append(ends)
+        return self.outlook
+
+    def kept_for(self) -> tuple[tuple[str, float], ...]:
+        return ()
 
     def stop(self) -> None:
         self.stopped += 1

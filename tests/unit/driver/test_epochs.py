@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from airflow_streaming.driver.monitoring.epochs import CommittedEpochs
-from airflow_streaming.driver.monitoring.file_backlog import EVERY
 from airflow_streaming.driver.monitoring.queries import Queries
+from airflow_streaming.driver.sources.rare_look import EVERY
 from airflow_streaming.model.storage import LocalStore
 from tests.patience import PATIENCE, until
 from tests.unit.driver.fakes import FakeQuery, make_tracked
@@ -74,8 +74,8 @@ def test_a_log_that_cannot_be_read_keeps_the_count(
 def test_a_continuous_query_shows_its_epochs_as_batches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("airflow_streaming.driver.monitoring.file_backlog.EVERY", 0.0)
-    monkeypatch.setattr("airflow_streaming.driver.monitoring.file_backlog._SHARE", 0)
+    monkeypatch.setattr("airflow_streaming.driver.sources.rare_look.EVERY", 0.0)
+    monkeypatch.setattr("airflow_streaming.driver.sources.rare_look._SHARE", 0)
     fake, queries = FakeQuery(), Queries()
     fake.epochs_every = 1.0
     queries.add(make_tracked(fake, folder=tmp_path))

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.driver.code import functions
+from airflow_streaming.driver.code import code_objects
 from airflow_streaming.driver.code.functions import fingerprint
 from airflow_streaming.model.spark.own_places import OwnPlaces
 from airflow_streaming.model.spark.plan import OPAQUE
@@ -83,10 +83,11 @@ def test_a_method_reaches_its_class_and_its_object(old: str, new: str) -> None:
     assert fingerprint(before["helper"].work) == fingerprint(scope_of(BASE)["helper"].work)
 
 
-def test_the_arguments_of_a_partial_count() -> None:
+def test_the_function_and_the_arguments_of_a_partial_count() -> None:
     one, two = functools.partial(max, 1), functools.partial(max, 2)
     assert fingerprint(one) != fingerprint(two)
     assert fingerprint(one) == fingerprint(functools.partial(max, 1))
+    assert fingerprint(one) != fingerprint(functools.partial(min, 1))
 
 
 @pytest.fixture
@@ -254,7 +255,7 @@ def in_lane(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], str]:
     """Return the fingerprint of ``f`` in a script whose ``PLACE`` is a path, in a lane of an output."""
 
     def fingerprinted(script: str, output: str, place: str) -> str:
-        monkeypatch.setattr(functions, "_own", OwnPlaces(output=output))
+        monkeypatch.setattr(code_objects, "_own", OwnPlaces(output=output))
         return fingerprint(scope_of(script.replace("PLACE", repr(place)))["f"])
 
     return fingerprinted  # type: ignore[return-value]

@@ -222,6 +222,17 @@ def test_windows_joins_and_marks_are_told_by_their_measures() -> None:
     ]
 
 
+@pytest.mark.parametrize("shape", ["agg", "slide", "session"])
+@pytest.mark.parametrize("spark", SPARKS)
+def test_projections_and_filters_that_spark_makes_for_a_window_are_no_steps(
+    spark: str, shape: str
+) -> None:
+    plan = read(spark, shape)
+
+    assert plan.steps == ()
+    assert [node.node for node in plan.nodes] == ["Aggregate", "EventTimeWatermark"]
+
+
 def test_functions_with_state_are_told_by_their_schemas() -> None:
     groups = only(read("4.3.0", "apws"))
     assert column_texts(groups.state_columns) == "n bigint"

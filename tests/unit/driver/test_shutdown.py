@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from airflow_streaming.driver.monitoring.queries import TrackedQuery
-from airflow_streaming.driver.shutdown import BOUNDARY_WAIT, may_stop, stop_queries
+from airflow_streaming.driver.shutdown import BOUNDARY_WAIT, Boundary, may_stop, stop_queries
 from tests.unit.driver.fakes import FakeQuery, make_tracked
 
 
@@ -24,6 +24,21 @@ def test_a_query_is_stopped_where_its_batch_is_safe(
     gated: bool, processing: bool, waited: float, expected: bool
 ) -> None:
     assert may_stop(gated=gated, processing=processing, waited=waited) is expected
+
+
+@pytest.mark.parametrize(
+    ("crossed", "due", "until", "expected"),
+    [
+        pytest.param(False, 20.0, 55.0, False, id="the grace lasts until the commit"),
+        pytest.param(True, 20.0, 55.0, True, id="committed"),
+        pytest.param(False, 300.0, 55.0, True, id="it would not last"),
+    ],
+)
+def test_a_query_in_real_time_mode_is_stopped_behind_its_commit(
+    crossed: bool, due: float, until: float, expected: bool
+) -> None:
+    boundary = Boundary(is_crossed=crossed, due=due, until=until)
+    assert may_stop(gated=False, processing=True, waited=9.0, boundary=boundary) is expected
 
 
 class Clock:
@@ -66,6 +81,26 @@ def test_another_sink_is_stopped_in_the_middle_after_a_short_wait() -> None:
     fake.processing = True
     assert clock.stop(make_tracked(fake)) == []
     assert BOUNDARY_WAIT <= clock.now < BOUNDARY_WAIT + 1
+
+
+@pytest.mark.parametrize(
+    ("interval", "stopped_at"),
+    [
+        pytest.param(20.0, 12.0, id="with the next commit"),
+        pytest.param(300.0, 0.0, id="at once, because the grace is too short"),
+    ],
+)
+def test_real_time_mode_waits_for_the_commit_where_it_can(
+    interval: float, stopped_at: float
+) -> None:
+    fake, clock = FakeQuery(), Clock()
+    fake.processing, fake.commits_every = True, interval
+    fake.commit(1)
+    tracked = make_tracked(fake)
+    tracked.poll()
+    clock.at[12.0] = lambda: fake.commit(2)
+    assert clock.stop(tracked) == []
+    assert stopped_at <= clock.now <= stopped_at + 0.3
 
 
 def test_one_that_does_not_stop_in_time_is_named() -> None:

@@ -46,9 +46,9 @@ class Script:
         self.launching, self.may_launch = threading.Event(), threading.Event()
         self.may_launch.set()
 
-    def start(self, name: str | None = "q", location: str | None = None) -> None:
+    def start(self, name: str | None = "q", location: str | None = None, *queues: str) -> None:
         self.guard.start(
-            StartRequest(name=name, location=location, gated=False),
+            StartRequest(name=name, location=location, gated=False, queues=queues),
             open_checkpoint=lambda uri: CheckpointFolder(uri.rstrip("/")),
             launch=self._launch,
             run_planned=self._run_planned,
@@ -221,3 +221,12 @@ def test_a_checkpoint_that_has_not_planned_the_batch_to_absorb_is_refused(script
         script.start("q")
     assert script.ending.refusal is not None
     assert script.launched == []
+
+
+def test_a_source_without_positions_ends_the_driver_with_a_sentence(tmp_path: Path) -> None:
+    script = Script(tmp_path)
+    with pytest.raises(DriverRefusal, match=r"'q' reads from kafka-share.*format\('kafka'\)"):
+        script.start("q", None, "kafka-share")
+
+    assert script.launched == []
+    assert script.ending.begun.is_set()

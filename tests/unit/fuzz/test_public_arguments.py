@@ -94,6 +94,7 @@ NEEDED: Final[dict[str, Any]] = {
     "checks": [print],
     "soak_task_id": "s",
     "policy": RetentionPolicy(keep_last=1),
+    "older_than": "2026-01-01T00:00:00Z",
     "past": "{{ ds }}",
     "below": 1,
     "batch": 1,

@@ -328,6 +328,12 @@ def test_other_columns_than_the_running_version_has_are_told(
         assert finding.new == "k string, n bigint"
 
 
+def test_columns_of_a_query_that_the_running_version_does_not_have_are_not_compared() -> None:
+    found = judged(*GOOD, plans=[a_plan(Column(name="other", type="int"), query="sums")])
+
+    assert found.findings == ()
+
+
 def test_a_pace_is_taken_from_batches_that_read_something() -> None:
     idle = a_batch(9, input_rows=0, duration_ms=9_000)
     slow = a_batch(10, duration_ms=700, processed_rows_per_second=None)

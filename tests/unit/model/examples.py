@@ -60,6 +60,13 @@ from airflow_streaming.model.products.windows import (
 )
 from airflow_streaming.model.records.alert import AlertSent, AlertTry
 from airflow_streaming.model.records.autoscale import SizeChange, SizeCode
+from airflow_streaming.model.records.campaign import (
+    Campaign,
+    CampaignEvent,
+    CampaignStep,
+    CampaignTerms,
+    FleetChange,
+)
 from airflow_streaming.model.records.control import (
     Change,
     ChangeEnd,
@@ -282,6 +289,32 @@ EXAMPLES: Final[tuple[Record, ...]] = (
         newest=44,
         files=6,
         size=81920,
+    ),
+    Campaign(
+        number=4,
+        selector="team=payments",
+        change=FleetChange(runtime="spark-4.4", conf={"spark.sql.ansi.enabled": None}),
+        waves=(("orders",), ("refunds", "revenue")),
+        follows={"revenue": ("orders",)},
+        terms=CampaignTerms(
+            at_once=2,
+            blackouts=(Blackout(start="06:00", end="08:00"),),
+            soak=timedelta(minutes=10),
+        ),
+        by="kim",
+        reason="Spark 4.4 by Friday",
+        at=NOW,
+    ),
+    CampaignStep(
+        campaign=4,
+        number=2,
+        event=CampaignEvent.ADMITTED,
+        streams=("orders",),
+        wave=1,
+        reason="Wave 1.",
+        at=NOW,
+        by="kim",
+        facts={"orders": "told"},
     ),
     AlertTry(number=1, attempt=1, at=NOW, by="kim"),
     AlertSent(number=1, outcome="sent", at=NOW),

@@ -25,6 +25,7 @@ EVERY_LIMIT: dict[str, Any] = {
     "backlog_records": 1e6,
     "backlog_bytes": 1e9,
     "backlog_files": 1_000,
+    "loss_within": timedelta(hours=6),
     "observed": {"quality.bad": 0.1},
 }
 NEEDS_NO_LIMIT = {
@@ -39,6 +40,7 @@ NEEDS_NO_LIMIT = {
     "executors_missing",
     "executors_lost",
     "tasks_failed",
+    "data_loss",
 }
 
 
@@ -74,6 +76,7 @@ def test_all_are_alerts_and_travel_as_json() -> None:
         ("commit_for", "slow_state_commit"),
         ("cache_miss_share", "block_cache_misses"),
         ("no_commit_for", "no_commit"),
+        ("loss_share", "data_loss"),
     ],
 )
 def test_a_default_can_be_left_out(limit: str, rule: str) -> None:

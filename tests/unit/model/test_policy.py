@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.records.policy import Blackout, Budget, RestartPolicy
 from airflow_streaming.model.spark.failure_signs import FailureClass, FailureKind
 from tests.unit.supervision.builders import minutes, seconds
@@ -203,3 +204,27 @@ def test_no_file_is_looked_for_by_what_cannot_name_a_zone(
     monkeypatch.setattr("airflow_streaming.model.records.policy.ZoneInfo", asked)
     with pytest.raises(ValueError, match="Unknown time zone"):
         Blackout(start="22:00", end="06:00", timezone=name)
+
+
+@pytest.mark.parametrize(
+    "cron",
+    [
+        "",
+        "0 9 * *",
+        "60 9 * * *",
+        "0 24 * * *",
+        "0 9 1 * *",
+        "*/5 9 * * *",
+        "0 9 * * 8",
+        "0 9 * * mon",
+    ],
+)
+def test_a_cron_expression_that_is_no_blackout_is_refused(cron: str) -> None:
+    with pytest.raises(SpecError, match="Write MINUTE HOUR"):
+        Blackout.from_cron(cron, timedelta(hours=1))
+
+
+@pytest.mark.parametrize("lasts", [timedelta(0), timedelta(days=2), timedelta(seconds=90)])
+def test_a_blackout_by_cron_has_a_length_of_whole_minutes(lasts: timedelta) -> None:
+    with pytest.raises(SpecError, match="whole minutes"):
+        Blackout.from_cron("0 9 * * *", lasts)

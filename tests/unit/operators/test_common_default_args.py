@@ -16,6 +16,7 @@ from airflow_streaming.operators.gate import ChangeGateOperator, SparkVersionGat
 from airflow_streaming.operators.rehearsal import RehearsalOperator
 from airflow_streaming.operators.stream import SparkStreamOperator
 from airflow_streaming.sensors.stream import (
+    SafeToExpireSensor,
     StreamBacklogSensor,
     StreamCaughtUpSensor,
     StreamHealthSensor,
@@ -33,6 +34,7 @@ SENSORS: Final[tuple[tuple[type[BaseOperator], dict[str, Any]], ...]] = (
     (StreamWatermarkSensor, {"past": "{{ ds }}"}),
     (StreamBacklogSensor, {"below": 1}),
     (StreamCaughtUpSensor, {"with_stream": "others"}),
+    (SafeToExpireSensor, {"older_than": "{{ ds }}"}),
 )
 OURS: Final = {"stream": "orders", "home": "/srv/h", "home_conn_id": "h"}
 ANY: Final = {"checkpoint": "/srv/c", "endpoint": "http://h:4040", "conn_id": "c"}
@@ -91,7 +93,8 @@ def test_all_from_default_args(
 
 
 @pytest.mark.parametrize(
-    ("sensor", "needed"), [one for one in SENSORS if one[0] is not StreamBacklogSensor]
+    ("sensor", "needed"),
+    [one for one in SENSORS if one[0] not in (StreamBacklogSensor, SafeToExpireSensor)],
 )
 def test_a_checkpoint_that_is_written_wins_over_a_stream_for_all(
     place: Any, sensor: Callable[..., Any], needed: dict[str, Any]

@@ -12,7 +12,11 @@ from airflow.sdk.definitions.xcom_arg import XComArg
 
 from airflow_streaming.operators.backup import CheckpointBackupOperator
 from airflow_streaming.operators.common.gate import GateTask
-from airflow_streaming.sensors.stream import StreamBacklogSensor, StreamGateSensor
+from airflow_streaming.sensors.stream import (
+    SafeToExpireSensor,
+    StreamBacklogSensor,
+    StreamGateSensor,
+)
 from tests.unit.fuzz.test_public_arguments import PUBLIC, is_task, parameters, usual
 
 NOT_GIVEN: Final = ("stream_name", "stream_home", "also")
@@ -38,8 +42,9 @@ EXTERNAL: Final = ("checkpoint", "endpoint", "conn_id", "checkpoint_conn_id")
 def arguments(name: str, argument: str) -> dict[str, Any]:
     """Return arguments that go with the one that is tried."""
     given = usual(name)
-    if issubclass(PUBLIC[name], StreamBacklogSensor) and argument in EXTERNAL:
-        pytest.skip("A checkpoint has no backlog.")
+    of_ours = StreamBacklogSensor | SafeToExpireSensor
+    if issubclass(PUBLIC[name], of_ours) and argument in EXTERNAL:
+        pytest.skip("A checkpoint does not tell what is unread.")
     is_one_of_two = issubclass(PUBLIC[name], StreamGateSensor | GateTask | CheckpointBackupOperator)
     if is_one_of_two and argument in EXTERNAL:
         given = {one: it for one, it in given.items() if one not in ("stream", "home")}

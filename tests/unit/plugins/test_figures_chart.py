@@ -139,3 +139,32 @@ def test_charts_without_figures_are_one_line(missed: Any, has_batches: bool, lin
     ]
 
     assert called("missing", charts, has_batches) == line
+
+
+RULES = [
+    {"metric": "input_rate", "bound": 1.0, "query": None},
+    {"metric": "state_rows", "bound": 9.0, "query": "b"},
+]
+
+
+@pytest.mark.parametrize(
+    ("objective", "query", "bounds"),
+    [
+        pytest.param(None, "a", [1.0], id="rules_of_the_query_and_of_all"),
+        pytest.param(None, "*", [1.0, 9.0], id="rules_of_all_queries"),
+        pytest.param({"within_s": 900.0, "query": None}, "a", [1.0, 900.0], id="objective_of_all"),
+        pytest.param({"within_s": 900.0, "query": "b"}, "a", [1.0], id="objective_of_another"),
+        pytest.param({"within_s": 900.0, "query": "b"}, "b", [1.0, 9.0, 900.0], id="its_objective"),
+    ],
+)
+def test_a_freshness_objective_is_a_bound_of_the_watermarks_delay(
+    objective: Any, query: str, bounds: list[float]
+) -> None:
+    found = called("boundsOf", {"rules": RULES, "freshness": objective}, query)
+
+    assert [one["bound"] for one in found] == bounds
+    assert all(one["metric"] == "watermark_delay_seconds" for one in found if one["bound"] == 900.0)
+
+
+def test_a_page_without_its_first_answer_draws_no_bound() -> None:
+    assert called("boundsOf", None, "a") == []

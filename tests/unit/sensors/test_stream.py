@@ -15,6 +15,7 @@ from airflow_streaming.model.records.control import Change, ChangeKind, DesiredS
 from airflow_streaming.model.records.epoch import Host
 from airflow_streaming.sensors import stream as sensors
 from airflow_streaming.sensors.stream import (
+    SafeToExpireSensor,
     StreamBacklogSensor,
     StreamCaughtUpSensor,
     StreamGateSensor,
@@ -34,6 +35,7 @@ SENSORS: dict[type[StreamGateSensor], dict[str, Any]] = {
     StreamWatermarkSensor: {"past": "2026-11-21T12:00:00Z"},
     StreamBacklogSensor: {"below": 100.0, "unit": "seconds"},
     StreamCaughtUpSensor: {"with_stream": "blue"},
+    SafeToExpireSensor: {"older_than": "2026-11-21T12:00:00Z"},
 }
 NAMES = [sensor.__name__ for sensor in SENSORS]
 
@@ -228,6 +230,27 @@ def test_a_small_backlog_opens_the_gate(
     assert sensor.poke({}).is_done is is_done
 
 
+@pytest.mark.parametrize(
+    ("read", "is_done"),
+    [("2026-11-21T12:00:00Z", True), ("2026-11-21T11:59:59Z", False), (None, False)],
+)
+def test_data_may_expire_once_it_is_read_also_when_the_stream_is_stopped(
+    world: World, read: str | None, is_done: bool
+) -> None:
+    world.run()
+    commit(world, a_batch(7, read_until=read))
+    assert (
+        make(SafeToExpireSensor, world, **SENSORS[SafeToExpireSensor]).poke({}).is_done is is_done
+    )
+    world.home.want(DesiredState.STOPPED, by="ann", reason="x", now=datetime.now(UTC))
+    sensor = make(SafeToExpireSensor, world, **SENSORS[SafeToExpireSensor])
+    if is_done:
+        assert sensor.poke({}).is_done
+    else:
+        with pytest.raises(AirflowFailException, match=r"not known|not up to 2026-11-21T12:00:00Z"):
+            sensor.poke({})
+
+
 @pytest.mark.parametrize(("end", "is_done"), [(6, True), (7, True), (8, False)])
 def test_caught_up_with_a_foreign_stream(world: World, end: int, is_done: bool) -> None:
     world.run()
@@ -342,6 +365,7 @@ def test_a_stream_that_is_named_twice_breaks_the_dag() -> None:
         ),
         (StreamCaughtUpSensor, {"stream": "s", "home": "/h"}, r"The stream to catch up with"),
         (StreamBacklogSensor, {"checkpoint": "/c", "below": 1}, "does not record how much is left"),
+        (SafeToExpireSensor, {"checkpoint": "/c", "older_than": BEGUN}, "does not record when"),
         (
             StreamBacklogSensor,
             {"stream": "s", "home": "/h", "below": 1, "unit": "miles"},

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
+from airflow_streaming.advice.cost.restart_forecast import Restart
 from airflow_streaming.advice.doctor import examine
 from airflow_streaming.advice.examined import Advice, Facts
 from airflow_streaming.advice.profile import StateStore, effective, production, resolve
@@ -67,6 +68,7 @@ def facts(**changes: Any) -> Facts:
         "pinned": {"revenue": {PARTITIONS: "2", PROVIDER: StateStore.ROCKSDB.provider}},
         "plans": (a_planned_query(),),
         "script": SCRIPT,
+        "restarts": (Restart(20.0, 3.0, 1.0),) * 3,
     }
     return Facts(**known | changes)
 

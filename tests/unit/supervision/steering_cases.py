@@ -14,8 +14,8 @@ from airflow_streaming.model.records.epoch import LaunchCause, Outcome
 from airflow_streaming.model.records.policy import Blackout, RestartPolicy
 from airflow_streaming.model.spark.failure_signs import FailureKind
 from airflow_streaming.model.status import DriverState
-from airflow_streaming.supervision.autoscale import SizeStep, SizeView
 from airflow_streaming.supervision.decide import STOP_MARGIN
+from airflow_streaming.supervision.scaling.autoscale import SizeStep, SizeView
 from tests.unit.supervision.builders import (
     EPOCH,
     NOW,

@@ -28,7 +28,10 @@ from airflow_streaming.model.records.control import EventKind
 from airflow_streaming.model.records.policy import Blackout, RestartPolicy
 from airflow_streaming.model.status import ExecutorStatus
 from airflow_streaming.model.storage import LocalStore
-from airflow_streaming.supervision.autoscale import (
+from airflow_streaming.supervision.controller import StreamController, Submission
+from airflow_streaming.supervision.decide import Action, decide
+from airflow_streaming.supervision.observer import Observer
+from airflow_streaming.supervision.scaling.autoscale import (
     Sample,
     SizeInput,
     SizeStep,
@@ -36,9 +39,6 @@ from airflow_streaming.supervision.autoscale import (
     samples,
     size_step,
 )
-from airflow_streaming.supervision.controller import StreamController, Submission
-from airflow_streaming.supervision.decide import Action, decide
-from airflow_streaming.supervision.observer import Observer
 from tests.fakes import FAKE_HOST, FakeLauncher
 from tests.unit.supervision.builders import (
     NOW,
@@ -56,6 +56,8 @@ from tests.unit.supervision.builders import (
 from tests.unit.supervision.steering_cases import STALLED
 
 POLICY: Final = Autoscale(min=2, max=10)
+ADVISED: Final = Autoscale(min=2, max=10, recommend_only=True)
+CHANGES: Final = ("up", "down", "undo", "would_up", "would_down")
 SIZED: Final = {"spark.executor.instances": "4", "spark.executor.cores": "2"}
 
 
@@ -201,6 +203,79 @@ CASES: Final[dict[str, tuple[dict[str, Any], str, int]]] = {
     ),
     "dynamic allocation": ({"batches": BUSY, "is_dynamic": True}, "left_to_spark", 4),
     "no executors": ({"batches": BUSY, "executors": None}, "no_executors", 0),
+    # What the last change has brought: BUSY can process 900 rows/s.
+    "twice the executors, and 5 % more rows": (
+        {"batches": BUSY, "changes": [a_change(minutes(6), figures={"pace": 857.0})]},
+        "undo",
+        2,
+    ),
+    "twice the executors, and half of the expected gain": (
+        {"batches": BUSY, "changes": [a_change(minutes(6), figures={"pace": 600.0})]},
+        "up",
+        6,
+    ),
+    "no gain, and the stream is not busy any more": (
+        {"batches": CALM, "changes": [a_change(minutes(6), figures={"pace": 890.0})]},
+        "steady",
+        4,
+    ),
+    "a step too small to judge": (
+        {
+            "batches": BUSY,
+            "changes": [a_change(minutes(6), before=4, executors=4, figures={"pace": 890.0})],
+        },
+        "up",
+        6,
+    ),
+    "no gain, but another size was set since": (
+        {
+            "batches": BUSY,
+            "changes": [a_change(minutes(6), executors=3, figures={"pace": 890.0})],
+        },
+        "up",
+        6,
+    ),
+    "an undo has to wait for the cool-down": (
+        {"batches": BUSY, "changes": [a_change(minutes(1), figures={"pace": 857.0})]},
+        "cool_down",
+        4,
+    ),
+    "after an undo the next change to more is blocked": (
+        {"batches": BUSY, "changes": [a_change(minutes(60), SizeCode.UNDO)]},
+        "blocked",
+        4,
+    ),
+    "after an undo a change to fewer is not": (
+        {"batches": IDLE, "changes": [a_change(minutes(60), SizeCode.UNDO)]},
+        "down",
+        2,
+    ),
+    "hours after an undo": (
+        {"batches": BUSY, "changes": [a_change(minutes(361), SizeCode.UNDO)]},
+        "up",
+        6,
+    ),
+    # What is recommended only.
+    "more would be needed": ({"batches": BUSY, "policy": ADVISED}, "would_up", 6),
+    "fewer would do": ({"batches": IDLE, "policy": ADVISED}, "would_down", 2),
+    "it was recommended already": (
+        {
+            "batches": BUSY,
+            "policy": ADVISED,
+            "changes": [a_change(minutes(60), SizeCode.WOULD_UP, before=4, executors=6)],
+        },
+        "steady",
+        4,
+    ),
+    "something else was recommended": (
+        {
+            "batches": BUSY,
+            "policy": ADVISED,
+            "changes": [a_change(minutes(60), SizeCode.WOULD_UP, before=4, executors=5)],
+        },
+        "would_up",
+        6,
+    ),
 }
 
 
@@ -212,14 +287,35 @@ def test_every_case_has_the_step_of_the_table(
     step = size_step(SizeInput(**fields | given))
 
     assert (step.code, step.executors) == (code, executors), step.reason
-    assert step.changes is (code in ("up", "down"))
+    assert step.changes is (code in CHANGES)
     assert step.reason.endswith(".")
     if step.changes:
-        assert step.figures.keys() == {"share", "arrival", "capacity", "backlog"}
+        assert step.figures.keys() == {"share", "arrival", "capacity", "backlog", "pace"}
 
 
 def test_the_table_reaches_every_code() -> None:
-    assert {code for _, code, _ in CASES.values()} == {code.value for code in SizeCode}
+    of_the_home = {"quota"}
+    assert {code for _, code, _ in CASES.values()} | of_the_home == {
+        code.value for code in SizeCode
+    }
+
+
+def test_a_recommendation_changes_no_launch() -> None:
+    told = a_change(minutes(1), SizeCode.WOULD_UP, executors=9)
+    assert wanted_executors(ADVISED, SIZED, told) is None
+    assert wanted_executors(POLICY, SIZED, told) == 4
+    assert told.sentence == "Would go from 2 to 9 executors: It worked 90 % of its time."
+
+
+def test_a_change_says_what_it_costs() -> None:
+    costs = {"cores_each": 3, "partitions": 32, "gc_share": 0.25}
+    fields = {"policy": POLICY, "now": NOW, "executors": 4, "intervals_s": {"q": 10.0}}
+    step = size_step(SizeInput(**fields, **costs, batches=BUSY))
+    assert (
+        "18 cores do not divide 32 state partitions: 2 rounds, 11% of their time idle."
+        in step.reason
+    )
+    assert "Garbage collection takes 25% of the tasks' time" in step.reason
 
 
 def test_progress_becomes_samples_by_query_with_the_backlog_of_all_sources() -> None:

@@ -28,6 +28,7 @@ from tests.unit.supervision.agreement import disagreement_of_judges
 from tests.unit.supervision.builders import (
     BEGUN,
     NOW,
+    a_batch,
     a_death,
     a_launch,
     a_query,
@@ -287,3 +288,37 @@ def test_a_continuous_query_is_judged_by_its_epochs(
 
     assert verdict.state is state
     assert verdict.reason.startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("query", "rows", "state"),
+    [
+        pytest.param(
+            {"batch_for_s": 200.0, "quiet_for_s": 0.5}, 40, VerdictState.HEALTHY, id="busy"
+        ),
+        pytest.param({"batch_for_s": 299.0, "quiet_for_s": 299.0}, 0, VerdictState.IDLE, id="idle"),
+        pytest.param(
+            {"batch_for_s": 599.0, "quiet_for_s": 599.0}, 0, VerdictState.IDLE, id="a late commit"
+        ),
+        pytest.param(
+            {"batch_for_s": 600.0, "quiet_for_s": 1.0}, 40, VerdictState.SLOW, id="no end, at work"
+        ),
+        pytest.param(
+            {"batch_for_s": 600.0, "quiet_for_s": 600.0}, 40, VerdictState.STALLED, id="no end"
+        ),
+    ],
+)
+def test_a_query_in_real_time_mode_is_judged_by_its_interval(
+    query: dict[str, Any], rows: int, state: VerdictState
+) -> None:
+    # Thirty times the usual batch would be two and a half hours.
+    usual = {"recent_durations_ms": (300_000,) * 20, "checkpoint_interval_s": 300.0}
+    one = a_query(progress=a_batch(input_rows=rows), **usual, **query)
+
+    verdict = judge(
+        observed(RUNNING, status=a_status(queries=(one,))), HealthRules(stall_after=minutes(5))
+    )
+
+    assert verdict.state is state
+    if state in (VerdictState.HEALTHY, VerdictState.IDLE):
+        assert "in real-time mode and commits every 5 min" in verdict.reason

@@ -413,3 +413,40 @@ def test_decisions_are_the_only_memory_that_is_needed() -> None:
     wrong = [found for seed in range(500) if (found := disagreement_of_restarts(seed))]
 
     assert not wrong
+
+
+@pytest.mark.parametrize(
+    ("left", "wait"),
+    [
+        pytest.param(None, seconds(300), id="no source tells"),
+        pytest.param(timedelta(days=7), seconds(300), id="far away"),
+        pytest.param(timedelta(hours=2), seconds(72), id="two hours"),
+        pytest.param(minutes(1), seconds(0.6), id="a minute"),
+        pytest.param(-minutes(1), seconds(300), id="lost already"),
+    ],
+)
+def test_a_stream_that_is_about_to_lose_data_waits_only_a_share_of_the_time_left(
+    left: timedelta | None, wait: timedelta
+) -> None:
+    failure = a_failure(loss_at=None if left is None else NOW + left)
+    ages = [minutes(60 * n) for n in range(9, 0, -1)]
+    decision = decided(failure, earlier=restarts_ago(*ages), policy=UNLIMITED)
+    assert decision.next_attempt_at == NOW + wait
+
+
+@pytest.mark.parametrize(
+    ("left", "words"),
+    [
+        pytest.param(timedelta(hours=2), "has not read in 2 h", id="soon"),
+        pytest.param(-minutes(1), "has not read by now", id="over"),
+        pytest.param(timedelta(days=7), "fail the same way", id="far away"),
+        pytest.param(None, "fail the same way", id="unknown"),
+    ],
+)
+def test_a_stream_that_is_given_up_says_what_it_is_about_to_lose(
+    left: timedelta | None, words: str
+) -> None:
+    loss = None if left is None else NOW + left
+    decision = decided(a_failure(kind=FailureKind.CONFIGURATION, loss_at=loss))
+    assert decision.action is RestartAction.GIVE_UP
+    assert decision.reason.removesuffix(".").endswith(words)

@@ -17,6 +17,9 @@ from tests.unit.supervision.figures_told import FILES, KAFKA, LATE, one, rows, r
 SOURCE: Final = {
     metric: (SourceProgress(source=KAFKA, **{metric.value: 9.0}),)
     for metric in (Metric.BACKLOG_RECORDS, Metric.BACKLOG_BYTES, Metric.BACKLOG_FILES)
+} | {
+    Metric.LOSS_SECONDS: (SourceProgress(source=KAFKA, loss_in_s=9.0, kept_for_s=36.0),),
+    Metric.LOSS_SHARE: (SourceProgress(source=KAFKA, loss_in_s=9.0, kept_for_s=36.0),),
 }
 FIGURES: Final = {
     Metric.BATCH_SECONDS: ({}, {}, 5.0),
@@ -34,6 +37,8 @@ FIGURES: Final = {
         {},
         2.25,
     ),
+    Metric.LOSS_SECONDS: ({"sources": SOURCE[Metric.LOSS_SECONDS]}, {}, 9.0),
+    Metric.LOSS_SHARE: ({"sources": SOURCE[Metric.LOSS_SHARE]}, {}, 0.25),
     Metric.STATE_COMMIT_SECONDS: ({"state_commit_ms": 1_500.0}, {}, 1.5),
     Metric.CACHE_MISS_SHARE: ({"cache_miss_share": 0.75}, {}, 0.75),
     Metric.MISSING_EXECUTORS: ({"figures": {"missing_executors": 2.0}}, {}, 2.0),

@@ -134,6 +134,18 @@ NO_COMMIT: Final = rule(Metric.COMMIT_AGE_SECONDS, 900, sustained_for=seconds(60
         (BUSY | {"committed_ago_s": 9_000.0}, "clear"),
         (BUSY | {"committed_ago_s": 9_000.0, "batch_for_s": 901.0}, "pending"),
         (BUSY | {"committed_ago_s": 9_000.0, "batch_for_s": 960.0}, "firing"),
+        (
+            BUSY
+            | {"checkpoint_interval_s": 3_600.0}
+            | {"committed_ago_s": 3_599.0, "batch_for_s": 3_599.0},
+            "clear",
+        ),
+        (
+            BUSY
+            | {"checkpoint_interval_s": 3_600.0}
+            | {"committed_ago_s": 4_560.0, "batch_for_s": 4_560.0},
+            "firing",
+        ),
         (IDLE | {"committed_ago_s": 960.0, "data_available": True}, "firing"),
         (IDLE | {"committed_ago_s": 960.0, "data_available": True, "ready_for_s": 5.0}, "clear"),
         (IDLE | {"data_available": True}, "unknown"),
@@ -143,6 +155,8 @@ NO_COMMIT: Final = rule(Metric.COMMIT_AGE_SECONDS, 900, sustained_for=seconds(60
         "nor has one that has just begun",
         "a batch that takes long",
         "and longer",
+        "a batch in real-time mode that is not due",
+        "and one that is late",
         "data that nobody begins to read",
         "data that came just now",
         "an age nobody knows",

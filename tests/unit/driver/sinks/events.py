@@ -52,7 +52,13 @@ FULL = {
     "executors": 2,
     "figures": {"missing_executors": 1.0, "lost_executors": 3.0, "failed_tasks": 6.0},
     "sources": (
-        SourceProgress(source="KafkaV2[Subscribe[a]]", input_rows=4, backlog_records=70.0),
+        SourceProgress(
+            source="KafkaV2[Subscribe[a]]",
+            input_rows=4,
+            backlog_records=70.0,
+            loss_in_s=30.0,
+            kept_for_s=120.0,
+        ),
         SourceProgress(
             source="FileStreamSource[x]", input_rows=1, backlog_bytes=9.0, backlog_files=2.0
         ),

@@ -49,6 +49,8 @@ def a_ledger(*statuses: SinkStatus) -> Ledger:
         ("source_backlog_records", [(KAFKA, 70.0)]),
         ("source_backlog_bytes", [(FILES, 9.0)]),
         ("source_backlog_files", [(FILES, 2.0)]),
+        ("source_loss_seconds", [(KAFKA, 30.0)]),
+        ("source_loss_share_ratio", [(KAFKA, 0.25)]),
         ("batch_phase_duration_seconds", [({**QUERY, "phase": "addBatch"}, 0.08)]),
         ("state_store_metric", [({**QUERY, "metric": "rocksdbGetCount"}, 25)]),
         ("executors", [(QUERY, 2)]),
@@ -76,7 +78,16 @@ def test_the_table_above_names_every_figure() -> None:
 
 
 def test_every_number_of_a_progress_has_a_figure() -> None:
-    told = {"query", "at", "watermark", "sources", "source", "end_offset"}  # not numbers
+    told = {
+        "query",
+        "at",
+        "watermark",
+        "sources",
+        "source",
+        "end_offset",
+        "read_until",
+        "loss_gap",
+    }  # not numbers
     told |= {"figures"}  # of metrics; tests/unit/model/test_metrics.py adds one
     numbers = {f.name for cls in (BatchProgress, SourceProgress) for f in fields(cls)} - told
     bare = an_event(4).progress
@@ -85,7 +96,7 @@ def test_every_number_of_a_progress_has_a_figure() -> None:
         assert getattr(full, name) not in (None, {}), f"FULL lacks {name}"
     silent = {f.name for f in BATCH_FIGURES if not list(f.take(bare))}
     assert not [f.name for f in BATCH_FIGURES if not list(f.take(full))]
-    assert len(silent) == len(FULL) + 5  # sources give four figures, and executors three of metrics
+    assert len(silent) == len(FULL) + 7  # sources give six figures, and executors three of metrics
 
 
 def test_what_spark_did_not_report_has_no_value() -> None:

@@ -51,9 +51,18 @@ SOCKET: Final = b.with_source(
     STATELESS, source="socket", format="", paths=(), options={"host": "one", "port": "9999"}
 )
 OWN: Final = b.with_source(STATELESS, source="weather", format="", paths=(), options={})
+QUEUE: Final = b.with_source(STATELESS, source="kafka-share", format="", paths=(), options={})
+SHARED: Final = b.with_source(
+    STATELESS, source="weather", format="", paths=(), options={"kafka.share.group.id": "g"}
+)
 INFERRED: Final = b.with_source(STATELESS, inferred=True)
 CSV: Final = b.with_source(STATELESS, format="csv")
 BROKERS: Final = {"kafka.bootstrap.servers": "one:9092"}
+REAL_TIME_BEFORE: Final = replace(
+    b.with_source(STATELESS, source="kafka", format="", paths=("subscribe a",), options=BROKERS),
+    sink=b.a_sink("kafka", "key string, value string", target="t", options=BROKERS),
+    output_mode="update",
+)
 TO_KAFKA: Final = replace(
     STATELESS, sink=b.a_sink("kafka", "key string, value string", target="t", options=BROKERS)
 )

@@ -14,7 +14,9 @@ from tests.unit.gates.change.edit import (
     NAMED,
     NO,
     OWN,
+    QUEUE,
     RATE,
+    SHARED,
     SOCKET,
     STATELESS,
     TOLD,
@@ -44,6 +46,8 @@ SOURCES: Final = (
     edit_of("no schema any more", STATELESS, INFERRED, "source.schema_left_out", TOLD),
     edit_of("a socket, as it is", SOCKET, SOCKET, "source.not_replayable", YES),
     edit_of("a source of its author's, as it is", OWN, OWN, "source.replay_unknown", YES),
+    edit_of("a share group, as it is", QUEUE, QUEUE, "source.queue", NO),
+    edit_of("an option of a share group", SHARED, SHARED, "source.queue", NO),
     edit_of("two sources swapped", TWO, swap(TWO), "source.order", NO),
     edit_of(
         "another folder", STATELESS, b.with_source(STATELESS, paths=("/x",)), "source.paths", NO
@@ -116,6 +120,13 @@ SOURCES: Final = (
         b.with_options(KAFKA_COUNTED, includeheaders="true"),
         "source.headers",
         YES,
+    ),
+    edit_of(
+        "a column of files that is named as Kafka's headers",
+        STATELESS,
+        schema(STATELESS, "k string, v bigint, ts timestamp, headers string"),
+        "source.column_added",
+        TOLD,
     ),
     edit_of(
         "a default is written down",

@@ -13,6 +13,7 @@ from tests.unit.gates.change.edit import (
     ENDLESS,
     JOIN,
     NO,
+    REAL_TIME_BEFORE,
     STATELESS,
     TO_FUNCTION,
     TOLD,
@@ -174,6 +175,19 @@ REST: Final = (
         YES,
     ),
     edit_of("a longer delay", AGG, delay(AGG, 90), "watermark.longer", TOLD),
+    *(
+        edit_of(
+            f"a longer delay, in a node of Spark's plan {where} the state",
+            replace(AGG, nodes=(b.a_node(node="EventTimeWatermark", below=below),)),
+            replace(
+                delay(AGG, 90),
+                nodes=(b.a_node(node="EventTimeWatermark", below=below, digest="2"),),
+            ),
+            "watermark.longer",
+            TOLD,
+        )
+        for below, where in enumerate(("behind", "in front of"))
+    ),
     edit_of("a shorter delay", AGG, delay(AGG, 30), "watermark.shorter", TOLD),
     edit_of("a watermark more", replace(UPDATE, watermarks=()), UPDATE, "watermark.added", TOLD),
     edit_of(
@@ -232,8 +246,22 @@ REST: Final = (
         "real-time mode",
         STATELESS,
         replace(STATELESS, processing_trigger="real time 5 minutes"),
+        "trigger.not_real_time",
+        NO,
+    ),
+    edit_of(
+        "real-time mode from Kafka to Kafka",
+        REAL_TIME_BEFORE,
+        replace(REAL_TIME_BEFORE, processing_trigger="real time 5 minutes"),
         "trigger.execution",
         UNKNOWN,
+    ),
+    edit_of(
+        "another interval of real-time mode",
+        replace(REAL_TIME_BEFORE, processing_trigger="real time 5 minutes"),
+        replace(REAL_TIME_BEFORE, processing_trigger="real time 30 seconds"),
+        "trigger.interval",
+        YES,
     ),
     edit_of(
         "shuffle partitions with state",

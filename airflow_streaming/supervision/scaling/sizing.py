@@ -3,27 +3,69 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from airflow_streaming.exceptions import RecordError
-from airflow_streaming.home.home import StreamHome
+from airflow_streaming.home.home import Home, StreamHome
+from airflow_streaming.model.names import is_lane
 from airflow_streaming.model.observation import Observation
+from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.model.records.autoscale import (
     Autoscale,
     SizeChange,
+    SizeCode,
     configured_executors,
+    executor_cores,
     is_dynamic,
     wanted_executors,
 )
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.policy import RestartPolicy
-from airflow_streaming.supervision.autoscale import SizeInput, SizeView, samples, size_step
+from airflow_streaming.storage.one_look import look_at_each
+from airflow_streaming.supervision.scaling.autoscale import (
+    SizeInput,
+    SizeStep,
+    SizeView,
+    samples,
+    size_step,
+)
+from airflow_streaming.supervision.scaling.size_effect import within_quota
 
 log: Final = logging.getLogger(__name__)
 LOOK_EVERY: Final = 60.0
 """Seconds between two looks at the figures; in between the size counts as right."""
 _BATCHES: Final = 2_000
+PARTITIONS: Final = "spark.sql.shuffle.partitions"
+
+
+def state_partitions(conf: Mapping[str, str], progress: Sequence[BatchProgress]) -> int | None:
+    """Return the state partitions that a configuration asks for; ``None`` without state, or without the setting."""
+    has_state = any(batch.state_rows is not None for batch in progress)
+    text = conf.get(PARTITIONS, "")
+    return int(text) if has_state and text.isdecimal() else None
+
+
+def executors_elsewhere(own: StreamHome) -> int:
+    """
+    Return the executors of the home's other lanes whose newest driver has not ended.
+
+    :raises HomeUnavailable: the home could not be read.
+    """
+    home = Home(own.store)
+    names = [name for name in filter(is_lane, home.store.names("")) if name != own.name]
+    return sum(look_at_each(home.store, lambda name: _executors_of(home.stream(name)), names))
+
+
+def _executors_of(stream: StreamHome) -> int:
+    try:
+        epoch, deployment = stream.newest_epoch(), stream.newest_deployment()
+        if epoch is None or deployment is None or stream.exit(epoch.number) is not None:
+            return 0
+        return epoch.executors or configured_executors(deployment.conf) or 0
+    except RecordError:
+        return 0
 
 
 class SizeObserver:
@@ -88,10 +130,28 @@ class SizeObserver:
                 changes=changes,
                 blackout_until=restarts.blackout_until(seen.now),
                 is_dynamic=is_dynamic(conf),
+                cores_each=executor_cores(conf),
+                partitions=state_partitions(conf, progress),
+                gc_share=found.gc_share if found is not None else None,
             )
         )
+        if step.code is SizeCode.UP and self._policy.home_executors is not None:
+            step = self._within_quota(step, present or 0)
         wanted = wanted_executors(self._policy, conf, changes[-1] if changes else None)
         return SizeView(wanted=wanted, present=present, step=step)
+
+    def _within_quota(self, step: SizeStep, present: int) -> SizeStep:
+        elsewhere = executors_elsewhere(self._home)
+        quota = self._policy.home_executors
+        left = within_quota(step.executors, present, elsewhere, quota)
+        if left == step.executors:
+            return step
+        reason = (
+            f"{step.reason} The other streams of the home have {elsewhere} of {quota} executors."
+        )
+        if left > present:
+            return replace(step, executors=left, reason=reason)
+        return replace(step, code=SizeCode.QUOTA, executors=present, reason=reason)
 
     def _newest(self, most: int) -> list[SizeChange]:
         numbers = self._home.size_numbers()[-most:]

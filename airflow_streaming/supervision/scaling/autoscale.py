@@ -20,13 +20,20 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from airflow_streaming.model.durations import age_of, duration_text
 from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.model.records.autoscale import Autoscale, SizeChange, SizeCode
+from airflow_streaming.supervision.scaling.size_effect import (
+    LEAST_GAIN,
+    blocked_until,
+    gain_of,
+    memory_text,
+    rounds_text,
+)
 
 MIN_BATCHES: Final = 5
 WARM_UP: Final = 2
@@ -43,6 +50,16 @@ _PARTS: Final = 3
 _UP_FACTOR: Final = 4
 _DOWN_FACTOR: Final = 2
 _DAY: Final = timedelta(days=1)
+
+
+_CHANGES: Final = frozenset(
+    {SizeCode.UP, SizeCode.DOWN, SizeCode.UNDO, SizeCode.WOULD_UP, SizeCode.WOULD_DOWN}
+)
+_WOULD: Final = {
+    SizeCode.UP: SizeCode.WOULD_UP,
+    SizeCode.DOWN: SizeCode.WOULD_DOWN,
+    SizeCode.UNDO: SizeCode.WOULD_DOWN,
+}
 
 
 class Sample(NamedTuple):
@@ -66,6 +83,9 @@ class SizeInput:
         next batch at once.
     :param changes: Changes of the last day at least, oldest first.
     :param blackout_until: End of the current blackout.
+    :param cores_each: Cores of an executor.
+    :param partitions: State partitions of the stream; ``None`` where they are not known.
+    :param gc_share: Share of the tasks' time that went to garbage collection.
     """
 
     policy: Autoscale
@@ -77,6 +97,9 @@ class SizeInput:
     changes: Sequence[SizeChange] = ()
     blackout_until: datetime | None = None
     is_dynamic: bool = False
+    cores_each: int = 0
+    partitions: int | None = None
+    gc_share: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +112,7 @@ class Need:
     :param capacity: Rows a second that it could process.
     :param backlog: Waiting rows; 0 if the source does not report them.
     :param executors: Needed executors; ``None`` if no number is enough.
+    :param pace: Rows for a second of work, as measured: without the fit that ``capacity`` rests on.
     """
 
     query: str
@@ -97,6 +121,7 @@ class Need:
     capacity: float
     backlog: float
     executors: int | None
+    pace: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,8 +140,8 @@ class SizeStep:
 
     @property
     def changes(self) -> bool:
-        """Tell whether the number of executors changes now."""
-        return self.code in (SizeCode.UP, SizeCode.DOWN)
+        """Tell whether a change is recorded now."""
+        return self.code in _CHANGES
 
     @property
     def figures(self) -> dict[str, float]:
@@ -129,6 +154,7 @@ class SizeStep:
             "arrival": round(need.arrival, 1),
             "capacity": round(need.capacity, 1),
             "backlog": round(need.backlog, 0),
+            "pace": round(need.pace, 1),
         }
 
 
@@ -177,6 +203,31 @@ def _moment(text: str) -> datetime | None:
 
 def size_step(s: SizeInput) -> SizeStep:
     """Decide the number of executors."""
+    step = _step(s)
+    if not step.changes:
+        return step
+    costs = rounds_text(step.executors, s.cores_each, s.partitions) + memory_text(s.gc_share)
+    step = replace(step, reason=f"{step.reason}{costs}")
+    return _recommended(s, step) if s.policy.recommend_only else step
+
+
+def _recommended(s: SizeInput, step: SizeStep) -> SizeStep:
+    """Return a step that changes nothing; the same one is recorded once."""
+    newest = s.changes[-1] if s.changes else None
+    step = replace(step, code=_WOULD[step.code])
+    is_told = newest is not None and (newest.code, newest.executors, newest.before) == (
+        step.code,
+        step.executors,
+        s.executors,
+    )
+    return (
+        _hold(s, SizeCode.STEADY, f"Recommended already: {step.reason}", step.need)
+        if is_told
+        else step
+    )
+
+
+def _step(s: SizeInput) -> SizeStep:
     if s.is_dynamic:
         return _hold(s, SizeCode.LEFT_TO_SPARK, "Dynamic allocation is on: Spark chooses.")
     if s.executors is None:
@@ -195,10 +246,32 @@ def size_step(s: SizeInput) -> SizeStep:
             f"Figures of {duration_text(s.policy.up_after)} and of {MIN_BATCHES} batches with input "
             "are needed.",
         )
+    undone = _undone(s, s.executors, up)
+    if undone is not None:
+        return _allowed(s, s.executors, undone)
     wanted = _wanted_up(s, s.executors, up)
     if wanted is not None:
         return _allowed(s, s.executors, wanted)
     return _down(s, s.executors, up)
+
+
+def _undone(s: SizeInput, present: int, need: Need | SizeCode) -> SizeStep | None:
+    """Return the step back from a change to more that had no effect on a stream that is still busy."""
+    newest = s.changes[-1] if s.changes else None
+    if newest is None or newest.code is not SizeCode.UP or newest.executors != present:
+        return None
+    if isinstance(need, SizeCode) or need.share <= s.policy.target:
+        return None
+    gain = gain_of(newest, need.pace)
+    if gain is None or gain >= LEAST_GAIN:
+        return None
+    return SizeStep(
+        code=SizeCode.UNDO,
+        executors=s.policy.within(newest.before),
+        reason=f"The change from {newest.before} to {present} executors brought {max(0.0, gain):.0%} of the expected "
+        f"gain. {_told(need)}",
+        need=need,
+    )
 
 
 def _wanted_up(s: SizeInput, present: int, need: Need | SizeCode) -> SizeStep | None:
@@ -250,6 +323,11 @@ def _allowed(s: SizeInput, present: int, step: SizeStep) -> SizeStep:
     if s.blackout_until is not None:
         until = f"{s.blackout_until:%Y-%m-%d %H:%M %Z}"
         return _wait(present, step, SizeCode.BLACKOUT, f"The blackout ends at {until}.")
+    blocked = blocked_until(s.changes, s.now, s.policy.blocked_for)
+    if step.code is SizeCode.UP and blocked is not None:
+        until = f"{blocked:%Y-%m-%d %H:%M %Z}"
+        why = f"The last change to more had no effect; the next one may be made at {until}."
+        return _wait(present, step, SizeCode.BLOCKED, why)
     # Clocks of hosts differ. A change of the future counts as long as one of the past does, so that
     # a wrong date costs no more than a right one.
     ages = [age_of(change.at, s.now) for change in s.changes]
@@ -359,6 +437,7 @@ def _need_of(
         capacity=capacity,
         backlog=waiting,
         executors=_executors(s, arrival, waiting, each, usable),
+        pace=sum(one.rows for one in inside) / sum(one.seconds for one in inside),
     )
 
 

@@ -8,78 +8,47 @@ This list misses files that arrived since that listing. It is missing where a so
 files, or the latest first. Remote folders are never listed from here, because listings of object
 stores cost money and time.
 
-A slow disk must not delay the heartbeat. The count runs in a separate thread, at most every 30 s
-and at most 1 % of the time.
+The age of the oldest of these files tells when a cleaner removes it, where the stream's configuration says how long
+files are kept.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
-import threading
-import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
-from airflow_streaming.driver.errors import ErrorBoundary
-from airflow_streaming.model.progress import SourceProgress
+from airflow_streaming.model.products.retention import Outlook, of_age
+from airflow_streaming.model.progress import MAX_SOURCES, SourceProgress
 
-EVERY: Final = 30.0
 MAX_FILES: Final = 100_000
 """Maximum number of names to count; larger folders are not counted."""
 _PREFIX: Final = "FileStreamSource["
-_SHARE: Final = 100
 _PLAIN: Final = frozenset("*?[]{}\\")
 _SELECTIVE: Final = ("pathglobfilter", "recursivefilelookup", "filenameonly")
 """Options with which the files of a source are not simply those in its folder."""
 
 
-class FilesWaiting:
+class Waiting(NamedTuple):
     """
-    The files that wait for the file sources of one query.
+    The unread files of a source.
 
-    :param count: Counts them, by description of the source.
+    :param oldest: When the oldest of them was written, in seconds since 1970.
+    :param is_whole: The folder itself was listed. A list of Spark's misses the files since its last trigger.
     """
 
-    def __init__(
-        self,
-        count: Callable[[], Mapping[str, float]],
-        *,
-        name: str,
-        what: str = "Counting the files that wait for",
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._count, self._name, self._what, self._clock = count, name, what, clock
-        self._known: Mapping[str, float] = {}
-        self._next = float("-inf")
-        self._thread: threading.Thread | None = None
-        self._faults = ErrorBoundary()
+    files: int
+    oldest: float | None = None
+    is_whole: bool = True
 
-    def known(self) -> Mapping[str, float]:
-        """Return the newest counts, at once; a new count is begun if it is due."""
-        counting = self._thread is not None and self._thread.is_alive()
-        if not counting and self._clock() >= self._next:
-            self._thread = threading.Thread(
-                target=self._run, name="airflow-streaming-files", daemon=True
-            )
-            self._next = self._clock() + EVERY
-            self._thread.start()
-        return self._known
-
-    def wait(self, seconds: float) -> None:
-        """Wait for the count that runs."""
-        if self._thread is not None:
-            self._thread.join(seconds)
-
-    def _run(self) -> None:
-        begun = self._clock()
-        found: Mapping[str, float] = {}
-        with self._faults.contained(f"{self._what} query {self._name!r}"):
-            found = self._count()
-        # Forget files that cannot be counted any more.
-        self._known = found
-        self._next = max(self._next, self._clock() + (self._clock() - begun) * _SHARE)
+    def outlook(self, kept_for: float | None, now: float) -> Outlook:
+        """Return when the source removes the first of them."""
+        found = of_age(self.oldest, kept_for=kept_for, now=now)
+        is_known = self.is_whole or self.oldest is not None
+        return found if is_known else replace(found, read_until=None)
 
 
 def is_file_source(source: SourceProgress) -> bool:
@@ -87,34 +56,38 @@ def is_file_source(source: SourceProgress) -> bool:
     return source.source.startswith(_PREFIX) and source.backlog_files is None
 
 
-def with_files(source: SourceProgress, waiting: Mapping[str, float]) -> SourceProgress:
+def with_files(source: SourceProgress, waiting: Mapping[str, Waiting]) -> SourceProgress:
     """Return a source's figures with the files that were counted for it, if any were."""
     # Its description in the figures is cut.
     counts = [n for description, n in waiting.items() if description.startswith(source.source)]
     if not is_file_source(source) or len(counts) != 1:
         return source
-    return replace(source, backlog_files=counts[0])
+    return replace(source, backlog_files=float(counts[0].files))
 
 
-def count_waiting(jsq: Any) -> dict[str, float]:
+def files_waiting(jsq: Any) -> dict[str, Waiting]:
     """
-    Count the files that wait for the file sources of a query.
+    Return the files that wait for the file sources of a query, by the source's description.
 
     :param jsq: The Java ``StreamingQuery``.
     """
-    sources = jsq.streamingQuery().sources()
     found = {}
-    for position in range(min(int(sources.size()), 20)):
-        source = sources.apply(position)
-        description = str(source.toString())
+    for description, source in sources_of(jsq):
         if description.startswith(_PREFIX):
             waiting = _waiting(source, description)
             if waiting is not None:
-                found[description] = float(waiting)
+                found[description] = waiting
     return found
 
 
-def _waiting(source: Any, description: str) -> int | None:
+def sources_of(jsq: Any) -> list[tuple[str, Any]]:
+    """Return the Java sources of a query with their descriptions; a query that starts has none."""
+    sources = jsq.streamingQuery().sources()
+    found = (sources.apply(position) for position in range(min(int(sources.size()), MAX_SOURCES)))
+    return [(str(source.toString()), source) for source in found]
+
+
+def _waiting(source: Any, description: str) -> Waiting | None:
     folder = local_folder(description)
     if folder is not None and not _is_selective(source):
         seen = _field(source, "seenFiles")
@@ -125,7 +98,20 @@ def _waiting(source: Any, description: str) -> int | None:
             if counted is not None:
                 return counted
     unread = _field(source, "unreadFiles")
-    return None if unread is None else int(unread.size())
+    if unread is None:
+        return None
+    return Waiting(int(unread.size()), _oldest_of(unread), is_whole=False)
+
+
+def _oldest_of(unread: Any) -> float | None:
+    """Return when the first file of Spark's list was written; ``None`` where the list has no times."""
+    with contextlib.suppress(Exception):
+        if not bool(unread.isEmpty()):
+            first = unread.head()
+            # A pair in 3.5, a class of its own later.
+            written = first._2() if str(first.getClass().getName()).startswith("scala.") else None
+            return int(first.timestamp() if written is None else written) / 1000
+    return None
 
 
 def local_folder(description: str) -> str | None:
@@ -140,14 +126,14 @@ def name_in(path: str) -> str:
     return unquote(path.rpartition("/")[2])
 
 
-def count_unread(folder: str, taken: Collection[str]) -> int | None:
+def count_unread(folder: str, taken: Collection[str]) -> Waiting | None:
     """
     Count the files of a flat folder that were not taken.
 
     ``None`` for a folder with folders in it, of which only Spark knows which it reads, and for one
     with more than 100,000 names.
     """
-    waiting = 0
+    waiting, oldest = 0, None
     with os.scandir(folder) as entries:
         for position, entry in enumerate(entries):
             if position >= MAX_FILES:
@@ -157,8 +143,12 @@ def count_unread(folder: str, taken: Collection[str]) -> int | None:
                 continue
             if entry.is_dir():
                 return None
-            waiting += entry.name not in taken
-    return waiting
+            if entry.name not in taken:
+                waiting += 1
+                with contextlib.suppress(FileNotFoundError):
+                    written = entry.stat().st_mtime
+                    oldest = written if oldest is None else min(oldest, written)
+    return Waiting(waiting, oldest)
 
 
 def _is_selective(source: Any) -> bool:
