@@ -30,7 +30,8 @@ from airflow_streaming.gates.migration.migration_schema import (
 )
 from airflow_streaming.launch.runtime import Runtime
 from airflow_streaming.model.jobs.migration import (
-    BEFORE,
+    MARK,
+    MARKER,
     Carry,
     Migrated,
     MigrationAnswer,
@@ -82,6 +83,7 @@ def migrate_checkpoint(
     copied = clone(
         *(uri, to),
         keep_query_id=keep_query_id,
+        beside={MARKER: MARK},
         storage_options=storage_options,
         progress=progress,
     )
@@ -192,8 +194,7 @@ def _check_answer(answer: MigrationAnswer, to: str) -> None:
 
 
 def _is_unfinished(to: str, storage_options: Mapping[str, Any] | None) -> bool:
-    entries = open_folders(to, storage_options).entries("", list)
-    return any(entry.name == BEFORE for entry in entries or ())
+    return open_folders(to, storage_options).read(MARKER, len(MARK)) == MARK
 
 
 def _remove(to: str, storage_options: Mapping[str, Any] | None) -> None:

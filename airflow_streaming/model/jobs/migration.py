@@ -17,6 +17,9 @@ from airflow_streaming.model.wire import Record
 
 BEFORE: Final = "_before"
 """Folder in a copy with its old state, while the migration of the copy is not finished."""
+MARKER: Final = f"{BEFORE}/migrating"
+"""File by which a copy is known as one that no migration has finished."""
+MARK: Final = b"airflow-streaming checkpoint migrate\n"
 
 
 class Move(StrEnum):

@@ -17,6 +17,8 @@ from airflow_streaming.exceptions import CheckpointRefused, LaunchError, SpecErr
 from airflow_streaming.launch.runtime import Runtime
 from airflow_streaming.model.jobs.migration import (
     BEFORE,
+    MARK,
+    MARKER,
     Carry,
     MigrationAnswer,
     MigrationOrder,
@@ -167,13 +169,16 @@ def test_a_copy_that_was_cut_off_is_made_anew(
     source: Path, runtime: Runtime, spark: Answers
 ) -> None:
     spark(MigrationAnswer(proofs=(PROOF,)))
-    cut_off = source.parent / "migrated" / BEFORE
-    cut_off.mkdir(parents=True)
-    (cut_off / "metadata").write_text("{}")
+    left = source.parent / "migrated" / "state" / "left"
+    left.parent.mkdir(parents=True)
+    left.write_text("of the run that was killed")
+    marker = source.parent / "migrated" / MARKER
+    marker.parent.mkdir()
+    marker.write_bytes(MARK)
 
     target = migrate(source, runtime)
 
-    assert not (target / BEFORE).exists()
+    assert not left.exists()
     assert (target / "metadata").exists()
 
 
@@ -183,6 +188,8 @@ def test_another_checkpoint_at_the_target_is_not_touched(
     orders = spark(MigrationAnswer(proofs=(PROOF,)))
     target = source.parent / "migrated"
     shutil.copytree(source, target)
+    (target / BEFORE).mkdir()
+    (target / MARKER).write_text("of somebody else")
     before = digest(target)
 
     with pytest.raises(Exception, match="migrated"):
