@@ -95,6 +95,7 @@ def get_provider_info() -> dict[str, Any]:
         "operators": _modules(
             "operators",
             "backup",
+            "campaign",
             "check",
             "cutover",
             "cutover_preflight",

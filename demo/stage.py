@@ -169,15 +169,16 @@ class Stage:
         """Return the processes of this stage that are alive, other than the one that asks."""
         return leftovers(self.folder)
 
-    def compare(self) -> dict[str, Any]:
+    def compare(self, output: str = "") -> dict[str, Any]:
         """
         Compare the stream's output with a batch run over the files that arrived.
 
+        :param output: A copy of the output, where the stream writes into a store.
         :raises RuntimeError: the batch run failed; with the end of its output.
         """
         program = [self.runtime / "bin" / "python", REPOSITORY / "demo" / "compare.py"]
         options = ["--application", str(APPLICATION), "--input", str(self.orders)]
-        options += ["--output", self.stream.output]
+        options += ["--output", output or self.stream.output]
         environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", MARK: str(self.folder)}
         done = subprocess.run(
             [*program, *options], env=environment, capture_output=True, text=True, check=False

@@ -104,6 +104,7 @@ TASKS: Final = {
     "rehearse": "rehearsals.md",
     "adopt": "adopting.md",
     "upgrade": "upgrades.md#on-call",
+    "campaign": "campaigns.md",
     "cutover": "blue-green.md#before-between-and-after",
     "compare": "blue-green.md#before-between-and-after",
     "checkpoint": "checkpoints.md",

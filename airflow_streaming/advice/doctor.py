@@ -30,7 +30,13 @@ from airflow_streaming.advice.setting_risks import (
     without_effect,
 )
 from airflow_streaming.advice.source_risks import replay, schema_inference
-from airflow_streaming.advice.state_risks import growth, skipped_state, state_store, watermark
+from airflow_streaming.advice.state_risks import (
+    growth,
+    rocksdb_memory,
+    skipped_state,
+    state_store,
+    watermark,
+)
 
 Rule = Callable[[Facts], Iterator[Advice]]
 RULES: Final[tuple[Rule, ...]] = (
@@ -43,6 +49,7 @@ RULES: Final[tuple[Rule, ...]] = (
     watermark,
     state_store,
     skipped_state,
+    rocksdb_memory,
     replay,
     real_time,
     event_log,

@@ -25,6 +25,9 @@ from airflow_streaming.model.records.upgrade import HABITS, SinkReplaySemantics
 from airflow_streaming.model.spark.releases import CHECKPOINT_FORMAT
 from airflow_streaming.model.status import QueryStatus
 
+_BOUNDED: Final = "spark.sql.streaming.stateStore.rocksdb.boundedMemoryUsage"
+_CONTAINERS: Final = ("spark-", "application_")
+"""Beginnings of application ids on Kubernetes and on YARN, whose containers have a limit of memory."""
 MANY_KEYS: Final = 1_000_000
 GROWTH_BATCHES: Final = 20
 """Fewer batches say nothing about growth."""
@@ -94,6 +97,30 @@ def state_store(facts: Facts) -> Iterator[Advice]:
                 remedy="Begin a new checkpoint with RocksDB, as the production profile has it; a "
                 "checkpoint cannot change its store. While all state fits the heap with room to "
                 "spare, this store is the faster one.",
+            )
+
+
+def rocksdb_memory(facts: Facts) -> Iterator[Advice]:
+    """Look for RocksDB without a bound of its memory in a container with one."""
+    rule = "rocksdb-memory"
+    for query, latest in _stateful(facts):
+        provider = _provider(facts, query, latest)
+        bounded = facts.conf.get(_BOUNDED, "false").lower() == "true"
+        application = "" if facts.status is None else facts.status.application_id or ""
+        is_in_container = application.startswith(_CONTAINERS)
+        if not provider or not is_rocksdb(provider):
+            yield fine(rule, "Its state is not in RocksDB.", query=query.name)
+        elif bounded or not is_in_container:
+            yield fine(rule, "RocksDB's memory is bounded, or no container is.", query=query.name)
+        else:
+            yield risk(
+                rule,
+                RiskLevel.MEDIUM,
+                "RocksDB takes memory outside the heap for each state store without a bound, until the cluster ends "
+                "the executor for its memory (OOMKilled).",
+                query=query.name,
+                evidence=f"{_BOUNDED} is not true",
+                remedy=f"Set {_BOUNDED}=true and maxMemoryUsageMB beside it, below spark.executor.memoryOverhead.",
             )
 
 

@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from airflow_streaming.changes.cutover.plan import outcome
+from airflow_streaming.changes.cutover.waits import waits_for
 from airflow_streaming.cli.asked_clusters import listed_launcher
 from airflow_streaming.cli.common import OK, PROBLEM, Person, add_commands, place
 from airflow_streaming.cli.output import ConsoleProgress, show_json, show_lines
@@ -147,6 +148,11 @@ class CutoverPage:
         """Return the commands that the state accepts."""
         return CUTOVER.commands_in(self.state)
 
+    @property
+    def waits_for(self) -> str:
+        """Return the event that the cutover waits for; empty for one that has ended."""
+        return "" if self.end is not None else waits_for(self.history, self.terms)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the page for ``--json``."""
         leader, until = None if self.terms is None else self.terms.leader, self.deadline_at
@@ -160,6 +166,7 @@ class CutoverPage:
             "state": self.state.value,
             "since": format_time(self.since),
             "deadline_at": None if until is None else format_time(until),
+            "waits_for": self.waits_for or None,
             "verbs": list(self.verbs),
             "problems": list(self.problems),
             "failing": list(self.failing),
@@ -171,6 +178,8 @@ class CutoverPage:
     def lines(self) -> Iterator[str]:
         """Yield the lines for a terminal: the state, the problems, the distance to blue and every step."""
         yield self._first()
+        if self.waits_for:
+            yield f"  Waits for {self.waits_for}."
         yield from (f"  PROBLEM: {problem}" for problem in self.problems)
         yield from (f"  FAILING: {text}" for text in self.failing)
         for lane, lags in self.lags.items():

@@ -363,6 +363,18 @@ COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
                 examples=("upgrade status orders", 'upgrade abort orders --reason "wrong script"'),
             ),
             Command(
+                "campaign",
+                "Upgrade many streams in waves, and stop at the first bad one",
+                _of("acts.campaign", "add_arguments"),
+                "The verbs read and write records; the DAG of the fleet does the work. Exit codes of plan: 0 no "
+                "stream is refused, 1 at least one is.",
+                (
+                    "campaign plan --select team=payments --runtime spark-4.4",
+                    "campaign start --select team=payments --runtime spark-4.4 --at-once 5",
+                    'campaign take-out 4 orders --reason "month end"',
+                ),
+            ),
+            Command(
                 "cutover",
                 "Show a cutover; promote, abort, roll back, keep or retire it",
                 _of("cutover", "add_arguments"),

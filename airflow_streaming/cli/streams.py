@@ -80,6 +80,12 @@ def _remove(home: Home, arguments: argparse.Namespace, _: Probe) -> int:
     return remove.run(home, arguments, person_of(arguments), listed_launcher())
 
 
+def _campaign(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
+    from airflow_streaming.cli.acts import campaign  # the others do without
+
+    return campaign.run(home, arguments, probe)
+
+
 def _show_top(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
     from airflow_streaming.cli import top  # rich is loaded by this command only
 
@@ -163,6 +169,7 @@ def _windows(stream: StreamHome, arguments: argparse.Namespace) -> int:
 
 # These commands name no stream, or a stream that need not exist.
 _OF_HOME: Final[dict[str, Callable[[Home, argparse.Namespace, Probe], int]]] = {
+    "campaign": _campaign,
     "list": lambda home, a, probe: list_streams(home, probe, a),
     "top": _show_top,
     "remove": _remove,

@@ -33,6 +33,8 @@ from airflow_streaming.model.wire import JsonValue
 QUERY_FAILED = "query_failed"
 DATA_LOSS = "data_loss"
 DATA_LOSS_SOON = "data_loss_soon"
+SNAPSHOT_LAG = "snapshot_lag"
+SNAPSHOT_REPAIRED = "snapshot_repaired"
 BUILT_IN = frozenset(
     {
         *("stalled", "slow", "hung", "unreachable", QUERY_FAILED, "no_executor"),
@@ -244,6 +246,8 @@ def recommended_rules(
     executors_missing_for: timedelta | None = timedelta(minutes=10),
     executors_lost: int | None = 2,
     failed_tasks: int | None = 10,
+    snapshot_lag: int | None = 400,
+    repaired_snapshots: int | None = 0,
     loss_share: float | None = 0.5,
     loss_within: timedelta | None = None,
     observed: Mapping[str, float] | None = None,
@@ -266,6 +270,9 @@ def recommended_rules(
     :param executors_lost: Executors that may be lost in an hour: one is a node that went, three are a
         pattern.
     :param failed_tasks: Tasks that may fail in a batch.
+    :param snapshot_lag: Batches since the last uploaded snapshot of a state store. From 500 on Spark does not repair
+        a damaged snapshot.
+    :param repaired_snapshots: Damaged snapshots that Spark may repair in a batch.
     :param loss_share: Share of a source's retention that must be left for its oldest unread data.
     :param loss_within: The same as a time, however long the source keeps data.
     :param observed: Upper bounds on numbers of ``df.observe`` by ``name.column``.
@@ -289,6 +296,7 @@ def recommended_rules(
         ),
         *_commits(_seconds(no_commit_for)),
         *_executors(executors_missing_for, executors_lost, failed_tasks),
+        *_snapshots(snapshot_lag, repaired_snapshots),
         *_losses(loss_share, _seconds(loss_within)),
     )
     return found + tuple(_observed(column, bound) for column, bound in (observed or {}).items())
@@ -397,6 +405,17 @@ def _executors(
             name="tasks_failed",
             metric=Metric.FAILED_TASKS,
             bound=float(failed),
+            clear_for=timedelta(minutes=10),
+        )
+
+
+def _snapshots(lag: int | None, repaired: int | None) -> Iterator[HealthRule]:
+    yield from _limited(SNAPSHOT_LAG, Metric.SNAPSHOT_LAG, lag)
+    if repaired is not None:
+        yield HealthRule(
+            name=SNAPSHOT_REPAIRED,
+            metric=Metric.REPAIRED_SNAPSHOTS,
+            bound=float(repaired),
             clear_for=timedelta(minutes=10),
         )
 

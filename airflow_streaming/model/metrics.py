@@ -9,16 +9,18 @@ not weigh as much as one of three.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from airflow_streaming.model.durations import duration_text, number_text
 
 if TYPE_CHECKING:
     from airflow_streaming.model.progress import BatchProgress, SourceProgress
 
+_UPLOADED: Final = "SnapshotLastUploaded."
+_REPAIRED: Final = "rocksdbNumSnapshotsAutoRepaired"
 Parts = tuple[float, ...]
 """A batch's contribution to a figure; the parts of several batches are added up."""
 
@@ -169,6 +171,30 @@ def _time_to_process(parts: Parts) -> float | None:
 
 def _per_interval(row: BatchProgress, context: BatchContext) -> Parts | None:
     return (row.duration_ms / 1000 / context.interval, 1) if context.interval else None
+
+
+def _store_metrics(report: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    """Yield the numbers that state stores report beside Spark's own, of all operators."""
+    operators = report.get("stateOperators")
+    for operator in operators if isinstance(operators, list) else []:
+        custom = operator.get("customMetrics") if isinstance(operator, Mapping) else None
+        for name, value in custom.items() if isinstance(custom, Mapping) else ():
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                yield str(name), float(value)
+
+
+def _snapshot_lag(report: Mapping[str, Any]) -> float | None:
+    batch = report.get("batchId")
+    uploaded = [v for name, v in _store_metrics(report) if name.startswith(_UPLOADED)]
+    if not uploaded or not isinstance(batch, int):
+        return None
+    # The state of batch N is version N + 1; -1 stands for a store without a snapshot.
+    return max(0.0, batch + 1 - max(0.0, min(uploaded)))
+
+
+def _repaired(report: Mapping[str, Any]) -> float | None:
+    found = [value for name, value in _store_metrics(report) if name == _REPAIRED]
+    return sum(found) if found else None
 
 
 def _observed(row: BatchProgress, context: BatchContext) -> Parts | None:
@@ -371,6 +397,34 @@ class Metric(StrEnum):
             help="Time to commit one state store in the latest batch, of the slowest operator.",
         ),
     )
+    SNAPSHOT_LAG = (
+        "snapshot_lag",
+        MetricRow(
+            unit=Unit.COUNT,
+            words="has a state store whose last snapshot is {} batches old",
+            bound_words="{} batches",
+            missing="the uploads of its snapshots",
+            from_spark=_snapshot_lag,
+            export="state_snapshot_lag",
+            help="Batches since the last uploaded snapshot, of the state store that is furthest behind.",
+        ),
+    )
+    """Batches since the last snapshot of the state store that is furthest behind; Spark 4.1 and newer with RocksDB."""
+    REPAIRED_SNAPSHOTS = (
+        "repaired_snapshots",
+        MetricRow(
+            unit=Unit.COUNT,
+            words="has repaired {} damaged snapshots in a batch",
+            bound_words="{} a batch",
+            missing="the repairs of its snapshots",
+            from_spark=_repaired,
+            only_at_work=True,
+            export="state_repaired_snapshots",
+            help="Damaged snapshots that Spark repaired from change logs, in this epoch.",
+            adds_up=True,
+        ),
+    )
+    """Damaged snapshots that Spark rebuilt from older ones and change logs; Spark 4.2 and newer."""
     CACHE_MISS_SHARE = (
         "cache_miss_share",
         MetricRow(

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from airflow_streaming.home.home import StreamHome
     from airflow_streaming.model.records.control import Change
     from airflow_streaming.operators.common.cutover_lanes import DagLanes
+    from airflow_streaming.reports.report import Words
 
 DECIDED: Final = frozenset(
     {CutoverState.ABORTING, CutoverState.ROLLING_BACK, CutoverState.FINALIZING}
@@ -113,17 +114,20 @@ def open_cutover(
     )
 
 
-def what_is_given_up(home: StreamHome) -> str:
-    """Return a warning in Markdown about an earlier blue that a new cutover retires; empty without one."""
+def what_is_given_up(home: StreamHome) -> Words:
+    """Return a warning about an earlier blue that a new cutover retires; empty without one."""
+    from airflow_streaming.reports.report import strong  # not at dag parse
+
     change = next(led_by(home), None)
     if change is None or CUTOVER.state_of(home.steps(change.number)) is not CutoverState.FINALIZED:
         return ""
     terms = home.cutover_terms(change)
     kept = ", ".join(f"{pair.blue} (deployment {pair.blue_deployment})" for pair in terms.pairs)
-    return (
-        f"**The blue of cutover {change.number} is still kept: {kept}.** This cutover needs its lane, so "
+    warning = strong(f"The blue of cutover {change.number} is still kept: {kept}.")
+    cost = (
         "it takes blue's final backup first; rolling back to that blue is not possible afterwards."
     )
+    return warning, f" This cutover needs its lane, so {cost}"
 
 
 def _check_nothing_else(candidate: Candidate, lanes: DagLanes) -> None:

@@ -84,7 +84,7 @@ _RESULTS: Final[Mapping[Result, Words]] = {
 }
 
 
-def cutover_report(found: CutoverPreflight, course: CutoverPlan, replaces: str = "") -> Report:
+def cutover_report(found: CutoverPreflight, course: CutoverPlan, replaces: Words = "") -> Report:
     """
     Return a preflight: the decision, the differences, both methods, the course, the end.
 
@@ -93,7 +93,7 @@ def cutover_report(found: CutoverPreflight, course: CutoverPlan, replaces: str =
     return report_of(_blocks(found, course, replaces))
 
 
-def _blocks(found: CutoverPreflight, course: CutoverPlan, replaces: str) -> Iterator[Block]:
+def _blocks(found: CutoverPreflight, course: CutoverPlan, replaces: Words) -> Iterator[Block]:
     yield Heading(("Cutover of ", *_streams([one.pair for one in found.pairs])), 2)
     yield Verdict(
         subject="Decision",

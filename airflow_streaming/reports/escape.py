@@ -17,8 +17,8 @@ _BLOCK: Final = re.compile(r"\A(?:(?=[-+=])|\d{1,9}(?=[.)]))")
 _TICKS: Final = re.compile(r"`+")
 _INDEX: Final = re.compile(r"(?<=\w)\\\[(\d{1,9})\\\](?!\(|:|\\\[)")
 """An index, as in ``sources[0]``. It is not a link, because neither address nor label follows."""
-_INNER: Final = re.compile(r"(?<=[^\W_])\\_(?=[^\W_])")
-"""An underscore between two letters or digits, which never begins or ends emphasis."""
+_INNER: Final = re.compile(r"(?<=[^\W_])(?:\\_)+(?=[^\W_])")
+"""Underscores between two letters or digits, which never begin or end emphasis."""
 _LONGEST: Final = 300
 """Characters of a shortened value; a schema of a hundred columns fills no page."""
 
@@ -95,7 +95,8 @@ def _sentence(value: str, plain: Callable[[str], str], quoted: Callable[[str], s
 
 def _escaped(line: str) -> str:
     """Return a line with an escape before each sign that could be markup, and before no other."""
-    return _INNER.sub("_", _INDEX.sub(r"[\1]", line.translate(_SPECIAL)))
+    indexed = _INDEX.sub(r"[\1]", line.translate(_SPECIAL))
+    return _INNER.sub(lambda found: found[0].replace("\\", ""), indexed)
 
 
 def _line(value: str) -> str:

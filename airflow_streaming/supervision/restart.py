@@ -233,6 +233,9 @@ def failure_of(seen: Observation, verdict: Verdict, stop: StopRequest | None = N
     )
     if seen.exit is not None:
         failure = _told_by(seen.exit, failure)
+    elif diagnose(text=seen.process.detail).kind is FailureKind.OUT_OF_MEMORY:
+        # The cluster has ended the driver's container for its memory; no driver could record that.
+        failure = replace(failure, kind=FailureKind.OUT_OF_MEMORY)
     if stop is not None and stop.verdict is not None:
         failure = replace(
             failure,

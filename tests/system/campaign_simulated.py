@@ -38,7 +38,7 @@ from airflow_streaming.model.records.campaign import (
     CampaignStep,
 )
 from airflow_streaming.model.records.policy import Blackout
-from airflow_streaming.services import campaigns as acts
+from airflow_streaming.services.campaigns import commands as acts
 from tests.unit.changes.campaign.played import (
     CANDIDATE,
     OLD,

@@ -1,7 +1,7 @@
 """
 The next move of a campaign: a pure function of its steps and of the upgrades of its streams.
 
-The order of the rules is the guarantee. What has happened is recorded first, and a bad stream before all else. After
+The order of the rules is the guarantee. Observed ends are recorded first, and a bad stream before all else. After
 it, or after an abort, nothing more begins. Only then are streams kept, waves passed, and streams admitted.
 """
 
@@ -89,11 +89,11 @@ def next_step(state: CampaignState, facts: CampaignFacts) -> CampaignMove:
 
 
 def _news(state: CampaignState, facts: CampaignFacts) -> Iterator[CampaignMove]:
-    """Record what the looks have shown; bad streams first."""
+    """Record the observed ends; bad streams first."""
     found: dict[CampaignEvent, dict[str, MemberProgress]] = {}
     for name in state.in_flight:
         progress = facts.progress.get(name)
-        event = None if progress is None else _event_of(state, name, progress.seen)
+        event = None if progress is None else _event_of(state, name, progress)
         if event is not None and progress is not None:
             found.setdefault(event, {})[name] = progress
     if not state.is_stopping:
@@ -108,11 +108,11 @@ def _news(state: CampaignState, facts: CampaignFacts) -> Iterator[CampaignMove]:
             yield _of_streams(event, found[event])
 
 
-def _event_of(state: CampaignState, name: str, seen: Seen) -> CampaignEvent | None:
-    """Return what is to be recorded of a stream in flight."""
-    member = state.members[name]
+def _event_of(state: CampaignState, name: str, progress: MemberProgress) -> CampaignEvent | None:
+    """Return the event of a stream in flight that must be recorded."""
+    member, seen = state.members[name], progress.seen
     is_quiet = state.is_stopping or name in state.taken_out or member is M.RETURNING
-    if seen in (Seen.RETURNING, Seen.ROLLED_BACK) and not is_quiet:
+    if (progress.is_bad or seen in (Seen.RETURNING, Seen.ROLLED_BACK)) and not is_quiet:
         return E.BAD
     events = {Seen.KEPT: E.KEPT, Seen.ROLLED_BACK: E.ROLLED_BACK, Seen.REFUSED: E.REFUSED}
     if seen is Seen.GOOD and member is M.UPGRADING:
@@ -137,11 +137,7 @@ def _stopping(state: CampaignState, facts: CampaignFacts) -> Iterator[CampaignMo
     if not state.is_stopping:
         return
     why = "A user aborted the campaign." if state.is_aborted else _bad_words(state)
-    back = [name for name in state.streams_in(M.UPGRADING) if _returns(state, facts, name)]
-    good = [name for name in state.streams_in(M.GOOD) if _returns(state, facts, name)]
-    back += good[: max(0, state.campaign.terms.at_once - _busy(state, facts))]
-    if back:
-        yield CampaignMove(do=Do.ROLL_BACK, reason=why, streams=tuple(back))
+    yield from _putting_back(state, facts, why)
     yield from _keeping(state)
     if state.in_flight:
         yield _waiting(f"{why} Nothing more begins.", state, facts)
@@ -150,22 +146,33 @@ def _stopping(state: CampaignState, facts: CampaignFacts) -> Iterator[CampaignMo
     yield _closing(outcome, why)
 
 
+def _putting_back(state: CampaignState, facts: CampaignFacts, why: str) -> Iterator[CampaignMove]:
+    """Record which streams return, no more at a time than the limit allows; then give the commands."""
+    untold = [name for name in state.streams_in(M.RETURNING) if _is_untold(facts, name)]
+    if untold:
+        yield CampaignMove(do=Do.ROLL_BACK, reason=why, streams=tuple(untold))
+    back = [name for name in state.streams_in(M.UPGRADING) if _returns(state, facts, name)]
+    good = [name for name in state.streams_in(M.GOOD) if _returns(state, facts, name)]
+    back += good[: max(0, state.campaign.terms.at_once - len(state.streams_in(*BUSY)))]
+    if back:
+        yield CampaignMove(do=Do.RECORD, event=E.RETURNING, reason=why, streams=tuple(back))
+
+
+def _is_untold(facts: CampaignFacts, name: str) -> bool:
+    """Tell whether the upgrade of a stream that returns does not know it yet."""
+    progress = facts.progress.get(name)
+    return progress is not None and progress.seen in (Seen.RUNNING, Seen.GOOD)
+
+
 def _returns(state: CampaignState, facts: CampaignFacts, name: str) -> bool:
     """Tell whether a stream that was not bad itself is put back."""
     progress = facts.progress.get(name)
-    if progress is None or name in state.taken_out:
+    # Else it returns already, or its end is recorded next.
+    if progress is None or name in state.taken_out or not _is_untold(facts, name):
         return False
-    if progress.seen not in (Seen.RUNNING, Seen.GOOD):
-        return False  # it returns already, or its end is recorded next
     if state.is_aborted or state.campaign.terms.bad_soak is BadSoak.WAVE:
         return True
     return not progress.is_applied
-
-
-def _busy(state: CampaignState, facts: CampaignFacts) -> int:
-    """Return how many drivers are, or may be, exchanged; a stream that soaked well may be on its way back."""
-    looks = {name: facts.progress.get(name) for name in state.in_flight}
-    return sum(one is None or one.seen in (Seen.RUNNING, Seen.RETURNING) for one in looks.values())
 
 
 def _bad_words(state: CampaignState) -> str:
@@ -257,7 +264,7 @@ def _admitting(state: CampaignState, facts: CampaignFacts) -> Iterator[CampaignM
 
 
 def _next_streams(state: CampaignState, most: int) -> Sequence[str]:
-    """Return the next streams to admit, each after those of its campaign whose output it reads."""
+    """Return the next streams to admit, each after the streams of its campaign whose output it reads."""
     waiting = [name for name in state.open_wave if state.members[name] is M.WAITING]
     chosen: list[str] = []
     for name in waiting[: len(waiting) if most > 0 else 0]:

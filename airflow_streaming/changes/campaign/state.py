@@ -25,7 +25,7 @@ class MemberState(StrEnum):
     GOOD = "good"
     """It has soaked well, and is not kept yet."""
     RETURNING = "returning"
-    """It was bad, and its old deployment is being put back."""
+    """Its old deployment is being put back, or its upgrade is given up."""
     KEPT = "kept"
     ROLLED_BACK = "rolled_back"
     REFUSED = "refused"
@@ -43,13 +43,14 @@ _AFTER: Final[Mapping[CampaignEvent, MemberState]] = {
     CampaignEvent.GOOD: MemberState.GOOD,
     CampaignEvent.KEPT: MemberState.KEPT,
     CampaignEvent.BAD: MemberState.RETURNING,
+    CampaignEvent.RETURNING: MemberState.RETURNING,
     CampaignEvent.ROLLED_BACK: MemberState.ROLLED_BACK,
     CampaignEvent.REFUSED: MemberState.REFUSED,
 }
 
 
 class Seen(StrEnum):
-    """What a look at the upgrade of a stream has shown."""
+    """The observed state of a stream's upgrade."""
 
     RUNNING = "running"
     GOOD = "good"
@@ -66,10 +67,11 @@ class MemberProgress:
     """
     How far the upgrade of a stream has come, by its own records.
 
-    :param reason: Why, or what it waits for.
+    :param reason: Why, or the awaited event.
     :param change: Number of its change; 0 before it is begun.
     :param is_applied: The new deployment is being made, or is made: giving up is a rollback from here on.
     :param needs_person: Nothing continues before a user acts on it.
+    :param is_bad: Its soak was bad, though it stays where it is because it cannot be rolled back.
     """
 
     seen: Seen
@@ -77,14 +79,15 @@ class MemberProgress:
     change: int = 0
     is_applied: bool = False
     needs_person: bool = False
+    is_bad: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CampaignFacts:
     """
-    What the campaign's next move depends on beside its steps.
+    The input of the campaign's next move beside its steps.
 
-    :param progress: Of streams in flight, as far as they could be looked at.
+    :param progress: Of streams in flight, as far as they could be observed.
     :param troubles: Why a kept stream of the open wave is not well, by stream.
     :param blackout: Why no stream is admitted now; empty outside of blackouts.
     :param room: How many more streams the cluster can take; ``None`` without a limit.
@@ -108,6 +111,7 @@ class CampaignState:
     :param passed: The last wave that has passed.
     :param approved: The last wave that a user has approved.
     :param bad: Streams that stopped the campaign, with the reason.
+    :param refused: Streams that were not upgraded, with the reason.
     :param settled_at: When a stream of the open wave last came to an end.
     :param outcome: ``None`` while it is open.
     """
@@ -119,6 +123,7 @@ class CampaignState:
     passed: int = 0
     approved: int = 0
     bad: Mapping[str, str] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
     is_paused: bool = False
     is_aborted: bool = False
     settled_at: datetime
@@ -173,7 +178,8 @@ def state_of(campaign: Campaign, steps: Iterable[CampaignStep]) -> CampaignState
     members = dict.fromkeys(campaign.streams, MemberState.WAITING)
     told: dict[str, int] = {"wave": 0, "passed": 0, "approved": 0}
     flags = {CampaignEvent.PAUSED: False, CampaignEvent.ABORTED: False}
-    out, bad = set[str](), dict[str, str]()
+    out, bad, refused = set[str](), dict[str, str](), dict[str, str]()
+    told_of = {CampaignEvent.BAD: bad, CampaignEvent.REFUSED: refused}
     outcome, settled_at = None, campaign.at
     for step in steps:
         known = [name for name in step.streams if name in members]
@@ -196,18 +202,26 @@ def state_of(campaign: Campaign, steps: Iterable[CampaignStep]) -> CampaignState
                 outcome = CampaignOutcome(step.facts["outcome"])
             case _:
                 settled_at = step.at
-                if step.event is CampaignEvent.BAD:
-                    bad |= {name: step.facts.get(name, step.reason) for name in known}
-                    known = [name for name in known if members[name] is not MemberState.KEPT]
-                members.update(dict.fromkeys(known, _AFTER[step.event]))
+                reasons = {name: step.facts.get(name, step.reason) for name in known}
+                told_of.get(step.event, {}).update(reasons)
+                members.update(_ends_of(step, reasons, members))
     return CampaignState(
         campaign=campaign,
         members=members,
         taken_out=frozenset(out),
         **told,
         bad=bad,
+        refused=refused,
         is_paused=flags[CampaignEvent.PAUSED],
         is_aborted=flags[CampaignEvent.ABORTED],
         settled_at=settled_at,
         outcome=outcome,
     )
+
+
+def _ends_of(
+    step: CampaignStep, names: Iterable[str], members: Mapping[str, MemberState]
+) -> Mapping[str, MemberState]:
+    """Return the states of streams after a step; a kept stream that turns bad stays kept."""
+    stays = MemberState.KEPT if step.event is CampaignEvent.BAD else None
+    return {name: _AFTER[step.event] for name in names if members[name] is not stays}

@@ -28,7 +28,7 @@ def waves_of(
     canaries: Collection[str] = (),
 ) -> tuple[tuple[str, ...], ...]:
     """
-    Cut streams into waves; what the sizes leave is the last wave.
+    Cut streams into waves; the rest is the last wave.
 
     :param streams: In the order of their data.
     :param sizes: Numbers, shares of all streams such as ``5%``, or ``rest`` at the end.

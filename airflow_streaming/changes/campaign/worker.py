@@ -45,8 +45,14 @@ _MOST_REASON: Final = 1_000
 class Fleet(Protocol):
     """The streams of a campaign; a failure of one of them must not raise."""
 
-    def advance(self, campaign: Campaign, streams: Collection[str]) -> Mapping[str, MemberProgress]:
-        """Begin or continue the upgrades of streams; leave out a stream that cannot be looked at."""
+    def advance(
+        self, campaign: Campaign, streams: Collection[str], *, begins: bool
+    ) -> Mapping[str, MemberProgress]:
+        """
+        Begin or continue the upgrades of streams; leave out a stream that cannot be observed.
+
+        :param begins: Begin upgrades that are not begun; else they count as refused.
+        """
 
     def keep(self, campaign: Campaign, streams: Collection[str], reason: str) -> str:
         """Keep new deployments; return why one of them was not, empty for none."""
@@ -135,7 +141,7 @@ class CampaignWorker:
             refused = self._act(state, move)
             if refused:
                 return CampaignProgress(state=state, waiting=refused)
-            # What was acted on is looked at again.
+            # Observe these streams again after the act.
             looked.difference_update(move.streams)
         raise HomeUnavailable(
             f"Campaign {self._campaign.number} made {MOST_MOVES} moves without a rest. Try again."
@@ -148,14 +154,15 @@ class CampaignWorker:
     def _look(
         self, state: CampaignState, seen: dict[str, MemberProgress], looked: set[str]
     ) -> None:
-        """Look at the streams in flight that this call has not looked at since its last act on them."""
+        """Observe the streams in flight that this call has not observed since its last act on them."""
         new = [name for name in state.in_flight if name not in looked]
         if not new:
             return
         looked.update(new)
         for name in new:
             seen.pop(name, None)
-        seen.update(self._fleet.advance(self._campaign, new))
+        begins = not state.is_stopping
+        seen.update(self._fleet.advance(self._campaign, new, begins=begins))
 
     def _facts(self, state: CampaignState, seen: Mapping[str, MemberProgress]) -> CampaignFacts:
         now = self._now()

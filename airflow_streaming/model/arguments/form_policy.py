@@ -63,7 +63,16 @@ RULES: Final[Mapping[str, FieldRule]] = {
     **dict.fromkeys(
         (
             # Names and numbers that are checked when they are read.
-            *("name", "stream", "stream_name", "stream_home", "size", "batches", "backup_id"),
+            *(
+                "name",
+                "stream",
+                "stream_name",
+                "stream_home",
+                "size",
+                "campaign",
+                "batches",
+                "backup_id",
+            ),
             *(
                 "soak_minutes",
                 "rehearsal_minutes",

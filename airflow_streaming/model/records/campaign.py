@@ -15,14 +15,18 @@ from itertools import chain
 from typing import Annotated, ClassVar, Final
 
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.arguments.accepted import accepted_codes
 from airflow_streaming.model.arguments.fields import Range, check_values
 from airflow_streaming.model.names import check_is_stream, check_names, check_stream_name
 from airflow_streaming.model.records.policy import Blackout
+from airflow_streaming.model.spark.conf import check_conf_key
 from airflow_streaming.model.spark.secrets import is_secret_name
 from airflow_streaming.model.wire import Record
 
 MOST_AT_ONCE: Final = 100
 MOST_BLACKOUTS: Final = 20
+SIZES: Final = ("executors", "executor_cores", "executor_memory", "shuffle_partitions")
+"""The sizes that a form of a rescale has, too."""
 
 AtOnce = Annotated[int, Range(least=1, most=MOST_AT_ONCE)]
 WaveSoak = Annotated[timedelta, Range(least=timedelta(0), most=timedelta(days=30))]
@@ -59,6 +63,8 @@ class CampaignEvent(StrEnum):
     KEPT = "kept"
     BAD = "bad"
     """The streams return to their old deployment, or have returned, and the campaign did not ask for that."""
+    RETURNING = "returning"
+    """The campaign puts the streams back; recorded before the command."""
     ROLLED_BACK = "rolled_back"
     REFUSED = "refused"
     """The streams are not upgraded, and nothing of them was changed."""
@@ -105,6 +111,11 @@ class FleetChange:
             raise SpecError(
                 f"The campaign would record the secret {secret!r:.80}. Give it to each stream by its DAG."
             )
+        for key in self.conf:
+            check_conf_key(key)
+        unknown = sorted(set(self.size) - set(SIZES))
+        if unknown:
+            raise SpecError(f"{unknown[0]!r:.80} is not a size; give {', '.join(SIZES)}.")
 
     @property
     def is_empty(self) -> bool:
@@ -149,6 +160,7 @@ class CampaignTerms:
 
     def __post_init__(self) -> None:
         check_values(self)
+        accepted_codes(self.accept)
         if len(self.blackouts) > MOST_BLACKOUTS:
             raise SpecError(
                 f"The campaign has {len(self.blackouts)} blackouts; the limit is {MOST_BLACKOUTS}."

@@ -3,7 +3,7 @@
 import { address, go, params, tell } from "./app.js";
 import { Poll, get } from "./api.js";
 import { clean, glyph, h, pill, put, say } from "./dom.js";
-import { NOTHING, ago, bytes, count, kindName, lasted, milliseconds, rate, seconds, stamp, words } from "./format.js";
+import { NOTHING, ago, bytes, count, files, kindName, lasted, milliseconds, rate, seconds, stamp, words } from "./format.js";
 import { sparkline } from "./sparks.js";
 
 const LEVELS = ["down", "bad", "warn", "busy", "well", "off"];
@@ -307,7 +307,7 @@ function round(value) {
 export function backlog(told) {
   const parts = [
     [told?.records, count],
-    [told?.files, (value) => `${count(value)} files`],
+    [told?.files, files],
     [told?.bytes, bytes],
   ];
   const found = parts.filter(([value]) => typeof value === "number").map(([value, show]) => show(value));

@@ -17,6 +17,10 @@ export function count(value) {
   return size >= 100 || Number.isInteger(value) ? String(Math.round(value)) : digits(value);
 }
 
+export function files(value) {
+  return `${count(value)} ${value === 1 ? "file" : "files"}`;
+}
+
 export function rate(value) {
   return isNumber(value) ? `${count(value)}/s` : NOTHING;
 }

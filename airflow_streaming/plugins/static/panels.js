@@ -6,7 +6,7 @@ import { Chart, MAIN } from "./charts.js";
 import { clean, h, put } from "./dom.js";
 import { firstToShow } from "./figures.js";
 import { failure, skeleton } from "./fleet.js";
-import { ago, bytes, clock, count, kindName, lasted, stamp, words } from "./format.js";
+import { ago, bytes, clock, files, kindName, lasted, stamp, words } from "./format.js";
 import { markdown } from "./markdown.js";
 import { runs } from "./runs.js";
 
@@ -279,7 +279,7 @@ function backups(box, data, page) {
           h("td", {}, words(one.origin), h("div", { class: "dim" }, one.note || one.by)),
           h("td", {}, one.problem ? h("span", { class: "tag down" }, "damaged") : one.verified ? h("span", { class: "tag well" }, words(one.level)) : h("span", { class: "tag warn" }, "not verified"), h("div", { class: "dim" }, one.problem || (one.verified_at ? ago(one.verified_at, Date.now()) : ""))),
           h("td", {}, Object.entries(one.batches ?? {}).map(([name, batch]) => h("div", {}, `${clean(name)}: ${batch}`))),
-          h("td", { class: "num" }, bytes(one.size), h("div", { class: "dim" }, `${count(one.files)} files`)),
+          h("td", { class: "num" }, bytes(one.size), h("div", { class: "dim" }, files(one.files))),
           h("td", { class: "num" }, bytes(one.added)),
           canRestore
             ? h("td", { class: "acts" }, h("button", { class: "button", onclick: () => askVerify(data, one, page.refresh) }, "Verify …"), one.at ? h("button", { class: "button danger", onclick: () => askRestore(data, one, page.refresh) }, "Restore …") : null)

@@ -21,6 +21,8 @@ from airflow_streaming.model.health_rules import (
     BUILT_IN,
     DATA_LOSS,
     DATA_LOSS_SOON,
+    SNAPSHOT_LAG,
+    SNAPSHOT_REPAIRED,
     Finding,
     RuleState,
     Severity,
@@ -78,6 +80,11 @@ _REMEDIES: Final = {
         "waiting step. Its progress and possible commands: airflow-streaming cutover status "
         "{base}"
     ),
+    SNAPSHOT_LAG: "Look in the driver's and executors' logs for the maintenance thread of the state store: uploads that "
+    "fail or are slow. A restart replays the change logs of all these batches, and from 500 on Spark repairs no damaged "
+    "snapshot.",
+    SNAPSHOT_REPAIRED: "The incident has healed: the state was rebuilt from change logs, and no row is lost. Verify the "
+    "newest backup, and look for what damaged or removed files of the checkpoint.",
     DATA_LOSS: _KEEP_LONGER,
     DATA_LOSS_SOON: _KEEP_LONGER,
     "query_failed": "If the script did not mean to stop this query, correct what ended it, and "

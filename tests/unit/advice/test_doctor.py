@@ -407,3 +407,24 @@ def test_state_that_a_sink_skips_is_a_risk_in_format_2(
 
 def test_state_that_a_sink_skips_is_unknown_before_a_plan_is_recorded() -> None:
     assert the_one("skipped-state", facts(plans=())).outcome is Outcome.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("application", "bounded", "is_risk"),
+    [
+        ("spark-4fa1", "false", True),
+        ("application_1_7", "false", True),
+        ("spark-4fa1", "true", False),
+        ("local-1", "false", False),
+        ("app-2026-0001", "false", False),
+    ],
+)
+def test_rocksdb_without_a_bound_in_a_container_is_a_risk(
+    application: str, bounded: str, is_risk: bool
+) -> None:
+    key = "spark.sql.streaming.stateStore.rocksdb.boundedMemoryUsage"
+    found = facts(
+        status={"application_id": application},
+        deployment={"conf": {**GOOD_CONF, key: bounded}},
+    )
+    assert bool(risks(said("rocksdb-memory", found))) is is_risk

@@ -53,6 +53,7 @@ PROBLEMS: dict[str, Any] = {
     "gate": ("gate", "version", "--checkpoint", STORE, "--from", "3.5", "--to", "4.3"),
     "rehearse": ("rehearse", "--checkpoint", STORE, "--script", "/no/such/job.py", *RUNTIME),
     "upgrade": ("upgrade", "keep", "orders"),
+    "campaign": ("campaign", "status", "7"),
     "cutover": ("cutover", "abort", "orders"),
     "compare": ("compare", "--blue", STORE, "--green", STORE, *RUNTIME),
     "checkpoint": ("checkpoint", "list", STORE),

@@ -28,6 +28,9 @@ def make_writer() -> Any:
         def foreachBatch(self, func: Any) -> Writer:
             return self
 
+        def name(self, sinkName: str) -> Writer:
+            return self
+
         def option(self, key: str, value: Any) -> Writer:
             return self
 
@@ -55,6 +58,12 @@ def test_everything_that_is_said_on_a_writer_is_remembered() -> None:
         processing_trigger="5 seconds",
         options={"path": "/out", "someflag": "true"},
     )
+
+
+def test_the_name_of_a_sink_is_remembered_where_a_writer_takes_one() -> None:
+    writer = make_writer()
+    writer.name("audit")
+    assert (said_on(writer).sink_name, said_on(writer).name) == ("audit", "")
 
 
 def test_what_pyspark_refuses_was_not_said() -> None:

@@ -41,6 +41,8 @@ NEEDS_NO_LIMIT = {
     "executors_lost",
     "tasks_failed",
     "data_loss",
+    "snapshot_lag",
+    "snapshot_repaired",
 }
 
 
@@ -77,6 +79,8 @@ def test_all_are_alerts_and_travel_as_json() -> None:
         ("cache_miss_share", "block_cache_misses"),
         ("no_commit_for", "no_commit"),
         ("loss_share", "data_loss"),
+        ("snapshot_lag", "snapshot_lag"),
+        ("repaired_snapshots", "snapshot_repaired"),
     ],
 )
 def test_a_default_can_be_left_out(limit: str, rule: str) -> None:

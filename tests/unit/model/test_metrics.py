@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from airflow_streaming.model.metrics import Metric, MetricRow, Unit
+from airflow_streaming.model.metrics import Metric, MetricRow, Unit, reported_figures
 from tests.unit.edited import run_edited
 
 ROW = """    STATE_REMOVAL_SECONDS = (
@@ -136,3 +138,30 @@ def test_a_metric_is_its_name() -> None:
     assert Metric("state_rows") is Metric.STATE_ROWS
     assert f"{Metric.STATE_ROWS}" == "state_rows"
     assert isinstance(Metric.STATE_ROWS.row, MetricRow)
+
+
+def reported(batch: Any, *custom: Any) -> dict[str, float]:
+    operators = [{"customMetrics": one} for one in custom]
+    return reported_figures({"batchId": batch, "stateOperators": operators})
+
+
+def test_the_age_of_the_oldest_snapshot_is_that_of_the_store_furthest_behind() -> None:
+    first = {"SnapshotLastUploaded.partition_0_default": 95, "rocksdbGetCount": 7}
+    second = {"SnapshotLastUploaded.partition_1_default": 40}
+    assert reported(99, first, second)["snapshot_lag"] == 60
+    assert reported(9, {"SnapshotLastUploaded.partition_0_default": -1})["snapshot_lag"] == 10
+    assert reported(9, {"SnapshotLastUploaded.partition_0_default": 12})["snapshot_lag"] == 0
+
+
+def test_repaired_snapshots_of_all_operators_add_up() -> None:
+    name = "rocksdbNumSnapshotsAutoRepaired"
+    assert reported(1, {name: 1}, {name: 2})["repaired_snapshots"] == 3
+    assert reported(1, {name: 0})["repaired_snapshots"] == 0
+
+
+@pytest.mark.parametrize(
+    "custom", [None, [], {}, {"SnapshotLastUploaded.x": "7"}, {"SnapshotLastUploaded.x": True}]
+)
+def test_figures_of_snapshots_that_are_not_reported_are_missing(custom: Any) -> None:
+    assert not {"snapshot_lag", "repaired_snapshots"} & reported(9, custom).keys()
+    assert "snapshot_lag" not in reported("9", {"SnapshotLastUploaded.x": 3})

@@ -12,7 +12,10 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, T
 from airflow_streaming.model.records.cutover import SwitchMethod
 from airflow_streaming.model.records.cutover_table import CutoverCommand
 from airflow_streaming.operators.common.cutover_checks import CheckFailed
+from airflow_streaming.operators.cutover_preflight import what_is_given_up
 from airflow_streaming.options import SideBySide
+from airflow_streaming.reports.markdown import markdown
+from airflow_streaming.reports.report import Paragraph, report_of
 from tests.unit.changes.cutover.cutting import Cutting
 from tests.unit.operators.cutovers import ALL, BEFORE, SETTLE, Run, another_script
 
@@ -416,6 +419,20 @@ def finished(stream: Cutting, monkeypatch: pytest.MonkeyPatch) -> Run:
     run.report()
     assert set(run.go_all().values()) == {"done"}
     return run
+
+
+def test_the_next_preflight_warns_of_the_blue_that_it_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = Cutting(tmp_path)
+    assert what_is_given_up(stream.home("orders")) == ""
+    finished(stream, monkeypatch)
+
+    page = markdown(report_of([Paragraph(what_is_given_up(stream.home("orders")))]))
+
+    assert page.startswith(
+        "**The blue of cutover 1 is still kept: orders (deployment 1).** This cutover needs its lane"
+    )
 
 
 def test_blue_is_kept_for_as_long_as_it_was_asked_for_and_then_retired(

@@ -128,6 +128,8 @@ CASES = [
     ("ago", ["2036-01-01T00:00:00Z", 1767225660000], "in 3652 d"),
     ("ago", ["soon", 0], "\u2013"),
     ("words", ["gave_up"], "gave up"),
+    ("files", [1], "1 file"),
+    ("files", [2000], "2 k files"),
 ]
 
 

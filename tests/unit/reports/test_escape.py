@@ -62,6 +62,8 @@ def test_a_value_as_text_is_one_paragraph_of_text(value: str) -> None:
         ("[0]", "\\[0\\]"),
         ("a[x]", "a\\[x\\]"),
         ("_a_ b_ _c", "\\_a\\_ b\\_ \\_c"),
+        ("manual__2026-11-28", "manual__2026-11-28"),
+        ("__a__ b", "\\_\\_a\\_\\_ b"),
     ],
 )
 def test_a_sign_is_escaped_only_where_it_could_be_markup(told: str, shown: str) -> None:

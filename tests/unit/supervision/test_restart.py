@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_streaming.model.durations import CLOCKS_DIFFER
+from airflow_streaming.model.observation import Process, Verdict, VerdictState
 from airflow_streaming.model.records.policy import (
     Budget,
     Failure,
@@ -17,8 +18,16 @@ from airflow_streaming.model.records.policy import (
     RestartPolicy,
 )
 from airflow_streaming.model.spark.failure_signs import FailureKind
-from airflow_streaming.supervision.restart import decide_restart, failures_in_a_row
-from tests.unit.supervision.builders import EPOCH, NOW, a_give_up, a_restart, minutes, seconds
+from airflow_streaming.supervision.restart import decide_restart, failure_of, failures_in_a_row
+from tests.unit.supervision.builders import (
+    EPOCH,
+    NOW,
+    a_give_up,
+    a_restart,
+    minutes,
+    observed,
+    seconds,
+)
 from tests.unit.supervision.restart_model import disagreement_of_restarts
 
 POLICY = RestartPolicy()
@@ -450,3 +459,23 @@ def test_a_stream_that_is_given_up_says_what_it_is_about_to_lose(
     decision = decided(a_failure(kind=FailureKind.CONFIGURATION, loss_at=loss))
     assert decision.action is RestartAction.GIVE_UP
     assert decision.reason.removesuffix(".").endswith(words)
+
+
+@pytest.mark.parametrize(
+    ("detail", "kind"),
+    [
+        ("pod orders-3 is Failed (OOMKilled)", FailureKind.OUT_OF_MEMORY),
+        (
+            "Container killed by YARN for exceeding physical memory limits",
+            FailureKind.OUT_OF_MEMORY,
+        ),
+        ("pod orders-3 is Failed (Error)", FailureKind.KILLED),
+        ("no process has the token", FailureKind.KILLED),
+    ],
+)
+def test_a_driver_whose_container_ended_for_its_memory_has_that_kind(
+    detail: str, kind: FailureKind
+) -> None:
+    dead = observed(process=Process.gone(detail), exit=None)
+    verdict = Verdict(state=VerdictState.DEAD, reason="It is gone.")
+    assert failure_of(dead, verdict).kind is kind

@@ -39,6 +39,8 @@ FIGURES: Final = {
     ),
     Metric.LOSS_SECONDS: ({"sources": SOURCE[Metric.LOSS_SECONDS]}, {}, 9.0),
     Metric.LOSS_SHARE: ({"sources": SOURCE[Metric.LOSS_SHARE]}, {}, 0.25),
+    Metric.SNAPSHOT_LAG: ({"figures": {"snapshot_lag": 12.0}}, {}, 12.0),
+    Metric.REPAIRED_SNAPSHOTS: ({"figures": {"repaired_snapshots": 1.0}}, {}, 1.0),
     Metric.STATE_COMMIT_SECONDS: ({"state_commit_ms": 1_500.0}, {}, 1.5),
     Metric.CACHE_MISS_SHARE: ({"cache_miss_share": 0.75}, {}, 0.75),
     Metric.MISSING_EXECUTORS: ({"figures": {"missing_executors": 2.0}}, {}, 2.0),

@@ -12,7 +12,7 @@ from airflow_streaming.changes.campaign.worker import CampaignProgress, Campaign
 from airflow_streaming.exceptions import AlreadyExists
 from airflow_streaming.home.campaigns import Campaigns
 from airflow_streaming.model.records.campaign import Campaign, CampaignTerms, FleetChange
-from airflow_streaming.services.campaigns import begin_campaign
+from airflow_streaming.services.campaigns.commands import begin_campaign
 from tests.unit.home.make import NOON
 
 MINUTE: Final = timedelta(minutes=1)
@@ -198,9 +198,11 @@ class PlayedFleet:
 
     # The port of the worker.
 
-    def advance(self, campaign: Campaign, streams: Collection[str]) -> Mapping[str, MemberProgress]:
+    def advance(
+        self, campaign: Campaign, streams: Collection[str], *, begins: bool
+    ) -> Mapping[str, MemberProgress]:
         for name in streams:
-            if self.streams[name].stage == "none":
+            if self.streams[name].stage == "none" and begins:
                 self.before()
                 self.streams[name].begin()
         # A stream that fails after its good soak returns at once, whatever the limit.

@@ -6,6 +6,7 @@ import contextlib
 from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ from airflow_streaming.model.records.campaign import (
     CampaignOutcome,
 )
 from airflow_streaming.model.records.policy import Blackout
-from airflow_streaming.services import campaigns as acts
+from airflow_streaming.services.campaigns import commands as acts
 from tests.unit.changes.campaign.played import CANDIDATE, OLD, RESTORED, PlayedFleet, fleet_of
 from tests.unit.checkpoints.restoring import Killed, Life
 
@@ -170,6 +171,20 @@ def test_an_aborted_campaign_puts_back_what_is_not_kept() -> None:
     assert deployments(fleet) == "233111"
     with pytest.raises(CampaignRefused, match=r"closed \(aborted\)"):
         acts.pause(fleet.campaigns, 1, **ADA)
+
+
+def test_an_upgrade_that_was_not_begun_before_the_abort_is_not_begun(monkeypatch: Any) -> None:
+    fleet = fleet_of(*NAMES)
+    fleet.begin(*WAVES)
+    with monkeypatch.context() as patch:
+        patch.setattr(fleet, "before", Life(1).step)
+        with pytest.raises(Killed):
+            fleet.work()
+    assert fleet.state().in_flight == ["a"]
+    acts.abort(fleet.campaigns, 1, **ADA)
+
+    assert fleet.play().state.outcome is CampaignOutcome.ABORTED
+    assert fleet.streams["a"].stage == "none"
 
 
 def test_a_wave_waits_for_its_approval() -> None:

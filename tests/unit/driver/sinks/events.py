@@ -50,7 +50,13 @@ FULL = {
     "phases_ms": {"addBatch": 80.0},
     "state_metrics": {"rocksdbGetCount": 25.0},
     "executors": 2,
-    "figures": {"missing_executors": 1.0, "lost_executors": 3.0, "failed_tasks": 6.0},
+    "figures": {
+        "missing_executors": 1.0,
+        "lost_executors": 3.0,
+        "failed_tasks": 6.0,
+        "snapshot_lag": 12.0,
+        "repaired_snapshots": 2.0,
+    },
     "sources": (
         SourceProgress(
             source="KafkaV2[Subscribe[a]]",

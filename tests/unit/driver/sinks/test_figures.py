@@ -49,6 +49,8 @@ def a_ledger(*statuses: SinkStatus) -> Ledger:
         ("source_backlog_records", [(KAFKA, 70.0)]),
         ("source_backlog_bytes", [(FILES, 9.0)]),
         ("source_backlog_files", [(FILES, 2.0)]),
+        ("state_snapshot_lag", [(QUERY, 12)]),
+        ("state_repaired_snapshots", [(QUERY, 2)]),
         ("source_loss_seconds", [(KAFKA, 30.0)]),
         ("source_loss_share_ratio", [(KAFKA, 0.25)]),
         ("batch_phase_duration_seconds", [({**QUERY, "phase": "addBatch"}, 0.08)]),
@@ -96,7 +98,9 @@ def test_every_number_of_a_progress_has_a_figure() -> None:
         assert getattr(full, name) not in (None, {}), f"FULL lacks {name}"
     silent = {f.name for f in BATCH_FIGURES if not list(f.take(bare))}
     assert not [f.name for f in BATCH_FIGURES if not list(f.take(full))]
-    assert len(silent) == len(FULL) + 7  # sources give six figures, and executors three of metrics
+    assert (
+        len(silent) == len(FULL) + 9
+    )  # sources give six figures, and executors and snapshots five of metrics
 
 
 def test_what_spark_did_not_report_has_no_value() -> None:

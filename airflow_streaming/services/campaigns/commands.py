@@ -39,7 +39,7 @@ def begin_campaign(
     now: Callable[[], datetime] | None = None,
 ) -> CampaignState:
     """
-    Begin a campaign, or return the one that the same request has begun.
+    Begin a campaign, or return the campaign of the same request.
 
     :raises SpecError: it changes nothing.
     :raises CampaignRefused: an open campaign has one of the streams; this one is closed at once.
@@ -83,7 +83,7 @@ def state_by_number(campaigns: Campaigns, number: int) -> CampaignState:
     """
     Return the state of a campaign.
 
-    :raises CampaignRefused: there is no campaign of this number.
+    :raises CampaignRefused: this number does not exist.
     """
     return state_of(_campaign(campaigns, number), campaigns.steps(number))
 
@@ -145,7 +145,7 @@ def resume(campaigns: Campaigns, number: int, *, by: str, reason: str) -> Campai
 
 
 def abort(campaigns: Campaigns, number: int, *, by: str, reason: str) -> CampaignState:
-    """Begin nothing more, and put back what is not kept yet."""
+    """Begin nothing more, and roll back every upgrade that is not kept yet."""
     return _give(campaigns, number, E.ABORTED, by, reason, lambda state: state.is_aborted)
 
 

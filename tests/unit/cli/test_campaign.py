@@ -1,0 +1,127 @@
+"""The command ``campaign``."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from airflow_streaming.home.campaigns import Campaigns
+from airflow_streaming.home.home import Home, StreamHome
+from airflow_streaming.model.records.campaign import BadSoak
+from airflow_streaming.model.records.control import DesiredState
+from airflow_streaming.model.records.supervision import Supervision
+from tests.unit.cli.host import Run
+from tests.unit.home.make import NOON, SCRIPT, make_deployment, make_epoch
+
+NAMES = ("clicks", "orders", "refunds", "views")
+WEB = ("--select", "team=web", "--conf", "spark.sql.shuffle.partitions=8")
+
+
+@pytest.fixture(autouse=True)
+def streams(home: Home) -> dict[str, StreamHome]:
+    made = {}
+    for name in NAMES:
+        stream = made[name] = home.stream(name)
+        stream.create_deployment(make_deployment(stream=name), SCRIPT)
+        stream.create_epoch(make_epoch(1, stream=name))
+        team = "web" if name != "orders" else "shop"
+        labels = {"team": team}
+        stream.supervise(Supervision(number=0, by="dag", at=datetime.now(UTC), labels=labels))
+    return made
+
+
+def test_a_plan_shows_the_worst_stream_first_and_changes_nothing(
+    run: Run, home: Home, streams: dict[str, StreamHome]
+) -> None:
+    streams["refunds"].want(DesiredState.STOPPED, by="kim", reason="month end", now=NOON)
+
+    code, out, _ = run("campaign", "plan", *WEB)
+
+    assert code == 1
+    assert "3 streams" in out
+    assert "1 not allowed, 2 unknown" in out
+    rows = [line for line in out.splitlines() if "refunds" in line or "clicks" in line]
+    assert "month end" in rows[0]
+    assert not Campaigns(home.store).numbers()
+
+    code, out, _ = run("campaign", "plan", *WEB, "--json")
+    told = json.loads(out)
+    assert [row["stream"] for row in told["streams"]] == ["refunds", "clicks", "views"]
+    assert told["streams"][0]["decision"] == "not_allowed"
+
+
+def test_a_campaign_is_begun_shown_and_commanded(run: Run, home: Home) -> None:
+    more = ("--waves", "1,rest", "--canary", "views", "--at-once", "2", "--bad-soak", "wave")
+    code, out, _ = run("campaign", "start", *WEB, *more, "--blackout", "06:00-08:00@Europe/Berlin")
+
+    assert code == 0
+    assert "DAG of the fleet" in out
+    campaign = Campaigns(home.store).campaign(1)
+    assert campaign.waves == (("views",), ("clicks", "refunds"))
+    assert campaign.terms.bad_soak is BadSoak.WAVE
+    assert campaign.terms.blackouts[0].timezone == "Europe/Berlin"
+
+    assert run("campaign", "pause", "1", "--reason", "lunch")[0] == 0
+    assert "paused" in run("campaign", "list")[1] or "open" in run("campaign", "list")[1]
+    code, out, _ = run("campaign", "status", "1")
+    assert (code, "paused" in out, "lunch" in out) == (0, True, True)
+    assert run("campaign", "resume", "1")[0] == 0
+    assert run("campaign", "take-out", "1", "views")[0] == 0
+    told = json.loads(run("campaign", "status", "1", "--json")[1])
+    assert told["streams"] == {"clicks": "waiting", "refunds": "waiting", "views": "out"}
+    assert run("campaign", "abort", "1", "--reason", "enough")[0] == 0
+
+
+def test_a_stream_of_an_open_campaign_is_refused_to_another_one(run: Run) -> None:
+    run("campaign", "start", *WEB)
+
+    code, _, err = run("campaign", "start", *WEB)
+
+    assert code == 1
+    assert "Campaign 1 is open and has stream 'clicks' and 2 more" in err
+    assert "not_allowed" in run("campaign", "plan", *WEB, "--json")[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wanted"),
+    [
+        (("start", "--select", "team=web"), "changes nothing"),
+        (("start", "--select", "team=x", "--runtime", "r"), "No stream"),
+        (("start", *WEB, "--waves", "x"), "not the size of a wave"),
+        (("start", *WEB, "--canary", "orders"), "no stream 'orders' to be a canary"),
+        (("start", *WEB, "--blackout", "6-8"), "is not HH:MM-HH:MM"),
+        (("start", *WEB, "--at-once", "101"), "at_once"),
+        (("start", *WEB, "--conf", "spark.my.password=x"), "would record the secret"),
+        (("start", *WEB, "--accept", "none.such"), "none.such"),
+        (("start", *WEB, "--size", "cores=2"), "'cores' is not a size"),
+        (("approve", "1"), "does not exist"),
+        (("status", "7"), "Existing campaigns: none"),
+    ],
+)
+def test_a_wrong_use_is_refused_and_records_nothing(
+    run: Run, home: Home, arguments: tuple[str, ...], wanted: str
+) -> None:
+    try:
+        code, _, err = run("campaign", *arguments)
+    except SystemExit:
+        return  # argparse has refused it
+    assert code != 0
+    assert wanted in err
+    assert not Campaigns(home.store).numbers()
+
+
+def test_the_evidence_is_one_file(run: Run, tmp_path: Path) -> None:
+    run("campaign", "start", *WEB, "--reason", "<script>alert(1)</script>")
+
+    for name in ("e.json", "e.html"):
+        assert run("campaign", "evidence", "1", "--write", str(tmp_path / name))[0] == 0
+    page = (tmp_path / "e.html").read_text()
+    assert "<script>" not in page
+    assert "&lt;script&gt;" in page
+    told = json.loads((tmp_path / "e.json").read_text())
+    assert [one["stream"] for one in told["upgrades"]] == ["clicks", "refunds", "views"]
+    code, _, err = run("campaign", "evidence", "1", "--write", str(tmp_path / "e.txt"))
+    assert (code, ".json or .html" in err) == (2, True)
