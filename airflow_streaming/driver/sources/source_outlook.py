@@ -19,6 +19,7 @@ from airflow_streaming.driver.sources.file_backlog import (
     sources_of,
 )
 from airflow_streaming.driver.sources.kafka_retention import LogOutlook, broker_of
+from airflow_streaming.driver.sources.table_files import table_outlook
 from airflow_streaming.model.products.retention import (
     KEPT_FOR,
     LossGap,
@@ -34,7 +35,7 @@ T = TypeVar("T")
 
 class SourceOutlooks:
     """
-    The outlooks of the Kafka sources of one query, which remembers earlier looks.
+    The outlooks of the Kafka topics and tables of one query, which remembers earlier looks.
 
     :param jsq: The Java ``StreamingQuery``.
     :param clock: The present time, in seconds since 1970.
@@ -46,7 +47,7 @@ class SourceOutlooks:
 
     def look(self, ends: Mapping[str, Any]) -> dict[str, Outlook]:
         """
-        Ask every broker, and return the outlooks by the source's description.
+        Ask every broker, read every table's metadata, and return the outlooks by the source's description.
 
         :param ends: End offsets of the latest batch, by the source's description.
         """
@@ -54,6 +55,9 @@ class SourceOutlooks:
         for description, source in sources_of(self._jsq):
             broker = broker_of(source)
             if broker is None:
+                end = ends.get(description)
+                table = table_outlook(description, source, end, now=self._clock())
+                found |= {} if table is None else {description: table}
                 continue
             at = positions(ends.get(description))
             if at is None:
