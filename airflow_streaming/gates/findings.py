@@ -8,7 +8,6 @@ from enum import StrEnum
 from typing import Any, Final
 
 from airflow_streaming.model.codec import encode, reader_of
-from airflow_streaming.model.jobs.migration import StateMigration
 from airflow_streaming.model.spark.failures import mask_secrets
 
 _BREAK_POSITION: Final = frozenset(
@@ -104,12 +103,10 @@ class GateReport:
     :param findings: Worst first.
     :param pattern: How to deploy it, with ``unknown`` not before a rehearsal; ``None`` if the gate
         was not given code, and if a refusal must be fixed first.
-    :param migrations: Migrations of state, at most one for each query.
     """
 
     findings: tuple[GateFinding, ...] = ()
     pattern: Pattern | None = None
-    migrations: tuple[StateMigration, ...] = ()
 
     @property
     def decision(self) -> GateDecision:

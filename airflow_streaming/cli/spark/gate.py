@@ -29,6 +29,7 @@ from airflow_streaming.exceptions import CheckpointError, RecordError, SpecError
 from airflow_streaming.gates.change_gate import Versions, gate_change, without_secrets
 from airflow_streaming.gates.findings import GateDecision, GateReport
 from airflow_streaming.gates.migration.migration_file import migration_toml
+from airflow_streaming.gates.migration.migrations import migrations_in
 from airflow_streaming.gates.rehearsal import Rehearsed
 from airflow_streaming.gates.rehearsal_due import (
     Due,
@@ -266,17 +267,18 @@ def _write_migration(path: Path | None, found: GateReport) -> None:
     """
     if path is None:
         return
-    if not found.migrations:
+    migrations = migrations_in(found)
+    if not migrations:
         notice(f"No migration was written to {path}; the findings say why.")
         return
-    if len(found.migrations) > 1:
-        names = ", ".join(one.query for one in found.migrations)
+    if len(migrations) > 1:
+        names = ", ".join(one.query for one in migrations)
         raise SpecError(
             f"A file holds the migration of one query. Give --query with one of: {names}."
         )
     try:
         with path.open("x", encoding="utf-8") as file:
-            file.write(migration_toml(found.migrations[0]))
+            file.write(migration_toml(migrations[0]))
     except OSError as err:
         raise SpecError(
             f"The migration cannot be written to {path}: {closed(err.strerror or '')} Name a new file."

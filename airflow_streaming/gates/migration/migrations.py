@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from airflow_streaming.checkpoints.read.report import Checkpoint
 from airflow_streaming.gates.change.judge import Matched, checkpoint_name, judge_change
@@ -13,6 +13,22 @@ from airflow_streaming.gates.migration.migration_columns import NoMigration
 from airflow_streaming.gates.stored import StoreSchema
 from airflow_streaming.model.jobs.migration import StateMigration
 from airflow_streaming.model.spark.plan import QueryPlan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigratableReport(GateReport):
+    """
+    A report with migrations of state.
+
+    :param migrations: At most one for each query.
+    """
+
+    migrations: tuple[StateMigration, ...] = ()
+
+
+def migrations_in(report: GateReport) -> tuple[StateMigration, ...]:
+    """Return the migrations of a report."""
+    return report.migrations if isinstance(report, MigratableReport) else ()
 
 
 def with_migrations(
@@ -53,7 +69,10 @@ def with_migrations(
         else:
             migrations.append(migration)
             findings = _each(findings, each.new.query, effects=migration.consequences)
-    return replace(report, findings=tuple(findings), migrations=tuple(migrations))
+    shown = tuple(findings)
+    if not migrations:
+        return replace(report, findings=shown)
+    return MigratableReport(findings=shown, pattern=report.pattern, migrations=tuple(migrations))
 
 
 def _judge(old: QueryPlan, new: QueryPlan) -> list[GateFinding]:

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from unittest.mock import patch
 
+from airflow_streaming.gates.migration.migrations import migrations_in
 from airflow_streaming.launch.runtime import Runtime
 from airflow_streaming.model.jobs.migration import (
     MigrationAnswer,
@@ -168,8 +169,9 @@ def planned(spark: str, only: tuple[str, ...]) -> Iterator[tuple[Edit, StateMigr
     with tempfile.TemporaryDirectory(prefix="edits-") as name:
         unpacked(Path(name))
         for found in predictions(Path(name), spark, knows_past=True):
-            if found.report.migrations and found.edit.name.startswith(only):
-                yield found.edit, found.report.migrations[0]
+            migrations = migrations_in(found.report)
+            if migrations and found.edit.name.startswith(only):
+                yield found.edit, migrations[0]
 
 
 def main() -> int:

@@ -18,6 +18,7 @@ import pytest
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.gates.findings import GateDecision
 from airflow_streaming.gates.migration.migration_file import migration_toml, read_migration
+from airflow_streaming.gates.migration.migrations import migrations_in
 from airflow_streaming.model.jobs.migration import StateMigration
 from tests.system.edits.catalogue import EDITS
 from tests.system.edits.edit import Truth
@@ -151,11 +152,11 @@ def shown(predicted: Iterator[Prediction]) -> list[str]:
 
 def test_refused_edits_of_state_have_a_migration(launched_by_us: list[Prediction]) -> None:
     refused = [one for one in launched_by_us if one.report.decision is GateDecision.NOT_ALLOWED]
-    planned = [one for one in refused if one.report.migrations]
+    planned = [one for one in refused if migrations_in(one.report)]
 
     assert len(planned) >= 40
     for one in planned:
-        (migration,) = one.report.migrations
+        (migration,) = migrations_in(one.report)
         explained = [f for f in one.report.findings if f.migration]
         assert {f.migration for f in explained} <= {migration.consequences}, one.shown
         assert not any(f.no_migration for f in one.report.findings), one.shown
@@ -165,14 +166,14 @@ def test_refused_edits_of_state_have_a_migration(launched_by_us: list[Prediction
 def test_no_migration_is_planned_for_what_needs_none(launched_by_us: list[Prediction]) -> None:
     others = [one for one in launched_by_us if one.report.decision is not GateDecision.NOT_ALLOWED]
 
-    assert [one.shown for one in others if one.report.migrations] == []
+    assert [one.shown for one in others if migrations_in(one.report)] == []
 
 
 def test_a_wrong_migration_of_an_edit_is_refused(launched_by_us: list[Prediction]) -> None:
     wrong = [
         (one.edit.name, text)
         for one in launched_by_us
-        for migration in one.report.migrations
+        for migration in migrations_in(one.report)
         for text in spoiled(migration)
     ]
 
