@@ -18,7 +18,7 @@ from airflow_streaming.model.arguments.calls import Called
 from airflow_streaming.model.arguments.fields import checked
 from airflow_streaming.model.records.upgrade import SoakTerms
 from airflow_streaming.model.records.upgrade_table import Stage, UpgradeCommand
-from airflow_streaming.operators.common.base import SpecTask, actor_of, who
+from airflow_streaming.operators.common.base import SpecsTask, actor_of, who
 from airflow_streaming.operators.upgrade_preflight import UpgradePreflightOperator, asked_sizes
 from airflow_streaming.options import RehearsalOptions
 from airflow_streaming.spec import StreamSpec
@@ -46,7 +46,7 @@ ASKED: Final = timedelta(minutes=5)
 """The same where nothing continues before a user acts."""
 
 
-class FleetUpgradeOperator(SpecTask):
+class FleetUpgradeOperator(SpecsTask):
     """
     Work on the open campaigns of a home until they are closed.
 
@@ -64,7 +64,7 @@ class FleetUpgradeOperator(SpecTask):
     """
 
     template_fields: Sequence[str] = (
-        *SpecTask.template_fields,
+        *SpecsTask.template_fields,
         *("streams", "campaign", "backup_store"),
     )
 
@@ -80,7 +80,7 @@ class FleetUpgradeOperator(SpecTask):
         backup_store: str | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(stream=None, **kwargs)
+        super().__init__(**kwargs)
         self.streams = list(streams)
         for stream in self.streams:
             stream.check_written()
