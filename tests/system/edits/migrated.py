@@ -124,7 +124,7 @@ class Outcome(NamedTuple):
 
     @property
     def is_right(self) -> bool:
-        return not self.problem and not self.differ and (self.rows > 0 or self.differ is None)
+        return not self.problem and not self.differ
 
 
 class Migrations(Trials):
