@@ -115,13 +115,15 @@ class FleetUpgradeOperator(SpecsTask):
                     by=who(context),
                     now=lambda: datetime.now(UTC),
                 ).work()
-                for number in self._numbers(campaigns, memories.get("campaigns"))
+                for number in self._numbers(campaigns, memories.get("campaigns"), context)
             ]
         if not all(progress.is_there for progress in found):
             self._defer(found, members)
         return self._told(found)
 
-    def _numbers(self, campaigns: Campaigns, begun: Sequence[int] | None) -> list[int]:
+    def _numbers(
+        self, campaigns: Campaigns, begun: Sequence[int] | None, context: Context
+    ) -> list[int]:
         from airflow_streaming.services.campaigns.commands import open_campaigns  # not at dag parse
 
         if begun:
@@ -131,7 +133,9 @@ class FleetUpgradeOperator(SpecsTask):
             return [int(text)]
         if text not in ("", "None"):
             raise SpecError(f"campaign of task {self.task_id!r} is {text!r:.40}; give its number.")
-        found = [state.campaign.number for state in open_campaigns(campaigns)]
+        # An earlier try may have closed one, and died before it failed with the reason.
+        since = getattr(context.get("dag_run"), "start_date", None)
+        found = [state.campaign.number for state in open_campaigns(campaigns, since)]
         if not found:
             raise AirflowSkipException(f"{campaigns.store.uri} has no open campaign.")
         return found
