@@ -290,8 +290,9 @@ def _new_buffer(value: Tree, result: str) -> list[StateColumn]:
         raise NoMigration(f"The state of an aggregate {text} that has read no row is not known.")
     if function in ("avg", "mean") and plain_type(result) != "double":
         raise NoMigration(f"The state of {text} of type {result} is not known.")
-    if function == "try_sum":
-        raise NoMigration(f"The state of {text} is not known.")
+    if function == "try_sum" or getattr(value, "options", None):
+        # A sum that gives null on an overflow keeps a second column, which was measured.
+        raise NoMigration(f"The state of {text} with its options is not known.")
     found = []
     for name in names:
         type_, initial = _fresh(name, function, result)

@@ -124,7 +124,7 @@ class Outcome(NamedTuple):
 
     @property
     def is_right(self) -> bool:
-        return not self.problem and not self.differ and (self.rows > 0 or self.differ is None)
+        return not self.problem and not self.differ
 
 
 class Migrations(Trials):
@@ -136,7 +136,7 @@ class Migrations(Trials):
         fresh = self._folder / "oracle" / edit.name
         shutil.rmtree(fresh, ignore_errors=True)
         try:
-            self._migrate(edit, migration, runtime, folder / "checkpoint")
+            self._migrate(edit, migration, runtime, folder)
             rows = [self._phase(edit.base, edit.source, folder, phase) for phase in (1, 2)]
             if edit.name.startswith(WITHOUT_ORACLE):
                 return Outcome(rows=sum(each.total() for each in rows))
@@ -150,17 +150,19 @@ class Migrations(Trials):
         differ = sum(((a - b) + (b - a)).total() for a, b in zip(rows, expected, strict=True))
         return Outcome(differ, sum(each.total() for each in rows))
 
-    def _migrate(
-        self, edit: Edit, migration: StateMigration, runtime: Runtime, checkpoint: Path
-    ) -> None:
+    def _migrate(self, edit: Edit, migration: StateMigration, runtime: Runtime, run: Path) -> None:
+        # Without a location in its script, a query has a folder of its name in that of the settings.
+        [metadata] = [p for p in run.glob("checkpoint/**/metadata") if p.parent.name != "_metadata"]
+        checkpoint = metadata.parent
+
         def ask(_: object, order: MigrationOrder, *__: object, **___: object) -> MigrationAnswer:
-            answer = self._spark.migrate(edit.base, order, checkpoint.parent)
+            answer = self._spark.migrate(edit.base, order, run)
             return MigrationAnswer.from_dict(answer)
 
-        target = checkpoint.with_name("migrated")
+        target = run / "migrated"
         with patch.object(migrating, "ask", ask):
             migrating.migrate_checkpoint(str(checkpoint), str(target), migration, runtime)
-        checkpoint.rename(checkpoint.with_name("before"))
+        checkpoint.rename(run / "before")
         target.rename(checkpoint)
 
 

@@ -11,8 +11,9 @@ from airflow_streaming.gates.change.judge import judge_change
 from airflow_streaming.gates.migration.migration import Subject, migration_of
 from airflow_streaming.gates.migration.migration_columns import NoMigration
 from airflow_streaming.model.jobs.migration import Carry, Move, StateMigration
+from airflow_streaming.model.plan.tree import Expr
 from airflow_streaming.model.spark.plan import OperatorKind, OperatorPlan, QueryPlan
-from tests.trees import operator_fields
+from tests.trees import operator_fields, trees
 from tests.unit.gates.change import builders as b
 
 KEEPS = ("keep", "keep")
@@ -303,3 +304,18 @@ def test_fewer_deduplicated_columns_merge_their_rows() -> None:
     (operator,) = migrated(old, new, schemas=schemas, checkpoint=stored).operators
     assert operator.is_merged
     assert [c.source for c in operator.key] == [1]
+
+
+def test_a_new_aggregate_with_options_has_no_migration() -> None:
+    sums = Expr("sum", trees("x"), options={"evalContext": "TRY"})
+    operator = replace(
+        OLD.operators[0],
+        values=(*OLD.operators[0].values, sums),
+        value_types=("bigint", "bigint", "bigint"),
+        output_names=(("total",), ("lines",), ("more",)),
+    )
+    new = b.with_sink(
+        chained(operator), schema=b.columns("k string, total bigint, lines bigint, more bigint")
+    )
+
+    assert "with its options is not known" in why_not(OLD, new)
