@@ -68,7 +68,11 @@ def _figures(home: StreamHome, cores: int | None) -> _Figures | None:
         else None,
         intervals_s={q.name: q.processing_interval_s for q in queries if q.processing_interval_s},
     )
-    return _Figures(_with_input(home.read_progress(epoch.number, BATCHES)), size, conf)
+    # In real-time mode every batch takes its interval, so its duration says nothing of the size.
+    real_time = {query.name for query in queries if query.is_real_time}
+    batches = home.read_progress(epoch.number, BATCHES)
+    measured = [batch for batch in batches if batch.query not in real_time]
+    return _Figures(_with_input(measured), size, conf)
 
 
 def _with_input(batches: list[BatchProgress]) -> dict[str, list[BatchProgress]]:

@@ -75,11 +75,12 @@ def readers_of(plan: Any, jvm: Any) -> int | None:
     """Return the partitions of all topics that a plan reads; ``None`` where the brokers do not say in time."""
     sources = [options for name, options in formats_and_options(plan) if name == KAFKA]
     counts: list[int] = []
-    asking = threading.Thread(
-        target=lambda: counts.extend(_partitions(options, jvm) for options in sources),
-        name="airflow-streaming-partitions",
-        daemon=True,
-    )
+
+    def ask() -> None:
+        with ErrorBoundary().contained("Asking the brokers for the partitions of topics"):
+            counts.extend(_partitions(options, jvm) for options in sources)
+
+    asking = threading.Thread(target=ask, name="airflow-streaming-partitions", daemon=True)
     asking.start()
     asking.join(ASK_SECONDS)
     return sum(counts) if sources and len(counts) == len(sources) else None

@@ -32,6 +32,7 @@ from airflow_streaming.gates.change.judge import (
 from airflow_streaming.gates.change.pair import SameFiles
 from airflow_streaming.gates.change.sources import reads
 from airflow_streaming.gates.findings import GateFinding, GateReport, report_of
+from airflow_streaming.gates.migration.migrations import with_migrations
 from airflow_streaming.gates.stored import DEFAULT_STORE, StoreSchema, store_schemas
 from airflow_streaming.gates.version_gate import gate_version
 from airflow_streaming.home.home import StreamHome
@@ -198,28 +199,30 @@ def gate_change(
     for query, uri in checkpoints.items():
         looked = look_at(uri, storage_options)
         found[query], columns[query] = looked.checkpoint, looked.schemas
+    matched = match(old, new.queries)
     report = judge_script(
         old,
         new.queries,
         found,
         schemas=columns,
         same_code=same_code,
-        same_files=same_files(match(old, new.queries), storage_options),
+        same_files=same_files(matched, storage_options),
         problem=new.problem,
         old_problem=old_problem,
         refused=new.refused,
         spark=new.spark,
     )
     if versions is None:
-        return report
-    read = {checkpoint_name(each, checkpoints) for each in match(old, new.queries)}
+        return with_migrations(report, matched, found, columns)
+    read = {checkpoint_name(each, checkpoints) for each in matched}
     there = {
         query: uri
         for query, uri in checkpoints.items()
         if query in read and has_batch(found[query])
     }
     other = judge_versions(there, old, new.spark, versions, storage_options)
-    return report_of([*report.findings, *other], report.pattern)
+    whole = report_of([*report.findings, *other], report.pattern)
+    return with_migrations(whole, matched, found, columns)
 
 
 def gate_stream_change(

@@ -78,6 +78,8 @@ class GateFinding:
     :param remedy: The next step; empty if no action is needed.
     :param about: Places of the plan that it explains, e.g. ``steps[1].filter``; a star at the end
         makes it a prefix.
+    :param migration: Consequences of the migration of state that lifts this refusal; empty without one.
+    :param no_migration: Why no migration lifts it; empty where that was not examined.
     """
 
     rule: str
@@ -89,6 +91,8 @@ class GateFinding:
     evidence: str = ""
     remedy: str = ""
     about: tuple[str, ...] = ()
+    migration: tuple[str, ...] = ()
+    no_migration: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,13 +27,19 @@ class DataLoss:
     The first unread data that a source removes.
 
     :param at: When it does, by the driver's clock.
-    :param share: Share of the retention that was left when it was measured, if known.
+    :param measured_at: When the driver measured it last.
+    :param share: Share of the retention that was left then, if known.
     """
 
     query: str
     source: str
     at: datetime
+    measured_at: datetime
     share: float | None = None
+
+    def is_near(self, now: datetime) -> bool:
+        """Tell whether half of the time is over that was left when it was measured."""
+        return now - self.measured_at >= (self.at - self.measured_at) / 2
 
 
 class DriverState(StrEnum):
@@ -233,7 +239,13 @@ class Status(Record):
             return None
         seconds, query, source = min(found, key=lambda one: one[0])
         at = self.at + timedelta(seconds=seconds)
-        return DataLoss(query=query, source=source.source, at=at, share=source.loss_share)
+        return DataLoss(
+            query=query,
+            source=source.source,
+            at=at,
+            measured_at=self.at,
+            share=source.loss_share,
+        )
 
     @property
     def progressed_for(self) -> timedelta:

@@ -18,7 +18,7 @@ from airflow_streaming.model.arguments.calls import Called
 from airflow_streaming.model.arguments.fields import checked
 from airflow_streaming.model.records.upgrade import SoakTerms
 from airflow_streaming.model.records.upgrade_table import Stage, UpgradeCommand
-from airflow_streaming.operators.common.base import SpecTask, actor_of, who
+from airflow_streaming.operators.common.base import SpecsTask, actor_of, who
 from airflow_streaming.operators.upgrade_preflight import UpgradePreflightOperator, asked_sizes
 from airflow_streaming.options import RehearsalOptions
 from airflow_streaming.spec import StreamSpec
@@ -46,7 +46,7 @@ ASKED: Final = timedelta(minutes=5)
 """The same where nothing continues before a user acts."""
 
 
-class FleetUpgradeOperator(SpecTask):
+class FleetUpgradeOperator(SpecsTask):
     """
     Work on the open campaigns of a home until they are closed.
 
@@ -64,7 +64,7 @@ class FleetUpgradeOperator(SpecTask):
     """
 
     template_fields: Sequence[str] = (
-        *SpecTask.template_fields,
+        *SpecsTask.template_fields,
         *("streams", "campaign", "backup_store"),
     )
 
@@ -80,7 +80,7 @@ class FleetUpgradeOperator(SpecTask):
         backup_store: str | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(stream=None, **kwargs)
+        super().__init__(**kwargs)
         self.streams = list(streams)
         for stream in self.streams:
             stream.check_written()
@@ -115,13 +115,15 @@ class FleetUpgradeOperator(SpecTask):
                     by=who(context),
                     now=lambda: datetime.now(UTC),
                 ).work()
-                for number in self._numbers(campaigns, memories.get("campaigns"))
+                for number in self._numbers(campaigns, memories.get("campaigns"), context)
             ]
         if not all(progress.is_there for progress in found):
             self._defer(found, members)
         return self._told(found)
 
-    def _numbers(self, campaigns: Campaigns, begun: Sequence[int] | None) -> list[int]:
+    def _numbers(
+        self, campaigns: Campaigns, begun: Sequence[int] | None, context: Context
+    ) -> list[int]:
         from airflow_streaming.services.campaigns.commands import open_campaigns  # not at dag parse
 
         if begun:
@@ -131,7 +133,9 @@ class FleetUpgradeOperator(SpecTask):
             return [int(text)]
         if text not in ("", "None"):
             raise SpecError(f"campaign of task {self.task_id!r} is {text!r:.40}; give its number.")
-        found = [state.campaign.number for state in open_campaigns(campaigns)]
+        # An earlier try may have closed one, and died before it failed with the reason.
+        since = getattr(context.get("dag_run"), "start_date", None)
+        found = [state.campaign.number for state in open_campaigns(campaigns, since)]
         if not found:
             raise AirflowSkipException(f"{campaigns.store.uri} has no open campaign.")
         return found

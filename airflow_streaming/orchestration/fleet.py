@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 from airflow.sdk import DAG, Param
 
 from airflow_streaming.model.arguments.calls import Called
 from airflow_streaming.model.arguments.fields import checked
+from airflow_streaming.model.names import check_folder_name
 from airflow_streaming.model.records.upgrade import SoakTerms
 from airflow_streaming.operators.campaign import FleetUpgradeOperator
 from airflow_streaming.options import Connections, RehearsalOptions
@@ -34,7 +35,6 @@ def fleet_dags(
     room: Annotated[Callable[[], int | None], Called(())] | None = None,
     connections: Connections = Connections(),
     start_date: datetime = START,
-    dag_args: Mapping[str, Any] | None = None,
 ) -> dict[str, DAG]:
     """
     Return the DAG that upgrades many streams in waves.
@@ -47,11 +47,10 @@ def fleet_dags(
     :param rehearsal: How a change is rehearsed that the gates call *unknown*.
     :param room: Returns how many more streams the cluster can take now, ``None`` without a limit.
     :param connections: How its tasks reach Spark, the home and the backups.
-    :param dag_args: More arguments of the DAG.
     :raises SpecError: an argument is wrong, or the streams are in several homes.
     """
     with DAG(
-        dag_id,
+        check_folder_name(dag_id),
         schedule=None,
         start_date=start_date,
         catchup=False,
@@ -67,7 +66,6 @@ def fleet_dags(
         },
         doc_md=_PAGE,
         description=f"Upgrades {len(streams)} streams in waves.",
-        **(dag_args or {}),
     ) as dag:
         FleetUpgradeOperator(
             task_id="campaigns",

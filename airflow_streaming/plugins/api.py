@@ -182,12 +182,21 @@ def view_of(
     q: Annotated[str, Query(max_length=200)] = "",
     level: Annotated[Level | None, Query()] = None,
     dag: Annotated[str, Query(max_length=250)] = "",
+    label: Annotated[str, Query(max_length=130)] = "",
+    group: Annotated[str, Query(max_length=63)] = "",
     sort: Annotated[Column, Query()] = "state",
     order: Annotated[Literal["asc", "desc"], Query()] = "asc",
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
 ) -> FleetView:
     return FleetView(
-        text=q, level=level, dag=dag, column=sort, is_reversed=order == "desc", page=page
+        text=q,
+        level=level,
+        dag=dag,
+        label=label,
+        group=group,
+        column=sort,
+        is_reversed=order == "desc",
+        page=page,
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any, Final, Literal
 
@@ -17,6 +17,8 @@ from airflow_streaming.supervision.stream_status import Level
 
 ROWS: Final = 50
 """Rows of one page."""
+MOST_GROUPS: Final = 40
+"""Groups, and keys of labels, of one page."""
 READING: Final = "reading"
 """State of a row of which nothing fresh has been seen yet."""
 LEVEL_NAMES: Final[Mapping[Level, str]] = {
@@ -28,6 +30,7 @@ LEVEL_NAMES: Final[Mapping[Level, str]] = {
     Level.OFF: "off",
 }
 """Levels as the page shows them, and as a search finds them."""
+_URGENT: Final = frozenset({Level.DOWN.value, Level.BAD.value, Level.WARN.value})
 _WAITS: Final = 2.5
 """Rank of a change that waits for a user: behind bad streams, before transitions."""
 Row = Mapping[str, Any]
@@ -66,6 +69,8 @@ class FleetView:
     :param text: Words that a row must have, in any of its texts.
     :param level: The only level to include; empty for all.
     :param dag: The only DAG to include; empty for all.
+    :param label: The only label to include, such as ``team=payments``; empty for all.
+    :param group: Key of the labels by which streams are counted; empty for none.
     :param column: Column of the order.
     :param is_reversed: The last row comes first.
     :param page: Number of the page, from 1. A number beyond the last page means the last page.
@@ -74,9 +79,24 @@ class FleetView:
     text: str = ""
     level: Level | None = None
     dag: str = ""
+    label: str = ""
+    group: str = ""
     column: Column = "state"
     is_reversed: bool = False
     page: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelGroup:
+    """
+    The streams with one label.
+
+    :param urgent: Streams that are down, not working or in need of attention.
+    """
+
+    label: str
+    streams: int
+    urgent: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +107,8 @@ class FleetPage:
     :param total: Rows that the user may see.
     :param found: Rows that match the search and the filters.
     :param counts: Rows of all streams, by level.
+    :param keys: Keys of labels, with the number of their streams.
+    :param groups: Streams by label of the key that the view names, the worst group first.
     :param reading: Streams without a recent look.
     :param oldest: Seconds since the oldest look at a stream.
     :param away: Why homes do not answer.
@@ -101,6 +123,8 @@ class FleetPage:
     reading: int
     oldest: float | None
     away: Sequence[str]
+    keys: Mapping[str, int] = field(default_factory=dict)
+    groups: Sequence[LabelGroup] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the page as the browser gets it."""
@@ -114,6 +138,8 @@ class FleetPage:
             "reading": self.reading,
             "oldest": self.oldest,
             "away": [*self.away],
+            "keys": dict(self.keys),
+            "groups": [asdict(group) for group in self.groups],
         }
 
 
@@ -138,13 +164,38 @@ def page_of(rows: Sequence[Row], view: FleetView) -> FleetPage:
         reading=sum(row["state"] == READING for row in rows),
         oldest=max(ages, default=None),
         away=sorted({row["away"] for row in rows if row["away"]}),
+        keys=_keys_of(rows),
+        groups=groups_of(rows, view.group) if view.group else (),
     )
+
+
+def groups_of(rows: Sequence[Row], key: str) -> list[LabelGroup]:
+    """Return the labels of a key with their streams; a group with bad streams comes first."""
+    streams, urgent = Counter[str](), Counter[str]()
+    for row in rows:
+        for label in row.get("labels") or ():
+            if label.partition("=")[0] == key:
+                streams[label] += 1
+                urgent[label] += row["level"] in _URGENT
+    groups = [
+        LabelGroup(label=label, streams=count, urgent=urgent[label])
+        for label, count in streams.items()
+    ]
+    groups.sort(key=lambda one: (-one.urgent, -one.streams, one.label))
+    return groups[:MOST_GROUPS]
+
+
+def _keys_of(rows: Sequence[Row]) -> dict[str, int]:
+    keys = Counter(label.partition("=")[0] for row in rows for label in row.get("labels") or ())
+    return dict(sorted(keys.most_common(MOST_GROUPS)))
 
 
 def _is_wanted(row: Row, view: FleetView, terms: Sequence[str]) -> bool:
     if view.level is not None and row["level"] != view.level:
         return False
     if view.dag and row["dag"] != view.dag:
+        return False
+    if view.label and view.label not in (row.get("labels") or ()):
         return False
     if not terms:
         return True

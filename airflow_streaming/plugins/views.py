@@ -287,7 +287,7 @@ def query_view(query: QueryStatus) -> dict[str, Any]:
         "batch_for_s": query.batch_for_s,
         "quiet_for_s": query.quiet_for_s,
         "active_tasks": query.active_tasks,
-        "interval_s": query.processing_interval_s,
+        "interval_s": query.processing_interval_s or query.checkpoint_interval_s,
         "error": quoted(query.error),
         "watermark": cut(latest.watermark, 60) if latest else None,
         "watermark_delay_s": _short(latest.watermark_delay_s) if latest else None,

@@ -13,6 +13,7 @@ from airflow_streaming.gates.rules import Rule
 from airflow_streaming.gates.start_checks.table import all_checks
 from airflow_streaming.gates.state_partitions import RULES as REPARTITION_RULES
 from airflow_streaming.gates.version.judge import RULES as VERSION_RULES
+from airflow_streaming.model.jobs.migration import Migrated
 from airflow_streaming.model.plan.schema import Column, column_texts
 from airflow_streaming.model.plan.text import texts_of
 from airflow_streaming.model.spark.plan import OperatorPlan, QueryPlan, ScriptPlan
@@ -109,6 +110,10 @@ def _details(found: GateFinding) -> Iterator[tuple[str, Words]]:
         yield "evidence", found.evidence
     if found.remedy:
         yield "what to do", found.remedy
+    if found.migration:
+        yield "migration", f"not allowed as it is; can be migrated. {' '.join(found.migration)}"
+    if found.no_migration:
+        yield "no migration", found.no_migration
 
 
 def rules_report() -> Report:
@@ -179,6 +184,29 @@ def _facts(query: QueryPlan) -> Iterator[tuple[Words, Words]]:
         yield "watermark", value(f"{mark.column}, {mark.delay_ms} ms late")
     for note in query.notes:
         yield "note", note
+
+
+def migrated_report(found: Migrated) -> Report:
+    """Return the result of a migration: its proof, then its consequences."""
+    return report_of(_migrated(found))
+
+
+def _migrated(found: Migrated) -> Iterator[Block]:
+    yield Verdict(
+        subject="Migration",
+        word="proved",
+        tone=Tone.GOOD,
+        reason=f"The copy continues after batch {found.batch}; rehearse the new code on it.",
+    )
+    yield Paragraph(("Migrated checkpoint: ", value(found.uri)))
+    if found.proofs:
+        rows = ((str(one.operator), _count(one.before), _count(one.after)) for one in found.proofs)
+        yield table(("operator", "rows before", "rows after"), rows)
+    yield from map(Paragraph, found.consequences)
+
+
+def _count(rows: int | None) -> str:
+    return "carried whole" if rows is None else str(rows)
 
 
 def _values(*text: str) -> Words:

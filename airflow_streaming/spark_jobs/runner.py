@@ -165,6 +165,7 @@ class Job(StrEnum):
     DRILL = "jobs.drill"
     PLAN = "plan.mode"
     LOAD = "jobs.class_loading"
+    MIGRATE = "migration.job"
     POINT = "jobs.pointing"
     REHEARSE = "jobs.rehearsal"
     REPARTITION = "jobs.repartition"

@@ -20,7 +20,13 @@ from typing import TYPE_CHECKING, Final
 
 from airflow_streaming.exceptions import closed
 from airflow_streaming.model.durations import age_of, duration_text
-from airflow_streaming.model.health_rules import Finding, HealthRules, RuleState, Severity
+from airflow_streaming.model.health_rules import (
+    DATA_LOSS,
+    Finding,
+    HealthRules,
+    RuleState,
+    Severity,
+)
 from airflow_streaming.model.observation import Observation, ProcessState, Verdict, VerdictState
 from airflow_streaming.model.records.alert import Alert, is_told
 from airflow_streaming.model.records.control import ChangeInProgress, Circuit, DesiredState
@@ -120,6 +126,9 @@ def untold(s: ReconcileInput, verdict: Verdict | None, *, blocked: str | None) -
         verdict = replace(verdict, findings=(_out_of_reach(blocked),))
     if s.change is not None and s.change.is_overdue(s.now):
         verdict = replace(verdict, findings=(*verdict.findings, _left_alone(s.change, s.now)))
+    losing = _losing(s, seen, verdict)
+    if losing is not None:
+        verdict = replace(verdict, findings=(*verdict.findings, losing))
     found = due(
         stream=seen.epoch.stream,
         epoch=seen.epoch.number,
@@ -137,6 +146,24 @@ def _untold_decision(s: ReconcileInput, seen: Observation) -> tuple[Alert, ...]:
         return ()
     alert = decided(stream=seen.epoch.stream, decision=s.decision, now=s.now)
     return () if is_told(alert, s.alerts) else (alert,)
+
+
+def _losing(s: ReconcileInput, seen: Observation, verdict: Verdict) -> Finding | None:
+    """Return that a stream without a driver loses unread data; its rules see only living drivers."""
+    loss = seen.status.loss if seen.status is not None and verdict.has_ended else None
+    is_wanted = any(rule.name == DATA_LOSS for rule in s.rules.rules)
+    if loss is None or not is_wanted or not loss.is_near(s.now):
+        return None
+    left = loss.at - s.now
+    when = f"in {duration_text(left)}" if left > timedelta(0) else "by now"
+    return Finding(
+        rule=DATA_LOSS,
+        state=RuleState.FIRING,
+        severity=Severity.ALERT,
+        query=loss.query,
+        source=loss.source,
+        reason=f"No driver runs, and {loss.source} removes unread data of query {loss.query!r} {when}.",
+    )
 
 
 def _out_of_reach(reason: str) -> Finding:

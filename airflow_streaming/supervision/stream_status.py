@@ -288,7 +288,7 @@ def _with_end(stop: Desired) -> str:
 def _stopped(s: StreamStatus, stop: Desired) -> StreamStanding:
     """Return the standing of a stream that a user stopped; a stop that costs data needs a user again."""
     found, loss = _off(_with_end(stop), stop.at), s.loss
-    if loss is None or not s.is_live or not _costs_data(s, loss):
+    if loss is None or not s.is_live or not loss.is_near(s.now):
         return found
     left = loss.at - s.now
     when = f"in {duration_text(left)}" if left > timedelta(0) else "by now"
@@ -299,12 +299,6 @@ def _stopped(s: StreamStatus, stop: Desired) -> StreamStanding:
         remedy=f"Start the stream: airflow-streaming start {s.stream} --reason TEXT. Or lengthen the retention of the "
         "source.",
     )
-
-
-def _costs_data(s: StreamStatus, loss: DataLoss) -> bool:
-    """Tell whether half of the time is over that was left when the driver measured it."""
-    measured = s.seen.status.at if s.seen is not None and s.seen.status is not None else s.now
-    return s.now - measured >= (loss.at - measured) / 2
 
 
 def _off(reason: str, since: datetime | None = None) -> StreamStanding:

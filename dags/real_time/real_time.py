@@ -11,9 +11,9 @@ HOME = "{{ var.value.get('streams_home', '/opt/airflow/streams') }}"
 SERVERS = "{{ var.value.get('kafka_servers', '127.0.0.1:9092') }}"
 CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.3.0"
 
-for name, script in (
-    ("masked_payments", "mask_payments"),
-    ("counted_payments", "count_payments"),
+for name, script, observed in (
+    ("masked_payments", "mask_payments", {"latency.p99": 1000.0}),
+    ("counted_payments", "count_payments", {}),
 ):
     spec = StreamSpec(
         name=name,
@@ -24,7 +24,7 @@ for name, script in (
         packages=[CONNECTOR],
         # A core for each partition of the topic and, with state, for each shuffle partition.
         conf={"spark.master": "local[4]", "spark.sql.shuffle.partitions": 2},
-        health=HealthRules.recommended(observed={"latency.p99": 1000.0}),
+        health=HealthRules.recommended(observed=observed),
     )
     globals().update(
         stream_dags(

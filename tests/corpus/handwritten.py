@@ -25,6 +25,25 @@ HANDWRITTEN: Final[dict[str, tuple[Kind, str]]] = {
         Kind.SINK_AHEAD,
         "java.lang.AssertionError: assertion failed: ChekpointInfo length: 0, numPartitions: 2",
     ),
+    "delta: the table has a new column": (
+        Kind.SCHEMA_CHANGED,
+        (
+            "org.apache.spark.sql.delta.DeltaIllegalStateException: [DELTA_SCHEMA_CHANGED_WITH_VERSION] Detected "
+            "schema change in version 7:\nstreaming source schema: root\n |-- id: long (nullable = true)\n\ndata file "
+            "schema: root\n |-- id: long (nullable = true)\n |-- name: string (nullable = true)\n"
+        ),
+    ),
+    "delta: a column was renamed and no schema log is kept": (
+        Kind.INCOMPATIBLE,
+        (
+            "[DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE_USE_SCHEMA_LOG] Streaming read is not supported on tables "
+            "with read-incompatible schema changes (e.g. rename or drop or datatype changes)."
+        ),
+    ),
+    "avro: records of another schema": (
+        Kind.SCHEMA_CHANGED,
+        f"{_JOB}org.apache.avro.AvroTypeException: Found long, expecting string",
+    ),
     "a Python worker that takes more than 10 s to start": (
         Kind.TRANSIENT,
         "[STREAM_FAILED] Query [id = a, runId = b] terminated with exception: Python worker failed to connect back.",

@@ -162,6 +162,7 @@ def clone(
     *,
     query_id: str | None = None,
     keep_query_id: bool = False,
+    beside: Mapping[str, bytes] | None = None,
     storage_options: Mapping[str, Any] | None = None,
     filesystem: Any = None,
     attempts: int = _ATTEMPTS,
@@ -174,6 +175,7 @@ def clone(
     :param to: A place that is missing or empty.
     :param query_id: The clone's id; a new random one when not given.
     :param keep_query_id: Keep the original's id instead, for a move.
+    :param beside: More files of the new checkpoint, by path.
     :param filesystem: An fsspec file system to use for both instead of new ones.
     :raises CheckpointRefused: it cannot be copied.
     :raises CheckpointBusy: it changed during every attempt.
@@ -185,7 +187,8 @@ def clone(
     source = Source(folder="", folders=open_folders(uri, storage_options, filesystem))
     new_id = query_id or str(uuid.uuid4())
     with _new_target(uri, to, storage_options, filesystem) as target:
-        taker = CloneTaker(target, to, {} if keep_query_id else {METADATA: _metadata(new_id)})
+        own = {} if keep_query_id else {METADATA: _metadata(new_id)}
+        taker = CloneTaker(target, to, {**(beside or {}), **own})
         copied = copy_live(source, taker, attempts=attempts, progress=progress)
         written = taker.close(copied.members)
         wanted = copied.query.query_id if keep_query_id else new_id

@@ -15,6 +15,7 @@ from airflow_streaming.cli.common import (
     add_json,
     add_person,
     add_repeated,
+    add_runtime,
     count,
     place,
 )
@@ -45,6 +46,9 @@ _EPILOGS: Final = {
     "  airflow-streaming checkpoint restore /backups BACKUP_ID --to /data/cp/new\n\n"
     "Exit codes: 0 restored, or with --dry-run could be; 1 refused, or it cannot be read; 2 wrong use, "
     "such as a place inside a checkpoint or a backup store.",
+    "migrate": "Examples:\n  airflow-streaming checkpoint migrate /a /b --plan m.toml --runtime "
+    "spark-4.3\n\n"
+    "Exit codes: 0 migrated and proved, 1 a refusal or a problem, 2 wrong use, such as a changed plan.",
     "retain": "Examples:\n  airflow-streaming checkpoint retain /backups orders --daily 7 --dry-run\n\n"
     f"{_CODES}",
     "delete": "Examples:\n  airflow-streaming checkpoint delete /backups BACKUP_ID\n"
@@ -73,6 +77,7 @@ _VERBS: Final = {
     "restore": ("restoring", "restore_backup"),
     "clone": ("restoring", "copy_whole"),
     "carry-over": ("restoring", "copy_position"),
+    "migrate": ("migrating", "migrate"),
 }
 _ON_A_STREAM: Final = {
     "backup": ("backups", "back_up_of_home"),
@@ -96,6 +101,7 @@ def add_verbs(parser: argparse.ArgumentParser) -> None:
     _repair(kinds)
     _clone(kinds)
     _carry_over(kinds)
+    _migrate(kinds)
     _retain(kinds)
     _delete(kinds)
 
@@ -287,6 +293,27 @@ def _carry_over(kinds: Kinds) -> None:
         help="for each source of the new query in turn, the old source it continues from, or 'new'; "
         "repeatable (default: the same sources)",
     )
+
+
+def _migrate(kinds: Kinds) -> None:
+    verb = _verb(kinds, "migrate", "Write a copy of a checkpoint whose state fits new code")
+    verb.add_argument(
+        "uri", type=place, metavar="SOURCE", help="checkpoint of one query; read only"
+    )
+    verb.add_argument(
+        "to", type=place, metavar="TARGET", help="new folder; empty, or of an unfinished migration"
+    )
+    verb.add_argument(
+        "--plan",
+        required=True,
+        metavar="FILE",
+        help="migration, as `gate change --write-migration` writes it (required)",
+    )
+    verb.add_argument(
+        "--keep-query-id", action="store_true", help="keep the query id, to move a query"
+    )
+    add_runtime(verb, "reads and writes the state; 4.2 or newer (required)")
+    add_conf(verb, "the Spark that migrates, e.g. for an object store")
 
 
 def _retain(kinds: Kinds) -> None:

@@ -23,11 +23,13 @@ from airflow_streaming.cli.common import (
     place,
 )
 from airflow_streaming.cli.known_home import lane_named, open_known
-from airflow_streaming.cli.output import NOT_WRITTEN, answer, progress, write_page
+from airflow_streaming.cli.output import NOT_WRITTEN, answer, notice, progress, write_page
 from airflow_streaming.cli.spark.runtime import program_as_deployed, runtime_named, script_of
 from airflow_streaming.exceptions import CheckpointError, RecordError, SpecError, closed
 from airflow_streaming.gates.change_gate import Versions, gate_change, without_secrets
 from airflow_streaming.gates.findings import GateDecision, GateReport
+from airflow_streaming.gates.migration.migration_file import migration_toml
+from airflow_streaming.gates.migration.migrations import migrations_in
 from airflow_streaming.gates.rehearsal import Rehearsed
 from airflow_streaming.gates.rehearsal_due import (
     Due,
@@ -169,6 +171,12 @@ def _change(verb: argparse.ArgumentParser) -> None:
         help="also rehearse on a copy of the checkpoints, in the Spark that makes the plan: "
         "when_unknown (default) or always",
     )
+    verb.add_argument(
+        "--write-migration",
+        type=Path,
+        metavar="FILE",
+        help="write the migration of state that lifts the refusal, for `checkpoint migrate`",
+    )
     add_conf(verb, "the new version")
     add_report(verb)
     add_script_arguments(verb)
@@ -239,6 +247,7 @@ def run(arguments: argparse.Namespace) -> int:
             found = _gate_version(arguments, home)
         else:
             found = _gate_change(arguments, home, spark)
+            _write_migration(arguments.write_migration, found)
             rehearsed = _rehearsed(arguments, home, found, spark)
     report, shown = gate_report(found), found.to_dict()
     decision = decision_after(found.decision, None if rehearsed is None else rehearsed.decision)
@@ -248,6 +257,32 @@ def run(arguments: argparse.Namespace) -> int:
     answer(report, shown, as_json=arguments.json)
     is_written = write_page(arguments.report, lambda: markdown(report))
     return CODES[decision] if is_written else NOT_WRITTEN
+
+
+def _write_migration(path: Path | None, found: GateReport) -> None:
+    """
+    Write the migration of a report into a new file.
+
+    :raises SpecError: the report has migrations of several queries, or the file cannot be made.
+    """
+    if path is None:
+        return
+    migrations = migrations_in(found)
+    if not migrations:
+        notice(f"No migration was written to {path}; the findings say why.")
+        return
+    if len(migrations) > 1:
+        names = ", ".join(one.query for one in migrations)
+        raise SpecError(
+            f"A file holds the migration of one query. Give --query with one of: {names}."
+        )
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(migration_toml(migrations[0]))
+    except OSError as err:
+        raise SpecError(
+            f"The migration cannot be written to {path}: {closed(err.strerror or '')} Name a new file."
+        ) from err
 
 
 def _rehearsed(

@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol
 from airflow_streaming.driver.monitoring.activity import TriggerRun
 from airflow_streaming.driver.sources.file_backlog import Waiting, files_waiting
 from airflow_streaming.driver.sources.source_outlook import SourceOutlooks
+from airflow_streaming.model.plan.schema_change import schema_change
 from airflow_streaming.model.products.retention import Outlook
 from airflow_streaming.model.spark.failure_signs import Diagnosis, FailureKind
 from airflow_streaming.model.spark.failures import (
@@ -140,6 +141,11 @@ class QueryError:
         lost = lost_records(text) if diagnosis.kind is FailureKind.INCOMPATIBLE else None
         if lost is not None:
             message = lost.reason  # Spark's first line says only that something may be lost
+        if diagnosis.kind in (FailureKind.SCHEMA_CHANGED, FailureKind.INCOMPATIBLE):
+            changed = schema_change(text)
+            message = (
+                f"The schema of a source has changed: {changed}. {message}" if changed else message
+            )
         return cls(
             message=presentable(message),
             exception_class=exception_class,

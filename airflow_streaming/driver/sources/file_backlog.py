@@ -90,14 +90,14 @@ def sources_of(jsq: Any) -> list[tuple[str, Any]]:
 def _waiting(source: Any, description: str) -> Waiting | None:
     folder = local_folder(description)
     if folder is not None and not _is_selective(source):
-        seen = _field(source, "seenFiles")
+        seen = field_of(source, "seenFiles")
         if int(seen.size()) <= MAX_FILES:
             # One call for all names. They are URL-encoded, so they contain no blanks.
-            taken = str(_field(seen, "map").keySet().toString())[1:-1].split(", ")
+            taken = str(field_of(seen, "map").keySet().toString())[1:-1].split(", ")
             counted = count_unread(folder, {name_in(path) for path in taken})
             if counted is not None:
                 return counted
-    unread = _field(source, "unreadFiles")
+    unread = field_of(source, "unreadFiles")
     if unread is None:
         return None
     return Waiting(int(unread.size()), _oldest_of(unread), is_whole=False)
@@ -152,11 +152,12 @@ def count_unread(folder: str, taken: Collection[str]) -> Waiting | None:
 
 
 def _is_selective(source: Any) -> bool:
-    options = str(_field(source, "options").keySet().mkString(" ")).lower().split()
+    options = str(field_of(source, "options").keySet().mkString(" ")).lower().split()
     return any(option in options for option in _SELECTIVE)
 
 
-def _field(java: Any, name: str) -> Any:
+def field_of(java: Any, name: str) -> Any:
+    """Return a private field of a Java object."""
     # These fields are private, and have kept their names from 3.5 to 4.3.
     field = java.getClass().getDeclaredField(name)
     field.setAccessible(True)

@@ -13,12 +13,14 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
+from airflow_streaming.driver.errors import ErrorBoundary
 from airflow_streaming.driver.sources.file_backlog import (
     Waiting,
     is_file_source,
     sources_of,
 )
-from airflow_streaming.driver.sources.kafka_retention import LogOutlook, broker_of
+from airflow_streaming.driver.sources.kafka_retention import Broker, LogOutlook, broker_of
+from airflow_streaming.driver.sources.table_files import table_outlook
 from airflow_streaming.model.products.retention import (
     KEPT_FOR,
     LossGap,
@@ -28,41 +30,56 @@ from airflow_streaming.model.products.retention import (
     unknown,
 )
 from airflow_streaming.model.progress import SourceProgress, positions
+from airflow_streaming.model.spark.failures import mask_hidden
 
 T = TypeVar("T")
 
 
 class SourceOutlooks:
     """
-    The outlooks of the Kafka sources of one query, which remembers earlier looks.
+    The outlooks of the Kafka topics and tables of one query, which remembers earlier looks.
 
     :param jsq: The Java ``StreamingQuery``.
     :param clock: The present time, in seconds since 1970.
+    :param brokers: Gives the brokers of a Java source, if it has any.
     """
 
-    def __init__(self, jsq: Any, clock: Callable[[], float] = time.time) -> None:
-        self._jsq, self._clock = jsq, clock
+    def __init__(
+        self,
+        jsq: Any,
+        clock: Callable[[], float] = time.time,
+        brokers: Callable[[Any], Broker | None] = broker_of,
+    ) -> None:
+        self._jsq, self._clock, self._broker_of = jsq, clock, brokers
+        self._faults = ErrorBoundary()
         self._logs: dict[str, LogOutlook] = {}
 
     def look(self, ends: Mapping[str, Any]) -> dict[str, Outlook]:
         """
-        Ask every broker, and return the outlooks by the source's description.
+        Ask every broker, read every table's metadata, and return the outlooks by the source's description.
 
         :param ends: End offsets of the latest batch, by the source's description.
         """
         found: dict[str, Outlook] = {}
         for description, source in sources_of(self._jsq):
-            broker = broker_of(source)
-            if broker is None:
-                continue
-            at = positions(ends.get(description))
-            if at is None:
-                found[description] = unknown(LossGap.NO_POSITION)
-                continue
-            log = self._logs.setdefault(description, LogOutlook())
-            committed = {part: int(position) for part, position in at.items()}
-            found[description] = log.look(broker, committed, now=self._clock())
+            # One broker that does not answer must not hide what the other sources tell.
+            outlook: Outlook | None = unknown(LossGap.FAILED)
+            with self._faults.contained(f"Asking what {mask_hidden(description)[:200]} keeps"):
+                outlook = self._of(description, source, ends.get(description))
+            if outlook is not None:
+                found[description] = outlook
         return found
+
+    def _of(self, description: str, source: Any, end: Any) -> Outlook | None:
+        broker = self._broker_of(source)
+        if broker is None:
+            return table_outlook(description, source, end, now=self._clock())
+        at = positions(end)
+        if at is None:
+            return unknown(LossGap.NO_POSITION)
+        committed = {part: int(position) for part, position in at.items()}
+        log = self._logs.setdefault(description, LogOutlook())
+        return log.look(broker, committed, now=self._clock())
 
     def kept_for(self) -> tuple[tuple[str, float], ...]:
         """Return the declared retention of sources."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 _SHORT: Final = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}
+_LONG: Final = {short: long for long, short in _SHORT.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +41,36 @@ def type_name(json_type: Any) -> str:
             return type_name(json_type.get("sqlType"))
         case other:
             return type_name(other) if isinstance(other, str) else "?"
+
+
+def json_type(short: str) -> Any:
+    """Return Spark's JSON of a type from its short name; every field of a struct accepts nulls."""
+    text = short.strip()
+    if text.startswith("struct<"):
+        fields = [field_json(field.name, json_type(field.type)) for field in fields_of(text)]
+        return {"type": "struct", "fields": fields}
+    kind, _, inside = text.partition("<")
+    parts = [field.type for field in fields_of(f"struct<{_named(inside.removesuffix('>'))}>")]
+    if kind == "array" and len(parts) == 1:
+        return {"type": "array", "elementType": json_type(parts[0]), "containsNull": True}
+    if kind == "map" and len(parts) == 2:
+        key, value = map(json_type, parts)
+        return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}
+    return _LONG.get(text, text)
+
+
+def field_json(name: str, json_type: Any, metadata: Mapping[str, Any] | None = None) -> Any:
+    """Return Spark's JSON of a field that accepts nulls."""
+    return {"name": name, "type": json_type, "nullable": True, "metadata": dict(metadata or {})}
+
+
+def _named(types: str) -> str:
+    """Give a name to each type of a list."""
+    found, depth = ["_:"], 0
+    for letter in types:
+        depth += {"<": 1, "(": 1, ">": -1, ")": -1}.get(letter, 0)
+        found.append(",_:" if letter == "," and depth == 0 else letter)
+    return "".join(found)
 
 
 def columns_of(struct: Any) -> tuple[Column, ...]:

@@ -50,6 +50,15 @@ _BATCH_NOT_READ: Final = (
     "also one that it has written before: replace the rows of that batch id. Then start the "
     "stream again."
 )
+_OTHER_AVRO: Final = (
+    "Records of the source were written with another Avro schema than the script names. Deploy the script with the new "
+    "schema, or bring the writer back to the old one; the stream continues with the same batch."
+)
+_NO_EVOLUTION: Final = (
+    "Columns of the Delta table were renamed, dropped or got another type. Give the source the option "
+    "schemaTrackingLocation inside the checkpoint and allow this change as Delta's message says, or start with a new "
+    "checkpoint."
+)
 _NO_NODE: Final = (
     "See that the addresses and ports of the brokers are right, and that kafka.security.protocol fits their listener: a "
     "client without TLS or a login gets no answer from a listener that wants it, and the other way round."
@@ -124,6 +133,15 @@ class FailureKind(StrEnum):
         True,
     )
     """The script's own code raised, or an expression of it did on a row."""
+    SCHEMA_CHANGED = (
+        "schema_changed",
+        FailureClass.APPLICATION,
+        (
+            "The stream is started again, which is how a Delta source takes a new schema. Check that the script and "
+            "the readers of its output take the new columns. If it fails again, the change is incompatible."
+        ),
+    )
+    """The data of a source have another schema than the query was started with, and a restart may read it."""
     POISON_BATCH = (
         "poison_batch",
         FailureClass.FINAL,
@@ -329,6 +347,27 @@ _DISTINCTIVE: Final = (
         kind=FailureKind.SOURCE_NOT_REPLAYABLE,
         phrases=("IndexOutOfBoundsException",),
         only_with=("TextSocketMicroBatchStream.commit(",),
+    ),
+    Sign(
+        kind=FailureKind.SCHEMA_CHANGED,
+        phrases=(
+            "[DELTA_SCHEMA_CHANGED", "Detected schema change",
+            "[DELTA_STREAMING_METADATA_EVOLUTION", "schema or metadata tracking log has been updated",
+            "[UNKNOWN_FIELD_EXCEPTION",
+        ),
+    ),
+    Sign(
+        kind=FailureKind.SCHEMA_CHANGED,
+        phrases=("AvroTypeException", "[AVRO_INCOMPATIBLE_READ_TYPE", "IncompatibleSchemaException"),
+        remedy=_OTHER_AVRO,
+    ),
+    Sign(
+        kind=FailureKind.INCOMPATIBLE,
+        phrases=(
+            "[DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE", "[DELTA_STREAMING_CANNOT_CONTINUE",
+            "[DELTA_STREAMING_SCHEMA_EVOLUTION_UNSUPPORTED",
+        ),
+        remedy=_NO_EVOLUTION,
     ),
     Sign(
         kind=FailureKind.USER_CODE,

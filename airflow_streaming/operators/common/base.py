@@ -118,7 +118,79 @@ class ProgressLogger:
         return True
 
 
-class SpecTask(RunValuesTask, BaseOperator):
+class SpecsTask(RunValuesTask, BaseOperator):
+    """
+    A task on streams that are given as their dags describe them.
+
+    :param conn_id: Spark connection of the apache-spark provider. (templated)
+    :param home_conn_id: Connection with credentials for the home. (templated)
+    """
+
+    template_fields: Sequence[str] = ("conn_id", "home_conn_id")
+
+    @checked
+    def __init__(
+        self, *, conn_id: str = "spark_default", home_conn_id: str | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.conn_id, self.home_conn_id = conn_id, home_conn_id
+
+    def render_template(
+        self,
+        content: Any,
+        context: Context,
+        jinja_env: jinja2.Environment | None = None,
+        seen_oids: set[int] | None = None,
+    ) -> Any:
+        if not isinstance(content, StreamSpec):
+            return super().render_template(content, context, jinja_env, seen_oids)
+        rendered = {
+            name: super(SpecsTask, self).render_template(
+                getattr(content, name), context, jinja_env, seen_oids
+            )
+            for name in content.template_fields
+        }
+        with spec_errors_are_final():
+            return dataclasses.replace(content, **rendered)
+
+    def open_hook(
+        self,
+        context: Context,
+        spec: StreamSpec,
+        *,
+        dag: StreamSpec | None = None,
+        has_seen_home: bool = False,
+    ) -> SparkStreamHook:
+        """
+        Return the hook of a stream.
+
+        :param spec: The stream with the values of a form.
+        :param dag: The stream without them; ``spec`` by default.
+        :param has_seen_home: The task is resumed and remembers the home.
+        :raises AirflowFailException: the spec cannot run.
+        """
+        # Not at dag parse.
+        from airflow_streaming.hooks.lineage import driver_lineage
+        from airflow_streaming.hooks.stream import SparkStreamHook
+
+        with spec_errors_are_final():
+            return SparkStreamHook(
+                spec,
+                conn_id=self.conn_id,
+                home_conn_id=self.home_conn_id,
+                by=who(context),
+                folders=self.dag_folders(),
+                launch_conf=functools.partial(driver_lineage, context),
+                has_seen_home=has_seen_home,
+                dag=dag,
+            )
+
+    def dag_folders(self) -> tuple[Path, ...]:
+        """Return where a relative application path may start."""
+        return (Path(self.dag.folder),) if self.has_dag() else ()
+
+
+class SpecTask(SpecsTask):
     """
     A task on one stream, given as its dag describes it.
 
@@ -142,13 +214,11 @@ class SpecTask(RunValuesTask, BaseOperator):
         home_conn_id: str | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(conn_id=conn_id, home_conn_id=home_conn_id, **kwargs)
         if stream is not None:
             stream.check_written()
         # Gates on a checkpoint of another application have no stream.
         self.stream: StreamSpec = stream  # type: ignore[assignment]
-        self.conn_id = conn_id
-        self.home_conn_id = home_conn_id
         self.stream_name = getattr(stream, "name", None)
         self.stream_home = getattr(stream, "home", None)
         self.form_policy = FormPolicy() if stream is None else stream.form_policy
@@ -158,24 +228,6 @@ class SpecTask(RunValuesTask, BaseOperator):
         self._has_authors_application = self.stream is not None and is_authors(
             self.stream.application, templates
         )
-
-    def render_template(
-        self,
-        content: Any,
-        context: Context,
-        jinja_env: jinja2.Environment | None = None,
-        seen_oids: set[int] | None = None,
-    ) -> Any:
-        if not isinstance(content, StreamSpec):
-            return super().render_template(content, context, jinja_env, seen_oids)
-        rendered = {
-            name: super(SpecTask, self).render_template(
-                getattr(content, name), context, jinja_env, seen_oids
-            )
-            for name in content.template_fields
-        }
-        with spec_errors_are_final():
-            return dataclasses.replace(content, **rendered)
 
     def known_applications(self) -> tuple[str, ...]:
         if self.stream is None:
@@ -216,30 +268,5 @@ class SpecTask(RunValuesTask, BaseOperator):
         dag: StreamSpec | None = None,
         has_seen_home: bool = False,
     ) -> SparkStreamHook:
-        """
-        Return the hook of the stream.
-
-        :param spec: The stream with the values of a form; the task's own by default.
-        :param dag: The stream without them; ``spec`` by default.
-        :param has_seen_home: The task is resumed and remembers the home.
-        :raises AirflowFailException: the spec cannot run.
-        """
-        # Not at dag parse.
-        from airflow_streaming.hooks.lineage import driver_lineage
-        from airflow_streaming.hooks.stream import SparkStreamHook
-
-        with spec_errors_are_final():
-            return SparkStreamHook(
-                spec or self.stream,
-                conn_id=self.conn_id,
-                home_conn_id=self.home_conn_id,
-                by=who(context),
-                folders=self.dag_folders(),
-                launch_conf=functools.partial(driver_lineage, context),
-                has_seen_home=has_seen_home,
-                dag=dag,
-            )
-
-    def dag_folders(self) -> tuple[Path, ...]:
-        """Return where a relative application path may start."""
-        return (Path(self.dag.folder),) if self.has_dag() else ()
+        """Return the hook of the stream; ``spec`` is the task's own by default."""
+        return super().open_hook(context, spec or self.stream, dag=dag, has_seen_home=has_seen_home)

@@ -32,7 +32,7 @@ export function fleet(root) {
   document.title = "Streams";
   const state = { data: null, error: null, answered: 0, nodes: new Map(), asked: 0, typing: 0 };
   const q = params();
-  const filter = { text: q.get("q") ?? "", level: q.get("level") ?? "", sort: q.get("sort") ?? "state", down: q.get("order") === "desc", page: Math.max(1, Number.parseInt(q.get("page"), 10) || 1) };
+  const filter = { text: q.get("q") ?? "", level: q.get("level") ?? "", label: q.get("label") ?? "", group: q.get("group") ?? "", sort: q.get("sort") ?? "state", down: q.get("order") === "desc", page: Math.max(1, Number.parseInt(q.get("page"), 10) || 1) };
 
   const search = h("input", {
     type: "search",
@@ -47,6 +47,8 @@ export function fleet(root) {
     },
   });
   const chips = h("div", { class: "chips", role: "group", "aria-label": "Filter by state" });
+  const grouping = h("select", { class: "button", hidden: true, "aria-label": "Group by label", onchange: () => change({ group: grouping.value, label: "" }) });
+  const groups = h("div", { class: "chips", role: "group", "aria-label": "Filter by label" });
   const fresh = h("span", { class: "fresh", role: "status" });
   const check = h("a", { href: "?view=installation", hidden: true, onclick: toCheck }, "Check");
   const banner = h("div", { class: "banner", hidden: true });
@@ -56,7 +58,8 @@ export function fleet(root) {
   const empty = h("div");
   const pages = h("nav", { class: "pages", "aria-label": "Pages of the list", hidden: true });
   root.append(
-    h("header", { class: "bar" }, h("h1", {}, "Streams"), chips, h("div", { class: "grow" }), check, search, fresh),
+    h("header", { class: "bar" }, h("h1", {}, "Streams"), chips, h("div", { class: "grow" }), grouping, check, search, fresh),
+    groups,
     banner,
     h("div", { class: "scroll" }, table),
     pages,
@@ -97,7 +100,7 @@ export function fleet(root) {
 
   /** The filter as the address of this page has it, and the request for its rows. */
   function asked() {
-    return { q: filter.text, level: filter.level, sort: filter.sort === "state" ? "" : filter.sort, order: filter.down ? "desc" : "", page: filter.page > 1 ? filter.page : "" };
+    return { q: filter.text, level: filter.level, label: filter.label, group: filter.group, sort: filter.sort === "state" ? "" : filter.sort, order: filter.down ? "desc" : "", page: filter.page > 1 ? filter.page : "" };
   }
 
   function asPath() {
@@ -125,6 +128,7 @@ export function fleet(root) {
       return;
     }
     paintChips();
+    paintGroups();
     const { streams: rows, away, total } = state.data;
     check.hidden = !state.data.may_check;
     banner.hidden = !away.length && !state.error;
@@ -208,6 +212,30 @@ export function fleet(root) {
     );
   }
 
+  /** The keys of labels, and the labels of the chosen one; the label of the address can always be taken back. */
+  function paintGroups() {
+    const { keys, groups: found } = state.data;
+    const names = [...new Set([...Object.keys(keys), filter.group])].filter((name) => name);
+    grouping.hidden = !names.length;
+    // A repaint would close the list that a user has opened.
+    const print = `${names.join()}\n${filter.group}`;
+    if (state.grouping !== print) put(grouping, ["", ...names].map((name) => h("option", { value: name, selected: name === filter.group }, name ? `by ${clean(name)}` : "no groups")));
+    state.grouping = print;
+    const listed = filter.label && !found.some((group) => group.label === filter.label) ? [{ label: filter.label }, ...found] : found;
+    put(
+      groups,
+      listed.map(({ label, streams, urgent }) =>
+        h(
+          "button",
+          { class: urgent ? "chip bad" : "chip", "aria-pressed": filter.label === label ? "true" : "false", onclick: () => change({ label: filter.label === label ? "" : label }) },
+          urgent ? glyph("bad") : null,
+          clean(label),
+          streams === undefined ? null : h("b", {}, ` ${urgent ? `${urgent} of ` : ""}${streams}`),
+        ),
+      ),
+    );
+  }
+
   function paintAge() {
     if (!state.data) return;
     const { oldest: known, reading, total } = state.data;
@@ -251,7 +279,7 @@ export function fleet(root) {
 }
 
 function drawRow(row, now) {
-  const open = () => go({ dag: row.dag, stream: row.stream, q: "", level: "", sort: "", order: "", page: "" });
+  const open = () => go({ dag: row.dag, stream: row.stream, q: "", level: "", label: "", group: "", sort: "", order: "", page: "" });
   const link = h(
     "a",
     {

@@ -73,10 +73,22 @@ def begin_campaign(
     raise campaigns.never_first("The campaign")
 
 
-def open_campaigns(campaigns: Campaigns) -> list[CampaignState]:
-    """Return the open campaigns, oldest first."""
-    states = (state_by_number(campaigns, number) for number in campaigns.numbers())
-    return [state for state in states if state.outcome is None]
+def open_campaigns(
+    campaigns: Campaigns, closed_since: datetime | None = None
+) -> list[CampaignState]:
+    """
+    Return the open campaigns, oldest first.
+
+    :param closed_since: Also return campaigns that were closed at this time or later.
+    """
+    found = []
+    for number in campaigns.numbers():
+        steps = campaigns.steps(number)
+        state = state_of(campaigns.campaign(number), steps)
+        is_recent = closed_since is not None and bool(steps) and steps[-1].at >= closed_since
+        if state.outcome is None or is_recent:
+            found.append(state)
+    return found
 
 
 def state_by_number(campaigns: Campaigns, number: int) -> CampaignState:

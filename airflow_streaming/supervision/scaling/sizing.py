@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -23,6 +23,7 @@ from airflow_streaming.model.records.autoscale import (
 )
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.policy import RestartPolicy
+from airflow_streaming.model.status import QueryStatus
 from airflow_streaming.storage.one_look import look_at_each
 from airflow_streaming.supervision.scaling.autoscale import (
     SizeInput,
@@ -45,6 +46,14 @@ def state_partitions(conf: Mapping[str, str], progress: Sequence[BatchProgress])
     has_state = any(batch.state_rows is not None for batch in progress)
     text = conf.get(PARTITIONS, "")
     return int(text) if has_state and text.isdecimal() else None
+
+
+def measurable(
+    progress: Iterable[BatchProgress], queries: Iterable[QueryStatus]
+) -> list[BatchProgress]:
+    """Return batches whose duration is work: in real-time mode every batch takes its interval."""
+    real_time = {query.name for query in queries if query.is_real_time}
+    return [batch for batch in progress if batch.query not in real_time]
 
 
 def executors_elsewhere(own: StreamHome) -> int:
@@ -121,7 +130,7 @@ class SizeObserver:
                 now=seen.now,
                 executors=present if found is not None else None,
                 alive=found.alive if found is not None else None,
-                batches=samples(progress),
+                batches=samples(measurable(progress, queries)),
                 intervals_s={
                     query.name: query.processing_interval_s
                     for query in queries

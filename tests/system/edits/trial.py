@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+from airflow_streaming.model.jobs.migration import MigrationOrder
 from airflow_streaming.model.spark.plan import ScriptPlan
 from tests.patience import PATIENCE
 from tests.quick_java import spark_environment
@@ -71,6 +72,12 @@ class Spark:
                 "conf": _conf(base, folder),
             }
         )
+
+    def migrate(self, base: Base, order: MigrationOrder, folder: Path) -> dict[str, Any]:
+        """Migrate a copied checkpoint and return the answer."""
+        told = self._ask({"migration": order.to_dict(), "conf": _conf(base, folder)})
+        found: dict[str, Any] = told["answer"]
+        return found
 
     def plan(self, base: Base, source: str, folder: Path) -> ScriptPlan:
         """Return what a script would start; of a Spark that runs the program for plans."""

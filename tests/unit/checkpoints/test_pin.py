@@ -79,6 +79,14 @@ def test_the_batch_in_work_leaves_nothing_but_its_plan() -> None:
     assert set(after.files) - set(before.files) == {f"offsets/{batch}"}
 
 
+@pytest.mark.parametrize("batches", [1, 2])
+def test_a_young_query_is_pinned_whether_or_not_a_batch_came_before(batches: int) -> None:
+    pin = pin_of(kafka(batches))
+
+    logs = {f"{log}/{batch}" for log in ("offsets", "commits") for batch in range(batches)}
+    assert (pin.batch, set(pin.files)) == (batches - 1, {"metadata", *logs})
+
+
 def test_state_of_newer_versions_and_hidden_files_stay_behind() -> None:
     made = golden("agg")
     pin = pin_of(made)

@@ -4,6 +4,7 @@ import argparse
 import hashlib
 import json
 import os
+import tarfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.gates.findings import GateDecision, GateFinding
 from airflow_streaming.gates.findings import report_of as gate_report_of
+from airflow_streaming.gates.migration.migration_file import read_migration
 from airflow_streaming.gates.rehearsal import Rehearsed
 from airflow_streaming.home.home import open_home
 from airflow_streaming.model.jobs.drill import SCRATCH_OUTPUT
@@ -28,6 +30,7 @@ from airflow_streaming.model.spark.plan import (
 from airflow_streaming.model.spark.secrets import REDACTED
 from airflow_streaming.spark_jobs.runner import Program
 from benchmarks.checkpoint_tree import make_checkpoint
+from tests.system.edits.plans import CHECKPOINTS, Plans
 from tests.trees import a_step, trees
 from tests.unit.cli.host import Run
 from tests.unit.supervision.builders import a_deployment
@@ -672,3 +675,62 @@ def test_a_plan_cannot_be_rehearsed(run: Run, checkpoint: Path, plan: Path) -> N
     code, _, error = run(*subject, "--plan", str(plan), "--rehearse")
     assert code == 2
     assert "Give --script and --runtime with --rehearse" in error
+
+
+@pytest.fixture
+def totals(tmp_path: Path) -> Path:
+    """Return the checkpoint of recorded totals, with the plans of two versions beside it."""
+    with tarfile.open(CHECKPOINTS) as archive:
+        members = [one for one in archive if one.name.startswith("totals/checkpoint")]
+        archive.extractall(tmp_path, members, filter="data")
+    plans = Plans.of("4.3.0")
+    for name, edit in (
+        ("old", "totals"),
+        ("new", "totals.total_added"),
+        ("key", "totals.key_added"),
+    ):
+        (tmp_path / "totals" / f"{name}.json").write_bytes(plans[edit].to_bytes())
+    return tmp_path / "totals"
+
+
+def gate_of_totals(run: Run, totals: Path, new: str, file: Path) -> tuple[int, str, str]:
+    return run(
+        *("gate", "change", "--checkpoint", str(totals / "checkpoint"), "--query", "totals"),
+        *("--plan", str(totals / f"{new}.json"), "--old-plan", str(totals / "old.json")),
+        *("--write-migration", str(file)),
+    )
+
+
+def test_the_migration_that_lifts_a_refusal_is_written(
+    run: Run, totals: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "totals.toml"
+
+    code, out, _ = gate_of_totals(run, totals, "new", file)
+
+    assert code == 1
+    assert "not allowed as it is; can be migrated" in out
+    migration = read_migration(file.read_bytes(), str(file))
+    assert [column.name for column in migration.operators[0].value] == ["sum", "count", "min"]
+
+
+def test_a_migration_does_not_replace_a_file(run: Run, totals: Path, tmp_path: Path) -> None:
+    file = tmp_path / "totals.toml"
+    file.write_text("mine")
+
+    code, _, err = gate_of_totals(run, totals, "new", file)
+
+    assert code == 2
+    assert "Name a new file" in err
+    assert file.read_text() == "mine"
+
+
+def test_a_refusal_without_a_migration_says_why(run: Run, totals: Path, tmp_path: Path) -> None:
+    file = tmp_path / "totals.toml"
+
+    code, out, err = gate_of_totals(run, totals, "key", file)
+
+    assert code == 1
+    assert "Key shop is new" in out
+    assert "No migration was written" in err
+    assert not file.exists()

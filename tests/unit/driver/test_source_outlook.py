@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from airflow_streaming.driver.sources.file_backlog import Waiting
-from airflow_streaming.driver.sources.source_outlook import with_outlook
+from airflow_streaming.driver.sources.kafka_retention import Part
+from airflow_streaming.driver.sources.source_outlook import SourceOutlooks, with_outlook
 from airflow_streaming.model.products.retention import LossGap, Outlook, unknown
 from airflow_streaming.model.progress import SourceProgress
+from tests.unit.driver.test_kafka_retention import NOW as BROKERS_NOW
+from tests.unit.driver.test_kafka_retention import FakeBroker
 
 NOW = 1_795_000_000.0
 FILES = SourceProgress(source="FileStreamSource[file:/in]")
@@ -43,3 +49,57 @@ def test_brokers_tell_for_themselves() -> None:
 
 def test_a_source_that_does_not_tell_stays_as_it_is() -> None:
     assert with_outlook(TOPIC, {}, {FILES.source: Waiting(1)}, DECLARED, NOW) == TOPIC
+
+
+class JavaSource:
+    """A source of a Java query, by its description."""
+
+    def __init__(self, description: str) -> None:
+        self.description = description
+
+    def toString(self) -> str:
+        return self.description
+
+    def getClass(self) -> Any:
+        return self
+
+    def getName(self) -> str:
+        return "Source"
+
+
+class JavaQuery:
+    """A Java query with its sources."""
+
+    def __init__(self, *descriptions: str) -> None:
+        self.found = [JavaSource(one) for one in descriptions]
+
+    def streamingQuery(self) -> Any:
+        return self
+
+    def sources(self) -> Any:
+        return self
+
+    def size(self) -> int:
+        return len(self.found)
+
+    def apply(self, position: int) -> JavaSource:
+        return self.found[position]
+
+
+def test_a_broker_that_does_not_answer_hides_no_other_source() -> None:
+    class Silent(FakeBroker):
+        def latest(self, parts: Sequence[Part]) -> dict[Part, int]:
+            raise TimeoutError("no answer in 20 s")
+
+    brokers = {"KafkaV2[away]": Silent(), "KafkaV2[here]": FakeBroker()}
+    found = SourceOutlooks(
+        JavaQuery("KafkaV2[away]", "KafkaV2[here]", "KafkaV2[new]", "Rate"),
+        lambda: BROKERS_NOW,
+        lambda source: brokers.get(
+            source.description, FakeBroker() if "new" in source.description else None
+        ),
+    ).look({"KafkaV2[away]": {"orders": {"0": 1}}, "KafkaV2[here]": {"orders": {"0": 1}}})
+    assert found["KafkaV2[away]"].gap is LossGap.FAILED
+    assert found["KafkaV2[here]"].gap is None
+    assert found["KafkaV2[new]"].gap is LossGap.NO_POSITION
+    assert "Rate" not in found

@@ -112,6 +112,8 @@ OF_ONE: Final[dict[str, dict[str, Any]]] = {
     "CutoverApprovalOperator": {"subject": "?"},
     "UpgradeApprovalOperator": {"subject": "?"},
     "ClosedWindowsOperator": {"asset": window_asset("orders", SPEC.home)},
+    "FleetUpgradeOperator": {"streams": [SPEC]},
+    "fleet_dags": {"streams": [SPEC]},
     "AnnounceWindowsOperator": {
         "start": "2026-11-27T06:00:00Z",
         "end": "2026-11-27T09:00:00Z",

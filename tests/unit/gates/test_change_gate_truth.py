@@ -15,7 +15,11 @@ from pathlib import Path
 
 import pytest
 
+from airflow_streaming.exceptions import SpecError
 from airflow_streaming.gates.findings import GateDecision
+from airflow_streaming.gates.migration.migration_file import migration_toml, read_migration
+from airflow_streaming.gates.migration.migrations import migrations_in
+from airflow_streaming.model.jobs.migration import StateMigration
 from tests.system.edits.catalogue import EDITS
 from tests.system.edits.edit import Truth
 from tests.system.edits.predicted import FINE, REFUSING, Prediction, predictions, unpacked
@@ -144,3 +148,61 @@ def test_a_rehearsal_decides_most_of_the_unknown_and_lets_no_wrong_one_through()
 def shown(predicted: Iterator[Prediction]) -> list[str]:
     """Return predictions as sentences, so that a failure can be read."""
     return [one.shown for one in predicted]
+
+
+def test_refused_edits_of_state_have_a_migration(launched_by_us: list[Prediction]) -> None:
+    refused = [one for one in launched_by_us if one.report.decision is GateDecision.NOT_ALLOWED]
+    planned = [one for one in refused if migrations_in(one.report)]
+
+    assert len(planned) >= 39
+    for one in planned:
+        (migration,) = migrations_in(one.report)
+        explained = [f for f in one.report.findings if f.migration]
+        assert {f.migration for f in explained} <= {migration.consequences}, one.shown
+        assert not any(f.no_migration for f in one.report.findings), one.shown
+        assert read_migration(migration_toml(migration).encode(), "m.toml") == migration
+
+
+def test_no_migration_is_planned_for_what_needs_none(launched_by_us: list[Prediction]) -> None:
+    others = [one for one in launched_by_us if one.report.decision is not GateDecision.NOT_ALLOWED]
+
+    assert [one.shown for one in others if migrations_in(one.report)] == []
+
+
+def test_a_wrong_migration_of_an_edit_is_refused(launched_by_us: list[Prediction]) -> None:
+    wrong = [
+        (one.edit.name, text)
+        for one in launched_by_us
+        for migration in migrations_in(one.report)
+        for text in spoiled(migration)
+    ]
+
+    assert len(wrong) >= 150
+    assert [name for name, text in wrong if is_read(text)] == []
+
+
+def is_read(text: str) -> bool:
+    try:
+        read_migration(text.encode(), "m.toml")
+    except SpecError:
+        return False
+    return True
+
+
+def spoiled(migration: StateMigration) -> Iterator[str]:
+    """Yield the file of a migration with exchanged columns, wrong initial values or another operator map."""
+    lines = migration_toml(migration).splitlines()
+    for place, line in enumerate(lines):
+        field, _, value = line.partition(" = ")
+        other = {
+            "source": str(int(value) + 1) if value.isdecimal() else "0",
+            "operator": str(int(value) + 1) if value.isdecimal() else "0",
+            "carry": '"empty"' if value != '"empty"' else '"whole"',
+            "initial": '"no literal"',
+            "dropped": "[7]",
+            "move": '"rename"',
+            "merge": '"max"',
+            "type": '"binary"',
+        }.get(field)
+        if other is not None:
+            yield "\n".join([*lines[:place], f"{field} = {other}", *lines[place + 1 :]])

@@ -76,6 +76,11 @@ UNREAD = Partition(earliest=1_000, committed=4_600, latest=9_000)
             id="by size before its age",
         ),
         pytest.param(
+            UNREAD._replace(committed=1_000),
+            *([], None, True, None, LossGap.NO_REMOVAL),
+            id="the next record is the oldest one",
+        ),
+        pytest.param(
             UNREAD._replace(committed=900), [], None, True, 0, None, id="records are gone already"
         ),
         pytest.param(

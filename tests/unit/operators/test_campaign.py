@@ -31,6 +31,7 @@ class Fleet:
 
     def __init__(self, stream: Upgraded, patch: pytest.MonkeyPatch, **spec: Any) -> None:
         self.stream, self.findings = stream, tuple[GateFinding, ...]()
+        self.started_at = datetime.now(UTC)
         told = {"application": "orders.py", "home": stream.uri, "runtime": "spark-4.3", **spec}
         with DAG("fleet_upgrade", schedule=None):
             self.task = FleetUpgradeOperator(
@@ -73,7 +74,7 @@ class Fleet:
     @property
     def context(self) -> Any:
         ti = TaskInstance(task_id="campaigns", run_id="run-1", xcoms={}, dag_id="fleet_upgrade")
-        return {"ti": ti, "params": {}, "dag_run": SimpleNamespace(start_date=datetime.now(UTC))}
+        return {"ti": ti, "params": {}, "dag_run": SimpleNamespace(start_date=self.started_at)}
 
     def play(self) -> Any:
         """Run the task until it ends; between two looks the stream lives on."""
@@ -114,6 +115,19 @@ def test_a_bad_stream_fails_the_task_once_with_its_reason(make: Any) -> None:
     with pytest.raises(AirflowFailException, match=r"Campaign 1 was stopped by stream 'orders': "):
         fleet.play()
     assert outcome(fleet) is ChangeOutcome.ROLLED_BACK
+
+
+def test_a_try_after_the_end_of_a_campaign_fails_with_its_reason(make: Any) -> None:
+    fleet = make("fails after two")
+    fleet.begin()
+    fleet.started_at = datetime.now(UTC)
+    for _ in range(2):
+        with pytest.raises(AirflowFailException, match="was stopped by stream 'orders'"):
+            fleet.play()
+
+    fleet.started_at = datetime.now(UTC)
+    with pytest.raises(AirflowSkipException, match="no open campaign"):
+        fleet.play()
 
 
 def test_without_a_campaign_the_task_is_skipped(make: Any) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.plugins.fleet_page import ROWS, Column, FleetView, page_of
+from airflow_streaming.plugins.fleet_page import MOST_GROUPS, ROWS, Column, FleetView, page_of
 from airflow_streaming.supervision.stream_status import Level
 
 
@@ -122,3 +122,31 @@ def test_what_was_not_seen_is_counted_and_the_oldest_look_is_told() -> None:
 
     assert (page.reading, page.oldest, page.away) == (1, 40.5, ["The home is away."])
     assert page_of([], FleetView()).oldest is None
+
+
+def test_streams_are_grouped_by_a_label_and_the_worst_group_comes_first() -> None:
+    rows = [
+        a_row("a", labels=["team=web", "tier=1"]),
+        a_row("b", labels=["team=web"]),
+        a_row("c", Level.WARN, labels=["team=shop"]),
+        a_row("d"),
+    ]
+
+    told = page_of(rows, FleetView(group="team", label="team=web")).to_dict()
+
+    assert told["keys"] == {"team": 3, "tier": 1}
+    assert told["groups"] == [
+        {"label": "team=shop", "streams": 1, "urgent": 1},
+        {"label": "team=web", "streams": 2, "urgent": 0},
+    ]
+    assert [row["stream"] for row in told["streams"]] == ["a", "b"]
+    assert told["found"] == 2
+    assert page_of(rows, FleetView()).groups == ()
+
+
+def test_a_page_has_a_bounded_number_of_groups() -> None:
+    rows = [a_row(f"s{n}", labels=[f"key{n}=1", f"team={n}"]) for n in range(500)]
+
+    page = page_of(rows, FleetView(group="team"))
+
+    assert len(page.groups) == len(page.keys) == MOST_GROUPS

@@ -29,7 +29,7 @@ MACHINES = {
     FailureKind.OUT_OF_MEMORY,
     FailureKind.UNHEALTHY,
 }
-CODE = {FailureKind.USER_CODE, FailureKind.UNKNOWN}
+CODE = {FailureKind.USER_CODE, FailureKind.UNKNOWN, FailureKind.SCHEMA_CHANGED}
 RESTARTED = {*MACHINES, *CODE, FailureKind.UNREACHABLE}
 KINDS = sorted(set(FailureKind) - {FailureKind.POISON_BATCH})
 OFTEN = [

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from airflow_streaming.model.durations import CLOCKS_DIFFER
-from airflow_streaming.model.observation import Process, Verdict, VerdictState
+from airflow_streaming.model.observation import Process, ProcessState, Verdict, VerdictState
 from airflow_streaming.model.records.policy import (
     Budget,
     Failure,
@@ -476,6 +477,6 @@ def test_a_stream_that_is_given_up_says_what_it_is_about_to_lose(
 def test_a_driver_whose_container_ended_for_its_memory_has_that_kind(
     detail: str, kind: FailureKind
 ) -> None:
-    dead = observed(process=Process.gone(detail), exit=None)
+    dead = replace(observed(ProcessState.GONE), process=Process.gone(detail))
     verdict = Verdict(state=VerdictState.DEAD, reason="It is gone.")
     assert failure_of(dead, verdict).kind is kind
