@@ -369,8 +369,8 @@ COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
                 "The verbs read and write records; the DAG of the fleet does the work. Exit codes of plan: 0 no "
                 "stream is refused, 1 at least one is.",
                 (
-                    "campaign plan --select team=payments --runtime spark-4.4",
-                    "campaign start --select team=payments --runtime spark-4.4 --at-once 5",
+                    "campaign plan --select tier=1 --runtime spark-4.4",
+                    "campaign start --select tier=1 --runtime spark-4.4",
                     'campaign take-out 4 orders --reason "month end"',
                 ),
             ),

@@ -355,7 +355,7 @@ class SafeToExpireSensor(StreamGateSensor):
     Wait until a stream has read all data of its sources before a time.
 
     A task behind the sensor removes older data: it expires snapshots, vacuums a table, cleans a folder. The driver
-    reports the position by time of topics and of folders of its own host. The sensor also passes for a stopped
+    reports the position by time of topics, Delta and Iceberg tables, and folders of its own host. The sensor also passes for a stopped
     stream, because its commits stay.
 
     :param older_than: The task removes data that is older than this; a time with its zone, or ISO 8601 that names

@@ -46,8 +46,8 @@ _EPILOGS: Final = {
     "  airflow-streaming checkpoint restore /backups BACKUP_ID --to /data/cp/new\n\n"
     "Exit codes: 0 restored, or with --dry-run could be; 1 refused, or it cannot be read; 2 wrong use, "
     "such as a place inside a checkpoint or a backup store.",
-    "migrate": "Examples:\n  airflow-streaming checkpoint migrate /data/cp/totals /data/cp/totals-2 --plan "
-    "migration.toml --runtime spark-4.3\n\n"
+    "migrate": "Examples:\n  airflow-streaming checkpoint migrate /a /b --plan m.toml --runtime "
+    "spark-4.3\n\n"
     "Exit codes: 0 migrated and proved, 1 a refusal or a problem, 2 wrong use, such as a changed plan.",
     "retain": "Examples:\n  airflow-streaming checkpoint retain /backups orders --daily 7 --dry-run\n\n"
     f"{_CODES}",

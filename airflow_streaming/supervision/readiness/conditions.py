@@ -245,7 +245,7 @@ def _read(query: QuerySnapshot, condition: Condition) -> str | None:
         return None
     if query.read_until is None:
         return (
-            f"How far query {query.name!r} has read its sources by time is not known. Files on this host and topics "
+            f"How far query {query.name!r} has read its sources by time is not known. Topics, tables, and files on its host "
             "tell it, and only after a batch of the present driver."
         )
     if query.read_until >= wanted:

@@ -24,6 +24,7 @@ _SCALES: Final = {
     Metric.BATCH_SECONDS: 12.0,
     Metric.BATCH_SHARE: 1.5,
     Metric.CACHE_MISS_SHARE: 0.5,
+    Metric.LOSS_SHARE: 0.5,
     Metric.DROPPED_ROWS: 2.0,
     Metric.COMMIT_AGE_SECONDS: 40.0,
     Metric.BACKLOG_SECONDS: 20.0,
@@ -136,6 +137,8 @@ class History:
                 backlog_records=self._figure(self._reports and random.random() < 0.9),
                 backlog_bytes=self._figure(self._reports),
                 backlog_files=random.choice([None, 0.0, 60.0]),
+                loss_in_s=self._figure(self._reports),
+                kept_for_s=100.0,
             )
             for name in random.sample(SOURCES, k=random.randint(1, 2))
         )

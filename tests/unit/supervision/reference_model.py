@@ -33,6 +33,7 @@ HEALED_BY_IDLENESS = {
     "backlog_bytes",
     "backlog_files",
     "backlog_seconds",
+    "repaired_snapshots",
 }
 
 
@@ -102,6 +103,8 @@ def _of_query(
         Metric.BACKLOG_RECORDS,
         Metric.BACKLOG_BYTES,
         Metric.BACKLOG_FILES,
+        Metric.LOSS_SECONDS,
+        Metric.LOSS_SHARE,
     }:
         return [_of_subject(rule, query, rows, status, None)]
     last = lay_out(rows)[0][-1].row if rows else None
@@ -251,10 +254,11 @@ def _gives(
 ) -> tuple[float, ...] | None:
     row = p.row
     if source is not None:
-        field = rule.metric.value
+        field = "loss_in_s" if rule.metric is Metric.LOSS_SECONDS else rule.metric.value
         found = [getattr(s, field) for s in row.sources if s.source == source]
         found = [figure for figure in found if figure is not None]
-        return (max(found),) if found else None
+        worst = min if rule.metric in {Metric.LOSS_SECONDS, Metric.LOSS_SHARE} else max
+        return (worst(found),) if found else None
     if rule.metric is Metric.PROCESSING_SHARE:
         times = [] if p.gap is None else [p.gap]
         if row.input_rows > 0 and row.input_rows_per_second:
@@ -278,7 +282,10 @@ def _gives(
         "observed": row.observed.get(rule.column or ""),
         **{
             name: row.figures.get(name)
-            for name in ("missing_executors", "lost_executors", "failed_tasks")
+            for name in (
+                *("missing_executors", "lost_executors", "failed_tasks"),
+                *("snapshot_lag", "repaired_snapshots"),
+            )
         },
     }[rule.metric.value]
     return None if figure is None else (figure,)
