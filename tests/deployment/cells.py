@@ -32,6 +32,9 @@ CELL_SECONDS: Final = 1200.0
 LOOK_EVERY: Final = 1.0
 MIDDLE_EVERY: Final = 0.3
 """The middle of an act may last a second."""
+FAILED: Final = ("failed", "up_for_retry")
+POD: Final = "this worker is a pod of KubernetesExecutor"
+"""Of the sentence by which a local driver is refused there."""
 BUSY: Final = ("running", "queued", "scheduled", "restarting")
 OVER: Final = (
     CutoverState.FINALIZED,
@@ -126,12 +129,14 @@ class Act:
     :param midway: Tells that it has begun and is not over.
     :param over: Tells that it is over.
     :param check: Says what is wrong with its end; empty when nothing is.
+    :param needs_stream: It begins with a stream that is well.
     """
 
     begin: Callable[[World], None]
     midway: Callable[[World], bool]
     over: Callable[[World], bool]
     check: Callable[[World], str] = lambda world: ""
+    needs_stream: bool = True
 
 
 def _works_again(world: World) -> bool:
@@ -250,7 +255,26 @@ def _act_of_the_page(world: World) -> None:
     _page(world, "start")
 
 
+def _has_failed(world: World) -> bool:
+    return any(one["state"] in FAILED for one in world.tasks(STREAM))
+
+
+def _refused(world: World) -> str:
+    logs = (world.made.airflow.home / "logs" / f"dag_id={STREAM}").rglob("*.log")
+    is_told = any(POD in log.read_text(errors="replace") for log in logs)
+    if world.made.stage.drivers.most:
+        return "a driver ran"
+    return "" if is_told else f"no log of the task has {POD!r}"
+
+
 ACTS: Final[Mapping[str, Act]] = {
+    "refusal": Act(
+        begin=lambda world: None,
+        midway=_has_failed,
+        over=_has_failed,
+        check=_refused,
+        needs_stream=False,
+    ),
     "launch": Act(begin=_launch, midway=_is_launching, over=_works_again),
     "driver-kill": Act(begin=_kill_driver, midway=_is_launching, over=_works_again),
     "backup": Act(begin=_back_up, midway=_run_works, over=_run_is_over, check=_succeeded),
@@ -327,7 +351,7 @@ def chosen(text: str) -> list[Cell]:
     cells: list[Cell] = []
     for one in filter(None, text.split(",")):
         act, _, part = one.partition(":")
-        rows = [*ACTS] if act == "all" else [act]
+        rows = [name for name in ACTS if ACTS[name].needs_stream] if act == "all" else [act]
         columns = ["none", *PARTS] if part == "all" else [part or "none"]
         cells += [(row, column) for row in rows for column in columns]
     names = {name for cell in cells for name in cell}
@@ -352,7 +376,9 @@ def run_cells(
     made.stage.arrivals.start()
     world.until(lambda: made.airflow.has_dag(STREAM), "the dags")
     made.airflow.unpause(STREAM)
-    world.until(lambda: _works_again(world), "the stream to be well")
+    has_stream = any(ACTS[act].needs_stream for act, _ in cells)
+    if has_stream:
+        world.until(lambda: _works_again(world), "the stream to be well")
     outcomes = []
     for cell in cells:
         pause(world)
@@ -362,6 +388,8 @@ def run_cells(
             with results.open("a") as lines:
                 lines.write(json.dumps(asdict(outcomes[-1])) + "\n")
     pause(world)
+    if not has_stream:
+        return outcomes
     rows = _count(world)
     say(f"Rows: {rows}; ended on their own: {made.airflow.revived or 'no component'}")
     counted = (rows["lost"], rows["doubled"], rows["wrong"])
@@ -374,7 +402,8 @@ def _run_cell(world: World, name: str, part: str) -> Outcome:
     world.say(f"== {name}, killed: {part}")
     failure = ""
     try:
-        world.until(world.stream.is_well, "the stream to be well")
+        if act.needs_stream:
+            world.until(world.stream.is_well, "the stream to be well")
         world.before = world.epoch
         act.begin(world)
         if part != "none":

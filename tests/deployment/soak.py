@@ -117,7 +117,7 @@ def draw(file: Path, samples: Sequence[Sample]) -> None:
     whole = Figure(figsize=(4 * COLUMNS, 2 * rows), layout="constrained")
     for axes, (figure, found) in zip(whole.subplots(rows, COLUMNS).flat, drawn, strict=False):
         axes.plot([at * 60 for at, _ in found], [value for _, value in found], linewidth=1)
-        axes.set_title(f"{figure.name}, {figure.unit}", fontsize=9)
+        axes.set_title(f"{figure.name} ({figure.unit})", fontsize=9)
         axes.tick_params(labelsize=8)
         axes.set_ylim(bottom=0)
     whole.supxlabel("minutes", fontsize=9)

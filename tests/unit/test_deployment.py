@@ -145,7 +145,10 @@ def test_a_team_has_rights_on_its_own_dags_only() -> None:
 def test_cells_are_named_by_act_and_part() -> None:
     assert chosen("") == []
     assert chosen("backup,upgrade:redis") == [("backup", "none"), ("upgrade", "redis")]
-    assert len(chosen("all:all")) == len(ACTS) * (len(PARTS) + 1)
+    assert len(chosen("all:all")) == (len(ACTS) - 1) * (len(PARTS) + 1)
+    # A refusal is the one act without a stream.
+    assert ("refusal", "none") not in chosen("all:all")
+    assert chosen("refusal") == [("refusal", "none")]
     with pytest.raises(RuntimeError, match="reddis"):
         chosen("backup:reddis")
 
