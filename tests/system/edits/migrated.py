@@ -36,7 +36,7 @@ from tests.system.edits.input import arrivals
 from tests.system.edits.predicted import predictions, unpacked
 from tests.system.edits.trial import Spark, SparkFailed, Trials, moved
 
-_SINCE: Final = "right(input_file_name(), 8) >= '004.{}'"
+_SINCE: Final = "split_part(input_file_name(), '/', -1) >= '004.{}'"
 LATE: Final = _SINCE.format("json")
 EARLY: Final = f"NOT ({LATE})"
 
