@@ -106,6 +106,19 @@ class HadoopStore:
         with self._reporting(path):
             self._files.delete(self._path(path), False)
 
+    def move(self, folder: str, target: str) -> bool:
+        """Rename a folder; return ``False`` where it is missing or holds nothing, hidden files included."""
+        with self._reporting(folder):
+            source, new = self._path(folder), self._path(target)
+            if not self._files.exists(source) or not len(self._files.listStatus(source)):
+                return False
+            self._files.mkdirs(new.getParent())
+            if not self._files.rename(source, new):
+                raise HomeUnavailable(
+                    f"{self.uri}/{folder} could not be renamed to {target}. Check the rights of Spark there."
+                )
+            return True
+
     def _path(self, path: str) -> Any:
         return self._hadoop.Path(self._root, path) if path else self._root
 

@@ -17,7 +17,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final, NoReturn
 
-from airflow_streaming.driver.checkpoint_claims import Claims
+from airflow_streaming.driver.checkpoint.checkpoint_claims import Claims
 from airflow_streaming.driver.code.code_objects import set_own_places
 from airflow_streaming.driver.errors import ErrorBoundary, log_to_stderr, logger
 from airflow_streaming.driver.exit_status import (

@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from airflow_streaming.driver.checkpoint_claims import Claims
+from airflow_streaming.driver.checkpoint.checkpoint_claims import Claims
+from airflow_streaming.driver.checkpoint.first_batch import MovableStore, put_first_batch_aside
 from airflow_streaming.driver.exit_status import ShutdownState
 from airflow_streaming.driver.monitoring.queries import Queries, TrackedQuery
 from airflow_streaming.driver.monitoring.spark_query import Query
@@ -27,11 +28,10 @@ from airflow_streaming.model.names import NAME_RULE, is_path_part
 from airflow_streaming.model.plan.real_time import SlotDemand
 from airflow_streaming.model.spark.sink_place import SinkPlace
 from airflow_streaming.model.status import CheckpointOrigin
-from airflow_streaming.model.storage import Store
 from airflow_streaming.model.uris import join, to_hadoop
 
 
-class CheckpointStore(Store, Protocol):
+class CheckpointStore(MovableStore, Protocol):
     """A checkpoint folder as a store."""
 
     location: str
@@ -48,6 +48,7 @@ class StartRequest:
     :param place: Where the query would write; ``None`` where its writer does not name the place.
     :param queues: Formats of its sources that have no positions.
     :param demand: Task slots in real-time mode; ``None`` of another query, or where they are unknown.
+    :param drops_plans: Spark drops a plan without a commit at the start; see ``first_batch``.
     """
 
     name: str | None
@@ -56,6 +57,7 @@ class StartRequest:
     place: SinkPlace | None = None
     queues: tuple[str, ...] = ()
     demand: SlotDemand | None = None
+    drops_plans: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +158,7 @@ class StartGuard:
             with self._telling(request):
                 files = place.open()
                 shift = self._check(place, files, request)
+                put_first_batch_aside(place.name, files, drops_plans=request.drops_plans)
             # Before the start: the first batch may run before this thread continues.
             self._queries.shift_batches(place.name, shift)
             started = launch(place.name, place.location)

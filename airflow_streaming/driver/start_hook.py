@@ -25,6 +25,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
+from airflow_streaming.driver.checkpoint.first_batch import drops_plans
 from airflow_streaming.driver.exit_status import ShutdownState
 from airflow_streaming.driver.hadoop_store import HadoopStore
 from airflow_streaming.driver.monitoring.queries import Queries
@@ -250,6 +251,7 @@ class StartHook:
             place=place_of(sink_of_writer(writer, settings)),
             queues=_queues_of(writer),
             demand=self._slots.demand_of(writer, name or "", settings.processing_trigger),
+            drops_plans=drops_plans(settings.processing_trigger, settings.options),
         )
         results: list[Any] = []
 

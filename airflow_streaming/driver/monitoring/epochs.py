@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from airflow_streaming.driver.checkpoint_claims import batches_reached
+from airflow_streaming.driver.checkpoint.checkpoint_claims import batches_reached
 from airflow_streaming.driver.sources.rare_look import RareLook
 from airflow_streaming.model.storage import Store
 

@@ -16,7 +16,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
-from airflow_streaming.driver.checkpoint_claims import Claims
+from airflow_streaming.driver.checkpoint.checkpoint_claims import Claims
 from airflow_streaming.driver.errors import ErrorBoundary, logger
 from airflow_streaming.driver.exit_status import ShutdownState
 from airflow_streaming.driver.jvm import CpuMeter, JvmView

@@ -18,7 +18,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from airflow_streaming.driver.checkpoint_claims import batch_in_work
+from airflow_streaming.driver.checkpoint.checkpoint_claims import batch_in_work
 from airflow_streaming.driver.errors import ErrorBoundary
 from airflow_streaming.driver.monitoring.activity import (
     ActivitySnapshot,

@@ -27,7 +27,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Final
 
-from airflow_streaming.driver.checkpoint_claims import Reached, batches_reached
+from airflow_streaming.driver.checkpoint.checkpoint_claims import Reached, batches_reached
 from airflow_streaming.driver.errors import ErrorBoundary, logger
 from airflow_streaming.driver.exit_status import ShutdownState
 from airflow_streaming.driver.plan.writer_settings import said_on

@@ -114,3 +114,25 @@ def test_spark_refuses_to_continue_a_memory_sink_in_append_mode(world: World) ->
     assert ended is not None
     assert ended.failure_kind is FailureKind.CONFIGURATION
     assert "does not support recovering from checkpoint location" in ended.reason
+
+
+@pytest.mark.nightly("Two drivers.")
+def test_a_query_that_died_in_its_first_plan_begins_again(world: World) -> None:
+    world.deploy(FOREVER)
+    world.begin_epoch(1)
+    driver = world.launch(1).has_committed(1)
+    driver.kill()
+    # The checkpoint as a kill leaves it that comes before the first plan is renamed.
+    for folder in ("commits", "offsets"):
+        shutil.rmtree(world.checkpoint() / folder)
+    (world.checkpoint() / "offsets").mkdir()
+    (world.checkpoint() / "offsets" / ".0.f0ea31f2-a0fa-493c-8c8a-ad6d222b31b5.tmp").write_text(
+        "v1"
+    )
+
+    world.begin_epoch(2)
+    again = world.launch(2).has_committed(1)
+    again.request_stop()
+
+    assert again.ended() == 0, again.log
+    assert "died in its first batch" in again.log

@@ -149,6 +149,25 @@ def test_kills_lose_nothing_and_repeat_at_most_an_interval_each(
     assert inspect(str(world.checkpoint())).is_sound
 
 
+@pytest.mark.nightly("Four drivers.")
+@pytest.mark.parametrize("kind", ["plain", "counted"])
+def test_a_query_that_died_in_its_first_interval_begins_again(
+    world: World, broker: str, kind: str
+) -> None:
+    stream = RealTime(world, broker, kind)
+    driver = stream.start()
+    driver.until((world.checkpoint() / "offsets" / "0").exists, "The first plan")
+    if kind == "counted":
+        driver.until((world.checkpoint() / "state").exists, "The first state")
+    driver.kill()
+    assert not (world.checkpoint() / "commits" / "0").exists()
+
+    driver = stream.start().has_committed(1)
+    driver.request_stop()
+
+    assert driver.ended() == 0, driver.log
+
+
 @pytest.mark.nightly("Two drivers.")
 def test_a_stop_waits_for_the_commit_and_repeats_less_than_a_second(
     world: World, broker: str, record_property: Record

@@ -116,6 +116,14 @@ class CheckpointFolder(LocalStore):
     def location(self) -> str:
         return f"file:{self.uri.removeprefix('file://')}"
 
+    def move(self, folder: str, target: str) -> bool:
+        root = Path(self.uri.removeprefix("file://"))
+        if not (root / folder).is_dir() or not any((root / folder).iterdir()):
+            return False
+        (root / target).parent.mkdir(parents=True, exist_ok=True)
+        (root / folder).rename(root / target)
+        return True
+
 
 class AbsentStore(LocalStore):
     """A home that cannot be reached, until it is."""

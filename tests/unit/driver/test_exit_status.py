@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.driver.checkpoint_claims import judge_claim
+from airflow_streaming.driver.checkpoint.checkpoint_claims import judge_claim
 from airflow_streaming.driver.exit_status import (
     RunEnd,
     ScriptEnd,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_streaming.driver.checkpoint_claims import Claims
+from airflow_streaming.driver.checkpoint.checkpoint_claims import Claims
 from airflow_streaming.driver.exit_status import ShutdownState, Stop
 from airflow_streaming.driver.jvm import JvmProcess, JvmView
 from airflow_streaming.driver.launch_context import LaunchContext

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_streaming.driver.checkpoint_claims import Claims
+from airflow_streaming.driver.checkpoint.checkpoint_claims import Claims
 from airflow_streaming.driver.exit_status import ShutdownState, Stop
 from airflow_streaming.driver.monitoring.queries import Queries
 from airflow_streaming.driver.start_guard import Started, StartGuard, StartRequest

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from airflow_streaming.driver import start_hook as intercept
-from airflow_streaming.driver.checkpoint_claims import Claims
+from airflow_streaming.driver.checkpoint.checkpoint_claims import Claims
 from airflow_streaming.driver.exit_status import ShutdownState, Stop
 from airflow_streaming.driver.monitoring.queries import Queries
 from airflow_streaming.driver.plan.writer_settings import location_in

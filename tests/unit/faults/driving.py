@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.driver.checkpoint_claims import Claims
+from airflow_streaming.driver.checkpoint.checkpoint_claims import Claims
 from airflow_streaming.driver.exit_status import ExitRecordWriter, ShutdownState
 from airflow_streaming.driver.launch_context import LaunchContext
 from airflow_streaming.driver.monitoring import history

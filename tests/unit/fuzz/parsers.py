@@ -27,7 +27,7 @@ from airflow_streaming.checkpoints.state import lz4
 from airflow_streaming.checkpoints.state.file_checks import agrees_with_hadoop, parse_sidecar
 from airflow_streaming.checkpoints.state.rocksdb import parse_zip, verify_zip
 from airflow_streaming.checkpoints.state.stores import lineage, parse_name
-from airflow_streaming.driver.checkpoint_claims import query_id_in
+from airflow_streaming.driver.checkpoint.checkpoint_claims import query_id_in
 from airflow_streaming.exceptions import BackupDamaged, CheckpointMismatch, RecordError, SpecError
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.names import Layout, check_stream_name, number_of

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from airflow_streaming.changes.restore.switch import location
-from airflow_streaming.driver.checkpoint_claims import Claims
+from airflow_streaming.driver.checkpoint.checkpoint_claims import Claims
 from airflow_streaming.driver.standby.barrier import OrderBook
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.deployment import Deployment

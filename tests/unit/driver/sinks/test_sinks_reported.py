@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_streaming.driver.checkpoint_claims import Claims
+from airflow_streaming.driver.checkpoint.checkpoint_claims import Claims
 from airflow_streaming.driver.exit_status import ShutdownState
 from airflow_streaming.driver.launch_context import LaunchContext
 from airflow_streaming.driver.monitoring.heartbeat import Report

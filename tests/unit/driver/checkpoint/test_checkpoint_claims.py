@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_streaming.driver.checkpoint_claims import Claims, batch_in_work, query_id_in
+from airflow_streaming.driver.checkpoint.checkpoint_claims import Claims, batch_in_work, query_id_in
 from airflow_streaming.exceptions import CheckpointMismatch, DriverRefusal, HomeUnavailable
 from airflow_streaming.model.records.epoch import QueryClaim
 from airflow_streaming.model.storage import LocalStore
