@@ -2,7 +2,7 @@
 Migrating the state of a checkpoint: a pinned clone, a Spark job on the clone, and its proof.
 
 The source is only read. The clone becomes a usable checkpoint with the last step, after a clean proof; until then
-it has no file ``metadata``, and Spark refuses it. Leftovers of a run that was killed are removed by the next one.
+it has no file ``metadata`` from the start of the job on, and Spark refuses it. Leftovers of a run that was killed are removed by the next one.
 """
 
 from __future__ import annotations
