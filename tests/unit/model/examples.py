@@ -33,6 +33,19 @@ from airflow_streaming.model.jobs.comparison import (
     SideFound,
 )
 from airflow_streaming.model.jobs.drill import DrilledQuery, DrillEvent, DrillEventKind, DrillOrder
+from airflow_streaming.model.jobs.migration import (
+    Carry,
+    Merge,
+    Migrated,
+    MigrationAnswer,
+    MigrationOrder,
+    Move,
+    OperatorMigration,
+    OperatorProof,
+    OperatorSchema,
+    StateColumn,
+    StateMigration,
+)
 from airflow_streaming.model.jobs.pointing import CatalogAnswer, CatalogOrder, Entry, Mark
 from airflow_streaming.model.jobs.rehearsal import (
     Bounds,
@@ -179,6 +192,19 @@ QUERY_PLAN: Final = QueryPlan(
     steps=(a_step("filter", "(v > 3)", 1),),
     conf={"spark.sql.shuffle.partitions": "3"},
     notes=("Something could not be read.",),
+)
+
+MIGRATED_OPERATOR: Final = OperatorMigration(
+    operator=0,
+    name="stateStoreSave",
+    carry=Carry.COLUMNS,
+    source=1,
+    key=(StateColumn(name="k", type="string", move=Move.KEEP, source=0, of="k"),),
+    value=(
+        StateColumn(name="sum", type="bigint", move=Move.MERGE, source=0, merge=Merge.SUM),
+        StateColumn(name="count", type="bigint", move=Move.ADD, initial="0", of="count(1)"),
+    ),
+    dropped=("max",),
 )
 
 EXAMPLES: Final[tuple[Record, ...]] = (
@@ -402,6 +428,35 @@ EXAMPLES: Final[tuple[Record, ...]] = (
         seconds=1800.0,
     ),
     RepartitionAnswer(condition="STATE_REPARTITION_INVALID_CHECKPOINT", failed="/c: no."),
+    StateMigration(
+        query="revenue",
+        operators=(MIGRATED_OPERATOR,),
+        dropped=(1,),
+        consequences=("Column lines begins with 0 for every group.",),
+    ),
+    MigrationOrder(
+        checkpoint="file:///data/c/revenue-2",
+        batch=41,
+        partitions=8,
+        is_rocksdb=True,
+        codec="lz4",
+        operators=(MIGRATED_OPERATOR,),
+        schemas=(OperatorSchema(operator=0, key='{"type":"struct"}', value='{"type":"struct"}'),),
+        scratch="/scratch",
+        answer="/scratch/answer.json",
+        seconds=3600.0,
+    ),
+    MigrationAnswer(
+        proofs=(OperatorProof(operator=0, before=9, after=8, problems=("8 rows instead of 9.",)),),
+        condition="STATE_REWRITER_INVALID_CHECKPOINT",
+        failed="/c: no.",
+    ),
+    Migrated(
+        uri="/data/c/revenue-2",
+        batch=41,
+        proofs=(OperatorProof(operator=0, before=9, after=9),),
+        consequences=("Column lines begins with 0 for every group.",),
+    ),
     Desired(number=1, state=DesiredState.STOPPED, by="kim", reason="Schönes Wetter.", at=NOW),
     PlanOrder(
         result="/scratch/plan.json",
