@@ -48,7 +48,7 @@ export function fleet(root) {
   });
   const chips = h("div", { class: "chips", role: "group", "aria-label": "Filter by state" });
   const grouping = h("select", { class: "button", hidden: true, "aria-label": "Group by label", onchange: () => change({ group: grouping.value, label: "" }) });
-  const groups = h("div", { class: "chips", role: "group", "aria-label": "Filter by label" });
+  const groups = h("div", { class: "chips below", role: "group", "aria-label": "Filter by label" });
   const fresh = h("span", { class: "fresh", role: "status" });
   const check = h("a", { href: "?view=installation", hidden: true, onclick: toCheck }, "Check");
   const banner = h("div", { class: "banner", hidden: true });
