@@ -1,4 +1,4 @@
-"""Risks of queries in real-time mode: what Spark refuses, what a kill repeats, whether latency is measured."""
+"""Risks of queries in real-time mode: refusals of Spark, repeated output after a kill, missing latency."""
 
 from __future__ import annotations
 

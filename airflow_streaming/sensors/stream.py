@@ -355,8 +355,9 @@ class SafeToExpireSensor(StreamGateSensor):
     Wait until a stream has read all data of its sources before a time.
 
     A task behind the sensor removes older data: it expires snapshots, vacuums a table, cleans a folder. The driver
-    reports the position by time of topics, Delta and Iceberg tables, and folders of its own host. The sensor also passes for a stopped
-    stream, because its commits stay.
+    reports the position by time of topics, tables, and folders of its own host. A file counts as read when its batch
+    is committed. The sensor also passes for a stopped stream, because its commits stay; after a restore it waits for
+    the next batch.
 
     :param older_than: The task removes data that is older than this; a time with its zone, or ISO 8601 that names
         its zone. (templated)

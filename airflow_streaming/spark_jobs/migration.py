@@ -1,8 +1,9 @@
 """
 Migrating the state of a checkpoint: a pinned clone, a Spark job on the clone, and its proof.
 
-The source is only read. The clone becomes a usable checkpoint with the last step, after a clean proof; until then
-it has no file ``metadata`` from the start of the job on, and Spark refuses it. Leftovers of a run that was killed are removed by the next one.
+The source is only read. While the job writes, the clone has no file ``metadata``, and Spark refuses it. The file
+returns after a clean proof. The next run removes the copy of a run that was killed before that, and keeps one whose
+proof was clean.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from airflow_streaming.checkpoints.read.schemas import (
 )
 from airflow_streaming.checkpoints.reader import Reader
 from airflow_streaming.checkpoints.restore.clone import clone
+from airflow_streaming.checkpoints.vault.layout import check_apart
 from airflow_streaming.exceptions import CheckpointRefused, LaunchError, RecordError, SpecError
 from airflow_streaming.gates.migration.migration import check_spark
 from airflow_streaming.gates.migration.migration_columns import NoMigration
@@ -30,6 +32,7 @@ from airflow_streaming.gates.migration.migration_schema import (
 )
 from airflow_streaming.launch.runtime import Runtime
 from airflow_streaming.model.jobs.migration import (
+    BEFORE,
     MARK,
     MARKER,
     Carry,
@@ -49,6 +52,7 @@ VARIABLE: Final = "AIRFLOW_STREAMING_MIGRATION"
 """Set to 1 in a Spark that migrates state."""
 DEFAULT_TIMEOUT: Final = 3600.0
 _LZ4: Final = "lz4"
+METADATA, OFFSETS = "metadata", "offsets"
 
 
 def migrate_checkpoint(
@@ -66,10 +70,10 @@ def migrate_checkpoint(
     """
     Write a migrated copy of a checkpoint to a new place.
 
-    :param to: A place that is missing, empty, or holds an unfinished migration.
+    :param to: A place that is missing, empty, or has the copy of a run that was killed.
     :param keep_query_id: Keep the id of the query, for a move of it.
     :param timeout: Seconds for Spark's part.
-    :raises SpecError: the runtime is too old to write state.
+    :raises SpecError: the runtime is too old to write state, or source and target overlap.
     :raises CheckpointRefused: the migration does not fit the checkpoint, or its proof is not clean; no copy is left.
     :raises LaunchError: Spark could not be started, or ended without an answer.
     """
@@ -78,8 +82,8 @@ def migrate_checkpoint(
     except NoMigration as why:
         raise SpecError(f"Runtime {runtime.name!r} cannot migrate state. {why}") from why
     _check(uri, migration, storage_options)
-    if _is_unfinished(to, storage_options):
-        _remove(to, storage_options)
+    check_apart(uri, to, what="checkpoint", other="migrated copy")
+    _clear(to, storage_options)
     copied = clone(
         *(uri, to),
         keep_query_id=keep_query_id,
@@ -193,8 +197,22 @@ def _check_answer(answer: MigrationAnswer, to: str) -> None:
         )
 
 
-def _is_unfinished(to: str, storage_options: Mapping[str, Any] | None) -> bool:
-    return open_folders(to, storage_options).read(MARKER, len(MARK)) == MARK
+def _clear(to: str, storage_options: Mapping[str, Any] | None) -> None:
+    """
+    Remove the copy of a run that was killed.
+
+    :raises CheckpointRefused: its proof was clean, and only its last clean-up is missing.
+    """
+    folders = open_folders(to, storage_options)
+    if folders.read(MARKER, len(MARK)) != MARK:
+        return
+    names = {entry.name for entry in folders.entries("", list) or []}
+    if METADATA in names and folders.entries(f"{BEFORE}/{OFFSETS}", list):
+        raise CheckpointRefused(
+            f"{to} is a migrated copy whose proof was clean; the run was killed before it removed {BEFORE}. A query may "
+            f"use the copy already, so it stays. Use it and delete {to}/{BEFORE}, or give another target."
+        )
+    _remove(to, storage_options)
 
 
 def _remove(to: str, storage_options: Mapping[str, Any] | None) -> None:

@@ -24,13 +24,17 @@ _JOIN_STORES: Final = 4
 
 
 def request_cost(facts: Facts) -> Iterator[Advice]:
-    """Tell what checkpoint and home cost in requests, and what a longer trigger saves."""
+    """Count the requests to checkpoint and home, and the savings of a longer trigger."""
     rule = "request-cost"
     if not facts.queries:
         yield unknown(rule, NO_DRIVER)
     for query in facts.queries:
         if is_local(query.checkpoint):
-            yield fine(rule, "Its checkpoint lies in no object store.", query=query.name)
+            yield fine(
+                rule,
+                "Its checkpoint lies on a file system, which has no price for requests.",
+                query=query.name,
+            )
             continue
         gap = rhythm(facts.batches(query.name))
         if not gap:
@@ -39,7 +43,7 @@ def request_cost(facts: Facts) -> Iterator[Advice]:
         yield fine(rule, _of_query(facts, query, gap), query=query.name)
     if facts.home and not is_local(facts.home):
         home = of_home(_POLL)
-        yield fine(rule, f"The home makes {_amount(home, facts.prices)}, whatever the trigger.")
+        yield fine(rule, f"The home makes {_amount(home, facts.prices)}, with any trigger.")
 
 
 def _of_query(facts: Facts, query: QueryStatus, gap: float) -> str:

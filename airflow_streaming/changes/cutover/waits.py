@@ -51,9 +51,5 @@ def waits_for(history: Sequence[CutoverTransition], terms: CutoverTerms | None) 
 
 
 def _soak(soak: SoakTerms, ends_by_itself: bool) -> str:
-    of_batches = f"{soak.batches} batches of every query and " if soak.batches else ""
     then = "" if ends_by_itself else ", then for the decision of a user: keep or roll back"
-    return (
-        f"the soak: {of_batches}{duration_text(soak.at_least)} without a finding, at most "
-        f"{duration_text(soak.at_most)}{then}"
-    )
+    return f"the soak: {soak}, at most {duration_text(soak.at_most)}{then}"

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
-from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.records.upgrade import SoakTerms, UpgradeTerms
 from airflow_streaming.model.records.upgrade_table import UPGRADE, Stage, UpgradeTransition
 
@@ -47,12 +46,8 @@ def waits_for(history: Sequence[UpgradeTransition], terms: UpgradeTerms | None) 
 
 
 def _soak(soak: SoakTerms, since: datetime) -> str:
-    of_batches = f"{soak.batches} batches of every query and " if soak.batches else ""
     until = since + soak.at_most
-    return (
-        f"the soak: {of_batches}{duration_text(soak.at_least)} without a finding, until "
-        f"{until:%Y-%m-%d %H:%M:%S} UTC at the latest"
-    )
+    return f"the soak: {soak}, until {until:%Y-%m-%d %H:%M:%S} UTC at the latest"
 
 
 def _decision(terms: UpgradeTerms | None) -> str:

@@ -19,7 +19,7 @@ NAMES_MATTER: Final = frozenset(
 
 
 def rename_locals(node: Function, nodes: Iterable[ast.AST]) -> None:
-    """Rename the locals of a function, whose nodes are given."""
+    """Rename the locals of a function in its nodes."""
     kept = {*kept_names(nodes)}
     if None in kept:
         return

@@ -48,7 +48,7 @@ def own_places() -> OwnPlaces:
 
 class Contents(abc.ABC):
     """
-    Digest of an object and of everything that it holds.
+    Digest of an object with its content.
 
     :param exact: Code that it holds may see docstrings, annotations and names of locals.
     :param lines: The code may see numbers of lines.
@@ -163,7 +163,7 @@ class Contents(abc.ABC):
         self._say_plain(type(thing).__name__, str(thing))
 
     def _join(self, reader: Self) -> None:
-        """Add what a reader of a part found."""
+        """Add the findings of the reader of a part."""
         self._used |= reader._used
         self.texts |= reader.texts
         for name, texts in reader._values.items():

@@ -29,6 +29,7 @@ from airflow_streaming.driver.migration.state_writers import (
 from airflow_streaming.driver.script import error_of
 from airflow_streaming.model.jobs.migration import (
     BEFORE,
+    MARKER,
     Carry,
     MigrationAnswer,
     MigrationOrder,
@@ -92,6 +93,8 @@ class Migration:
         answer = MigrationAnswer(proofs=tuple(proofs))
         if answer.is_clean:
             self._files.move(f"{BEFORE}/{METADATA}", METADATA)
+            # First: without the marker no later run takes the copy for an unfinished one.
+            self._files.remove(MARKER)
             self._files.remove(BEFORE)
         return answer
 

@@ -118,7 +118,9 @@ class TrackedQuery:
         self._clock = BatchActivity()
         none: Mapping[str, Waiting] = {}
         self._files = RareLook(
-            query.files_waiting, none, doing=f"Counting the files that wait for query {name!r}"
+            lambda: query.files_waiting(self._ends),
+            none,
+            doing=f"Counting the files that wait for query {name!r}",
         )
         unasked: Mapping[str, Outlook] = {}
         self._outlooks = RareLook(

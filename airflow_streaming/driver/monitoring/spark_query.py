@@ -190,8 +190,12 @@ class Query(Protocol):
     def trigger_run(self) -> TriggerRun:
         """Return the trigger's run in work, or its last one."""
 
-    def files_waiting(self) -> Mapping[str, Waiting]:
-        """Return the files that wait for its file sources, by the source's description."""
+    def files_waiting(self, ends: Mapping[str, Any]) -> Mapping[str, Waiting]:
+        """
+        Return the files that wait for its file sources, by the source's description.
+
+        :param ends: End offsets of the latest batch, likewise.
+        """
 
     def outlooks(self, ends: Mapping[str, Any]) -> Mapping[str, Outlook]:
         """
@@ -261,8 +265,8 @@ class SparkQuery:
     def trigger_run(self) -> TriggerRun:
         return self._trigger.run()
 
-    def files_waiting(self) -> Mapping[str, Waiting]:
-        return files_waiting(self._jsq)
+    def files_waiting(self, ends: Mapping[str, Any]) -> Mapping[str, Waiting]:
+        return files_waiting(self._jsq, ends)
 
     def outlooks(self, ends: Mapping[str, Any]) -> Mapping[str, Outlook]:
         return self._outlooks.look(ends)

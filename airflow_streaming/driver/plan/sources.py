@@ -46,7 +46,7 @@ def formats_and_options(plan: Any) -> Iterator[tuple[str, dict[str, str]]]:
     """
     Yield the format and the options of each source, secrets included.
 
-    :param plan: The analyzed plan in the JVM. A few calls a source, so it can be asked before every start.
+    :param plan: The analyzed plan in the JVM. It costs a few calls a source, little enough for every start.
     """
     leaves = plan.collectLeaves()
     for place in range(leaves.size()):

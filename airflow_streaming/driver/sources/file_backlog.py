@@ -9,14 +9,18 @@ files, or the latest first. Remote folders are never listed from here, because l
 stores cost money and time.
 
 The age of the oldest of these files tells when a cleaner removes it, where the stream's configuration says how long
-files are kept.
+files are kept. A source takes a file when it plans a batch. Until the batch is committed, a restart reads the file
+again, so it counts as unread; the log of the source names the files of a planned batch.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
+import math
 import os
-from collections.abc import Collection, Mapping
+import time
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
@@ -27,6 +31,10 @@ from airflow_streaming.model.progress import MAX_SOURCES, SourceProgress
 MAX_FILES: Final = 100_000
 """Maximum number of names to count; larger folders are not counted."""
 _PREFIX: Final = "FileStreamSource["
+_MOST_PLANNED: Final = 5_000
+"""Files of planned batches whose ages are read; with more the source does not tell how far it has read."""
+_PLANNING: Final = "Getting offsets"
+"""Beginning of the query's status while a source takes files (``MicroBatchExecution``)."""
 _PLAIN: Final = frozenset("*?[]{}\\")
 _SELECTIVE: Final = ("pathglobfilter", "recursivefilelookup", "filenameonly")
 """Options with which the files of a source are not simply those in its folder."""
@@ -37,18 +45,17 @@ class Waiting(NamedTuple):
     The unread files of a source.
 
     :param oldest: When the oldest of them was written, in seconds since 1970.
-    :param is_whole: The folder itself was listed. A list of Spark's misses the files since its last trigger.
+    :param read_until: Every file that was written before is in a committed batch; ``None`` where that is unknown.
     """
 
     files: int
     oldest: float | None = None
-    is_whole: bool = True
+    read_until: float | None = None
 
     def outlook(self, kept_for: float | None, now: float) -> Outlook:
         """Return when the source removes the first of them."""
         found = of_age(self.oldest, kept_for=kept_for, now=now)
-        is_known = self.is_whole or self.oldest is not None
-        return found if is_known else replace(found, read_until=None)
+        return replace(found, read_until=self.read_until)
 
 
 def is_file_source(source: SourceProgress) -> bool:
@@ -65,19 +72,73 @@ def with_files(source: SourceProgress, waiting: Mapping[str, Waiting]) -> Source
     return replace(source, backlog_files=float(counts[0].files))
 
 
-def files_waiting(jsq: Any) -> dict[str, Waiting]:
+def files_waiting(
+    jsq: Any, ends: Mapping[str, Any], clock: Callable[[], float] = time.time
+) -> dict[str, Waiting]:
     """
     Return the files that wait for the file sources of a query, by the source's description.
 
     :param jsq: The Java ``StreamingQuery``.
+    :param ends: End offsets of the latest committed batch, by the source's description.
     """
-    found = {}
+    found, at = {}, clock()
     for description, source in sources_of(jsq):
-        if description.startswith(_PREFIX):
-            waiting = _waiting(source, description)
-            if waiting is not None:
-                found[description] = waiting
+        if not description.startswith(_PREFIX):
+            continue
+        counted = _counted(source, description)
+        if counted is None:
+            continue
+        waiting, is_whole = counted
+        # Asked behind the count: a file that it met as taken is in the source's log by now, unless one is being planned.
+        is_planning = str(jsq.status().message()).startswith(_PLANNING)
+        planned = None if is_planning else planned_since(source, ends.get(description))
+        found[description] = with_planned(waiting, planned, is_whole=is_whole, at=at)
     return found
+
+
+def with_planned(waiting: Waiting, planned: float | None, *, is_whole: bool, at: float) -> Waiting:
+    """
+    Return waiting files together with those of a planned batch.
+
+    :param planned: When the oldest file of a planned batch was written, infinity without such a file; ``None``: unknown.
+    :param is_whole: The folder itself was listed. A list of Spark's misses the files since its last trigger.
+    :param at: The time before the count.
+    """
+    known = [one for one in (waiting.oldest, planned) if one is not None and one < math.inf]
+    oldest = min(known, default=None)
+    is_told = planned is not None and (is_whole or waiting.oldest is not None)
+    read_until = (at if oldest is None else min(oldest, at)) if is_told else None
+    return waiting._replace(oldest=oldest, read_until=read_until)
+
+
+def planned_since(source: Any, end: Any) -> float | None:
+    """
+    Return when the oldest file of a batch that is planned and not committed was written; infinity without a file.
+
+    :param source: The Java source.
+    :param end: The source's end offset in the latest committed batch.
+    """
+    committed = log_offset(end)
+    if committed is None:
+        return None
+    oldest, read = math.inf, 0
+    with contextlib.suppress(Exception):  # private fields, and a log that another thread compacts
+        log, current = field_of(source, "metadataLog"), field_of(source, "metadataLogCurrentOffset")
+        for number in range(committed + 1, int(current) + 1):
+            entries = log.get(number).get()
+            read += len(entries)
+            if read > _MOST_PLANNED:
+                return None
+            oldest = min([oldest, *(int(entry.timestamp()) / 1000 for entry in entries)])
+        return oldest
+    return None
+
+
+def log_offset(end: Any) -> int | None:
+    """Return the number in the offset of a file source; ``None`` for another form."""
+    with contextlib.suppress(ValueError, TypeError, KeyError, RecursionError):
+        return int((json.loads(end) if isinstance(end, str) else end)["logOffset"])
+    return None
 
 
 def sources_of(jsq: Any) -> list[tuple[str, Any]]:
@@ -87,7 +148,8 @@ def sources_of(jsq: Any) -> list[tuple[str, Any]]:
     return [(str(source.toString()), source) for source in found]
 
 
-def _waiting(source: Any, description: str) -> Waiting | None:
+def _counted(source: Any, description: str) -> tuple[Waiting, bool] | None:
+    """Return the files that the source has not taken, and whether its folder itself was listed."""
     folder = local_folder(description)
     if folder is not None and not _is_selective(source):
         seen = field_of(source, "seenFiles")
@@ -96,11 +158,11 @@ def _waiting(source: Any, description: str) -> Waiting | None:
             taken = str(field_of(seen, "map").keySet().toString())[1:-1].split(", ")
             counted = count_unread(folder, {name_in(path) for path in taken})
             if counted is not None:
-                return counted
+                return counted, True
     unread = field_of(source, "unreadFiles")
     if unread is None:
         return None
-    return Waiting(int(unread.size()), _oldest_of(unread), is_whole=False)
+    return Waiting(int(unread.size()), _oldest_of(unread)), False
 
 
 def _oldest_of(unread: Any) -> float | None:

@@ -17,7 +17,7 @@ from typing import ClassVar, Final
 
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.arguments.fields import check_values, named_fields
-from airflow_streaming.model.durations import age_of
+from airflow_streaming.model.durations import age_of, duration_text
 from airflow_streaming.model.names import check_names
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.upgrade_table import Stage
@@ -212,6 +212,10 @@ class SoakTerms:
                 "evidence. Set a number of batches, or a time."
             )
         check_names("SoakTerms.queries", self.queries)
+
+    def __str__(self) -> str:
+        of_batches = f"{self.batches} batches of every query and " if self.batches else ""
+        return f"{of_batches}{duration_text(self.at_least)} without a finding"
 
 
 class RollbackMethod(StrEnum):

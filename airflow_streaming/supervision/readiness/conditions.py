@@ -246,7 +246,7 @@ def _read(query: QuerySnapshot, condition: Condition) -> str | None:
     if query.read_until is None:
         return (
             f"How far query {query.name!r} has read its sources by time is not known. Topics, tables, and files on its host "
-            "tell it, and only after a batch of the present driver."
+            "tell it, and only after a batch of the present deployment."
         )
     if query.read_until >= wanted:
         return None

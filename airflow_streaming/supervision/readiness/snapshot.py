@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 from airflow_streaming.exceptions import SpecError, closed
 from airflow_streaming.model.codec import encode
-from airflow_streaming.model.observation import Verdict, VerdictState
+from airflow_streaming.model.observation import Observation, Verdict, VerdictState
 from airflow_streaming.model.progress import MAX_OFFSET, BatchProgress
 from airflow_streaming.model.status import QueryStatus, Status
 from airflow_streaming.model.uris import is_local
@@ -196,7 +196,7 @@ def sight_of(
     return StreamSnapshot(
         who=who,
         verdict=judge(seen, situation.rules),
-        queries=_queries(seen.status, earlier),
+        queries=_queries_of(situation, seen, earlier),
         epoch=seen.epoch.number,
         fresh=seen.beating,
         lost=lost,
@@ -216,6 +216,17 @@ def _lost(situation: ReconcileInput) -> str | None:
         case KeptDown.CIRCUIT if circuit is not None:
             return closed(f"The circuit is open: {circuit.reason}")
     return None
+
+
+def _queries_of(
+    situation: ReconcileInput, seen: Observation, earlier: Status | None
+) -> tuple[QuerySnapshot, ...]:
+    found = _queries(seen.status, earlier)
+    deployment = situation.deployment
+    if deployment is None or deployment.number == seen.epoch.deployment:
+        return found
+    # It may begin from an older checkpoint, as after a restore, and then reads its sources again.
+    return tuple(replace(query, read_until=None) for query in found)
 
 
 def _queries(status: Status | None, earlier: Status | None) -> tuple[QuerySnapshot, ...]:

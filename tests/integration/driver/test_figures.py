@@ -145,3 +145,60 @@ def test_a_batch_that_waits_is_quiet_and_one_that_computes_is_not(world: World) 
     assert waiting.active_tasks == 0
     assert in_a_task.active_tasks == 1
     driver.has_committed(5)
+
+
+IN_WORK = """
+import json
+import os
+from airflow_streaming.driver.sources.file_backlog import files_waiting
+
+inbox = folder / "in"
+inbox.mkdir()
+
+def put(name, written):
+    (inbox / name).write_text(json.dumps({"k": name}) + "\\n")
+    os.utime(inbox / name, (written, written))
+
+def work(rows, number):
+    while number == 1 and not (folder / "go").exists():
+        time.sleep(0.1)
+
+def until(condition):
+    while not condition():
+        time.sleep(0.2)
+
+def look(name):
+    ends = {one["description"]: one["endOffset"] for one in query.lastProgress["sources"]}
+    (waiting,) = files_waiting(query._jsq, ends, lambda: 9_000.0).values()
+    with (folder / "looks").open("a") as out:
+        print(json.dumps([name, waiting.files, waiting.oldest, waiting.read_until]), file=out)
+
+put("a.json", 1_000)
+query = (spark.readStream.schema("k string").option("maxFilesPerTrigger", 1).json(str(inbox))
+    .writeStream.foreachBatch(work).queryName("q").trigger(processingTime="100 milliseconds").start())
+until(lambda: query.lastProgress is not None and query.lastProgress["batchId"] == 0)
+until(lambda: "Waiting" in query.status["message"])
+look("committed")
+put("b.json", 2_000)
+put("c.json", 3_000)
+planned = lambda: [one.read_text() for one in (folder / "home").rglob("sources/0/1")]
+until(lambda: query.status["message"] == "Processing new data" and "b.json" in str(planned()))
+look("in work")
+(folder / "go").touch()
+until(lambda: query.lastProgress["batchId"] == 2 and "Waiting" in query.status["message"])
+look("all committed")
+query.stop()
+"""
+
+
+@pytest.mark.nightly("A driver of its own on each Spark.")
+def test_a_file_of_the_batch_in_work_is_unread(world_on_each_spark: World) -> None:
+    world = world_on_each_spark
+    driver = world.run(IN_WORK)
+
+    assert driver.ended() == 0, driver.log
+    assert lines(world.folder / "looks") == [
+        ["committed", 0, None, 9_000.0],
+        ["in work", 1, 2_000.0, 2_000.0],
+        ["all committed", 0, None, 9_000.0],
+    ]

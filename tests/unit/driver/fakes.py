@@ -82,7 +82,7 @@ class FakeQuery:
     def trigger_run(self) -> TriggerRun:
         return TriggerRun(batch=len(self.reports), started=len(self.reports))
 
-    def files_waiting(self) -> Mapping[str, Waiting]:
+    def files_waiting(self, ends: Mapping[str, Any]) -> Mapping[str, Waiting]:
         return self.waiting
 
     def outlooks(self, ends: Mapping[str, Any]) -> Mapping[str, Outlook]:

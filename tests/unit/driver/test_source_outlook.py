@@ -20,7 +20,7 @@ DECLARED = (("/in", 1_000.0),)
 
 
 def test_files_are_judged_by_the_declared_retention() -> None:
-    waiting = {FILES.source: Waiting(3, NOW - 400)}
+    waiting = {FILES.source: Waiting(3, NOW - 400, NOW - 400)}
     found = with_outlook(FILES, {}, waiting, DECLARED, NOW)
     assert (found.loss_in_s, found.kept_for_s, found.loss_share) == (600, 1_000, 0.6)
     assert found.read_until == "2026-11-18T11:00:00+00:00"
@@ -30,10 +30,11 @@ def test_files_are_judged_by_the_declared_retention() -> None:
 
 
 def test_an_empty_list_of_spark_does_not_tell_how_far_was_read() -> None:
-    listed = {FILES.source: Waiting(0, None, is_whole=False)}
-    counted = {FILES.source: Waiting(0, None)}
+    listed = {FILES.source: Waiting(0)}
+    counted = {FILES.source: Waiting(0, None, NOW - 20)}
     assert with_outlook(FILES, {}, listed, DECLARED, NOW).read_until is None
-    assert with_outlook(FILES, {}, counted, DECLARED, NOW).read_until is not None
+    # The count is 20 s old, so newer files may be unread.
+    assert with_outlook(FILES, {}, counted, DECLARED, NOW).read_until == "2026-11-18T11:06:20+00:00"
     assert with_outlook(FILES, {}, listed, DECLARED, NOW).loss_in_s == 1_000
 
 

@@ -182,6 +182,52 @@ def test_a_copy_that_was_cut_off_is_made_anew(
     assert (target / "metadata").exists()
 
 
+def test_a_copy_whose_proof_was_clean_stays_though_its_run_was_killed(
+    source: Path, runtime: Runtime, spark: Answers
+) -> None:
+    orders = spark(MigrationAnswer(proofs=(PROOF,)))
+    target = source.parent / "migrated"
+    shutil.copytree(source, target)
+    shutil.copytree(source / "offsets", target / BEFORE / "offsets")
+    (target / MARKER).write_bytes(MARK)
+    before = digest(target)
+
+    with pytest.raises(CheckpointRefused, match="A query may use the copy already"):
+        migrate(source, runtime)
+
+    assert digest(target) == before
+    assert orders == []
+
+
+def test_a_clone_that_spark_never_saw_is_made_anew(
+    source: Path, runtime: Runtime, spark: Answers
+) -> None:
+    spark(MigrationAnswer(proofs=(PROOF,)))
+    target = source.parent / "migrated"
+    shutil.copytree(source, target)
+    (target / "commits" / "99").write_text("of the run that was killed")
+    (target / BEFORE).mkdir()
+    (target / MARKER).write_bytes(MARK)
+
+    migrate(source, runtime)
+
+    assert not (target / "commits" / "99").exists()
+
+
+def test_a_source_is_never_its_own_target(source: Path, runtime: Runtime, spark: Answers) -> None:
+    orders = spark(MigrationAnswer(proofs=(PROOF,)))
+    (source / BEFORE).mkdir()
+    (source / MARKER).write_bytes(MARK)
+    before = digest(source)
+
+    for target in (source, source / "inside", source.parent):
+        with pytest.raises(SpecError, match=r"the same place|do not lie apart"):
+            migrate_checkpoint(str(source), str(target), MIGRATION, runtime)
+
+    assert digest(source) == before
+    assert orders == []
+
+
 def test_another_checkpoint_at_the_target_is_not_touched(
     source: Path, runtime: Runtime, spark: Answers
 ) -> None:

@@ -24,9 +24,11 @@ from tests.unit.supervision.builders import (
     EPOCH,
     a_batch,
     a_circuit,
+    a_deployment,
     a_query,
     a_situation,
     a_status,
+    an_epoch,
     an_exit,
     minutes,
     observed,
@@ -230,3 +232,18 @@ def test_a_query_with_another_checkpoint_has_committed_nothing() -> None:
     sight = sight_of(a_situation(seen=observed(status=status)), "orders", earlier=EARLIER)
 
     assert sight.queries == (QuerySnapshot(name="revenue"),)
+
+
+@pytest.mark.parametrize(("deployment", "is_known"), [(3, True), (4, False)])
+def test_what_an_earlier_deployment_read_is_not_read_by_a_restored_one(
+    deployment: int, is_known: bool
+) -> None:
+    read = source(read_until="2026-11-21T12:00:00+00:00")
+    status = a_status(queries=(a_query(progress=a_batch(sources=(read,))),))
+    seen = observed(status=status, epoch=an_epoch(deployment=3))
+    situation = a_situation(seen=seen, deployment=a_deployment(number=deployment))
+
+    (query,) = sight_of(situation, "orders").queries
+
+    assert (query.read_until is not None) is is_known
+    assert query.batch_id == 41
