@@ -8,6 +8,8 @@ proof was clean.
 
 from __future__ import annotations
 
+import contextlib
+import time
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -52,6 +54,9 @@ VARIABLE: Final = "AIRFLOW_STREAMING_MIGRATION"
 """Set to 1 in a Spark that migrates state."""
 DEFAULT_TIMEOUT: Final = 3600.0
 _LZ4: Final = "lz4"
+_REMOVALS: Final = 10
+QUIET_SECONDS: Final = 3.0
+"""Without a new file for so long, no Spark of a killed caller is left: it looks for its caller every second."""
 METADATA, OFFSETS = "metadata", "offsets"
 
 
@@ -212,7 +217,26 @@ def _clear(to: str, storage_options: Mapping[str, Any] | None) -> None:
             f"{to} is a migrated copy whose proof was clean; the run was killed before it removed {BEFORE}. A query may "
             f"use the copy already, so it stays. Use it and delete {to}/{BEFORE}, or give another target."
         )
-    _remove(to, storage_options)
+    _remove_left(to, storage_options)
+
+
+def _remove_left(to: str, storage_options: Mapping[str, Any] | None) -> None:
+    """
+    Remove a copy until nothing writes it any more: a Spark whose caller was killed ends a moment later.
+
+    :raises CheckpointRefused: it is written again and again, so another run works on it.
+    """
+    fs, root = open_filesystem(to, "checkpoint", storage_options)
+    for _ in range(_REMOVALS):
+        with contextlib.suppress(OSError):  # a file was written meanwhile
+            _remove(to, storage_options)
+        time.sleep(QUIET_SECONDS)
+        fs.invalidate_cache()
+        if not fs.exists(root):
+            return
+    raise CheckpointRefused(
+        f"Another run of this command still writes to {to}. Wait for its end, or give another target."
+    )
 
 
 def _remove(to: str, storage_options: Mapping[str, Any] | None) -> None:

@@ -33,8 +33,6 @@ MAX_FILES: Final = 100_000
 _PREFIX: Final = "FileStreamSource["
 _MOST_PLANNED: Final = 5_000
 """Files of planned batches whose ages are read; with more the source does not tell how far it has read."""
-_PLANNING: Final = "Getting offsets"
-"""Beginning of the query's status while a source takes files (``MicroBatchExecution``)."""
 _PLAIN: Final = frozenset("*?[]{}\\")
 _SELECTIVE: Final = ("pathglobfilter", "recursivefilelookup", "filenameonly")
 """Options with which the files of a source are not simply those in its folder."""
@@ -89,9 +87,7 @@ def files_waiting(
         if counted is None:
             continue
         waiting, is_whole = counted
-        # Asked behind the count: a file that it met as taken is in the source's log by now, unless one is being planned.
-        is_planning = str(jsq.status().message()).startswith(_PLANNING)
-        planned = None if is_planning else planned_since(source, ends.get(description))
+        planned = planned_since(source, ends.get(description))  # behind the count, see there
         found[description] = with_planned(waiting, planned, is_whole=is_whole, at=at)
     return found
 
@@ -115,6 +111,9 @@ def planned_since(source: Any, end: Any) -> float | None:
     """
     Return when the oldest file of a batch that is planned and not committed was written; infinity without a file.
 
+    A source takes files and writes them to its log under one lock, for which ``currentLogOffset`` waits
+    (``FileStreamSource.fetchMaxOffset``). So the log has every file that was taken before the call.
+
     :param source: The Java source.
     :param end: The source's end offset in the latest committed batch.
     """
@@ -123,8 +122,8 @@ def planned_since(source: Any, end: Any) -> float | None:
         return None
     oldest, read = math.inf, 0
     with contextlib.suppress(Exception):  # private fields, and a log that another thread compacts
-        log, current = field_of(source, "metadataLog"), field_of(source, "metadataLogCurrentOffset")
-        for number in range(committed + 1, int(current) + 1):
+        log, current = field_of(source, "metadataLog"), int(source.currentLogOffset())
+        for number in range(committed + 1, current + 1):
             entries = log.get(number).get()
             read += len(entries)
             if read > _MOST_PLANNED:

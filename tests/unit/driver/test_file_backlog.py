@@ -102,7 +102,7 @@ class JavaFiles:
     """A file source in the JVM, whose log has the times of files by its offset."""
 
     def __init__(self, log: Mapping[int, list[int]]) -> None:
-        self.metadataLogCurrentOffset = max(log, default=-1)
+        self.currentLogOffset = lambda: max(log, default=-1)
         self.metadataLog = SimpleNamespace(
             get=lambda number: SimpleNamespace(get=lambda: of(number))
         )

@@ -165,6 +165,11 @@ def test_no_copy_is_left_without_a_clean_proof(
     assert digest(source) == before
 
 
+@pytest.fixture(autouse=True)
+def no_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(migrating, "QUIET_SECONDS", 0)
+
+
 def test_a_copy_that_was_cut_off_is_made_anew(
     source: Path, runtime: Runtime, spark: Answers
 ) -> None:
@@ -212,6 +217,34 @@ def test_a_clone_that_spark_never_saw_is_made_anew(
     migrate(source, runtime)
 
     assert not (target / "commits" / "99").exists()
+
+
+@pytest.mark.parametrize(("writes", "is_removed"), [(3, True), (99, False)])
+def test_a_copy_that_another_run_still_writes_is_left_to_it(
+    source: Path,
+    runtime: Runtime,
+    spark: Answers,
+    monkeypatch: pytest.MonkeyPatch,
+    writes: int,
+    is_removed: bool,
+) -> None:
+    orders = spark(MigrationAnswer(proofs=(PROOF,)))
+    marker, left = source.parent / "migrated" / MARKER, iter(range(writes))
+
+    def write(_: float) -> None:
+        if next(left, None) is not None:
+            marker.parent.mkdir(parents=True, exist_ok=True)
+            marker.write_bytes(MARK)
+
+    write(0)
+    monkeypatch.setattr(migrating.time, "sleep", write)
+
+    if is_removed:
+        assert (migrate(source, runtime) / "metadata").exists()
+    else:
+        with pytest.raises(CheckpointRefused, match="Another run of this command still writes"):
+            migrate(source, runtime)
+    assert bool(orders) is is_removed
 
 
 def test_a_source_is_never_its_own_target(source: Path, runtime: Runtime, spark: Answers) -> None:
