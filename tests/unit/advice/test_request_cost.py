@@ -76,7 +76,7 @@ def test_a_price_is_shown_where_it_is_given() -> None:
     changes: dict[str, Any] = {**ON_S3, "home": "s3://lake/streams", "prices": PRICES}
     query, home = said("request-cost", facts(**changes))
     assert "172,800 requests a day, 16.38 a month" in query.what
-    assert home.what.endswith("a month, whatever the trigger.")
+    assert home.what.endswith("a month, with any trigger.")
 
 
 def test_a_slow_query_has_nothing_to_save() -> None:
@@ -87,7 +87,7 @@ def test_a_slow_query_has_nothing_to_save() -> None:
 @pytest.mark.parametrize(
     ("changes", "outcome", "words"),
     [
-        pytest.param({}, Outcome.FINE, "no object store", id="a local checkpoint"),
+        pytest.param({}, Outcome.FINE, "on a file system", id="a local checkpoint"),
         pytest.param({**ON_S3, "history": batches(3)}, Outcome.UNKNOWN, "too few", id="no rhythm"),
         pytest.param({"status": {"queries": ()}}, Outcome.UNKNOWN, "No driver", id="no driver"),
     ],
