@@ -173,8 +173,12 @@ def run_drill(
 
     def recover(name: str) -> StreamRecovery:
         one = _Recovery(place, drill, name, terms, stop, progress, now)
-        found = drills.record(one.run(open_member))
-        tell(found)
+        try:
+            found = drills.record(one.run(open_member))
+            tell(found)
+        except BaseException:
+            stop.set()  # before this thread takes the next stream
+            raise
         return found
 
     missing = [name for name in drill.streams if name not in known]

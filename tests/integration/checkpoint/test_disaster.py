@@ -36,6 +36,7 @@ class Production:
         self.live, self.vault, self.to = root / "live", root / "vault", root / "drills"
         self.home: Home = init_home(str(self.live))
         self.store = open_backup_store(str(self.vault), create=True)
+        self.checkpoints: dict[str, Path] = {}
         for folder in golden_sources().glob(f"zz_src_{SPARK}_*"):
             shutil.copytree(folder, f"{self.input}{folder.name.rpartition('_')[2]}")
 
@@ -43,11 +44,9 @@ class Production:
     def input(self) -> str:
         return f"{self.live}/input_"
 
-    def checkpoint(self, shape: str) -> Path:
-        return self.live / shape / "checkpoints" / "000001" / shape
-
     def deploy(self, shape: str) -> None:
-        made = golden_checkpoint(SPARK, shape).copy_to(self.checkpoint(shape))
+        made = golden_checkpoint(SPARK, shape).copy_to(self.live / shape / "checkpoints")
+        self.checkpoints[shape] = made
         for log in made.glob("sources/*/[0-9]*"):
             log.write_text(log.read_text().replace(RECORDED, self.input))
             (log.parent / f".{log.name}.crc").unlink(missing_ok=True)
@@ -67,7 +66,7 @@ class Production:
 
     def back_up(self, shape: str) -> None:
         take_backup(
-            [Source(folder=shape, folders=open_folders(str(self.checkpoint(shape))))],
+            [Source(folder=shape, folders=open_folders(str(self.checkpoints[shape])))],
             self.store,
             stream=shape,
             origin=Origin.SCHEDULED,
@@ -88,7 +87,7 @@ def test_a_fleet_is_recovered_elsewhere_or_its_losses_are_named(
     for shape in SHAPES:
         made.deploy(shape)
     # The backup of this one has a planned batch, whose input expires before the drill.
-    session = made.checkpoint("session")
+    session = made.checkpoints["session"]
     newest = max(int(path.name) for path in (session / "commits").glob("[0-9]*"))
     (session / "commits" / str(newest)).unlink()
     (session / "commits" / f".{newest}.crc").unlink(missing_ok=True)
