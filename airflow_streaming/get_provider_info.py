@@ -103,6 +103,7 @@ def get_provider_info() -> dict[str, Any]:
             "doctor",
             "freshness",
             "gate",
+            "maintenance",
             "prune",
             "rehearsal",
             "restore",

@@ -175,6 +175,7 @@ def _continued(query: str, uri: str, copy: Path, batch: int) -> DrilledQuery:
         checkpoint=uri,
         copy=str(copy),
         batch=batch,
+        runs=batch + 1 if is_planned else None,
         has_input=not is_planned or has_input(folders.read, batch + 1),
     )
 

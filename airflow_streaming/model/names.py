@@ -83,6 +83,7 @@ PLACES: Final[Mapping[str, str]] = {
     "freshness": "freshness/{number}.json",
     "launch": "epochs/{epoch}/launch.json",
     "live": "live/{number}.json",
+    "maintenance": "maintenances/{number}.json",
     "owner": "owners/{number}.json",
     "query_claim": "queries/{deployment}/{query}.json",
     "query_plan": "epochs/{epoch}/plans/{query}.json",
