@@ -90,7 +90,7 @@ RULES: Final[Mapping[str, FieldRule]] = {
                 "level",
                 "reason",
             ),
-            *("is_dry_run", "approval", "prewarm"),
+            *("is_dry_run", "approval", "prewarm", "migrate"),
             *("rewind", "policy", "origin", "note"),
         ),
         FieldRule.DATA,
