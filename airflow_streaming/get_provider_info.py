@@ -99,6 +99,7 @@ def get_provider_info() -> dict[str, Any]:
             "check",
             "cutover",
             "cutover_preflight",
+            "disaster",
             "doctor",
             "freshness",
             "gate",

@@ -105,6 +105,7 @@ TASKS: Final = {
     "adopt": "adopting.md",
     "upgrade": "upgrades.md#on-call",
     "campaign": "campaigns.md",
+    "disaster-drill": "disaster.md",
     "cutover": "blue-green.md#before-between-and-after",
     "compare": "blue-green.md#before-between-and-after",
     "checkpoint": "checkpoints.md",

@@ -398,6 +398,15 @@ COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
                 "Inspect, back up, verify and restore checkpoints",
                 _of("checkpoint.arguments", "add_verbs"),
             ),
+            Command(
+                "disaster-drill",
+                "Recover streams from backups elsewhere, and time it",
+                _of("spark.disaster", "add_arguments"),
+                "Each newest backup is verified, restored into --to, and run to the present with discarded output; "
+                "live streams are not touched. A killed drill continues when the command is given again. Exit codes: "
+                "0 all recovered; 1 at least one is lost; 2 wrong use; 3 at least one is unproven.",
+                ("disaster-drill --select tier=1 --to s3://other-region/drills",),
+            ),
         ),
     ),
 )

@@ -47,6 +47,11 @@ from airflow_streaming.model.jobs.migration import (
     StateMigration,
 )
 from airflow_streaming.model.jobs.pointing import CatalogAnswer, CatalogOrder, Entry, Mark
+from airflow_streaming.model.jobs.recovery import (
+    DisasterDrill,
+    RecoveryResult,
+    StreamRecovery,
+)
 from airflow_streaming.model.jobs.rehearsal import (
     Bounds,
     Ending,
@@ -341,6 +346,29 @@ EXAMPLES: Final[tuple[Record, ...]] = (
         at=NOW,
         by="kim",
         facts={"orders": "told"},
+    ),
+    DisasterDrill(
+        number=2,
+        home="s3://live/streams",
+        selector="tier=1",
+        key="select tier=1",
+        streams=("orders", "refunds"),
+        by="kim",
+        at=NOW,
+    ),
+    StreamRecovery(
+        drill=2,
+        name="orders",
+        result=RecoveryResult.RECOVERED,
+        at=NOW,
+        backup="20261103-120000-000000-ab12cd34",
+        backed_up_at=NOW,
+        restore_seconds=4.2,
+        run_seconds=31.5,
+        batches=3,
+        rows=1200,
+        size=81920,
+        remarks=("Run without secret settings: spark.token.",),
     ),
     AlertTry(number=1, attempt=1, at=NOW, by="kim"),
     AlertSent(number=1, outcome="sent", at=NOW),
