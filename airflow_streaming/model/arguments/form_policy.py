@@ -69,6 +69,7 @@ RULES: Final[Mapping[str, FieldRule]] = {
                 "stream_name",
                 "stream_home",
                 "size",
+                "select",
                 "campaign",
                 "batches",
                 "backup_id",
