@@ -628,6 +628,7 @@ EXAMPLES: Final[tuple[Record, ...]] = (
             ),
         ),
         key="run-1",
+        migrations=(StateMigration(query="revenue", operators=(MIGRATED_OPERATOR,)),),
     ),
     CutoverTerms(
         change=3,
