@@ -1,9 +1,9 @@
 """
 The driver's side of a lease: heartbeats renew it, and the driver ends when they stop.
 
-The watchdog reads neither the JVM nor the home: it compares two clocks, and kills. One clock
-includes the time of a suspended host. The time of day jumps if a host was paused together with its
-clocks. The clock that has advanced further counts.
+The watchdog reads neither the JVM nor the home: it compares two clocks, and kills. The
+clock since boot includes the time of a suspended host. The time of day jumps if a host was paused
+together with its clocks. The clock that has advanced further counts.
 """
 
 from __future__ import annotations

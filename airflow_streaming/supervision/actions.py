@@ -250,7 +250,7 @@ class StreamActions:
         :param last: The newest epoch, proved gone; ``None`` before the first.
         :param change: The change that fences.
         :param step: The step of a cutover.
-        :param deployment: The deployment's number, if there is no earlier epoch with it.
+        :param deployment: The deployment's number, if no earlier epoch has it.
         """
         number = last.deployment if last is not None else deployment or 0
         fence = self._epoch_after(last, number, LaunchCause.FENCE, reason, change, step=step)
@@ -319,7 +319,7 @@ class StreamActions:
         """Record the decision on a failed epoch, and open the circuit if the stream gives up."""
         seen = situation.seen
         if seen is None:
-            raise StreamingError("There is no epoch to settle; no decision was recorded.")
+            raise StreamingError("The stream has no epoch to settle; no decision was recorded.")
         if seen.process.state is ProcessState.GONE:
             self._launcher.clean_up(seen.epoch, seen.launch)
         self._keep_log(seen)

@@ -291,7 +291,7 @@ class Observer:
 
     def _with_epoch(self, situation: ReconcileInput, epoch: Epoch) -> ReconcileInput:
         launch = self._home.launch(epoch.number)
-        # The process is observed before its exit record: one that ends in between leaves an exit
+        # The process is observed before its exit record: an end in between leaves an exit
         # record with a process still seen alive, which is "going down", never the reverse.
         heartbeat = partial(self._home.heartbeat, epoch.number)
         process = self._launcher.probe(epoch, launch, heartbeat)

@@ -221,7 +221,7 @@ def moved_in(text: str, stages: Sequence[int]) -> float:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerRun:
     """
-    One run of a query's processing trigger: it plans and runs one batch, or finds no data.
+    A run of a query's processing trigger: it plans and runs one batch, or finds no data.
 
     :param batch: The batch.
     :param started: Start by the JVM's clock; distinguishes runs for the same batch.

@@ -268,7 +268,7 @@ def _rows_of_jdbc(key: str, relation: Any) -> Iterator[tuple[str, str]]:
 
 
 _RELATIONS: Final = {"HadoopFsRelation": _files, "JDBCRelation": _rows_of_jdbc}
-"""How the relations of Spark are told that show too little as text."""
+"""Readers of the relations whose text hides their source."""
 
 
 def _stable(text: str, kind: str) -> str:

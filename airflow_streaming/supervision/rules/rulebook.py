@@ -14,7 +14,7 @@ rule on the input rate. A commit clears the rule at once.
 
 A book is pure: no clock, no files. It learns the batches in their order and keeps only the state
 that its rules need, so a fresh book that learns the whole history of an epoch gives the same
-findings as one that has lived through it. Findings depend on the rows learned and on the current
+findings as the old book of that epoch. Findings depend on the rows learned and on the current
 status, never on how often they are read.
 """
 
@@ -187,7 +187,7 @@ class RateTrack:
     """
     A rule on the input rate: rows of the batches that ended in the window, over its length.
 
-    A batch in work hides what comes in behind it, so the rate is taken outside of batches only.
+    A batch in work hides newer input, so the rate is measured outside of batches only.
 
     :param rule: The bad range.
     """
