@@ -99,7 +99,6 @@ class Progress(Generic[S]):
     """
     The progress of a change.
 
-    :param change: Number of the change; of a cutover, in the stream that leads.
     :param state: Its state.
     :param reason: Why it came there.
     :param is_there: The requested state, or an end, is reached; the caller is done.
@@ -140,7 +139,6 @@ class Pace:
 
     :param at_most: Seconds; then the caller gets the awaited event.
     :param clock: Monotonic seconds.
-    :param sleep: Waits some seconds.
     """
 
     at_most: float
@@ -182,7 +180,6 @@ class Engine(Generic[V, M]):
         :param is_there: The caller's end is reached.
         :param is_in_haste: Look again at once while waiting, at the given pace.
         :param may: Why this caller does not make a move; ``None`` if it does.
-        :raises HomeUnavailable: A store could not be reached; call again.
         """
         moves, began = 0, 0.0 if pace is None else pace.clock()
         newest = began
@@ -207,12 +204,7 @@ class Engine(Generic[V, M]):
 
 
 class Recorder(Generic[S, E, T]):
-    """
-    Writes down how far a change has come; a kind says where, and tells the timeline.
-
-    :param by: Who acts, for the records.
-    :param now: The time of day.
-    """
+    """Writes down how far a change has come; a kind says where, and tells the timeline."""
 
     table: ChangeTable[S, E]
     transition: type[T]

@@ -71,7 +71,6 @@ class OfCheckpoints:
     Live checkpoints, pinned while their queries continue.
 
     :param checkpoints: URI of each, by query; ``""`` names a single one.
-    :param storage_options: Passed to fsspec for remote folders.
     """
 
     checkpoints: Mapping[str, str]
@@ -113,7 +112,6 @@ def checkpoints_of(
     """
     Return the checkpoints that a stream's queries use now.
 
-    :param storage_options: Passed to fsspec for remote folders.
     :raises NothingYet: The stream has committed no batch yet.
     :raises CheckpointError: Its checkpoint is missing.
     """

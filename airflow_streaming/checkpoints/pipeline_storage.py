@@ -24,7 +24,6 @@ def flows_in(folders: Folders) -> dict[str, str]:
     Return the newest checkpoint of each flow as a path below the storage; empty for another folder.
 
     :param folders: The pipeline's storage.
-    :raises HomeUnavailable: The store cannot be reached.
     """
     newest: dict[str, int] = {}
     for path in _checkpoints(folders):

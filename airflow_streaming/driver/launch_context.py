@@ -151,7 +151,6 @@ def read_epoch(store: Store, layout: Layout, order: DriverArgs) -> Epoch:
 
     :raises DriverRefusal: the epoch does not exist, has ended, or belongs to another driver.
     :raises RecordError: the record is malformed.
-    :raises HomeUnavailable: the home cannot be read.
     """
     epoch = _record(Epoch, store, layout, number=order.epoch)
     if not epoch.is_carried_by([order.token]):
@@ -173,7 +172,6 @@ def read_assignment(store: Store, layout: Layout, order: DriverArgs, epoch: Epoc
 
     :raises DriverRefusal: a record is missing, or the script is not the deployed one.
     :raises RecordError: a record is malformed.
-    :raises HomeUnavailable: the home cannot be read.
     """
     deployment = _deployment(store, layout, epoch)
     copy = layout.application(epoch.deployment, deployment.application_sha256)

@@ -76,11 +76,7 @@ class HistoryReader:
         self._layout = Layout(home.name)
 
     def read(self, begin: float, end: float) -> Found:
-        """
-        Return the figures of a range in Unix time.
-
-        :raises HomeUnavailable: the home cannot be read.
-        """
+        """Return the figures of a range in Unix time."""
         buckets: list[Bucket] = []
         is_cut = False
         numbers = self._home.epoch_numbers()

@@ -124,7 +124,6 @@ class StreamRow:
     A stream in the list of a home. ``status`` shows everything about one stream.
 
     :param since: When the standing began, where a record says so.
-    :param incidents: Number of open incidents.
     :param seen_at: When its trigger saw it; ``None`` where this command has looked.
     """
 

@@ -154,9 +154,6 @@ def restore_stream(
 
     :param launcher: Checks whether the stream's driver is gone.
     :param backs_up: Back up the replaced checkpoint first; if this fails, it stays in place.
-    :raises RestoreRefused: With every reason; the stream is unchanged.
-    :raises BackupNotFound: The store has no such backup.
-    :raises BackupDamaged: The backup differs from its manifest.
     """
     from airflow_streaming.changes.restore.undo import switch
     from airflow_streaming.checkpoints.backup.records import Origin  # not at dag parse

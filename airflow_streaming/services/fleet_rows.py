@@ -39,7 +39,6 @@ class FleetRow:
     :param word: A verdict's state or a ``Standing``.
     :param since: When the standing began, where a record says so.
     :param owner: The newest record of its owner; ``None`` without one.
-    :param incidents: Number of open incidents.
     :param heartbeat_at: Time of the driver's last heartbeat, by the driver's clock.
     :param queries: Number of its queries.
     :param backlog: Unread data of all sources, by unit.

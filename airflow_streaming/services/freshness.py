@@ -63,11 +63,7 @@ class StreamFreshness:
 def read_freshness(
     home: Home, stream: str, freshness: Freshness, now: datetime
 ) -> StreamFreshness | None:
-    """
-    Return the freshness of a stream; ``None`` before its first watermark.
-
-    :raises HomeUnavailable: the home cannot be read.
-    """
+    """Return the freshness of a stream; ``None`` before its first watermark."""
     base = home.stream(stream)
     recorded = base.timeline()
     if recorded is not None and not _is_of(recorded, freshness):

@@ -212,11 +212,8 @@ def drill(
     program makes of it what ``verify`` takes.
 
     :param program: The user's script; without one only the state is opened, and the outcome says so.
-    :param scratch: A local folder, in which a new one is made and removed again; default: the
-        user's own folder for scratch.
     :param timeout: Seconds for Spark in total; unfinished work is a problem then.
     :raises BackupNotFound: the store has no such backup any more.
-    :raises LaunchError: the runtime's Spark could not be started.
     """
     with scratch_folder(scratch, PREFIX) as own:
         try:
@@ -249,7 +246,6 @@ def drill_copies(
 
     :param scratch: An empty local folder for everything else; it is not removed.
     :param held: The file by which the Spark sees that this process lives; empty: it does not look.
-    :raises LaunchError: the runtime's Spark could not be started.
     """
     order = DrillOrder(
         events=str(scratch / "events.jsonl"),

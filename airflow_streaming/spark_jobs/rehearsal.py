@@ -131,8 +131,6 @@ def rehearse(
     :param scratch: A local folder, in which a new one is made and removed again; default: the
         user's own folder for scratch. The state of all queries must fit there.
     :param spark: Run it in this Spark, whose scratch is used then; default: in one of its own.
-    :raises LaunchError: the runtime's Spark could not be started.
-    :raises HomeUnavailable: a store is away.
     """
     begun = time.monotonic()
     subject, live = place.subject, live_figures(compare_with)

@@ -68,7 +68,6 @@ def compare_versions(
     :param scratch: As of ``rehearse``; it holds three copies of all state.
     :raises CheckpointError: the checkpoints cannot be copied.
     :raises LaunchError: a runtime's Spark could not be started.
-    :raises HomeUnavailable: a store is away.
     """
     begun = time.monotonic()
     memory = f"{bounds.memory_mb}m"

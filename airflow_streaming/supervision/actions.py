@@ -44,11 +44,7 @@ class StreamActions:
     """
     Acts on one stream for one task or user.
 
-    :param home: The stream's records.
-    :param launcher: Starts and kills drivers.
     :param by: Who acts, for the records.
-    :param now: The time of day.
-    :param chance: A number from 0 to 1, for jitter.
     """
 
     def __init__(

@@ -145,7 +145,6 @@ def is_other_home(home: StreamHome, newest: Epoch | None, watched: int | None, m
 
     :param newest: The newest epoch here.
     :param mark: The mark of the watched epoch, see ``Epoch.mark``; empty if unknown.
-    :raises HomeUnavailable: The home cannot be read.
     """
     if newest is None or watched is None or not mark or newest.number < watched:
         return False  # a place that lacks the epoch is judged by that
@@ -161,7 +160,6 @@ class Observer:
     """
     Observes the newest epoch of one stream.
 
-    :param home: The stream's records.
     :param launcher: Sees the driver's processes from here.
     :param rules: Health rules in place of the recorded ones.
     :param policy: Restart policy in place of the recorded one.
@@ -169,7 +167,6 @@ class Observer:
     :param live: Returns the live lane of the stream, for its keep-alive task; default: the lane of
         ``home``, live or not.
     :param clock: Monotonic seconds.
-    :param now: The time of day.
     """
 
     def __init__(

@@ -26,11 +26,9 @@ class WindowsTrigger(SubjectTrigger):
 
     A stopped stream does not end the wait: it may complete the window later.
 
-    :param series: Name of the series.
     :param until: Event time that the committed output must reach, ISO 8601; ``None``: fire at once.
     :param requests: Number of the newest request that was seen.
     :param query: The query that counts; default: all of them.
-    :param kwargs: Arguments of ``SubjectTrigger``, which select the stream.
     """
 
     def __init__(

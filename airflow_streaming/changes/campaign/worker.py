@@ -92,8 +92,6 @@ class CampaignWorker:
 
     :param number: Its number.
     :param fleet: The streams.
-    :param by: Who acts, for the records.
-    :param now: The time of day.
     """
 
     def __init__(
@@ -114,7 +112,6 @@ class CampaignWorker:
         """
         Make all moves that are possible now.
 
-        :raises HomeUnavailable: the home could not be reached; call again.
         :raises RecordError: a step is missing or damaged.
         """
         seen: dict[str, MemberProgress] = {}

@@ -73,11 +73,7 @@ class Acts:
         }
 
     def do(self, view: CutoverView, move: Move) -> str | None:
-        """
-        Make one move; return the reason to wait, or ``None`` if it was made.
-
-        :raises HomeUnavailable: A store could not be reached; make the move again later.
-        """
+        """Make one move; return the reason to wait, or ``None`` if it was made."""
         return self._moves[move.do](view, move)
 
     def _take(self, view: CutoverView, move: Move) -> None:

@@ -66,7 +66,6 @@ class Cutover:
 
     :param leader: The stream whose base lane keeps the records.
     :param lanes: Opens lanes. Each is opened once; its observer keeps its memory.
-    :param by: The task or user, for the records.
     :param checkpoints: Checkpoint operations. Without them green cannot start and a handover is
         impossible.
     :param pointers: Pointers outside the home, by name in the terms; for a stream that does not
@@ -75,7 +74,6 @@ class Cutover:
     :param retire: Takes the final backup of blue.
     :param memory: The memory of an earlier engine or a trigger; the caller, who opens ``lanes``,
         manages the observers' memories.
-    :param now: The time of day.
     :param clock: Monotonic seconds.
     :param sleep: Waits some seconds; only while blue is drained and green takes over.
     """
@@ -165,7 +163,6 @@ class Cutover:
         :param change: Number of the cutover; default: the newest.
         :raises CutoverRefused: The stream leads no such cutover.
         :raises RecordError: Its terms cannot be read.
-        :raises HomeUnavailable: A store could not be reached; call again.
         """
         found = self._find(change)
         terms = self._lanes.home.cutover_terms(found)

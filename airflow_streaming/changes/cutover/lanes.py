@@ -76,7 +76,6 @@ class LaneProvider(Protocol):
         """
         Return the context of one lane; called once a lane by each engine.
 
-        :param stream: Name of the stream.
         :param lane: Name of its lane.
         :raises CutoverRefused: This DAG has no such stream.
         """
@@ -290,7 +289,6 @@ def pair_of(candidate: Candidate, way: SwitchMethod, facts: Facts) -> tuple[Pair
 
     It is a function of its facts, as long as neither lane gets another deployment.
 
-    :raises CutoverRefused: The stream has never run.
     :raises SpecError: The script or the runtime is missing.
     """
     current = candidate.current()

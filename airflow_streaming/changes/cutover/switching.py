@@ -34,12 +34,7 @@ E = CutoverEvent
 
 
 class PointerUpdater:
-    """
-    Leads consumers to one lane or the other.
-
-    :param pointers: Pointers outside the home, by name in the terms; for a stream that does not
-        lead as ``STREAM/NAME``.
-    """
+    """Leads consumers to one lane or the other."""
 
     def __init__(self, lanes: Lanes, recorder: Recorder, pointers: Mapping[str, Pointer]) -> None:
         self._lanes, self._recorder = lanes, recorder

@@ -175,7 +175,6 @@ class CutoverView:
 
     :param checks: Results of this stay in ``comparing``, by name.
     :param compares: The observing task can compare outputs itself.
-    :param is_closed: The change has ended.
     :param seen_for: How long the observing task has seen the newest step, by its own clock.
     """
 

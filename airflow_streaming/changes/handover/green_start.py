@@ -108,7 +108,6 @@ def make_start(
     :raises CheckpointBusy: Blue changed, or another task was working, during every attempt; try
         again.
     :raises RestoreRefused: The place has other files, or paths in it cannot be rewritten.
-    :raises HomeUnavailable: A store cannot be reached.
     """
     folders = open_folders(green_uri, storage_options, filesystem)
     if start is StartWay.FRESH:
@@ -180,12 +179,7 @@ def _check_whole(folders: Folders, query_id: str) -> None:
 
 
 class StoredCheckpoints:
-    """
-    Checkpoint operations of a cutover.
-
-    :param storage_options: Passed to fsspec for remote checkpoints.
-    :param filesystem: An fsspec file system to use instead of a new one.
-    """
+    """Checkpoint operations of a cutover."""
 
     def __init__(
         self, storage_options: Mapping[str, Any] | None = None, filesystem: Any = None

@@ -63,7 +63,6 @@ class RestoredSinks:
         :param change: Number of the change, which names the folder for moved files.
         :raises CheckpointRefused: The outputs of a query are unknown, the log belongs to another
             sink, or another process writes to it.
-        :raises BackupDamaged: The backup differs from its manifest.
         """
         sinks = self._facts()
         return self._rewind().plan(self.store, self.backup, change, sinks, self._newest(sinks))

@@ -72,11 +72,8 @@ class Switching:
     """
     Changes one stream's checkpoint on behalf of one task or person.
 
-    :param home: The stream's records.
     :param launcher: How the driver's processes can be seen from here; ``None`` for a task that makes
         no change.
-    :param by: Who acts, for the records.
-    :param now: The time of day.
     """
 
     def __init__(
@@ -126,7 +123,6 @@ class Switching:
         Do nothing when the stream is stopped and no other change is unfinished.
 
         :param unfinished: See ``circumstances``.
-        :raises RestoreRefused: with every reason.
         """
         refused = [refusal.message for refusal in of_driver(self.circumstances(unfinished))]
         if refused:
@@ -414,7 +410,6 @@ def checkpoints_at(
     Return the id of the query in each folder of a stream's checkpoints.
 
     :raises RestoreRefused: One of them is not sound.
-    :raises CheckpointError: There is no checkpoint.
     """
     folders = open_folders(uri, storage_options)
     found: dict[str, str | None] = {}

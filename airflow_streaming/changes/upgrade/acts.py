@@ -69,11 +69,7 @@ class Committed:
         self._home, self._open = home, open_folders
 
     def told(self) -> str:
-        """
-        Return the newest committed batch by each checkpoint's URI, in the format of a fact.
-
-        :raises HomeUnavailable: a store cannot be reached.
-        """
+        """Return the newest committed batch by each checkpoint's URI, in the format of a fact."""
         return json.dumps(self._batches(), sort_keys=True)
 
     def since(self, reached: Mapping[Stage, UpgradeTransition]) -> bool:
@@ -134,9 +130,7 @@ class BackingUp:
     """
     Takes and verifies the backups of an upgrade.
 
-    :param by: Who acts, for the records.
     :param open_folders: Opens the checkpoints and outputs.
-    :param now: The time of day.
     """
 
     def __init__(
@@ -202,7 +196,6 @@ def look(
     :param terms: Of the change.
     :param committed: Reads the committed batches; by default without credentials.
     :param repartitioned: Tells whether all state has the new number of partitions.
-    :raises HomeUnavailable: the home could not be read.
     """
 
     def between(history: Sequence[UpgradeTransition]) -> UpgradeView:

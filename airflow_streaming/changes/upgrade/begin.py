@@ -112,7 +112,6 @@ class UpgradeTermsRequest:
     :param key: Identifies the request, e.g. the DAG run: a task with the same key gets the same
         upgrade, ended or not, so that a retry never begins a second one.
     :param reason: Why, for the records.
-    :param partitions: New number of state partitions; 0 leaves them.
     """
 
     rollback: RollbackPlan
@@ -128,12 +127,7 @@ class UpgradeTermsRequest:
 
 
 class Beginning:
-    """
-    Begins upgrades of one stream.
-
-    :param by: Who acts, for the records.
-    :param now: The time of day.
-    """
+    """Begins upgrades of one stream."""
 
     def __init__(
         self,

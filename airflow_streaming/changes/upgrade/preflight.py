@@ -88,9 +88,7 @@ def preflight(
         checkpoints allow it; otherwise the number has no effect on it.
     :param spark: Plan mode runs in this Spark; default: in one of its own.
     :raises SpecError: A habit names an unknown query.
-    :raises LaunchError: Plan mode's Spark could not be started.
     :raises CheckpointError: A checkpoint cannot be read.
-    :raises HomeUnavailable: A store cannot be reached.
     """
     proposed = candidate.deployment
     new = plan_script(candidate.program, candidate.runtime, progress=progress, spark=spark)

@@ -104,8 +104,6 @@ def why_restore(
     the same checkpoint.
 
     :param sinks: Of the old deployment.
-    :raises BackupNotFound: The store has no such backup.
-    :raises BackupDamaged: The backup differs from its manifest.
     """
     backup = store.backup(backup_id)
     with store.hold(backup.stream, "restore", backup.id):
@@ -201,17 +199,13 @@ def restore_boundary(
     The driver must be proved gone; the desired state may be running. A repetition after a kill
     continues; after success it changes nothing and returns the same.
 
-    :param launcher: Sees the driver's processes from here.
     :param sinks: Of the old, backed-up deployment: ``sink_facts_of`` its plans.
     :param rewind: Rewinds the sinks; by default file sinks only.
-    :param storage_options: Passed to fsspec for remote checkpoints and outputs.
     :param is_needed: Called before every removing step.
     :raises RestoreRefused: With every reason, e.g. a driver that is not proved gone, or a query
         with an unknown sink; no file was changed.
     :raises RestoreTaken: Another task is restoring now; try again later.
     :raises CheckpointRefused: A sink cannot be rewound.
-    :raises BackupNotFound: The store has no such backup.
-    :raises BackupDamaged: The backup differs from its manifest.
     """
     backup = store.backup(backup_id)
     _check_covered(backup, sinks)
@@ -364,10 +358,7 @@ class BoundaryBack:
     """
     Goes back to the boundary backup.
 
-    :param store: The store of the backups.
-    :param launcher: Sees the driver's processes from here.
     :param rewind: Rewinds sinks; only needed for sinks other than file sinks.
-    :param storage_options: Passed to fsspec for remote checkpoints.
     """
 
     def __init__(
@@ -473,8 +464,6 @@ def way_back_of(
 
     :param sinks: See ``sinks_of``.
     :param storage_options: Of the checkpoints' store.
-    :raises CheckpointError: a checkpoint cannot be read.
-    :raises HomeUnavailable: a store cannot be reached.
     """
     checkpoints = checkpoints_of(home, storage_options).checkpoints
     back = GateReport()

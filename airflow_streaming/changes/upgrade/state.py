@@ -107,7 +107,6 @@ class UpgradeView:
     :param is_repartitioned: All state has the new number of partitions, by its checkpoints; read
         during a repartition.
     :param is_held: The newest epoch is a promoted driver that was never released.
-    :param is_closed: The change has ended.
     """
 
     change: Change

@@ -51,7 +51,6 @@ def take_backup(
         while its query runs; no backup was published.
     :raises CheckpointBusy: a checkpoint changed during every attempt; no backup was published.
     :raises CheckpointError: a folder does not exist.
-    :raises HomeUnavailable: a store cannot be reached.
     :raises SpecError: the store lies inside a checkpoint, or a checkpoint inside the store.
     :raises ValueError: no sources, or two in one folder.
     """

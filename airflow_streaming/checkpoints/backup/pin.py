@@ -232,7 +232,6 @@ def choose_pin(listing: Listing, read: Read, *, at_least: int | None = None) -> 
         be complete; without it only the newest one is tried.
     :raises CheckpointRefused: A retry will not help: not a Spark checkpoint, no committed batch
         yet, or it holds links, pipes or devices.
-    :raises HomeUnavailable: The store cannot be reached.
     """
     _refuse(listing)
     commits = batches(listing, "commits")

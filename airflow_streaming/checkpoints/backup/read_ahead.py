@@ -57,7 +57,6 @@ def read_ahead(
     Return every file with its content, in the order given.
 
     :param large: Files of at least so many bytes are not read; their content is ``None``.
-    :raises HomeUnavailable: the store cannot be reached.
     """
     # Threads would only get in each other's way on a disk of this machine.
     pool: ThreadPoolExecutor | None = None

@@ -133,7 +133,6 @@ class Backup(Record):
     :param begun_at: Start of the copy, by the host's clock.
     :param origin: Why it was taken.
     :param by: Who took it.
-    :param note: A note of the user or task.
     :param deployment: Deployment whose checkpoints these are; ``None`` when unknown, as ``epoch``.
     :param spark_version: Spark the driver ran on, where that is known.
     :param bundles: The locations of the members.

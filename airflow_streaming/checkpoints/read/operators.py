@@ -35,11 +35,7 @@ _PATHS: Final = "stateSchemaFilePaths"
 
 
 class JavaInput:
-    """
-    Reads values one after another.
-
-    :param what: Names the file in messages.
-    """
+    """Reads values one after another."""
 
     def __init__(self, data: bytes, what: str) -> None:
         self._data, self._what, self._at = data, what, 0

@@ -92,7 +92,6 @@ def read_checkpoint(
         position matters; the files of the next batch; or the files of all rollback batches, which
         may take long.
     :param places: Other spellings of ``uri``, e.g. with links resolved.
-    :raises HomeUnavailable: The store cannot be reached.
     """
     if not is_checkpoint(listing):
         return Checkpoint(uri=uri, problems=(_no_checkpoint(listing, uri),))

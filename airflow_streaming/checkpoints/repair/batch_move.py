@@ -48,9 +48,7 @@ class BatchMove:
     """
     Moves one batch out of its sink.
 
-    :param home: The stream's records.
     :param repair: The repair; recorded before ``run``.
-    :param by: Who acts, for the records.
     :param options: Passed to fsspec for checkpoints and outputs in remote stores.
     """
 

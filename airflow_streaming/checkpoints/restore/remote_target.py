@@ -158,7 +158,6 @@ class RemoteTarget:
 
     :param folders: The same place for reading.
     :param filesystem: The fsspec file system, without a listing cache.
-    :param root: The folder as the file system spells it.
     """
 
     can_resume = True

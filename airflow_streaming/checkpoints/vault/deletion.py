@@ -67,9 +67,7 @@ def delete_named(
     :param dry_run: Only check whether it could be deleted.
     :param homes: Opens the home of the change that the backup was taken for.
     :returns: The backup's stream.
-    :raises BackupNotFound: The store has no backup with this id.
     :raises CheckpointRefused: The backup is needed; it was not deleted.
-    :raises HomeUnavailable: The store cannot be reached.
     """
     where = store.stream_of(backup_id, stream)
     now = clock()

@@ -128,7 +128,6 @@ def read_signs(store: Store, lane: Layout, change: int | None = None) -> LaneSig
 
     :param change: Number of the standby's change.
     :raises HomeUnavailable: they cannot be read.
-    :raises RecordError: one of them is malformed.
     """
     desired = _newest(Desired, store, lane)
     circuit = _newest(Circuit, store, lane)

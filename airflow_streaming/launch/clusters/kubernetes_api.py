@@ -242,8 +242,6 @@ class Namespace:
 
         The table of a thousand pods is a fortieth of the pods themselves, which took a triggerer's event
         loop a second and more. The API server answers from its cache, which is cheap and may lag.
-
-        :raises Unreachable: no table came.
         """
         values = {"labelSelector": selector, "resourceVersion": "0", "includeObject": "None"}
         answer = self.ask("GET", f"pods?{urlencode(values)}", accept=_TABLE)
@@ -260,11 +258,7 @@ class Namespace:
         return found
 
     def identities(self, selector: str) -> dict[str, Mapping[str, Any]]:
-        """
-        Return the metadata of each pod of a label selector, by name, from the API server's cache.
-
-        :raises Unreachable: no list came.
-        """
+        """Return the metadata of each pod of a label selector, by name, from the API server's cache."""
         values = {"labelSelector": selector, "resourceVersion": "0"}
         answer = self.ask("GET", f"pods?{urlencode(values)}", accept=_METADATA)
         items = answer.body.get("items")
@@ -282,7 +276,6 @@ class Namespace:
         List the pods of a label selector.
 
         :param pending: Only waiting pods, from the API server's cache, which may lag.
-        :raises Unreachable: no complete list came.
         """
         found: list[Mapping[str, Any]] = []
         values = {"labelSelector": selector, "limit": "500"}
@@ -317,7 +310,6 @@ class Namespace:
         :param content: Type of the body.
         :param accept: Type of the answer.
         :param api: Group and version of the resource, e.g. ``apis/apps/v1``.
-        :raises Unreachable: the server did not answer, or the credentials are missing.
         """
         try:
             credentials = self._login(self.place)

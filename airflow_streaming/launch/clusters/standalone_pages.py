@@ -102,11 +102,7 @@ def read_log(masters: Sequence[str], driver: str, worker: str, most: int) -> Dri
 
 
 def _read(address: str, driver: str, place: str, most: int) -> DriverLog:
-    """
-    Read both outputs.
-
-    :raises Unreachable: the worker does not answer, or has neither.
-    """
+    """Read both outputs."""
     each, found = max(1, most // len(OUTPUTS) - _TITLE), dict[str, Output]()
     for kind in OUTPUTS:
         path = f"log/?driverId={driver}&logType={kind}&byteLength={each}"

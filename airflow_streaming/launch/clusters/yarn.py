@@ -260,11 +260,7 @@ class YarnLauncher:
         return self._launched(epoch, None)
 
     def _look(self, epoch: Epoch, launch: Launch | None) -> tuple[Application | None, Process]:
-        """
-        Return the epoch's application, and the proven state of its driver.
-
-        :raises Unreachable: no active ResourceManager answered.
-        """
+        """Return the epoch's application, and the proven state of its driver."""
         found = self._managers(epoch).driver(mark_tag(epoch), _recorded(launch))
         seen = self._judge_absent(epoch, launch) if found is None else self._judge(epoch, found)
         if seen.state is ProcessState.GONE:

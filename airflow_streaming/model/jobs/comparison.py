@@ -236,9 +236,6 @@ class CompareOrder(Record):
     The order to the Spark of a comparison.
 
     :param reports: File to which it appends a report a comparison, a line each.
-    :param seconds: Time it may take.
-    :param held: File that the ordering process keeps locked while it lives.
-    :param scratch: Folder that is removed when that process is gone.
     """
 
     KIND: ClassVar[str] = "compare_order"

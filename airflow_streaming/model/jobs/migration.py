@@ -146,7 +146,6 @@ class MigrationOrder(AnsweredOrder):
     The state of a copied checkpoint is migrated in place.
 
     :param checkpoint: The copy, as Hadoop spells it; no other process uses it.
-    :param batch: Its newest committed batch.
     :param partitions: State partitions of it.
     :param is_rocksdb: The provider; otherwise HDFS-backed.
     :param codec: Compression codec of HDFS-backed state.

@@ -74,10 +74,8 @@ class RehearsalOrder(Record):
     """
     The order to the driver of a rehearsal.
 
-    :param events: File to which it appends its events.
     :param seconds: After this the process ends by its own clock.
     :param scratch: Folder of the rehearsal, which it removes when the ordering process is gone.
-    :param held: File that the ordering process keeps locked for as long as it lives.
     :param source: Where the bytes of the script lie; ``application`` is its path to its author.
     :param compares: Tell the rows of every batch and the state at the end as bags, and show none.
     """
@@ -146,7 +144,6 @@ class RehearsalEvent(Record):
     :param subject: ``input`` for a batch that failed because its input is gone.
     :param rows: Rows that would have been written; see ``Seen.ENDED`` for its other meaning.
     :param sample: Rows of output, values as text, secrets masked.
-    :param remedy: The next step after an error.
     :param digest: Of the rows, in any order.
     :param sink: The sink that the script chose; ``output_mode`` its mode.
     """

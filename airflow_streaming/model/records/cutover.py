@@ -326,9 +326,7 @@ class LiveRecord(Record):
     A lane that becomes live with a step of a cutover; ``live/000004.json``.
 
     :param stream: The stream.
-    :param lane: Name of the lane.
     :param deployment: Number of its deployment at that time.
-    :param output: Its output.
     :param leader: The stream that leads the cutover.
     :param change: Number of the cutover's change there.
     :param step: Number of the transition with which this counts.

@@ -253,7 +253,6 @@ class UpgradeTerms(Record):
     """
     All terms that a task needs to finish an upgrade.
 
-    :param proposed: The new deployment.
     :param rollback: The plan of a rollback.
     :param keeps_by_itself: End the soak by keeping a good deployment; else the user must decide.
     :param stop_grace: How long the old driver may take to reach a batch boundary.

@@ -365,13 +365,8 @@ class PlanOrder(Record):
     The order to plan a script's queries.
 
     :param result: File for the ``ScriptPlan``; rewritten with every query.
-    :param seconds: Time it may take.
     :param application: Path of the script as its author knows it.
-    :param source: Present path of its bytes.
     :param output: Place of the deployment for ``{output}``; ``checkpoint`` likewise.
-    :param held: File that the ordering process keeps locked while it lives; empty: it is not
-        watched.
-    :param scratch: Folder that is removed when that process is gone.
     """
 
     KIND: ClassVar[str] = "plan-order"

@@ -435,8 +435,6 @@ def about_age(
     Return the alert about the age of a stream's newest backup: an incident or its end.
 
     :param epoch: The stream's newest epoch; 0 for an external stream.
-    :param log: Alerts recorded for the stream so far, oldest first.
-    :returns: Alerts without a number and an author.
     """
     incident = next((alert for alert in open_incidents(log) if alert.key == BACKUP_KEY), None)
     if verdict.is_late is (incident is not None):
@@ -479,8 +477,6 @@ def about_freshness(
     Return the alerts about the burn rates of a freshness objective: incidents, and ends of incidents.
 
     :param epoch: The stream's newest epoch.
-    :param log: Alerts recorded for the stream so far, oldest first.
-    :returns: Alerts without a number and an author.
     """
     known = {alert.key: alert for alert in open_incidents(log)}
     due: list[Alert] = []

@@ -392,7 +392,6 @@ class ExternalObserver:
     :param allowed: Permitted endpoints: from the configuration, or from the driver's status.
     :param memory: Another observer's memory.
     :param clock: Monotonic seconds.
-    :param now: The time of day.
     :param asking: Reads an endpoint.
     :raises SpecError: The endpoint is not an address, or not permitted.
     """

@@ -54,7 +54,6 @@ class LastSent(JsonValue):
     :param batch_id: Newest committed batch then, of the query that is furthest behind.
     :param committed_at: When it was committed.
     :param lane: The live lane then.
-    :param output: Its output.
     """
 
     WHAT: ClassVar[str] = "last asset event"

@@ -53,7 +53,6 @@ class Subject(JsonValue):
     Identifies a stream.
 
     :param stream: Name of a stream of ours; requires ``home``.
-    :param home: The home's URI.
     :param home_conn_id: Connection with credentials for the home.
     :param checkpoint: Checkpoint of any Spark query, or the folder above an application's
         checkpoints.
@@ -185,7 +184,6 @@ def sight_of(
     """
     Return the snapshot of a situation.
 
-    :param who: The stream's name in messages.
     :param earlier: The last status of an earlier epoch of the same deployment, for its commits: a
         restarted driver knows them only after its first batch.
     """

@@ -125,11 +125,7 @@ class RuleProgress:
 
 
 class BatchTrack:
-    """
-    A rule on a figure of batches.
-
-    :param rule: The bad range.
-    """
+    """A rule on a figure of batches."""
 
     __slots__ = ("_missed", "_over", "_reported", "_window", "course", "is_awaited", "rule")
 
@@ -188,8 +184,6 @@ class RateTrack:
     A rule on the input rate: rows of the batches that ended in the window, over its length.
 
     A batch in work hides newer input, so the rate is measured outside of batches only.
-
-    :param rule: The bad range.
     """
 
     __slots__ = ("_ahead", "_over", "_window", "course", "rule")
