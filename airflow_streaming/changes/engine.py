@@ -38,7 +38,6 @@ class Move(Generic[E]):
     """
     A move.
 
-    :param do: The kind of move.
     :param reason: Why, in words; for a wait, the awaited event.
     :param event: Of a move that takes a step.
     :param facts: Of a move that takes a step: the step's facts.
@@ -99,8 +98,6 @@ class Progress(Generic[S]):
     """
     The progress of a change.
 
-    :param state: Its state.
-    :param reason: Why it came there.
     :param is_there: The requested state, or an end, is reached; the caller is done.
     :param waiting: Otherwise: the awaited event, in a sentence. Look again after some seconds, with
         an observer that has this one's memory (``Observer.memory``).
@@ -275,7 +272,6 @@ class Recorder(Generic[S, E, T]):
 
         :param meaning: Its event, if the state alone does not determine it.
         :param check: Raises further refusals beside the table.
-        :param facts: The step's facts.
         :raises StreamingError: Not possible in this state; the message lists possible commands.
         """
         for _ in range(_TRIES):

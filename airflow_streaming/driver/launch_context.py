@@ -140,7 +140,6 @@ def properties_in(text: str) -> dict[str, str]:
 
 
 def _unescaped(text: str) -> str:
-    # Java's characters are UTF-16 units: one beyond the first 65,536 is written as two.
     plain = _ESCAPE.sub(lambda m: chr(int(m[1], 16)) if m[1] else _LETTERS.get(m[2], m[2]), text)
     return plain.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 

@@ -31,9 +31,7 @@ class LeaseKeeper:
     Holds the lease of one driver.
 
     :param lease: Since before the driver looked for a newer epoch.
-    :param leaving: Ends the driver.
     :param last_word: Writes the exit record, if it still can be.
-    :param now: Returns this moment.
     """
 
     def __init__(

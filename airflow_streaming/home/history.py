@@ -67,7 +67,6 @@ class HistoryReader:
     """
     Reads the figures of one lane of a stream.
 
-    :param home: Its records.
     :param cache: Cached files, shared by all streams of a process.
     """
 

@@ -1,8 +1,8 @@
 """
 A home: the folder that is the record of all its streams.
 
-Everything that must happen once is a file that can be created once. The home has no server and no
-lock; write access to the folder is the right to act, read access the right to see.
+The home has no server and no lock; write access to the folder is the right to act, read access the
+right to see.
 """
 
 from __future__ import annotations
@@ -138,11 +138,7 @@ def removed_text(stream: str, removal: Change) -> str:
 
 
 class Home:
-    """
-    The records of all streams under one URI.
-
-    :param store: Where they lie.
-    """
+    """The records of all streams under one URI."""
 
     def __init__(self, store: Store) -> None:
         self.store = store

@@ -391,7 +391,6 @@ def streams_report(
     """
     Return one row for every stream of a home.
 
-    :param home: Its URI.
     :param unread: Errors of unreadable streams, by name.
     :param now: The time of day, for the age of rows that triggers have left; ``None`` without ages.
     """

@@ -66,7 +66,6 @@ def command_cutover(
     Record a command to a cutover, and return its phase.
 
     :param home: The base lane of the leading stream.
-    :param change: The cutover's number.
     :param launcher: Checks the drivers of the lanes; by default without clusters.
     :param retire: Takes the final backup when blue is retired, or ``None``.
     :raises CutoverRefused: Not possible in this phase; the command was not recorded.

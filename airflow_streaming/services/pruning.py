@@ -78,7 +78,6 @@ def prune(
 
     :param stream: Its name, or either lane's.
     :param by: The user, for the records.
-    :param reason: For the timeline.
     :param driver_folder: This host's folder of driver logs; ``None`` leaves them.
     :param backed_up: Returns the deployments named in backups; it matters for outputs.
     :param clock: The time of day; the store's own counts when it is behind that.

@@ -118,11 +118,7 @@ class Stopped:
 
 @contextmanager
 def recorded(what: str) -> Iterator[None]:
-    """
-    Add a note to an error: the records that were written before it.
-
-    :param what: A sentence.
-    """
+    """Add a note to an error: the records that were written before it."""
     try:
         yield
     except StreamingError as err:

@@ -64,7 +64,6 @@ class WindowAnnouncer:
     Announces the windows of one series.
 
     :param terms: How its windows are cut.
-    :param task: The task that announces.
     """
 
     def __init__(

@@ -1,10 +1,9 @@
 """
 The drill: a real Spark opens the state of a restored copy.
 
-Everything happens in a folder of its own: the backup is restored there, cut back by one batch, and
-used by a Spark of the version that wrote it, with its output discarded. Neither the production
-checkpoint nor its output is touched. The user's script does its other work, too, in a drill as
-well; it can see that it is one by ``AIRFLOW_STREAMING_DRILL=1``.
+The backup is restored to a scratch folder, cut back by one batch, and used by a Spark of the
+version that wrote it, with its output discarded. The script's other work is done as well; the
+script can see the drill by ``AIRFLOW_STREAMING_DRILL=1``.
 """
 
 from __future__ import annotations

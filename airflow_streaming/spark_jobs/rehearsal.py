@@ -1,10 +1,9 @@
 """
 The rehearsal: a new script on copies of checkpoints.
 
-Everything happens in a folder of its own. Checkpoints are copied there, and the script's queries
-run on the copies; their rows are counted, shown in part and thrown away. Sources are only
-read: they clean up nothing, and a consumer group that the script chose is another one here. Neither
-process nor folder stays behind, whichever process is killed.
+Everything happens in a folder of its own, and neither process nor folder stays behind, whichever
+process is killed. Sources are only read: they clean up nothing, and a consumer group that the
+script chose is another one here.
 
 The script's other work is done in a rehearsal as well; it can see that it is
 one by ``AIRFLOW_STREAMING_REHEARSAL=1``.

@@ -104,7 +104,6 @@ class _Planned(NamedTuple):
     """
     The plans and commits of the old version.
 
-    :param steps: The held-back batches.
     :param plans: Folder with the plans of all of its batches.
     """
 

@@ -181,10 +181,8 @@ class Task:
     The work of a short-lived Spark.
 
     :param job: The module whose ``run`` does it; it gets the order's file.
-    :param order: The details.
     :param variable: Set to 1 in its environment, for scripts that do more than start queries; may be
         empty.
-    :param cores: Threads of Spark.
     :param memory: Of its JVM, as Spark writes it.
     :param java_options: More options of its JVM.
     """

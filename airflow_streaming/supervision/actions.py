@@ -244,7 +244,6 @@ class StreamActions:
         another task has the number, this does nothing: read the stream again.
 
         :param last: The newest epoch, proved gone; ``None`` before the first.
-        :param change: The change that fences.
         :param step: The step of a cutover.
         :param deployment: The deployment's number, if no earlier epoch has it.
         """

@@ -1,8 +1,8 @@
 """
 Home and launcher to situation: one look at a stream.
 
-It fits in a small dict, which a trigger hands to its task in the event, so that the task need not
-wait as long again to come to the same verdict.
+The memory fits in a small dict, which a trigger hands to its task in the event, so that the task
+reaches the same verdict without listening as long again.
 
 An observer remembers how long it has seen a heartbeat stand still, because silence may only be
 timed by the one who listens.
@@ -163,7 +163,6 @@ class Observer:
     :param launcher: Sees the driver's processes from here.
     :param rules: Health rules in place of the recorded ones.
     :param policy: Restart policy in place of the recorded one.
-    :param memory: Another observer's memory.
     :param live: Returns the live lane of the stream, for its keep-alive task; default: the lane of
         ``home``, live or not.
     :param clock: Monotonic seconds.

@@ -55,8 +55,6 @@ class StandbyObserver:
     """
     Observes the newest hot standby of one lane.
 
-    :param home: The lane's records.
-    :param memory: Another observer's memory.
     :param clock: Monotonic seconds.
     """
 

@@ -72,11 +72,7 @@ triggers starts them all at once."""
 
 
 class HomeThreads:
-    """
-    The threads for the looks at one home.
-
-    :param threads: How many.
-    """
+    """The threads for the looks at one home."""
 
     def __init__(self, threads: int) -> None:
         self.triggers = 0

@@ -65,7 +65,6 @@ class WindowsTrigger(SubjectTrigger):
         try:
             looker, records = self._opened()
         except SpecError as err:
-            # Neither another look nor another try of the task would help.
             return {"action": "fail", "reason": str(err)}, None
         if records.window_requests(self.series, after=self.requests):
             return {"action": "look"}, None

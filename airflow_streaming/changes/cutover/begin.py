@@ -178,7 +178,6 @@ class Deploying:
         self._recorder.tell(home, EventKind.DEPLOYED, f"{message} {reason}")
 
     def _claim(self, home: StreamHome, pair: Pair, ids: Mapping[str, str]) -> None:
-        # A checkpoint that vanished before its first start is refused then, not started empty.
         if self._checkpoints is None:
             return
         for query, query_id in ids.items():
@@ -402,7 +401,7 @@ class Beginning:
 
     def begin(self, terms: CutoverTerms, sources: Mapping[str, bytes], reason: str) -> Change:
         """
-        Open the change, or find the open one for the same cutover.
+        Open the change; see ``Cutover.begin``.
 
         :raises CutoverRefused: With the reason; no change was opened.
         :raises SpecError: A deployment could not be launched with the DAG's present values.

@@ -1,11 +1,8 @@
 """
 The cutover of a stream, or of several, from one lane to the other.
 
-While blue is drained and green takes over nothing is left to a later call: it is looked again ten
-times a second, so that consumers wait as short as can be.
-
-It observes, decides, records and acts like everything here. A task that dies between two steps leaves
-enough behind for the next one, who may be another task, to continue; two at it at once do no harm.
+While blue is drained and green takes over, one call looks ten times a second, so that consumers
+wait as short as possible.
 """
 
 from __future__ import annotations

@@ -121,7 +121,6 @@ class Switching:
     Makes green live, and blue again.
 
     :param handover: Brings one lane to the other's position; ``None`` where that cannot be done.
-    :param consumers: Leads consumers.
     """
 
     def __init__(

@@ -68,7 +68,6 @@ class Started:
     """
     The start of green's query.
 
-    :param uri: Its checkpoint.
     :param query_id: Id in it; empty for a fresh one, to which Spark gives its id.
     :param batch: Its committed batch; ``None`` for a fresh one.
     """
@@ -101,7 +100,6 @@ def make_start(
     begun to fill looks like another task's.
 
     :param blue_uri: Blue's checkpoint of the query; it may be running and is only read.
-    :param green_uri: Location of green's.
     :param query_id: Green's own id, the same in every attempt; see ``own_query_id``.
     :param stateless: A user vouches that the query has no state, for ``CARRIED``.
     :raises CheckpointRefused: It cannot be copied, or the place has other files.

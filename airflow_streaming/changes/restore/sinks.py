@@ -120,7 +120,6 @@ def of_sinks(
     Say which file sinks of a stream do not fit checkpoints that its queries would continue from.
 
     :param writer: The deployment that wrote to the sinks last.
-    :param checkpoint: URI of the checkpoints.
     """
     found = []
     for query, log in sorted(known_logs(home, writer).items()):

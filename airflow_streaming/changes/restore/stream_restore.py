@@ -93,11 +93,7 @@ class _Judged:
 
 
 class StreamRestore:
-    """
-    Restores one stream from one backup; the store must be held meanwhile.
-
-    :param switching: Acts on the stream.
-    """
+    """Restores one stream from one backup; the store must be held meanwhile."""
 
     def __init__(
         self,

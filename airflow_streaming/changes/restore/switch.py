@@ -56,7 +56,6 @@ class SwitchRequest:
     :param checkpoint: URI under which the queries will have their folders.
     :param backup: The backup to restore; empty for an undo.
     :param queries: Folder of each query under ``checkpoint``, by its folder in the backup.
-    :param reason: Why, in words.
     :param rewinds_sinks: File sinks go back too.
     """
 
@@ -211,7 +210,6 @@ class Switching:
         """
         Abandon a change; return how it ended, which is done if it was made already.
 
-        :param reason: Why, in words.
         :param note: Further text for the timeline.
         """
         outcome = ChangeOutcome.DONE if self.is_made(change) else ChangeOutcome.ABANDONED
@@ -250,7 +248,6 @@ class Switching:
             self._check_not_ended(change)
 
     def _claim(self, change: Change, ids: Mapping[str, str | None]) -> None:
-        # A checkpoint that vanished before its first start is refused then, not started empty.
         epoch = self._home.newest_epoch()
         for folder, query_id in ids.items():
             if folder and query_id:

@@ -59,11 +59,7 @@ _MOST_PROBLEMS = 3
 
 
 class Committed:
-    """
-    Looks into the checkpoints of one stream.
-
-    :param open_folders: Opens them.
-    """
+    """Looks into the checkpoints of one stream."""
 
     def __init__(self, home: StreamHome, open_folders: Open = open_folders) -> None:
         self._home, self._open = home, open_folders
@@ -193,7 +189,6 @@ def look(
     """
     Look once.
 
-    :param terms: Of the change.
     :param committed: Reads the committed batches; by default without credentials.
     :param repartitioned: Tells whether all state has the new number of partitions.
     """

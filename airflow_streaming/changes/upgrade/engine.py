@@ -1,10 +1,4 @@
-"""
-The upgrade in place: another deployment on the same checkpoint.
-
-Every action may be done twice and by two tasks at once: each one-time step is an exclusive create,
-and the losing task looks again. An action records a stage only after all of its work is done. A
-task that dies between two steps leaves enough records for the next task to continue.
-"""
+"""The upgrade in place: another deployment on the same checkpoint."""
 
 from __future__ import annotations
 
@@ -87,9 +81,6 @@ class Acts:
 
     :param controller: Acts on the stream; without a ``StreamController`` it has no spec and starts no
         driver.
-    :param backups: Takes the backups.
-    :param back: Rewinds checkpoint and sinks.
-    :param committed: Reads the stream's commits.
     """
 
     def __init__(

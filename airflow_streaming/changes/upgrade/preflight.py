@@ -56,9 +56,7 @@ class Candidate:
     """
     The proposed deployment.
 
-    :param deployment: As proposed.
     :param program: The script with its configuration, including secrets, for plan mode.
-    :param runtime: Its Spark.
     :param of_profile: Settings of the live deployment from the stream's profile.
     """
 

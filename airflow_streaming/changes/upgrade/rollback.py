@@ -5,9 +5,8 @@ The backup of the old deployment's last batch is restored to a place of its own,
 the change. The present checkpoints stay for inspection. Then file sinks, and the sinks of the
 author's function, are rewound to that batch.
 
-A task that dies leaves a checkpoint that no deployment names and half-rewound sinks; a repetition
-continues. The new driver must be proved gone all the while, and the old one must not have been
-started: its first batch ends the boundary. Every call may be repeated, also by two tasks at once.
+A repetition continues after a task that died. The new driver must be proved gone all the while, and
+the old one must not have been started: its first batch ends the boundary.
 
 The sinks are read only from the plans of the running deployment's own drivers: another version's
 plans do not show them.

@@ -46,7 +46,6 @@ class Do(StrEnum):
     """Ask the driver to stop."""
     KILL = "kill"
     FENCE = "fence"
-    """Take the next epoch, so that no task that looked earlier starts a driver."""
     BACK_UP_AGAIN = "back_up_again"
     """Back up exactly the old driver's last state."""
     REPARTITION = "repartition"
@@ -100,7 +99,6 @@ class UpgradeView:
     The input of the next move.
 
     :param history: Its steps; the same before and after the look.
-    :param situation: The stream as observed.
     :param soak: The judgment of the new driver's figures, once it was launched.
     :param has_committed: The new deployment has committed a batch, by its checkpoint; read if this
         ends the way back.

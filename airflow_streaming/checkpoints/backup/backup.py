@@ -94,7 +94,6 @@ def check_places(sources: Sequence[Source], store: str) -> None:
     """
     Refuse a store that overlaps a source; opens and writes no file.
 
-    :param store: The store's URI.
     :raises SpecError: The store overlaps a checkpoint or a sink's log.
     """
     for source in sources:

@@ -240,7 +240,6 @@ def copy_live(
     """
     Copy the newest committed batch of a checkpoint that may be in use.
 
-    :param attempts: Number of attempts.
     :param checked: Members that are not read again if the taker knows them.
     :raises CheckpointRefused: The checkpoint is damaged, of an unknown format, or cannot be copied
         while its query runs.

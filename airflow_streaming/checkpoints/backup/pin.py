@@ -205,7 +205,6 @@ class Pin:
     """
     A batch and its files.
 
-    :param batch: The committed batch.
     :param planned: ``batch + 1`` if its plan is among the files, else ``batch``.
     :param files: Paths in the checkpoint; the first to be purged come first.
     :param plan: The plan of the batch.

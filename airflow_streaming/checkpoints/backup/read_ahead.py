@@ -26,7 +26,6 @@ class ReadRequest(NamedTuple):
     """
     A file to read.
 
-    :param folders: Its folder.
     :param path: Its path in the folder.
     :param stat: Its stat from the walk.
     :param member: Its path in the backup.
@@ -39,11 +38,7 @@ class ReadRequest(NamedTuple):
 
 
 class Torn(CheckpointBusy):
-    """
-    Raised while a large file is read: it vanished or changed since the walk.
-
-    :param unready: The change.
-    """
+    """Raised while a large file is read: it vanished or changed since the walk."""
 
     def __init__(self, unready: Incomplete) -> None:
         super().__init__(unready.why)

@@ -57,7 +57,6 @@ class BackupRequest:
     """
     Options of a backup besides stream and store.
 
-    :param by: The user or task.
     :param sink_logs: URI of a file sink's output folder by query; the name may be empty for an only
         query. Its log is backed up too. Default: the sinks that the stream's drivers recorded.
     :param facts: Additional facts for the record.

@@ -116,7 +116,6 @@ class OperatorStore:
     A state store of an operator.
 
     :param prefix_columns: Leading key columns usable in searches.
-    :param partitions: State partitions.
     :param schema_paths: Absolute URIs of its schema files, oldest first; version 2 only.
     """
 

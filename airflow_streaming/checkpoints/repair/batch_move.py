@@ -76,7 +76,6 @@ class BatchMove:
         """
         Move the batch, and end the repair.
 
-        :param may_move: Asked before each file.
         :raises CheckpointRefused: an older driver committed the batch meanwhile. It is in the sink again.
         :raises RestoreTaken: a newer epoch exists, or another process has finished the repair.
         """

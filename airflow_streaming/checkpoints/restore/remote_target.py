@@ -47,7 +47,6 @@ class Claim:
     An attempt's claim on the folders that it will write.
 
     :param records: The place, as a store of records.
-    :param source: The content to write.
     :param folders: The checkpoints' folders; the marker in the first of them is the claim proper.
     """
 

@@ -62,7 +62,6 @@ class Moved:
     Left out are the file sink's log, which belongs to the output, Hadoop's hidden checksums, and
     Spark's own checksum of a file that is rewritten.
 
-    :param contents: The verified members.
     :param to: URI of the checkpoint's new place.
     """
 

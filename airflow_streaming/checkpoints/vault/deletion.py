@@ -37,7 +37,6 @@ class BackupRemoval(Record):
     """
     The record of a backup that was deleted by name.
 
-    :param backup: Its id.
     :param manifest: SHA-256 of the deleted manifest; empty if it was unreadable.
     """
 
@@ -71,7 +70,6 @@ def delete_named(
     """
     where = store.stream_of(backup_id, stream)
     now = clock()
-    # Reading the store's clock writes into the store, which a dry run must not do.
     stored = now if dry_run else store.clock()
     collector = GarbageCollector(
         store=store, stream=where, by=by, now=now, stored=stored, progress=no_progress

@@ -103,7 +103,6 @@ def newest_of_each(
     """
     Return the newest backup of each of the last days, weeks or months that have one.
 
-    :param count: How many of them.
     :returns: Each with the name of its day, week or month.
     """
     seen: set[str] = set()

@@ -178,7 +178,6 @@ class BackupStore:
 
     Every method raises ``HomeUnavailable`` if the store cannot be reached.
 
-    :param blobs: Its objects.
     :param store_id: Identifies the store if another one takes its path; empty if unknown.
     """
 
@@ -248,7 +247,6 @@ class BackupStore:
         )
 
     def _has(self, stream: str, backup_id: str) -> bool:
-        # A listing may be late; ask for each unlisted object by name.
         return (
             is_path_part(backup_id)
             and self.blobs.size(manifest_path(stream, backup_id)) is not None

@@ -124,7 +124,6 @@ class Wording:
     :param naming: Returns the tree of a column.
     :param hidden: Asks the JVM for fields missing in the JSON; ``None`` without a JVM.
     :param ansi: Whether the session is in ANSI mode; ``None`` if not known.
-    :param zone: The session's time zone.
     :param bound: Ids of the variables of each lambda function around, the outermost first.
     """
 

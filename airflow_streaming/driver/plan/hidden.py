@@ -63,7 +63,6 @@ class Hidden:
     Reads fields missing in the JSON of one plan.
 
     :param plan: The plan in the JVM.
-    :param gateway: py4j's.
     :param ansi: Whether the session is in ANSI mode; ``None`` if not known.
 
     ``reads`` has the inputs of the plan's functions beside their code.

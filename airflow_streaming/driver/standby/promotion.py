@@ -182,9 +182,7 @@ class StandbyWatch:
     """
     Ends a hot standby that is no longer needed.
 
-    :param read: Reads the lane's records.
     :param end: Ends the standby with a reason; does nothing after its promotion.
-    :param standby: Its record.
     :param clock: Monotonic seconds.
     """
 

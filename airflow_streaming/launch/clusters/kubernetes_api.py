@@ -79,7 +79,6 @@ class Credentials:
     Credentials for the API server.
 
     :param server: The only server it may be sent to.
-    :param token: Bearer token.
     :param authority: PEM text of the authority of the server's certificate; the system's if empty.
     :param certificate: PEM file of a client certificate.
     :param key: PEM file of its key.
@@ -229,7 +228,6 @@ class Namespace:
     """
     A namespace of an API server.
 
-    :param place: Where it is.
     :param login: Returns the credentials; called for every request, since tokens are renewed.
     """
 

@@ -62,7 +62,6 @@ class Answer:
     """
     An answer.
 
-    :param status: HTTP status.
     :param body: The JSON object in it; empty without one.
     :param raw: The bytes, for answers in other formats, such as logs.
     """

@@ -60,7 +60,6 @@ def worker_address(answer: Answer, worker: str) -> str:
     Return the address of a worker's pages by a master's list; empty where it is not in it.
 
     :param answer: To a question for ``/json/``.
-    :param worker: Id of the worker.
     """
     workers = answer.body.get("workers")
     for one in workers if answer.is_success and isinstance(workers, list) else []:

@@ -292,7 +292,6 @@ class ResourceManagers:
     """
     The ResourceManagers of one cluster; the active one answers.
 
-    :param addresses: Their web addresses.
     :param user: Sent as ``user.name`` with changes; YARN refuses changes without a user.
     :param negotiate: Returns the header for a server that requires Kerberos.
     """

@@ -143,7 +143,6 @@ class DrillEvent(Record):
     """
     An event of a drill, a line of its file.
 
-    :param query: The query's folder.
     :param subject: The store, e.g. ``operator 0 (stateStoreSave)``.
     :param text: An error in one line, or another remark.
     :param rows: Rows of state, or of input.

@@ -1,9 +1,8 @@
 """
 Values of a rehearsal: its driver's order, the driver's events, and the limits.
 
-A rehearsal runs a new script on a copy of the stream's checkpoints, on its target Spark, with its
-output discarded. It proves a fact that plans cannot show: Spark loads the state and continues from
-it. It runs for a bounded time, a bounded number of batches, and on a bounded part of this host.
+A rehearsal proves a fact that plans cannot show: Spark loads the state and continues from it. It
+runs for a bounded time, a bounded number of batches, and on a bounded part of this host.
 """
 
 from __future__ import annotations

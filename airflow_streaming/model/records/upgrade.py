@@ -236,7 +236,6 @@ class RollbackPlan:
     """
     The plan of a rollback, made before any change.
 
-    :param reason: Why this way.
     :param replay: Data that will come twice, in words; empty for none.
     :param refused: Why a sound rollback is impossible, with an alternative; empty if it is
         possible.
@@ -294,7 +293,6 @@ class OpenUpgrade:
     """
     An upgrade in progress, or one that has reached its end and was not closed.
 
-    :param change: Number of the change.
     :param deployment: Number of the new deployment.
     :param stage: Its stage, and ``since`` when.
     :param soaks_for: How long its soak may last.
@@ -314,7 +312,6 @@ class OpenUpgrade:
 
     @property
     def rule(self) -> str:
-        """Return the name of the alert that no task seems to work on it."""
         return "unfinished_upgrade"
 
     @property
@@ -328,7 +325,6 @@ class OpenUpgrade:
         return self.stage.is_end
 
     def is_overdue(self, now: datetime) -> bool:
-        """Tell whether it made no progress for so long that no task seems to work on it."""
         # The task that reached the stage may have had another clock. An alert that comes as much
         # earlier
         # or later as two clocks differ does no harm, and nothing else hangs on this.
@@ -352,7 +348,6 @@ class RunReport(Record):
 
     :param key: The run of the DAG.
     :param task: The task that has pushed it.
-    :param xcom: Key of the XCom.
     :param digest: SHA-256 of the report as JSON.
     """
 

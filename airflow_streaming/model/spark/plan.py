@@ -133,7 +133,6 @@ class OperatorPlan:
     :param window_us: Length, slide and start of the time window, in microseconds.
     :param gap: Gap of a session window.
     :param join_type: ``inner``, ``left_outer`` and so on.
-    :param condition: The join's condition.
     :param left: Columns of the left side; ``right`` of the right one.
     :param state_columns: Columns of the state of groups.
     :param variables: Variables of ``transformWithState``, by name, where they are known.
@@ -178,7 +177,6 @@ class WatermarkPlan:
     """
     One watermark.
 
-    :param column: The event-time column.
     :param delay_ms: Milliseconds of lateness that are waited for.
     :param time: How the column is computed, with the number of its source where names are shared.
     """
@@ -320,7 +318,6 @@ class RefusedSource:
     A source that Spark did not open for the script.
 
     :param source: The options that the script set; the columns are not known.
-    :param why: Spark's sentence.
     """
 
     source: SourcePlan

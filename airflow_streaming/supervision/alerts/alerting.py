@@ -283,7 +283,6 @@ def restart_failed(*, stream: str, epoch: int, error: str, now: datetime) -> Ale
     Return the alert about a driver that could not be started.
 
     :param epoch: The epoch of the driver; the failed one before it when none was begun.
-    :param error: Why.
     """
     return Alert(
         stream=stream,
@@ -473,11 +472,7 @@ def about_freshness(
     epoch: int,
     log: Sequence[Alert],
 ) -> tuple[Alert, ...]:
-    """
-    Return the alerts about the burn rates of a freshness objective: incidents, and ends of incidents.
-
-    :param epoch: The stream's newest epoch.
-    """
+    """Return the alerts about the burn rates of a freshness objective: incidents, and ends of incidents."""
     known = {alert.key: alert for alert in open_incidents(log)}
     due: list[Alert] = []
     for burn in found.burns:

@@ -44,7 +44,6 @@ class Committed:
     How far the committed output of a stream is complete.
 
     :param until: Every row before this event time is in it; ``None`` while that is unknown.
-    :param reason: Why it is unknown.
     :param never: No query that counts has a watermark.
     """
 
