@@ -135,7 +135,6 @@ class OfRestored:
     Checkpoints that were restored from a backup, in a place where no query runs.
 
     :param checkpoints: URI of each, by the query's folder in the backup.
-    :param storage_options: Passed to fsspec for remote folders.
     :param replays: Cut the copy back by a batch with input, so that an idle query runs one, too.
     """
 

@@ -143,8 +143,6 @@ def rehearse(
         user's own folder for scratch. The state of all queries must fit there.
     :param spark: Run it in this Spark, whose scratch is used then; default: in one of its own.
     :param check: Called while Spark runs; its exception ends the rehearsal.
-    :raises LaunchError: the runtime's Spark could not be started.
-    :raises HomeUnavailable: a store is away.
     """
     begun = time.monotonic()
     subject, live = place.subject, live_figures(compare_with)

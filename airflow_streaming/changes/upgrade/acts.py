@@ -194,7 +194,6 @@ def look(
     :param committed: Reads the committed batches; by default without credentials.
     :param repartitioned: Tells whether all state has the new number of partitions.
     :param migrator: Tells whether a migrated copy is there.
-    :raises HomeUnavailable: the home could not be read.
     """
 
     def between(history: Sequence[UpgradeTransition]) -> UpgradeView:

@@ -106,8 +106,6 @@ class UpgradeTermsRequest:
     :param accepts_no_way_back: A user has accepted that there is no rollback.
     :param key: Identifies the request, e.g. the DAG run: a task with the same key gets the same
         upgrade, ended or not, so that a retry never begins a second one.
-    :param reason: Why, for the records.
-    :param partitions: New number of state partitions; 0 leaves them.
     :param migrations: Of the queries whose state is migrated before the new deployment starts.
     """
 

@@ -82,11 +82,6 @@ class Acts:
 
     :param controller: Acts on the stream; without a ``StreamController`` it has no spec and starts no
         driver.
-    :param recorder: Records the stages.
-    :param backups: Takes the backups.
-    :param back: Rewinds checkpoint and sinks.
-    :param committed: Reads the stream's commits.
-    :param repartitioner: Changes the number of state partitions, if requested.
     :param migrator: Writes migrated copies of the checkpoints, if requested.
     """
 
@@ -381,7 +376,6 @@ class UpgradeInPlace:
     :param rewind: Takes batches back out of sinks other than file sinks.
     :param open_folders: Opens the checkpoints and outputs for a backup.
     :param back: Rewinds checkpoint and sinks; by default from the boundary backup.
-    :param repartitioner: Changes the number of state partitions, if requested.
     :param migrator: Writes migrated copies of the checkpoints, if requested.
     :param progress: Receives the progress of backups and restores.
     :param pace: How often to look between the stop and the new driver's start; by default

@@ -478,8 +478,6 @@ def way_back_of(
     :param sinks: See ``sinks_of``.
     :param storage_options: Of the checkpoints' store.
     :param is_migrated: The new deployment's state is migrated, so the old one cannot resume from it.
-    :raises CheckpointError: a checkpoint cannot be read.
-    :raises HomeUnavailable: a store cannot be reached.
     """
     checkpoints = checkpoints_of(home, storage_options).checkpoints
     back = GateReport()
