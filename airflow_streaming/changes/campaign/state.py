@@ -105,7 +105,6 @@ class CampaignState:
     """
     A campaign as its steps tell it.
 
-    :param members: State of each stream.
     :param taken_out: Streams that a user took out; an open upgrade of them comes to its own end.
     :param wave: The wave that is open; 0 before the first.
     :param passed: The last wave that has passed.
