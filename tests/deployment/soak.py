@@ -24,7 +24,8 @@ from benchmarks.figures import machine
 from demo.run import interrupt
 from demo.stage import REPOSITORY, end_leftovers
 from demo.waiting import Progress, wait_for
-from tests.deployment.cells import ACTS, World, chosen, run_cells
+from tests.deployment.acts import ACTS
+from tests.deployment.cells import chosen, run_cells
 from tests.deployment.deployed import Machine, deployment
 from tests.deployment.profiles import PROFILES
 from tests.deployment.run import RUNTIMES
@@ -32,6 +33,7 @@ from tests.deployment.sampling import FIGURES, Sampler
 from tests.deployment.table import Outcome, holds
 from tests.deployment.table import markdown as acts_table
 from tests.deployment.trends import Sample, markdown, points, trends
+from tests.deployment.world import World
 
 DAY: Final = "driver-kill,backup,driver-kill,upgrade,driver-kill,backup,blue-green,driver-kill"
 LOOK_EVERY: Final = 1.0
@@ -77,7 +79,7 @@ def soak(arguments: argparse.Namespace) -> list[Outcome]:
         sampler.start()
         try:
             pause = Pause(60 * arguments.minutes, len(cells))
-            outcomes = run_cells(made, cells, say, None, pause)
+            outcomes = run_cells(made, cells, say, pause=pause)
         finally:
             sampler.stop()
     print(f"\n{machine()}; {arguments.streams} streams, {arguments.minutes:.0f} minutes\n")
