@@ -64,7 +64,7 @@ def run_cells(
     made.stage.arrivals.start()
     world.until(lambda: made.airflow.has_dag(STREAM), "the dags")
     made.airflow.unpause(STREAM)
-    if any(ACTS[act].needs_stream for act, _ in cells):
+    if not cells or any(ACTS[act].needs_stream for act, _ in cells):
         world.until(lambda: works_again(world), "the stream to be well")
     outcomes: list[Outcome] = []
     for cell in cells:
@@ -98,7 +98,7 @@ def _run_cell(world: World, name: str, part: str) -> Outcome:
                 lambda: act.midway(world) or act.over(world), "the middle of the act", MIDDLE_EVERY
             )
             world.say(f"Killed {PARTS[part](world)}")
-        world.until(lambda: act.over(world), "the end of the act")
+        world.until(lambda: act.over(world), "the end of the act", seen=lambda: act.check(world))
         failure = act.check(world)
     except (RuntimeError, OSError) as err:
         failure = str(err)

@@ -19,8 +19,8 @@ def _worker(world: World) -> str:
     for one in world.acting():
         if one["state"] == "running" and one["hostname"] in airflow.commands():
             return _component(world, one["hostname"])
-    if "worker-1" in airflow.commands():
-        return _component(world, "worker-1")
+    if any(name.startswith("worker") for name in airflow.commands()):
+        return _any(world, "worker")
     return busy_worker(world.made.stage) or "no worker was busy"
 
 

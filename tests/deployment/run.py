@@ -13,6 +13,7 @@ Everything listens on 127.0.0.1 only, and nothing is left running.
 from __future__ import annotations
 
 import argparse
+import shutil
 import signal
 import sys
 import time
@@ -63,6 +64,8 @@ def main() -> int:
             if not cells:
                 until_interrupted(made)
             outcomes = run_cells(made, cells, say, arguments.results, ends_at=ends_at)
+            if made.requests is not None:
+                shutil.copy(made.requests, arguments.folder / "requests.log")
         print(f"\n{markdown(outcomes)}\n")
     except KeyboardInterrupt:
         end_leftovers(arguments.folder.resolve(), say)

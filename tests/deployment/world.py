@@ -58,14 +58,25 @@ class World:
         newest = self.stream.epoch
         return newest.number if newest else 0
 
-    def until(self, condition: Callable[[], bool], what: str, every: float = LOOK_EVERY) -> None:
-        """Wait for something; a look that fails counts as "not yet", because a part may be away."""
+    def until(
+        self,
+        condition: Callable[[], bool],
+        what: str,
+        every: float = LOOK_EVERY,
+        seen: Callable[[], str] = lambda: "",
+    ) -> None:
+        """
+        Wait for something; a look that fails counts as "not yet", because a part may be away.
+
+        :param seen: Tells what there is instead, for the error.
+        """
         wait_for(
             lambda: bool(looked(condition)),
             what=what,
             say=self.say,
             seconds=min(CELL_SECONDS, self._left()),
             failing=self.made.airflow.ended_component,
+            seen=lambda: looked(seen) or "",
             every=every,
         )
 

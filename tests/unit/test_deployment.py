@@ -34,7 +34,8 @@ from tests.deployment.profiles import (
 from tests.deployment.table import Outcome, Rows, holds, markdown
 from tests.deployment.world import World
 
-LOCAL, CELERY, _, MARIADB, PODS = PROFILES.values()
+KINDS = ("local-postgresql", "celery-postgresql", "mariadb", "pods-postgresql")
+LOCAL, CELERY, MARIADB, PODS = (PROFILES[name] for name in KINDS)
 
 
 def ports(profile: Profile) -> Ports:
@@ -52,6 +53,13 @@ def test_celery_has_two_of_everything_behind_a_proxy() -> None:
     assert "--proxy-headers" in found["api-server-1"]
     nodes = {found[name][found[name].index("--celery-hostname") + 1] for name in list(found)[-2:]}
     assert nodes == {"worker-1@%h", "worker-2@%h"}
+
+
+def test_a_single_celery_differs_in_the_numbers_only() -> None:
+    single = PROFILES["celery-single"]
+    found = commands(single, ports(single))
+    assert [*found] == ["api-server", "scheduler", "dag-processor", "triggerer", "worker"]
+    assert settings(single, ports(single)) == settings(CELERY, ports(single))
 
 
 def test_a_local_executor_has_one_of_everything() -> None:
