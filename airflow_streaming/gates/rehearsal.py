@@ -85,6 +85,7 @@ class RehearsedQuery:
     :param batches: Batches committed in the copy, from ``first_batch`` to ``last_batch``.
     :param replayed: The first of them had been run before, with the same input.
     :param has_state: State was loaded and updated; ``state_rows`` is the number of rows.
+    :param first_rows: Rows that the first of them read; ``None`` without a batch.
     :param output_rows: Rows that would have been written.
     :param dropped_rows: Rows behind the watermark; ``None`` if no operator counts them.
     :param pace: Its speed; ``live`` is the speed of the running deployment.
@@ -107,6 +108,7 @@ class RehearsedQuery:
     has_state: bool = False
     state_rows: int | None = None
     input_rows: int = 0
+    first_rows: int | None = None
     output_rows: int = 0
     dropped_rows: int | None = None
     pace: Pace | None = None

@@ -75,6 +75,7 @@ PLACES: Final[Mapping[str, str]] = {
     "deployment": "deployments/{number}.json",
     "deviation": "deviations/{number}.json",
     "desired": "desired/{number}.json",
+    "disaster_drill": "drills/{number}.json",
     "driver_log": "epochs/{epoch}/log.json",
     "epoch": "epochs/{number}.json",
     "event": "events/{file}.json",
@@ -82,6 +83,7 @@ PLACES: Final[Mapping[str, str]] = {
     "freshness": "freshness/{number}.json",
     "launch": "epochs/{epoch}/launch.json",
     "live": "live/{number}.json",
+    "maintenance": "maintenances/{number}.json",
     "owner": "owners/{number}.json",
     "query_claim": "queries/{deployment}/{query}.json",
     "query_plan": "epochs/{epoch}/plans/{query}.json",
@@ -98,6 +100,7 @@ PLACES: Final[Mapping[str, str]] = {
     "standby_order": "epochs/{epoch}/orders/{number}.json",
     "status": "epochs/{epoch}/status.json",
     "stop": "epochs/{epoch}/stop.json",
+    "stream_recovery": "drills/{drill}/streams/{name}.json",
     "supervision": "supervision/{number}.json",
     "upgrade_terms": "changes/{change}/terms-{digest}.json",
     "upgrade_transition": "changes/{change}/steps/{number}.json",
@@ -110,7 +113,7 @@ The catalog of a home: the path of each kind of record in its stream's folder.
 
 Names in braces are fields of the record, or separate arguments.
 """
-_NAMED: Final = {"query": "Query name", "name": "Check name", "series": "Window series"}
+_NAMED: Final = {"query": "Query name", "name": "Name", "series": "Window series"}
 """Fields that are names, for the message about a name that cannot be a file name."""
 
 

@@ -322,15 +322,17 @@ def location(uri: str) -> str:
     return f"file:{local_path(uri)}" if is_local(uri) else to_hadoop(uri)
 
 
-def beside(home: StreamHome, current: Deployment, change: int) -> str:
+def beside(home: StreamHome, current: Deployment, change: int, *, kind: str = "restored") -> str:
     """
     Return where a change puts its checkpoints: beside the present ones, under its own number.
 
     No deployment is ever given such a place automatically, and no two changes have the same.
+
+    :param kind: Begin of the folder's name.
     """
     parent = current.checkpoint.rpartition("/")[0]
     own = join(home.store.uri, home.name, "checkpoints")
-    name = f"restored-{numbered(change)}"
+    name = f"{kind}-{numbered(change)}"
     return join(own, name) if parent == own else f"{current.checkpoint}.{name}"
 
 

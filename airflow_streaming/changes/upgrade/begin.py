@@ -18,6 +18,7 @@ from airflow_streaming.changes.restore.switch import words
 from airflow_streaming.changes.upgrade.decide import way_out
 from airflow_streaming.exceptions import AlreadyExists, RecordError, UpgradeRefused
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.jobs.migration import StateMigration
 from airflow_streaming.model.records.change_table import facts_of
 from airflow_streaming.model.records.control import (
     Change,
@@ -113,6 +114,7 @@ class UpgradeTermsRequest:
         upgrade, ended or not, so that a retry never begins a second one.
     :param reason: Why, for the records.
     :param partitions: New number of state partitions; 0 leaves them.
+    :param migrations: Of the queries whose state is migrated before the new deployment starts.
     """
 
     rollback: RollbackPlan
@@ -125,6 +127,7 @@ class UpgradeTermsRequest:
     key: str = ""
     reason: str = ""
     partitions: int = 0
+    migrations: tuple[StateMigration, ...] = ()
 
 
 class Beginning:
@@ -226,6 +229,15 @@ class Beginning:
                 "another number of state partitions needs a rollback, which is not possible: "
                 f"{rollback.reason}"
             )
+        if request.migrations and rollback.way is not RollbackMethod.REWIND:
+            raise self._refused(
+                "a migration of state needs a rollback to the old checkpoint, which is not possible: "
+                f"{rollback.reason}"
+            )
+        if request.migrations and request.partitions:
+            raise self._refused(
+                "its state is migrated and gets another number of partitions. Ask for one after the other."
+            )
         if request.soak.at_most < request.soak.at_least:
             raise self._refused("its soak would end before it may: at_most is below at_least.")
         for deployment in (current, replace(proposed, number=current.number + 1)):
@@ -245,9 +257,10 @@ class Beginning:
             stop_grace=request.stop_grace,
             sinks=request.sinks,
             # A driver would wait at the barrier while Spark writes all of the state anew.
-            prewarm=request.prewarm and not request.partitions,
+            prewarm=request.prewarm and not (request.partitions or request.migrations),
             key=request.key,
             partitions=request.partitions,
+            migrations=request.migrations,
         )
         self._home.keep_application(proposed, source)
         return Change(

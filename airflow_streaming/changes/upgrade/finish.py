@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Final
 
 from airflow_streaming.changes.engine import Engine
+from airflow_streaming.changes.restore.migrated_copy import claim_copies
 from airflow_streaming.changes.upgrade.acts import look
 from airflow_streaming.changes.upgrade.begin import Recorder
 from airflow_streaming.changes.upgrade.decide import next_move
@@ -73,7 +74,10 @@ class Ending:
 
     def deploy(self, state: UpgradeView, act: Move) -> None:
         """Make the new deployment the current one."""
-        proposed = state.terms.proposed
+        proposed = state.proposed
+        if state.has(Stage.MIGRATED):
+            replaced = self._home.deployment(state.change.replaced)
+            claim_copies(self._home, replaced, proposed.number, proposed.checkpoint)
         try:
             self._home.create_deployment(proposed, self._home.kept_application(proposed))
         except AlreadyExists:

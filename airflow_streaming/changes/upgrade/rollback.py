@@ -219,12 +219,24 @@ def restore_boundary(
     with store.hold(backup.stream, "restore", backup.id):
         restoring = _Restoring(home, store, launcher, storage_options, progress)
         # Seen before anything is put back; the checkpoint stays as it is.
-        places = {query.folder: query.checkpoint for query in backup.queries}
+        places = {query.folder: query.checkpoint for query in backup.queries} | _migrated(
+            home, change, backup
+        )
         queries = {facts.query: places.get(facts.query, "") for facts in sinks}
         newest = newest_planned(queries, storage_options)
         restored = restoring.run(backup, change)
         rewound = sink_rewind.run(store, backup, change.number, sinks, newest, is_needed=is_needed)
     return replace(restored, rewound=tuple(rewound))
+
+
+def _migrated(home: StreamHome, change: Change, backup: Backup) -> dict[str, str]:
+    """Return the checkpoints of a new deployment that ran on copies; the old ones do not tell its batches."""
+    newest = home.newest_deployment()
+    if newest is None or newest.number != change.deployment:
+        return {}
+    if newest.checkpoint == home.deployment(change.replaced).checkpoint:
+        return {}
+    return {query.folder: join(newest.checkpoint, query.folder) for query in backup.queries}
 
 
 def _check_covered(backup: Backup, sinks: Sequence[SinkFacts]) -> None:
@@ -467,12 +479,15 @@ def way_back_of(
     sinks: Sequence[SinkFacts],
     ways: Ways,
     storage_options: Mapping[str, Any] | None,
+    *,
+    is_migrated: bool = False,
 ) -> RollbackPlan:
     """
     Return how to go back once the new deployment has committed batches.
 
     :param sinks: See ``sinks_of``.
     :param storage_options: Of the checkpoints' store.
+    :param is_migrated: The new deployment's state is migrated, so the old one cannot resume from it.
     :raises CheckpointError: a checkpoint cannot be read.
     :raises HomeUnavailable: a store cannot be reached.
     """
@@ -495,6 +510,7 @@ def way_back_of(
         queries=checkpoints,
         has_rewinder=ways.has_rewinder,
         accepts_replay=REPLAY in ways.accepted,
+        is_migrated=is_migrated,
     )
 
 

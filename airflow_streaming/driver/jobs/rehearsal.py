@@ -304,7 +304,8 @@ class Rehearsal:
             "maxFilesPerTrigger": bounds.files_per_batch,
             "maxOffsetsPerTrigger": bounds.records_per_batch,
         }
-        Patches(self.rehearse, SourceRules(limits)).install()
+        rules = SourceRules(limits, fails_on_loss=bounds.fails_on_loss)
+        Patches(self.rehearse, rules).install()
         end = run_program(order.application, Path(order.source).read_bytes(), order.arguments)
         self._stay()
         if end.state is ScriptState.FAILED and end.error is not None:

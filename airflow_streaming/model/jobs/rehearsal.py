@@ -39,6 +39,7 @@ class Bounds:
         running then is ended, which is no failure.
     :param records_per_batch: Most records of one batch that a Kafka source reads, and
         ``files_per_batch`` most files. A smaller limit that the script sets stays.
+    :param fails_on_loss: Input that is gone fails a query, also where the script lets a Kafka source skip it.
     :param sample: Sampled rows of output of each query; 0 for none.
     :param cores: Threads of the small Spark; ``memory_mb`` is the heap of its JVM.
     """
@@ -49,6 +50,7 @@ class Bounds:
     seconds: float = 600.0
     records_per_batch: int = 100_000
     files_per_batch: int = 100
+    fails_on_loss: bool = False
     sample: int = 20
     cores: int = 2
     memory_mb: int = 1024

@@ -18,6 +18,7 @@ from typing import ClassVar, Final
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.arguments.fields import check_values, named_fields
 from airflow_streaming.model.durations import age_of, duration_text
+from airflow_streaming.model.jobs.migration import StateMigration
 from airflow_streaming.model.names import check_names
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.upgrade_table import Stage
@@ -35,6 +36,7 @@ _DOWN: Final = frozenset(
         Stage.STOPPED,
         Stage.APPLYING,
         Stage.REPARTITIONED,
+        Stage.MIGRATED,
         Stage.DEPLOYED,
         Stage.ROLLING_BACK,
         Stage.LEFT,
@@ -263,6 +265,7 @@ class UpgradeTerms(Record):
     :param key: Names the request: a request with the same key means this upgrade, ended or not.
     :param partitions: New number of state partitions of the checkpoints before the new deployment
         starts; 0 leaves them as they are.
+    :param migrations: Of the queries whose state the new deployment cannot read as it is.
     """
 
     KIND: ClassVar[str] = "upgrade_terms"
@@ -277,6 +280,7 @@ class UpgradeTerms(Record):
     prewarm: bool = False
     key: str = ""
     partitions: int = 0
+    migrations: tuple[StateMigration, ...] = ()
 
     @property
     def sink_logs(self) -> dict[str, str]:
