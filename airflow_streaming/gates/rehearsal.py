@@ -81,7 +81,6 @@ class RehearsedQuery:
     :param query: Its name, or the folder of its checkpoint; else empty.
     :param is_new: The checkpoints do not have it; it started on an empty one.
     :param pinned: Newest committed batch of the copy; ``None`` for a new query.
-    :param started: Spark started the query.
     :param batches: Batches committed in the copy, from ``first_batch`` to ``last_batch``.
     :param replayed: The first of them had been run before, with the same input.
     :param has_state: State was loaded and updated; ``state_rows`` is the number of rows.
@@ -93,7 +92,6 @@ class RehearsedQuery:
     :param sample: Rows of output, values as text, cut and masked.
     :param observed: Numbers from ``df.observe`` of the last batch that had them.
     :param error: Why it failed, in one line.
-    :param notes: Other remarks.
     """
 
     query: str

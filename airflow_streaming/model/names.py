@@ -231,7 +231,6 @@ class Layout:
     """
     Where each record of one stream lies, relative to the home.
 
-    :param stream: The stream's name.
     :raises SpecError: when the name cannot be a folder.
     """
 

@@ -79,9 +79,7 @@ class Alert(Record):
     :param key: Its incident, e.g. ``falling_behind/revenue``.
     :param epoch: The epoch it is about.
     :param reason: What happened, with the figures.
-    :param action: The provider's action.
     :param remedy: The next step for on-call.
-    :param facts: Other facts, by name.
     """
 
     KIND: ClassVar[str] = "alert"
@@ -108,7 +106,6 @@ class AlertTry(Record):
     """
     An attempt to pass an alert to the notifiers, recorded before it is made.
 
-    :param number: The alert's.
     :param attempt: 1 for the first; the task that creates its record makes this attempt.
     """
 

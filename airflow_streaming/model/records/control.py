@@ -252,7 +252,6 @@ class ChangeEnd(Record):
     """
     The end of a change.
 
-    :param number: The change's.
     :param backup_before: Id of the backup of the replaced data; empty without one.
     """
 

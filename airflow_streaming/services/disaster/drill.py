@@ -70,7 +70,6 @@ class DrillPlace:
     """
     The home of drills.
 
-    :param store: Its records.
     :param storage_options: Passed to fsspec for its checkpoints.
     """
 

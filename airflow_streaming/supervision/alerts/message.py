@@ -33,7 +33,7 @@ class Message:
     """
     An alert as text.
 
-    :param subject: One line.
+    :param subject: A single line.
     :param body: Plain text of several lines, ending with a line feed.
     """
 
