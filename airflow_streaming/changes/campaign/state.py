@@ -16,6 +16,9 @@ from airflow_streaming.model.records.campaign import (
     CampaignStep,
 )
 
+DOUBT: Final = "inconclusive"
+"""Fact of a passed wave whose queries stayed inconclusive."""
+
 
 class MemberState(StrEnum):
     """How far a stream of a campaign has come."""
@@ -34,8 +37,6 @@ class MemberState(StrEnum):
     """A user took it out before its upgrade began."""
 
 
-DOUBT: Final = "inconclusive"
-"""Fact of a passed wave whose queries stayed inconclusive."""
 IN_FLIGHT: Final = frozenset({MemberState.UPGRADING, MemberState.GOOD, MemberState.RETURNING})
 """States of streams with an open upgrade."""
 BUSY: Final = frozenset({MemberState.UPGRADING, MemberState.RETURNING})
