@@ -390,7 +390,6 @@ class UpgradePreflightOperator(UpgradeTask):
         push_recorded(context, hook.home, REPORT_XCOM_KEY, report)
         page = upgrade_report(found, soak)
         context["ti"].xcom_push(key=MARKDOWN_XCOM_KEY, value=markdown(page))
-        # A dry run asks for no approval, so no other page shows it.
         log_report(page, self.log)
 
     @staticmethod

@@ -106,7 +106,6 @@ def migrate_checkpoint(
     :param timeout: Seconds for Spark's part.
     :raises SpecError: the runtime is too old to write state, or source and target overlap.
     :raises CheckpointRefused: the migration does not fit the checkpoint, or its proof is not clean; no copy is left.
-    :raises LaunchError: Spark could not be started, or ended without an answer.
     """
     try:
         check_spark(runtime.spark_version)

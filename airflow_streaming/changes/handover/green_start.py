@@ -73,7 +73,6 @@ class Started:
     """
     The start of green's query.
 
-    :param uri: Its checkpoint.
     :param query_id: Id in it; empty for a fresh one, to which Spark gives its id.
     :param batch: Its committed batch; ``None`` for a fresh one.
     """
@@ -107,7 +106,6 @@ def make_start(
     begun to fill looks like another task's.
 
     :param blue_uri: Blue's checkpoint of the query; it may be running and is only read.
-    :param green_uri: Location of green's.
     :param query_id: Green's own id, the same in every attempt; see ``own_query_id``.
     :param stateless: A user vouches that the query has no state, for ``CARRIED``.
     :param migrate: Makes the copy with migrated state, for ``MIGRATED``; ``None`` where the state stays as it is.
@@ -115,7 +113,6 @@ def make_start(
     :raises CheckpointBusy: Blue changed, or another task was working, during every attempt; try
         again.
     :raises RestoreRefused: The place has other files, or paths in it cannot be rewritten.
-    :raises HomeUnavailable: A store cannot be reached.
     """
     folders = open_folders(green_uri, storage_options, filesystem)
     if start is StartWay.FRESH:
@@ -199,10 +196,7 @@ class StoredCheckpoints:
     """
     Checkpoint operations of a cutover.
 
-    :param spark: Returns green's Spark, and its configuration with secrets, for the migration of its state; ``None``
-        outside the DAG's tasks.
-    :param storage_options: Passed to fsspec for remote checkpoints.
-    :param filesystem: An fsspec file system to use instead of a new one.
+    :param spark: Returns green's Spark and configuration, for a migration of state; ``None`` outside the DAG's tasks.
     """
 
     def __init__(

@@ -82,7 +82,6 @@ class SparkMigrator:
     :param of: Returns the new deployment's Spark, and its configuration with secrets, on demand.
     :param owner: The run on whose behalf it works.
     :param seconds: Time for Spark.
-    :param storage_options: Passed to fsspec for remote checkpoints.
     """
 
     home: StreamHome

@@ -60,21 +60,13 @@ _MOST_PROBLEMS = 3
 
 
 class Committed:
-    """
-    Looks into the checkpoints of one stream.
-
-    :param open_folders: Opens them.
-    """
+    """Looks into the checkpoints of one stream."""
 
     def __init__(self, home: StreamHome, open_folders: Open = open_folders) -> None:
         self._home, self._open = home, open_folders
 
     def told(self) -> str:
-        """
-        Return the newest committed batch by each checkpoint's URI, in the format of a fact.
-
-        :raises HomeUnavailable: a store cannot be reached.
-        """
+        """Return the newest committed batch by each checkpoint's URI, in the format of a fact."""
         return json.dumps(self._batches(), sort_keys=True)
 
     def since(self, reached: Mapping[Stage, UpgradeTransition]) -> bool:
@@ -135,9 +127,7 @@ class BackingUp:
     """
     Takes and verifies the backups of an upgrade.
 
-    :param by: Who acts, for the records.
     :param open_folders: Opens the checkpoints and outputs.
-    :param now: The time of day.
     """
 
     def __init__(
@@ -201,11 +191,9 @@ def look(
     """
     Look once.
 
-    :param terms: Of the change.
     :param committed: Reads the committed batches; by default without credentials.
     :param repartitioned: Tells whether all state has the new number of partitions.
     :param migrator: Tells whether a migrated copy is there.
-    :raises HomeUnavailable: the home could not be read.
     """
 
     def between(history: Sequence[UpgradeTransition]) -> UpgradeView:

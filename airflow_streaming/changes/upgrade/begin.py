@@ -1,9 +1,4 @@
-"""
-Begin an upgrade and record its steps.
-
-Script and terms are stored first, under names that hold their digests; the change's record opens
-the upgrade. A task that dies before that leaves two harmless files.
-"""
+"""Begin an upgrade and record its steps."""
 
 from __future__ import annotations
 
@@ -64,7 +59,6 @@ class Recorder(engine.Recorder[Stage, UpgradeEvent, UpgradeTransition]):
         self._home = home
 
     def record(self, step: UpgradeTransition) -> UpgradeTransition:
-        """Create the record of a step; return the effective record of its number."""
         return self._home.take_step(step)
 
     def tell_step(self, view: engine.View[Stage, UpgradeEvent], step: UpgradeTransition) -> None:
@@ -112,8 +106,6 @@ class UpgradeTermsRequest:
     :param accepts_no_way_back: A user has accepted that there is no rollback.
     :param key: Identifies the request, e.g. the DAG run: a task with the same key gets the same
         upgrade, ended or not, so that a retry never begins a second one.
-    :param reason: Why, for the records.
-    :param partitions: New number of state partitions; 0 leaves them.
     :param migrations: Of the queries whose state is migrated before the new deployment starts.
     """
 
@@ -131,12 +123,7 @@ class UpgradeTermsRequest:
 
 
 class Beginning:
-    """
-    Begins upgrades of one stream.
-
-    :param by: Who acts, for the records.
-    :param now: The time of day.
-    """
+    """Begins upgrades of one stream."""
 
     def __init__(
         self,
@@ -151,7 +138,7 @@ class Beginning:
 
     def begin(self, proposed: Deployment, source: bytes, request: UpgradeTermsRequest) -> Change:
         """
-        Open the change, or find the open one for the same upgrade.
+        Open the change; see ``UpgradeInPlace.begin``.
 
         :raises UpgradeRefused: With the reason; no change was opened.
         :raises SpecError: The old or the new deployment could not be launched now.

@@ -5,9 +5,6 @@ A rollback needs the home, the backup store and two things that only the DAG has
 stream's spec with its secrets, which starts a driver: the keep-alive task does that. The other is
 the author's function that takes batches back out of a sink: without it the checkpoint would go back
 alone, and rows would be lost or doubled.
-
-Each task at work on an upgrade calls the same function, after every move. So a task may die at any
-line and two may work at once: the next look reads the records and decides the next move.
 """
 
 from __future__ import annotations

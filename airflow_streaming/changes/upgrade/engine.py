@@ -1,10 +1,4 @@
-"""
-The upgrade in place: another deployment on the same checkpoint.
-
-Every action may be done twice and by two tasks at once: each one-time step is an exclusive create,
-and the losing task looks again. An action records a stage only after all of its work is done. A
-task that dies between two steps leaves enough records for the next task to continue.
-"""
+"""The upgrade in place: another deployment on the same checkpoint."""
 
 from __future__ import annotations
 
@@ -88,11 +82,6 @@ class Acts:
 
     :param controller: Acts on the stream; without a ``StreamController`` it has no spec and starts no
         driver.
-    :param recorder: Records the stages.
-    :param backups: Takes the backups.
-    :param back: Rewinds checkpoint and sinks.
-    :param committed: Reads the stream's commits.
-    :param repartitioner: Changes the number of state partitions, if requested.
     :param migrator: Writes migrated copies of the checkpoints, if requested.
     """
 
@@ -128,11 +117,7 @@ class Acts:
         }
 
     def do(self, view: UpgradeView, move: Move) -> str | None:
-        """
-        Make one move; return the reason to wait, or ``None`` if it was made.
-
-        :raises HomeUnavailable: A store could not be reached; make the move again later.
-        """
+        """Make one move; return the reason to wait, or ``None`` if it was made."""
         return self._acts[move.do](view, move)
 
     def _back_up(self, state: UpgradeView, _: Move) -> None:
@@ -385,22 +370,16 @@ class UpgradeInPlace:
 
     All methods may be called again, by any task and at any time: finished work is not repeated.
 
-    :param home: The stream's records.
     :param controller: Acts on the stream; its spec gives the secrets of both deployments, and its
         ``propose`` makes the proposed one.
     :param observer: Observes the stream, with its memory.
-    :param store: The store of the backups.
-    :param by: The task or user, for the records.
     :param rewind: Takes batches back out of sinks other than file sinks.
     :param open_folders: Opens the checkpoints and outputs for a backup.
-    :param storage_options: Passed to fsspec for remote checkpoints.
     :param back: Rewinds checkpoint and sinks; by default from the boundary backup.
-    :param repartitioner: Changes the number of state partitions, if requested.
     :param migrator: Writes migrated copies of the checkpoints, if requested.
     :param progress: Receives the progress of backups and restores.
     :param pace: How often to look between the stop and the new driver's start; by default
         ``advance`` returns at once.
-    :param now: The time of day.
     """
 
     def __init__(
@@ -475,7 +454,6 @@ class UpgradeInPlace:
         :raises UpgradeRefused: The stream has no such upgrade.
         :raises RecordError: Its terms cannot be read, and no command has decided its end.
         :raises CheckpointBusy: The running stream could not be backed up; call again.
-        :raises HomeUnavailable: A store could not be reached; call again.
         """
         found = self._find(change)
         terms = terms_for(self._home, found)

@@ -37,7 +37,6 @@ class Ending:
     Actions that need only the home.
 
     :param acts: Writes the timeline, and takes a fence.
-    :param recorder: Records the stages.
     """
 
     def __init__(self, home: StreamHome, acts: StreamActions, recorder: Recorder) -> None:
@@ -122,9 +121,7 @@ def finish(
     """
     Finish an upgrade's decided end, as far as possible with the home alone.
 
-    :param launcher: Sees the driver's processes from here.
     :returns: The remaining steps, which need the upgrade's DAG; empty if it is closed.
-    :raises RecordError: Its terms cannot be read, and no command has decided its end.
     """
     ending = Ending(
         home, StreamActions(home, launcher, by=by, now=now), Recorder(home, by=by, now=now)

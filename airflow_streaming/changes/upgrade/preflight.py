@@ -85,9 +85,7 @@ class Candidate:
     """
     The proposed deployment.
 
-    :param deployment: As proposed.
     :param program: The script with its configuration, including secrets, for plan mode.
-    :param runtime: Its Spark.
     :param of_profile: Settings of the live deployment from the stream's profile.
     """
 
@@ -119,9 +117,7 @@ def preflight(
     :param migrate: Whether the state is migrated.
     :param spark: Plan mode runs in this Spark; default: in one of its own.
     :raises SpecError: A habit names an unknown query.
-    :raises LaunchError: Plan mode's Spark could not be started.
     :raises CheckpointError: A checkpoint cannot be read.
-    :raises HomeUnavailable: A store cannot be reached.
     """
     proposed = candidate.deployment
     new = plan_script(candidate.program, candidate.runtime, progress=progress, spark=spark)

@@ -59,7 +59,6 @@ class Preflight:
     The report on an upgrade before its first act.
 
     :param replaced: Number of the running deployment.
-    :param proposed: The new deployment.
     :param gates: Findings of all gates and on the rollback.
     :param rollback: The rollback plan; ``sinks`` are the sinks that it rewinds.
     :param advice: Advice on the stream's size by its figures, as sentences.

@@ -45,7 +45,6 @@ def inspect_all(
     Return the checkpoints of a stream by query, in any state.
 
     :raises CheckpointError: There is no checkpoint, or one cannot be read.
-    :raises HomeUnavailable: A store cannot be reached.
     """
     found = checkpoints_of(home, storage_options).checkpoints
     return {
@@ -67,7 +66,6 @@ def planned_for(
     Plan the number of partitions in a deployment's configuration.
 
     :raises CheckpointError: A checkpoint cannot be read.
-    :raises HomeUnavailable: A store cannot be reached.
     """
     wanted = conf.get(PARTITIONS, "")
     if not wanted.isdecimal() or not int(wanted):
@@ -96,7 +94,6 @@ class SparkRepartitioner:
     Changes it with a Spark of the stream's own version on this host.
 
     :param of: Returns the stream's Spark, and its configuration with secrets, on demand.
-    :param storage_options: Passed to fsspec for remote checkpoints.
     """
 
     def __init__(

@@ -5,9 +5,8 @@ The backup of the old deployment's last batch is restored to a place of its own,
 the change. The present checkpoints stay for inspection. Then file sinks, and the sinks of the
 author's function, are rewound to that batch.
 
-A task that dies leaves a checkpoint that no deployment names and half-rewound sinks; a repetition
-continues. The new driver must be proved gone all the while, and the old one must not have been
-started: its first batch ends the boundary. Every call may be repeated, also by two tasks at once.
+A repetition continues after a task that died. The new driver must be proved gone all the while, and
+the old one must not have been started: its first batch ends the boundary.
 
 The sinks are read only from the plans of the running deployment's own drivers: another version's
 plans do not show them.
@@ -104,8 +103,6 @@ def why_restore(
     the same checkpoint.
 
     :param sinks: Of the old deployment.
-    :raises BackupNotFound: The store has no such backup.
-    :raises BackupDamaged: The backup differs from its manifest.
     """
     backup = store.backup(backup_id)
     with store.hold(backup.stream, "restore", backup.id):
@@ -201,17 +198,13 @@ def restore_boundary(
     The driver must be proved gone; the desired state may be running. A repetition after a kill
     continues; after success it changes nothing and returns the same.
 
-    :param launcher: Sees the driver's processes from here.
     :param sinks: Of the old, backed-up deployment: ``sink_facts_of`` its plans.
     :param rewind: Rewinds the sinks; by default file sinks only.
-    :param storage_options: Passed to fsspec for remote checkpoints and outputs.
     :param is_needed: Called before every removing step.
     :raises RestoreRefused: With every reason, e.g. a driver that is not proved gone, or a query
         with an unknown sink; no file was changed.
     :raises RestoreTaken: Another task is restoring now; try again later.
     :raises CheckpointRefused: A sink cannot be rewound.
-    :raises BackupNotFound: The store has no such backup.
-    :raises BackupDamaged: The backup differs from its manifest.
     """
     backup = store.backup(backup_id)
     _check_covered(backup, sinks)
@@ -376,10 +369,7 @@ class BoundaryBack:
     """
     Goes back to the boundary backup.
 
-    :param store: The store of the backups.
-    :param launcher: Sees the driver's processes from here.
     :param rewind: Rewinds sinks; only needed for sinks other than file sinks.
-    :param storage_options: Passed to fsspec for remote checkpoints.
     """
 
     def __init__(
@@ -488,8 +478,6 @@ def way_back_of(
     :param sinks: See ``sinks_of``.
     :param storage_options: Of the checkpoints' store.
     :param is_migrated: The new deployment's state is migrated, so the old one cannot resume from it.
-    :raises CheckpointError: a checkpoint cannot be read.
-    :raises HomeUnavailable: a store cannot be reached.
     """
     checkpoints = checkpoints_of(home, storage_options).checkpoints
     back = GateReport()

@@ -62,7 +62,6 @@ def needs_rewind(
 
     :param before: The checkpoint in the backup of the boundary.
     :param after: The same checkpoint now.
-    :param sink: Its sink, if known.
     :param sink_before: Newest batch in the file sink's log in the backup; ``sink_after`` now.
     """
     return next(_reasons(before, after, sink, (sink_before, sink_after)), "")

@@ -52,7 +52,6 @@ class Do(StrEnum):
     """Ask the driver to stop."""
     KILL = "kill"
     FENCE = "fence"
-    """Take the next epoch, so that no task that looked earlier starts a driver."""
     BACK_UP_AGAIN = "back_up_again"
     """Back up exactly the old driver's last state."""
     REPARTITION = "repartition"
@@ -108,7 +107,6 @@ class UpgradeView:
     The input of the next move.
 
     :param history: Its steps; the same before and after the look.
-    :param situation: The stream as observed.
     :param soak: The judgment of the new driver's figures, once it was launched.
     :param has_committed: The new deployment has committed a batch, by its checkpoint; read if this
         ends the way back.
@@ -117,7 +115,6 @@ class UpgradeView:
     :param is_migrated: The copy of the newest attempt to migrate is whole and proved.
     :param is_own_migration: That attempt was begun by the run that looks, whose worker is gone.
     :param is_held: The newest epoch is a promoted driver that was never released.
-    :param is_closed: The change has ended.
     """
 
     change: Change

@@ -29,12 +29,7 @@ _WAITS: Final = {
 
 
 def waits_for(history: Sequence[UpgradeTransition], terms: UpgradeTerms | None) -> str:
-    """
-    Return the awaited event of an open upgrade, as the end of a sentence that begins with "Waits for".
-
-    :param history: The steps taken so far, the oldest first.
-    :param terms: ``None`` where they cannot be read.
-    """
+    """Return the awaited event of an open upgrade, as the end of a sentence that begins with "Waits for"."""
     stage = UPGRADE.state_of(history)
     if stage.is_end:
         return "its task, which closes the change"

@@ -238,7 +238,6 @@ class RollbackPlan:
     """
     The plan of a rollback, made before any change.
 
-    :param reason: Why this way.
     :param replay: Data that will come twice, in words; empty for none.
     :param refused: Why a sound rollback is impossible, with an alternative; empty if it is
         possible.
@@ -255,7 +254,6 @@ class UpgradeTerms(Record):
     """
     All terms that a task needs to finish an upgrade.
 
-    :param proposed: The new deployment.
     :param rollback: The plan of a rollback.
     :param keeps_by_itself: End the soak by keeping a good deployment; else the user must decide.
     :param stop_grace: How long the old driver may take to reach a batch boundary.
@@ -299,7 +297,6 @@ class OpenUpgrade:
     """
     An upgrade in progress, or one that has reached its end and was not closed.
 
-    :param change: Number of the change.
     :param deployment: Number of the new deployment.
     :param stage: Its stage, and ``since`` when.
     :param soaks_for: How long its soak may last.
@@ -319,7 +316,6 @@ class OpenUpgrade:
 
     @property
     def rule(self) -> str:
-        """Return the name of the alert that no task seems to work on it."""
         return "unfinished_upgrade"
 
     @property
@@ -333,7 +329,6 @@ class OpenUpgrade:
         return self.stage.is_end
 
     def is_overdue(self, now: datetime) -> bool:
-        """Tell whether it made no progress for so long that no task seems to work on it."""
         # The task that reached the stage may have had another clock. An alert that comes as much
         # earlier
         # or later as two clocks differ does no harm, and nothing else hangs on this.
@@ -357,7 +352,6 @@ class RunReport(Record):
 
     :param key: The run of the DAG.
     :param task: The task that has pushed it.
-    :param xcom: Key of the XCom.
     :param digest: SHA-256 of the report as JSON.
     """
 

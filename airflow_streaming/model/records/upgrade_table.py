@@ -1,9 +1,8 @@
 """
 The upgrade in place: which stage follows on which event, and the record of each step.
 
-An upgrade's whole course is in this table; see ``change_table`` for its uses. Two decisions are
-final, because only one of their events can be the next step: to apply or to abort, and to keep or
-to roll back.
+Two decisions are final, because only one of their events can be the next step: to apply or to
+abort, and to keep or to roll back.
 """
 
 from __future__ import annotations

@@ -329,7 +329,6 @@ class UpgradeTask(ChangeTask):
             self.wait_deferred(memory)
 
     def wait_here(self, engine: UpgradeInPlace, until: Stage, change: int) -> Progress | None:
-        """Return how far it is when it is there or must wait long; ``None`` when unable to look."""
         return self.waiting_here(lambda: engine.advance(until, change))
 
     def wait_deferred(
