@@ -45,7 +45,7 @@ RULES: Final[Mapping[str, str]] = MappingProxyType(
         "rehearsal.wrong_for_good": "State that never expires mixes both versions.",
         "rehearsal.fails": "The new version failed where the old one got through.",
         "rehearsal.not_compared": "The parts unknown to the gates were not compared.",
-        UNPROVED: "Rows of a migrated state are not proved to be those of a run from scratch.",
+        UNPROVED: "A run from scratch does not confirm the rows of a migrated state.",
         "rehearsal.undecided": "The comparison of both versions proves nothing.",
     }
 )

@@ -237,9 +237,9 @@ def findings_of_migration(
     compared: Compared, queries: Collection[str], *, is_accepted: bool
 ) -> tuple[GateFinding, ...]:
     """
-    Return what a comparison proves of queries with migrated state, the worst first.
+    Return the findings of a comparison on queries with migrated state, the worst first.
 
-    :param is_accepted: A user accepts rows that are not those of a run from scratch. A failure is never accepted.
+    :param is_accepted: A user accepts rows that a run from scratch does not confirm. A failure stays refused.
     """
     found = (
         _of_migration(one, is_accepted=is_accepted)

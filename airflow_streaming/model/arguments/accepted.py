@@ -20,7 +20,7 @@ REPLAY: Final = "rollback.replay"
 NO_ROLLBACK: Final = "rollback.none"
 """The new deployment cannot be rolled back once it has written."""
 UNPROVED: Final = "migration.unproved"
-"""Rows of a migrated state that a run from scratch would not write, or that could not be compared with one."""
+"""A run from scratch does not confirm the rows of a migrated state."""
 STEPS_BACK: Final = (OLDER_SPARK, OLDER_SCRIPT, DROPPED_CONF)
 """Steps back from the live deployment. A cutover has no other code: the kept blue is its rollback."""
 BY_AUTHOR: Final = (REPLAY, NO_ROLLBACK, UNPROVED)
