@@ -58,10 +58,9 @@ def looked(
     stage: Stage, proposal: tuple[Deployment, bytes], migrate: Migrate, spark: SharedSpark
 ) -> Preflight:
     deployment, source = proposal
-    shown = replace(deployment, output=SCRATCH_OUTPUT)
     candidate = Candidate(
         deployment=deployment,
-        program=program_of(shown, source, stage.home_uri, deployment.conf),
+        program=program_of(deployment, source, stage.home_uri, deployment.conf),
         runtime=stage.runtime,
     )
     home = stage.lane(STREAM)
