@@ -197,8 +197,7 @@ class UpgradePreflightOperator(UpgradeTask):
         return asked(lambda: self._execute(context))
 
     def _execute(self, context: Context) -> str:
-        from airflow_streaming.operators.rehearsal import candidate_of  # not at dag parse
-        from airflow_streaming.spark_jobs.shared_spark import SharedSpark
+        from airflow_streaming.spark_jobs.shared_spark import SharedSpark  # not at dag parse
 
         takes_advice = self.takes_advice
         hook = self.hook(context)
@@ -210,7 +209,7 @@ class UpgradePreflightOperator(UpgradeTask):
             self.log.info("%s: %s. %s", taken.size, taken.value, taken.source)
             self.size, sizes = {**self.sizes(), taken.size: taken.value}, [*sizes, taken]
             hook = self.hook(context)
-        candidate, _ = candidate_of(hook)
+        candidate, _ = hook.candidate()
         current = self._current(hook)
         if self._is_open(hook, candidate.deployment, context):
             return "allowed"
@@ -242,7 +241,8 @@ class UpgradePreflightOperator(UpgradeTask):
         from airflow_streaming.operators import rehearsal as tasks  # not at dag parse
 
         options = self.rehearsal
-        due = rehearsal_due(choice_of(self.when, "when", RehearseWhen), found.decision)
+        when = choice_of(self.when, "when", RehearseWhen)
+        due = rehearsal_due(when, found.decision, is_migrated=bool(found.migrations))
         if options is None or due is not Due.YES:
             return
         bounds = tasks.bounds_of(options.batches, options.time_limit, self.rehearsal_minutes)
@@ -254,7 +254,13 @@ class UpgradePreflightOperator(UpgradeTask):
                 home_conn_id=self.home_conn_id,
             )
             rehearsed = tasks.UpgradeRehearsal(
-                place, bounds, options.compare, options.passing, found.gates
+                place,
+                bounds,
+                options.compare,
+                options.passing,
+                found.gates,
+                found.migrations,
+                accepted_codes(self.accept),
             ).run(tasks.proposed_of(hook), spark, self.log)
         except StreamingError as err:
             self.log.warning("The task of the rehearsal runs it, because it failed here: %s", err)
@@ -387,6 +393,10 @@ class UpgradePreflightOperator(UpgradeTask):
         # A script that starts one of its queries, and not the other, must not soak well.
         soak = replace(soak, queries=soak.queries or found.queries)
         report = {**found.to_dict(), "soak": encode(soak), "key": key_of(context)}
+        if found.migrations:
+            # The change's record keeps who accepted what.
+            report["accepted"] = sorted(accepted_codes(self.accept))
+            report["asker"] = getattr(context.get("dag_run"), "triggering_user_name", None) or ""
         push_recorded(context, hook.home, REPORT_XCOM_KEY, report)
         page = upgrade_report(found, soak)
         context["ti"].xcom_push(key=MARKDOWN_XCOM_KEY, value=markdown(page))

@@ -51,6 +51,8 @@ _ALERTS: Final = {
     "on_gave_up": AlertKind.GAVE_UP,
     "on_recovered": AlertKind.RECOVERED,
 }
+_MOST_TAGS: Final = 32
+"""Tags of a DAG that are recorded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +97,6 @@ class KeepAlive:
         return self._steer(hook, {})
 
     def resume(self, event: dict[str, Any]) -> dict[str, Any]:
-        """Handle the trigger's event, after a new look at the stream."""
         self.task.log.info("The trigger asks to %s; looking at the stream.", event.get("action"))
         # The event is about this lane. The next step checks whether it is still live.
         lane = str(event.get("lane") or self.task.stream.name)
@@ -140,7 +141,8 @@ class KeepAlive:
 
     def _supervise(self, hook: SparkStreamHook) -> None:
         """Record what this DAG asks; task, trigger, command line, page and sensors judge by that."""
-        hook.controller.supervise(notifier_names(self.notifiers))
+        tags = sorted(self.task.dag.tags)[:_MOST_TAGS] if self.task.has_dag() else ()
+        hook.controller.supervise(notifier_names(self.notifiers), tags)
 
     def _steer(self, hook: SparkStreamHook, event: dict[str, Any]) -> dict[str, Any]:
         observer = hook.observer(event.get("memory"), follows=True)
