@@ -103,6 +103,7 @@ def get_provider_info() -> dict[str, Any]:
             "doctor",
             "freshness",
             "gate",
+            "maintenance",
             "prune",
             "rehearsal",
             "restore",
@@ -133,6 +134,7 @@ def get_provider_info() -> dict[str, Any]:
             *(
                 "triggers",
                 "asset",
+                "campaign",
                 "change",
                 "gate",
                 "home",

@@ -91,6 +91,7 @@ TASKS: Final = {
     "init": "operations.md#a-new-home",
     "start": "operations.md#stop-and-start",
     "stop": "operations.md#stop-and-start",
+    "maintenance": "maintenance.md",
     "declare-dead": "lost-hosts.md",
     "hand-over": "security.md#the-owner-of-a-stream",
     "windows": "windows.md",

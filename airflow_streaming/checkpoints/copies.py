@@ -72,7 +72,6 @@ class OfCheckpoints:
     Live checkpoints, pinned while their queries continue.
 
     :param checkpoints: URI of each, by query; ``""`` names a single one.
-    :param storage_options: Passed to fsspec for remote folders.
     """
 
     checkpoints: Mapping[str, str]
@@ -114,7 +113,6 @@ def checkpoints_of(
     """
     Return the checkpoints that a stream's queries use now.
 
-    :param storage_options: Passed to fsspec for remote folders.
     :raises NothingYet: The stream has committed no batch yet.
     :raises CheckpointError: Its checkpoint is missing.
     """
@@ -137,7 +135,6 @@ class OfRestored:
     Checkpoints that were restored from a backup, in a place where no query runs.
 
     :param checkpoints: URI of each, by the query's folder in the backup.
-    :param storage_options: Passed to fsspec for remote folders.
     :param replays: Cut the copy back by a batch with input, so that an idle query runs one, too.
     """
 
@@ -175,6 +172,7 @@ def _continued(query: str, uri: str, copy: Path, batch: int) -> DrilledQuery:
         checkpoint=uri,
         copy=str(copy),
         batch=batch,
+        runs=batch + 1 if is_planned else None,
         has_input=not is_planned or has_input(folders.read, batch + 1),
     )
 

@@ -92,11 +92,7 @@ def add_check_arguments(parser: ArgumentParser) -> None:
 
 
 def check_installation(arguments: Namespace) -> int:
-    """
-    Check what streams need of this host and its Airflow, and print a line for each.
-
-    :raises SpecError: the URI cannot be a home.
-    """
+    """Check what streams need of this host and its Airflow, and print a line for each."""
     from airflow_streaming.advice.installation.installation_checks import (
         CheckOutcome,
         SeenRows,
@@ -203,7 +199,7 @@ def _known(spark: str) -> str:
     """
     Return the version whose profile is printed: the newest known one for a newer Spark.
 
-    :raises SpecError: an invalid version, or one that is too old.
+    :raises SpecError: an invalid version, or too old a one.
     """
     # Not at the top: the doctor does without.
     from airflow_streaming.model.spark.releases import NEWEST, OLDEST

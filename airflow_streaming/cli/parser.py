@@ -262,6 +262,18 @@ COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
                 ),
             ),
             Command(
+                "maintenance",
+                "Stop several streams for some time",
+                _of("acts.maintenance", "add_arguments"),
+                "The keep-alive tasks start the streams again, first those whose sources remove unread data soonest. "
+                "Meanwhile no stream is restarted or reported. Exit codes: 0 held, or all back; 1 a stream is left as it is "
+                "or not back; 2 wrong use.",
+                (
+                    "maintenance --select 'source=kafka://broker-1*' --for 7200 --yes",
+                    "maintenance --show",
+                ),
+            ),
+            Command(
                 "declare-dead",
                 "Confirm that the driver of the newest epoch is dead",
                 _of("acts.single", "add_declare_dead_arguments"),

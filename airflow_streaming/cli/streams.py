@@ -86,6 +86,12 @@ def _campaign(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
     return campaign.run(home, arguments, probe)
 
 
+def _maintain(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
+    from airflow_streaming.cli.acts import maintenance  # the others do without
+
+    return maintenance.run(home, arguments, probe)
+
+
 def _drill(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
     from airflow_streaming.cli.spark import disaster  # other commands do without
 
@@ -177,6 +183,7 @@ def _windows(stream: StreamHome, arguments: argparse.Namespace) -> int:
 _OF_HOME: Final[dict[str, Callable[[Home, argparse.Namespace, Probe], int]]] = {
     "campaign": _campaign,
     "disaster-drill": _drill,
+    "maintenance": _maintain,
     "list": lambda home, a, probe: list_streams(home, probe, a),
     "top": _show_top,
     "remove": _remove,

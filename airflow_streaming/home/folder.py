@@ -19,6 +19,7 @@ from airflow_streaming.exceptions import (
     RecordFormatError,
 )
 from airflow_streaming.model.names import Layout, is_absurd, number_of, place_fields
+from airflow_streaming.model.status import Status
 from airflow_streaming.model.storage import Store
 from airflow_streaming.model.uris import join
 from airflow_streaming.model.wire import Record
@@ -34,16 +35,13 @@ content.
 APPEND_TRIES: Final = 100
 """Every lost try means that another writer got one record in; a hundred in a row is a fault."""
 _SMALL: Final = 8 * 1024
-"""Bytes. Larger than nearly every record that is created once; a status is larger, and never the same
-twice."""
+"""Bytes. Larger than nearly every record that is created once."""
 
 
 class StreamFolder:
     """
     Typed access to the files of one stream.
 
-    :param store: The home's store.
-    :param name: The stream's name.
     :raises SpecError: the name cannot be a folder.
     """
 
@@ -53,11 +51,7 @@ class StreamFolder:
         self._layout = Layout(name)
 
     def beside(self, name: str) -> Self:
-        """
-        Return the records of another stream, or lane, of the same home.
-
-        :raises SpecError: the name cannot be a folder.
-        """
+        """Return the records of another stream, or lane, of the same home."""
         return type(self)(self.store, name)
 
     def _read(self, cls: type[R], path: str, **fields: int | str) -> R | None:
@@ -188,7 +182,8 @@ class StreamFolder:
 
 
 def _record(cls: type[R], data: bytes) -> tuple[R, Mapping[str, object]]:
-    if len(data) > _SMALL:
+    # No two heartbeats are equal: within minutes they would take the place of every other record.
+    if cls is Status or len(data) > _SMALL:
         return cls.stored(data)
     return cast("tuple[R, Mapping[str, object]]", _decoded(cls.stored, data))
 

@@ -83,6 +83,7 @@ PLACES: Final[Mapping[str, str]] = {
     "freshness": "freshness/{number}.json",
     "launch": "epochs/{epoch}/launch.json",
     "live": "live/{number}.json",
+    "maintenance": "maintenances/{number}.json",
     "owner": "owners/{number}.json",
     "query_claim": "queries/{deployment}/{query}.json",
     "query_plan": "epochs/{epoch}/plans/{query}.json",
@@ -230,7 +231,6 @@ class Layout:
     """
     Where each record of one stream lies, relative to the home.
 
-    :param stream: The stream's name.
     :raises SpecError: when the name cannot be a folder.
     """
 

@@ -1,10 +1,9 @@
 """
 The rehearsal: a new script on copies of checkpoints.
 
-Everything happens in a folder of its own. Checkpoints are copied there, and the script's queries
-run on the copies; their rows are counted, shown in part and thrown away. Sources are only
-read: they clean up nothing, and a consumer group that the script chose is another one here. Neither
-process nor folder stays behind, whichever process is killed.
+Everything happens in a folder of its own, and neither process nor folder stays behind, whichever
+process is killed. Sources are only read: they clean up nothing, and a consumer group that the
+script chose is another one here.
 
 The script's other work is done in a rehearsal as well; it can see that it is
 one by ``AIRFLOW_STREAMING_REHEARSAL=1``.
@@ -144,8 +143,6 @@ def rehearse(
         user's own folder for scratch. The state of all queries must fit there.
     :param spark: Run it in this Spark, whose scratch is used then; default: in one of its own.
     :param check: Called while Spark runs; its exception ends the rehearsal.
-    :raises LaunchError: the runtime's Spark could not be started.
-    :raises HomeUnavailable: a store is away.
     """
     begun = time.monotonic()
     subject, live = place.subject, live_figures(compare_with)

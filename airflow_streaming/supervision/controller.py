@@ -74,13 +74,8 @@ class StreamController(StreamActions):
     """
     Acts on one stream on behalf of the task that keeps it alive.
 
-    :param home: The stream's records.
-    :param launcher: Starts and kills drivers.
     :param spec: The stream as the dag asks for it now, checked.
     :param submit: Builds the command for the launcher.
-    :param by: Who acts, for the records.
-    :param now: The time of day.
-    :param chance: A number from 0 to 1, for jitter.
     :param storage_options: Returns what fsspec needs for checkpoints and outputs; default: nothing.
     """
 
@@ -165,11 +160,11 @@ class StreamController(StreamActions):
         conf = self._whole_conf(deployment)
         self._submit(Submission(epoch=epoch, deployment=deployment, conf=conf)).discard()
 
-    def supervise(self, notifiers: Sequence[str] = ()) -> None:
+    def supervise(self, notifiers: Sequence[str] = (), tags: Sequence[str] = ()) -> None:
         """
         Record the rules, the restart policy, the stop grace and the notifiers of the DAG.
 
-        :param notifiers: See ``Supervision``.
+        :param notifiers: See ``Supervision``, like ``tags``.
         """
         spec = self._spec
         supervision = Supervision(
@@ -181,6 +176,7 @@ class StreamController(StreamActions):
             stop_grace=spec.stop_grace,
             freshness=spec.freshness,
             labels=dict(spec.labels),
+            tags=tuple(tags),
             notifiers=tuple(notifiers),
         )
         try:

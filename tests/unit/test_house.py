@@ -45,7 +45,7 @@ READS_FOREIGN_TEXTS: Final = frozenset({"model/spark/failure_signs.py", "model/s
 EXECUTES_THE_USERS_SCRIPT: Final = frozenset({"driver/script.py", "testing/worker.py"})
 
 MOST_MODULES: Final = 15
-LARGER_ROOMS: Final = {"cli": 17, "gates/change": 18, "operators": 17}
+LARGER_ROOMS: Final = {"cli": 17, "gates/change": 18, "operators": 18}
 """With the reason in docs/architecture.md."""
 
 WALK: Final = """

@@ -39,6 +39,8 @@ class RecoveryResult(StrEnum):
     """A fault of the drill: no runtime, no script, a store that is away."""
     OUT_OF_TIME = "out_of_time"
     """The queries ran, and did not reach the present in time."""
+    NO_ROWS = "no_rows"
+    """The batch that was planned when the backup was taken read no row: its files may be gone, which Spark skips."""
     NOTHING_RAN = "nothing_ran"
     """A query of the backup ran no batch, so its state was not opened."""
     RECOVERED = "recovered"
@@ -51,6 +53,7 @@ class RecoveryResult(StrEnum):
 _VERDICTS: Final = {
     RecoveryResult.NOT_TRIED: RecoveryVerdict.UNPROVEN,
     RecoveryResult.OUT_OF_TIME: RecoveryVerdict.UNPROVEN,
+    RecoveryResult.NO_ROWS: RecoveryVerdict.UNPROVEN,
     RecoveryResult.NOTHING_RAN: RecoveryVerdict.UNPROVEN,
     RecoveryResult.RECOVERED: RecoveryVerdict.RECOVERED,
 }

@@ -1,9 +1,8 @@
 """
 Values of a rehearsal: its driver's order, the driver's events, and the limits.
 
-A rehearsal runs a new script on a copy of the stream's checkpoints, on its target Spark, with its
-output discarded. It proves a fact that plans cannot show: Spark loads the state and continues from
-it. It runs for a bounded time, a bounded number of batches, and on a bounded part of this host.
+A rehearsal proves a fact that plans cannot show: Spark loads the state and continues from it. It
+runs for a bounded time, a bounded number of batches, and on a bounded part of this host.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class Bounds:
     :param replay_only: The quick form: if a batch is uncommitted, or can be made so, run exactly
         that one.
     :param seconds: Time for all queries together, without the start of Spark; a query that is
-        running then is ended, which is no failure.
+        running then is ended, which is not a failure.
     :param records_per_batch: Most records of one batch that a Kafka source reads, and
         ``files_per_batch`` most files. A smaller limit that the script sets stays.
     :param fails_on_loss: Input that is gone fails a query, also where the script lets a Kafka source skip it.
@@ -76,10 +75,8 @@ class RehearsalOrder(Record):
     """
     The order to the driver of a rehearsal.
 
-    :param events: File to which it appends its events.
     :param seconds: After this the process ends by its own clock.
     :param scratch: Folder of the rehearsal, which it removes when the ordering process is gone.
-    :param held: File that the ordering process keeps locked for as long as it lives.
     :param source: Where the bytes of the script lie; ``application`` is its path to its author.
     :param compares: Tell the rows of every batch and the state at the end as bags, and show none.
     """
@@ -148,7 +145,6 @@ class RehearsalEvent(Record):
     :param subject: ``input`` for a batch that failed because its input is gone.
     :param rows: Rows that would have been written; see ``Seen.ENDED`` for its other meaning.
     :param sample: Rows of output, values as text, secrets masked.
-    :param remedy: The next step after an error.
     :param digest: Of the rows, in any order.
     :param sink: The sink that the script chose; ``output_mode`` its mode.
     """

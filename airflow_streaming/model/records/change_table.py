@@ -104,7 +104,7 @@ class ChangeTable(Generic[S, E]):
         return next((event for event in events if self.allows(state, event)), None)
 
     def is_in_force(self, command: str, history: Sequence[Transition[S, E]]) -> bool:
-        """Tell whether a command was given before, and has led to the present state."""
+        """Tell whether an earlier command has led to the present state."""
         told = self.commands[command]
         was_given = any(step.event in (*told.events, *told.instead) for step in history)
         return was_given and self.state_of(history) in told.reached
@@ -135,7 +135,6 @@ class Transition(Record, Generic[S, E]):
 
     :param change: Number of the change; of a cutover, in the stream that leads.
     :param number: From 1, without gaps.
-    :param reason: Why, in words.
     :param facts: Facts for later steps and for people: epochs, backups, verdicts, seconds.
     """
 

@@ -62,7 +62,7 @@ STEP_KINDS: Final = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourcePlan:
     """
-    One streaming source, in the order of the plan, which is the order of the offset log.
+    A streaming source, in the order of the plan, which is the order of the offset log.
 
     :param source: Its name in ``format(...)``, in small letters: ``file``, ``kafka``, ``rate``,
         ``socket``; or the class of any other.
@@ -122,7 +122,7 @@ class OperatorKind(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorPlan:
     """
-    One stateful operator; fields of other kinds are empty.
+    A stateful operator; fields of other kinds are empty.
 
     :param keys: Grouping keys, deduplicated columns, or the left keys of a join.
     :param key_expressions: How each key is computed, e.g. ``window(ts)`` with its length.
@@ -133,7 +133,6 @@ class OperatorPlan:
     :param window_us: Length, slide and start of the time window, in microseconds.
     :param gap: Gap of a session window.
     :param join_type: ``inner``, ``left_outer`` and so on.
-    :param condition: The join's condition.
     :param left: Columns of the left side; ``right`` of the right one.
     :param state_columns: Columns of the state of groups.
     :param variables: Variables of ``transformWithState``, by name, where they are known.
@@ -176,9 +175,8 @@ class OperatorPlan:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatermarkPlan:
     """
-    One watermark.
+    A watermark.
 
-    :param column: The event-time column.
     :param delay_ms: Milliseconds of lateness that are waited for.
     :param time: How the column is computed, with the number of its source where names are shared.
     """
@@ -191,7 +189,7 @@ class WatermarkPlan:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepPlan:
     """
-    One step that keeps no state.
+    A step without state.
 
     :param step: ``project``, ``filter``, ``generate``, ``map`` (a user's function), ``join``,
         ``table`` (the table in a join with a stream), ``union`` or ``other``.
@@ -217,7 +215,7 @@ class SinkPlan:
     :param options: Options with keys in small letters, secrets marked.
     :param schema: Schema of the rows at the sink.
     :param code: Fingerprint of the function of ``foreach`` or ``foreachBatch``.
-    :param reads: What this function reads beside its code, as in ``QueryPlan``.
+    :param reads: Values that this function reads beside its code, as in ``QueryPlan``.
     :param name: The author's name for it in the commits (sink evolution); empty without one.
     :param real_path: Its path resolved through symbolic links or the default file system; empty
         where it equals ``target``.
@@ -246,7 +244,7 @@ class SinkPlan:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodePlan:
     """
-    One node of Spark's plan, whole.
+    A node of Spark's plan, whole.
 
     :param node: Its class, e.g. ``Filter``.
     :param below: As of ``StepPlan``; of an operator its own number.
@@ -263,7 +261,7 @@ class NodePlan:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryPlan(Record):
     """
-    One query of a script.
+    A query of a script.
 
     :param query: Its name; the folder of its checkpoint where it has none.
     :param spark: Version of the Spark that analyzed it.
@@ -323,7 +321,6 @@ class RefusedSource:
     A source that Spark did not open for the script.
 
     :param source: The options that the script set; the columns are not known.
-    :param why: Spark's sentence.
     """
 
     source: SourcePlan
@@ -368,13 +365,8 @@ class PlanOrder(Record):
     The order to plan a script's queries.
 
     :param result: File for the ``ScriptPlan``; rewritten with every query.
-    :param seconds: Time it may take.
     :param application: Path of the script as its author knows it.
-    :param source: Present path of its bytes.
     :param output: Place of the deployment for ``{output}``; ``checkpoint`` likewise.
-    :param held: File that the ordering process keeps locked while it lives; empty: it is not
-        watched.
-    :param scratch: Folder that is removed when that process is gone.
     """
 
     KIND: ClassVar[str] = "plan-order"

@@ -70,7 +70,6 @@ class DrillPlace:
     """
     The home of drills.
 
-    :param store: Its records.
     :param storage_options: Passed to fsspec for its checkpoints.
     """
 
@@ -317,7 +316,7 @@ class _Recovery:
         self._found.batches = sum(query.batches for query in first.queries)
         self._found.rows = sum(query.input_rows for query in first.queries)
         if not ran_nothing(first):
-            return judge(first)
+            return judge(first, timed.planned)
         again = replace(place, replays=True)
         return after_replay(first, self._rehearsed(again, program, runtime, QUICK))
 
@@ -342,13 +341,17 @@ class _Timed:
     def __init__(self, place: OfRestored) -> None:
         self._place, self.seconds = place, 0.0
         self.subject = place.subject
+        self.planned: frozenset[str] = frozenset()
+        """Queries with a planned batch that has input."""
 
     def copies(self, folder: Path, progress: Progress) -> list[DrilledQuery]:
         begun = time.monotonic()
-        try:
-            return self._place.copies(folder, progress)
-        finally:
-            self.seconds = time.monotonic() - begun
+        found = self._place.copies(folder, progress)
+        self.seconds = time.monotonic() - begun
+        self.planned = frozenset(
+            one.folder for one in found if one.runs is not None and one.has_input
+        )
+        return found
 
 
 def _lies_in(store: str, home: str) -> bool:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
 from airflow_streaming.gates.findings import GateDecision, GateFinding
-from airflow_streaming.gates.rehearsal import Rehearsed
+from airflow_streaming.gates.rehearsal import Rehearsed, RehearsedQuery
 from airflow_streaming.model.jobs.recovery import RecoveryResult
 from airflow_streaming.model.jobs.rehearsal import Ending
 
@@ -36,9 +36,14 @@ class Judgment(NamedTuple):
     remarks: tuple[str, ...] = ()
 
 
-def judge(found: Rehearsed) -> Judgment:
-    """Return whether the stream reached the present from its restored checkpoints."""
-    findings = [(_result(finding), finding) for finding in found.findings]
+def judge(found: Rehearsed, planned: Collection[str] = ()) -> Judgment:
+    """
+    Return whether the stream reached the present from its restored checkpoints.
+
+    :param planned: Queries whose backup has a planned batch with input, which ran first.
+    """
+    empty = [one for one in found.queries if one.query in planned and one.first_rows == 0]
+    findings = [*((_result(one), one) for one in found.findings), *map(_without_rows, empty)]
     late = [one for one in found.queries if one.ending is Ending.OUT_OF_TIME]
     results = [result for result, _ in findings] + [RecoveryResult.OUT_OF_TIME] * len(late)
     worst = min(results, key=_ORDER.index, default=RecoveryResult.RECOVERED)
@@ -51,6 +56,16 @@ def judge(found: Rehearsed) -> Judgment:
     names = ", ".join(repr(one.query) for one in late)
     reason = f"The time ended before query {names} had read everything. Give the drill more time."
     return Judgment(worst, reason, others[:_SHOWN])
+
+
+def _without_rows(query: RehearsedQuery) -> tuple[RecoveryResult, GateFinding]:
+    return RecoveryResult.NO_ROWS, GateFinding(
+        rule="recovery.no_rows",
+        severity=GateDecision.UNKNOWN,
+        message=f"Batch {query.first_batch} of query {query.query!r} read no row, although its plan reads some. Its "
+        "input may be gone. Compare the retention of the source with the age of the backups.",
+        query=query.query,
+    )
 
 
 def _is_good(result: RecoveryResult) -> bool:

@@ -1,4 +1,4 @@
-"""A real disaster drill: golden checkpoints of four streams, of which one is idle and two cannot be recovered."""
+"""A real disaster drill: golden checkpoints of four streams, of which one is idle, one lost its input, and one has a damaged backup."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SPARK = "4.3.0"
 SCRIPT = REPOSITORY / "tests" / "system" / "shapes" / "golden.py"
 RECORDED = f"/tmp/zz_src_{SPARK}_"
 SHAPES = ("agg_rocks_v2", "complete", "session", "stateless")
-INPUTS = {"agg_rocks_v2": "agg", "session": "sw"}
+INPUTS = {"agg_rocks_v2": "agg", "complete": "co"}
 
 pytestmark = pytest.mark.nightly("Four starts of Spark, one after the other.")
 
@@ -86,14 +86,14 @@ def test_a_fleet_is_recovered_elsewhere_or_its_losses_are_named(
     made = Production(tmp_path)
     for shape in SHAPES:
         made.deploy(shape)
-    # The backup of this one has a planned batch, whose input expires before the drill.
-    session = made.checkpoints["session"]
-    newest = max(int(path.name) for path in (session / "commits").glob("[0-9]*"))
-    (session / "commits" / str(newest)).unlink()
-    (session / "commits" / f".{newest}.crc").unlink(missing_ok=True)
+    # The backup of this one has a planned batch, whose input expires: Spark runs it with no row.
+    planned = made.checkpoints["complete"]
+    newest = max(int(path.name) for path in (planned / "commits").glob("[0-9]*"))
+    (planned / "commits" / str(newest)).unlink()
+    (planned / "commits" / f".{newest}.crc").unlink(missing_ok=True)
     for shape in SHAPES:
         made.back_up(shape)
-    for file in Path(f"{made.input}{INPUTS['session']}").glob("*.json"):
+    for file in Path(f"{made.input}{INPUTS['complete']}").glob("*.json"):
         file.unlink()
     new = Path(f"{made.input}{INPUTS['agg_rocks_v2']}") / "900.json"
     rows = [{"k": "k0", "v": 1, "ts": "2026-01-01T00:09:00.000Z"}] * 3
@@ -113,16 +113,16 @@ def test_a_fleet_is_recovered_elsewhere_or_its_losses_are_named(
     found = {one["name"]: one for one in told["streams"]}
     assert {name: one["result"] for name, one in found.items()} == {
         "agg_rocks_v2": "recovered",
-        "complete": "recovered",
-        "session": "input_gone",
+        "complete": "no_rows",
+        "session": "recovered",
         "stateless": "damaged_backup",
     }, told
     assert code == 1
-    assert [one["verdict"] for one in told["streams"][:2]] == ["lost", "lost"]
+    assert [one["verdict"] for one in told["streams"][:2]] == ["lost", "unproven"]
     agg = found["agg_rocks_v2"]
     assert agg["rows"] == 3
     assert 0 < agg["restore_seconds"] < agg["recovery_seconds"] < 120
-    assert found["complete"]["batches"] == 0
+    assert found["session"]["batches"] == 0
     assert (bytes_of(made.live), bytes_of(made.vault)) == before
     assert not [*made.to.glob("_drill/*")]
 

@@ -94,6 +94,8 @@ from airflow_streaming.model.records.control import (
     DesiredState,
     Event,
     EventKind,
+    HeldStream,
+    Maintenance,
     Removal,
     RemovalEnd,
     RemovalKind,
@@ -346,6 +348,16 @@ EXAMPLES: Final[tuple[Record, ...]] = (
         at=NOW,
         by="kim",
         facts={"orders": "told"},
+    ),
+    Maintenance(
+        number=3,
+        selector="tier=1",
+        key="kim 2026-11-03T12:00:00+00:00",
+        reason="The broker moves.",
+        by="kim",
+        at=NOW,
+        until=NOW,
+        streams=(HeldStream(name="orders", until=NOW, epoch=17, loss_at=NOW),),
     ),
     DisasterDrill(
         number=2,
@@ -616,6 +628,7 @@ EXAMPLES: Final[tuple[Record, ...]] = (
             ),
         ),
         key="run-1",
+        migrations=(StateMigration(query="revenue", operators=(MIGRATED_OPERATOR,)),),
     ),
     CutoverTerms(
         change=3,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from airflow_streaming.gates.findings import GateDecision, GateFinding
@@ -76,6 +78,19 @@ def test_the_gravest_finding_is_the_result(found: Rehearsed, result: R, verdict:
 
     assert (judgment.result, judgment.result.verdict) == (result, verdict)
     assert bool(judgment.reason) == (verdict is not V.RECOVERED)
+
+
+def test_a_planned_batch_without_rows_is_not_a_proof() -> None:
+    query = RehearsedQuery(
+        query="counts", ending=Ending.CAUGHT_UP, batches=2, first_batch=3, first_rows=0
+    )
+    found = replace(rehearsed(), queries=(query,))
+
+    assert judge(found, {"counts"}).result is R.NO_ROWS
+    assert "Batch 3 of query 'counts' read no row" in judge(found, {"counts"}).reason
+    assert judge(found).result is R.RECOVERED, "new data need not be there"
+    with_rows = replace(found, queries=(replace(query, first_rows=2),))
+    assert judge(with_rows, {"counts"}).result is R.RECOVERED
 
 
 def test_a_late_query_is_named() -> None:
