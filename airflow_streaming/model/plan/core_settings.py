@@ -11,86 +11,21 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-OF_DEPLOYMENTS: Final = (
-    *(
-        "app",
-        "appStateStore",
-        "master",
-        "submit",
-        "deploy",
-        "standalone",
-        "worker",
-        "cores",
-        "local",
-    ),
-    *("kubernetes", "yarn", "mesos", "connect", "home", "dead", "resources", "stage", "barrier"),
-    *(
-        "driver",
-        "executor",
-        "executorEnv",
-        "dynamicAllocation",
-        "decommission",
-        "scheduler",
-        "locality",
-    ),
-    *("jars", "files", "archives", "repl", "pyspark", "r", "sparkr", "user", "api"),
-    *(
-        "ui",
-        "acls",
-        "admin",
-        "modify",
-        "history",
-        "eventLog",
-        "metrics",
-        "taskMetrics",
-        "log",
-        "logConf",
-    ),
-    *("plugins", "extraListeners", "redaction", "shutdown", "test", "testing"),
-    *(
-        "authenticate",
-        "security",
-        "ssl",
-        "kerberos",
-        "network",
-        "rpc",
-        "port",
-        "blockManager",
-        "block",
-    ),
-    *(
-        "memory",
-        "storage",
-        "diskStore",
-        "unsafe",
-        "buffer",
-        "cleaner",
-        "reducer",
-        "shuffle",
-        "broadcast",
-    ),
-    *(
-        "task",
-        "excludeOnFailure",
-        "io",
-        "file",
-        "checkpoint",
-        "kryo",
-        "kryoserializer",
-        "serializer",
-    ),
-    *(
-        "hadoop.fs",
-        "hadoop.dfs",
-        "hadoop.yarn",
-        "hadoop.hadoop",
-        "hadoop.ipc",
-        "hadoop.hive.metastore",
-    ),
-    *("hadoop.javax.jdo", "hadoop.mapreduce.fileoutputcommitter", "hadoop.aws", "hadoop.google"),
-    *("org.apache.hadoop", "streaming", "openlineage"),
+OF_DEPLOYMENTS: Final = tuple(
+    """
+    app appStateStore master submit deploy standalone worker cores local kubernetes yarn mesos connect home dead
+    resources stage barrier driver executor executorEnv dynamicAllocation decommission scheduler locality
+    jars files archives repl pyspark r sparkr user api
+    ui acls admin modify history eventLog metrics taskMetrics log logConf plugins extraListeners redaction shutdown
+    test testing openlineage
+    authenticate security ssl kerberos network rpc port blockManager block
+    memory storage diskStore unsafe buffer cleaner reducer shuffle broadcast io file
+    task excludeOnFailure blacklist checkpoint kryo kryoserializer serializer streaming
+    rdd.cache rdd.checkpoint rdd.compress
+    hadoop.fs hadoop.dfs hadoop.yarn hadoop.hadoop hadoop.ipc hadoop.hive.metastore hadoop.javax.jdo
+    hadoop.mapreduce.fileoutputcommitter hadoop.aws hadoop.google org.apache.hadoop
+    """.split()
 )
-"""Names of the groups, each without ``spark.`` in front."""
 RECORDED_OF_THEM: Final = ("files.maxPartitionBytes", "files.openCostInBytes")
 """Settings of such a group that split the input of an RDD."""
 _DEPLOYMENT: Final = re.compile(rf"spark\.(?:{'|'.join(map(re.escape, OF_DEPLOYMENTS))})(?:\.|$)")
