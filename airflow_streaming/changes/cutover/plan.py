@@ -184,7 +184,6 @@ class PairPreflight:
     :param ways: The sound methods of switching, and the consequences of each.
     :param why: The reason for green's start, as a sentence.
     :param replay: Time from which a fresh green must read; ``None`` for every other start.
-    :param kept: Values that stay live though the DAG names others.
     """
 
     pair: Pair
@@ -289,7 +288,7 @@ def counted(gates: GateReport, start: StartWay) -> Iterator[GateFinding]:
 
 
 def _counts(finding: GateFinding, start: StartWay) -> bool:
-    if start is StartWay.CLONED or finding.rule.startswith(_OF_SCRIPT):
+    if start.is_copy or finding.rule.startswith(_OF_SCRIPT):
         return True
     return start is StartWay.CARRIED and finding.rule.startswith(_OF_POSITION)
 
@@ -309,6 +308,7 @@ def _told(one: PairPreflight) -> dict[str, Any]:
         "queries": list(pair.queries),
         "stateful": list(pair.stateful),
         "sinks": encode(pair.sinks),
+        "migrations": encode(pair.migrations),
         "differences": encode(one.differences),
         "sound": [way.value for way in one.ways.sound],
     }
