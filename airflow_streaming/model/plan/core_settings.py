@@ -11,25 +11,21 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-OF_DEPLOYMENTS: Final = tuple(
-    """
-    app appStateStore master submit deploy standalone worker cores local kubernetes yarn mesos connect home dead
-    resources stage barrier driver executor executorEnv dynamicAllocation decommission scheduler locality
-    jars files archives repl pyspark r sparkr user api
-    ui acls admin modify history eventLog metrics taskMetrics log logConf plugins extraListeners redaction shutdown
-    test testing openlineage
-    authenticate security ssl kerberos network rpc port blockManager block
-    memory storage diskStore unsafe buffer cleaner reducer shuffle broadcast io file
-    task excludeOnFailure blacklist checkpoint kryo kryoserializer serializer streaming
-    rdd.cache rdd.checkpoint rdd.compress
-    hadoop.fs hadoop.dfs hadoop.yarn hadoop.hadoop hadoop.ipc hadoop.hive.metastore hadoop.javax.jdo
-    hadoop.mapreduce.fileoutputcommitter hadoop.aws hadoop.google org.apache.hadoop
-    """.split()
+_DEPLOYMENT: Final = re.compile(
+    r"""spark\.(?!files\.(?:maxPartitionBytes|openCostInBytes)$)  # these two split the input of an RDD
+    (?: app|appStateStore|master|submit|deploy|standalone|worker|cores|local|kubernetes|yarn|mesos|connect|home
+    | dead|resources|stage|barrier|driver|executor|executorEnv|dynamicAllocation|decommission|scheduler|locality
+    | jars|files|archives|repl|pyspark|r|sparkr|user|api
+    | ui|acls|admin|modify|history|eventLog|metrics|taskMetrics|log|logConf|plugins|extraListeners|redaction
+    | shutdown|test|testing|openlineage
+    | authenticate|security|ssl|kerberos|network|rpc|port|blockManager|block
+    | memory|storage|diskStore|unsafe|buffer|cleaner|reducer|shuffle|broadcast|io|file
+    | task|excludeOnFailure|blacklist|checkpoint|kryo|kryoserializer|serializer|streaming
+    | rdd\.(?:cache|checkpoint|compress)|org\.apache\.hadoop
+    | hadoop\.(?:fs|dfs|yarn|hadoop|ipc|hive\.metastore|javax\.jdo|mapreduce\.fileoutputcommitter|aws|google)
+    )(?:\.|$)""",
+    re.VERBOSE,
 )
-RECORDED_OF_THEM: Final = ("files.maxPartitionBytes", "files.openCostInBytes")
-"""Settings of such a group that split the input of an RDD."""
-_DEPLOYMENT: Final = re.compile(rf"spark\.(?:{'|'.join(map(re.escape, OF_DEPLOYMENTS))})(?:\.|$)")
-_RECORDED: Final = re.compile(rf"spark\.(?:{'|'.join(map(re.escape, RECORDED_OF_THEM))})")
 _OPTIONS: Final = re.compile(r"spark\.(?:driver|executor)\.(?:extra|default)JavaOptions")
 _PROPERTY: Final = re.compile(
     r"-D(?:user\.(?:timezone|language|country|region|variant)|file\.encoding)=\S+"
@@ -51,4 +47,4 @@ def is_recorded(key: str) -> bool:
     """Tell whether a plan records a setting of Spark's core with its whole value."""
     if not key.startswith("spark.") or key.startswith("spark.sql."):
         return False
-    return _RECORDED.fullmatch(key) is not None or _DEPLOYMENT.match(key) is None
+    return _DEPLOYMENT.match(key) is None
