@@ -50,6 +50,8 @@ def test_a_maintenance_is_named_first_and_begun_with_yes(
     assert code == 0
     assert "Maintenance 1 by ada: the broker moves" in out
 
+    assert json.loads(run(*BEGIN, "--yes", "--json")[1])["number"] == 2
+
 
 def test_a_stream_that_is_stopped_stays_so(run: Run, streams: dict[str, StreamHome]) -> None:
     now = datetime.now(UTC)

@@ -61,6 +61,7 @@ class Fleet:
         self.scratch = folder / "scratch"
         self.findings: dict[str, tuple[GateFinding, ...]] = {}
         self.runs: list[tuple[str, bool]] = []
+        self.told: list[str] = []
         self.during: Callable[[str], None] = lambda _: None
         self.check: Callable[[], Any] = lambda: None
         patch.setattr(module, "rehearse", self._rehearse)
@@ -113,6 +114,7 @@ class Fleet:
             self.member,
             DrillTerms(**terms),
             now=lambda: datetime.now(UTC),
+            tell=lambda one: self.told.append(one.name),
         )
         return {one.name: one for one in found}
 
@@ -228,6 +230,7 @@ def test_a_killed_drill_continues_with_the_streams_that_have_no_record(fleet: Fl
     found = fleet.run()
 
     assert [name for name, _ in fleet.runs] == ["orders", "views"]
+    assert fleet.told == list(NAMES), "each recovery is reported once"
     assert results(found) == dict.fromkeys(NAMES, R.RECOVERED)
     assert not (fleet.to / "_drill" / "000001").exists()
     assert fleet.begin().number == 2, "a finished drill is not continued"
