@@ -262,6 +262,16 @@ COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
                 ),
             ),
             Command(
+                "maintenance",
+                "Hold a stream between two batches while its tables are changed",
+                _of("acts.maintenance", "add_arguments"),
+                "The driver lives on. The stream continues at `end`, or after --longest.",
+                (
+                    'maintenance begin orders --longest 1800 --reason "vacuum"',
+                    "maintenance end orders",
+                ),
+            ),
+            Command(
                 "declare-dead",
                 "Confirm that the driver of the newest epoch is dead",
                 _of("acts.single", "add_declare_dead_arguments"),

@@ -17,6 +17,7 @@ from typing import NamedTuple, Protocol
 from airflow_streaming.driver.checkpoint.checkpoint_claims import Claims
 from airflow_streaming.driver.checkpoint.first_batch import MovableStore, put_first_batch_aside
 from airflow_streaming.driver.exit_status import ShutdownState
+from airflow_streaming.driver.maintenance.window_watch import WindowWatch
 from airflow_streaming.driver.monitoring.queries import Queries, TrackedQuery
 from airflow_streaming.driver.monitoring.spark_query import Query
 from airflow_streaming.driver.output_places.live_outputs import LiveOutputs
@@ -102,6 +103,9 @@ class StartGuard:
     :param outputs: Refuses a place that the live lane writes; not checked by default.
     """
 
+    windows: WindowWatch | None = None
+    """Maintenance windows, in which no query starts."""
+
     def __init__(
         self,
         checkpoint: str,
@@ -153,7 +157,7 @@ class StartGuard:
             place = self._place(request, open_checkpoint, run_planned)
             if self._barrier is not None:
                 self._barrier.wait(place.name, place.absorb)
-        with self._lock:
+        with self._outside_windows():
             self._check_not_ending(request)
             with self._telling(request):
                 files = place.open()
@@ -176,6 +180,18 @@ class StartGuard:
                 )
             )
             self._claims.keep(place.name, started.id, files.location)
+
+    @contextlib.contextmanager
+    def _outside_windows(self) -> Iterator[None]:
+        """Hold the lock of the starts at a moment at which no maintenance window is open."""
+        while True:
+            if self.windows is not None:
+                self.windows.wait_to_start()
+            with self._lock:
+                # A window that opens from here on waits for this start.
+                if self.windows is None or not self.windows.is_open:
+                    yield
+                    return
 
     def _place(
         self,

@@ -7,6 +7,8 @@ the change names. So leftovers of a dead or slower task block no other task.
 A cutover is recorded in the home of the leading stream's base lane. Every other lane that it
 touches has a guest: a change of the same sort that names the leader and keeps other tasks from
 changing that lane meanwhile.
+
+A maintenance window is no change: the driver stays, and its record says when it is over.
 """
 
 from __future__ import annotations
@@ -14,13 +16,27 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
 from typing import Any, Final, Self, TypeVar
 
-from airflow_streaming.exceptions import AlreadyExists, RecordError
+from airflow_streaming.exceptions import (
+    AlreadyExists,
+    HomeUnavailable,
+    MaintenanceRefused,
+    RecordError,
+)
 from airflow_streaming.home.folder import StreamFolder
+from airflow_streaming.model.codec import format_time
 from airflow_streaming.model.names import numbered
 from airflow_streaming.model.records.change_table import ChangeTable, Transition
-from airflow_streaming.model.records.control import Change, ChangeEnd, ChangeKind
+from airflow_streaming.model.records.control import (
+    Change,
+    ChangeEnd,
+    ChangeKind,
+    Maintenance,
+    MaintenanceEnd,
+)
 from airflow_streaming.model.records.cutover import CheckResult, CutoverTerms
 from airflow_streaming.model.records.cutover_table import CUTOVER, CutoverTransition
 from airflow_streaming.model.records.upgrade import UpgradeTerms
@@ -237,3 +253,62 @@ class Cutovers(Histories):
 
     def leads(self, change: Change) -> bool:
         return change.what is ChangeKind.CUTOVER and not change.leader
+
+
+class MaintenanceRecords(StreamFolder):
+    """Open and close maintenance windows."""
+
+    def newest_maintenance(self) -> Maintenance | None:
+        """Return the newest window, open or not."""
+        return self._newest(Maintenance)
+
+    def maintenance_windows(self) -> list[Maintenance]:
+        """Return all windows, oldest first."""
+        return [self._numbered(Maintenance, one) for one in self._numbers_of(Maintenance)]
+
+    def maintenance(self, number: int) -> Maintenance:
+        """
+        Return one window.
+
+        :raises RecordError: this number does not exist, or its record is unreadable.
+        """
+        return self._numbered(Maintenance, number)
+
+    def maintenance_end(self, number: int) -> MaintenanceEnd | None:
+        """Return the record that closed a window; ``None`` while it is open or was left to its length."""
+        return self._get(MaintenanceEnd, number=number)
+
+    def open_maintenance(self, now: datetime) -> Maintenance | None:
+        """Return the window that is open."""
+        newest = self.newest_maintenance()
+        return newest if newest is not None and self._is_open(newest, now) else None
+
+    def begin_maintenance(self, wanted: Maintenance, now: datetime) -> Maintenance:
+        """
+        Record a window under the next number, or return the open window of the same key.
+
+        :raises MaintenanceRefused: another run or user has opened a window.
+        """
+
+        def change(newest: Maintenance | None, number: int) -> Maintenance | None:
+            if newest is None or not self._is_open(newest, now):
+                return replace(wanted, number=number)
+            if newest.key and newest.key == wanted.key:
+                return None
+            raise MaintenanceRefused(
+                f"Maintenance window {newest.number} of {self.name} is open by {newest.by} until "
+                f"{format_time(newest.until)} at the latest. Wait for its end, or close it: "
+                f"airflow-streaming maintenance end {self.name}"
+            )
+
+        found = self._append(Maintenance, change)
+        if found is None:
+            raise HomeUnavailable(f"The maintenance window of {self.name!r} was not recorded.")
+        return found
+
+    def end_maintenance(self, end: MaintenanceEnd) -> bool:
+        """Close a window; tell whether no other task or user was first."""
+        return self._create(end)
+
+    def _is_open(self, window: Maintenance, now: datetime) -> bool:
+        return now < window.until and self.maintenance_end(window.number) is None

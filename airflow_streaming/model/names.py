@@ -82,6 +82,8 @@ PLACES: Final[Mapping[str, str]] = {
     "freshness": "freshness/{number}.json",
     "launch": "epochs/{epoch}/launch.json",
     "live": "live/{number}.json",
+    "maintenance": "maintenance/{number}.json",
+    "maintenance_end": "maintenance/{number}.end.json",
     "owner": "owners/{number}.json",
     "query_claim": "queries/{deployment}/{query}.json",
     "query_plan": "epochs/{epoch}/plans/{query}.json",

@@ -145,7 +145,7 @@ def commits_since(
 
 
 def planned_stops(stream: StreamHome, now: datetime) -> Iterator[Span]:
-    """Yield the times in which a stream was stopped, or changed, because a user asked for it."""
+    """Yield the times in which a stream was stopped, held or changed because a user asked for it."""
     wishes = stream.desired_states()
     for wish, following in pairwise([*wishes, None]):
         if wish is not None and wish.state is DesiredState.STOPPED:
@@ -158,6 +158,11 @@ def planned_stops(stream: StreamHome, now: datetime) -> Iterator[Span]:
         end = now if ended is None else ended.at
         if change.at < end:
             yield Span(begin=change.at, end=end)
+    for window in stream.maintenance_windows():
+        closed = stream.maintenance_end(window.number)
+        end = min(now, window.until if closed is None else closed.at)
+        if window.at < end:
+            yield Span(begin=window.at, end=end)
 
 
 def _is_of(timeline: Timeline, freshness: Freshness) -> bool:

@@ -22,6 +22,7 @@ from airflow_streaming.driver.exit_status import ShutdownState
 from airflow_streaming.driver.jvm import CpuMeter, JvmView
 from airflow_streaming.driver.launch_context import LaunchContext
 from airflow_streaming.driver.lease import instant
+from airflow_streaming.driver.maintenance.window_watch import WindowWatch
 from airflow_streaming.driver.monitoring.activity import JobsView
 from airflow_streaming.driver.monitoring.executors import ExecutorsView
 from airflow_streaming.driver.monitoring.history import History
@@ -58,6 +59,9 @@ class Report:
     :param sinks: Receive every batch as well; by default the sinks of Spark's configuration.
     :param on_written: Called for every heartbeat that was written, with the time before the write.
     """
+
+    windows: WindowWatch | None = None
+    """Maintenance windows, for the status."""
 
     def __init__(
         self,
@@ -206,6 +210,7 @@ class Report:
             sinks=self._sinks.statuses(),
             standby=self._barrier is not None and self._barrier.is_closed,
             executors=self._executors.latest,
+            hold=None if self.windows is None else self.windows.status(),
         )
 
     def _state(self, started: bool) -> DriverState:

@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from airflow_streaming.driver.checkpoint.checkpoint_claims import batch_in_work
 from airflow_streaming.driver.errors import ErrorBoundary
+from airflow_streaming.driver.maintenance.batch_lock import BatchLock
 from airflow_streaming.driver.monitoring.activity import (
     ActivitySnapshot,
     BatchActivity,
@@ -134,6 +135,16 @@ class TrackedQuery:
         self.places: tuple[KafkaPlace, ...] = ()
         """Topics of its sources and sink, once its plan is known."""
         self._reach = reach or BrokerReach()
+
+    def is_running(self) -> bool:
+        """Ask Spark whether it runs; as last known where Spark does not answer."""
+        with self._faults.contained(f"Asking query {self.name!r} whether it runs"):
+            return self.query.is_active()
+        return self.active
+
+    def batch_lock(self) -> BatchLock:
+        """Return the lock between the plan and the commit of its batches."""
+        return self.query.batch_lock()
 
     @property
     def processing(self) -> bool:

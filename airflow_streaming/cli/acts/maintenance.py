@@ -1,0 +1,144 @@
+"""
+The command ``maintenance``: hold a stream between two batches while other work changes its tables.
+
+It is the act of ``MaintenanceWindowOperator`` without Airflow.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from airflow_streaming.cli.common import (
+    OK,
+    PROBLEM,
+    add_home,
+    add_json,
+    add_person,
+    duration,
+    person_of,
+)
+from airflow_streaming.cli.output import complain, notice, show_json, show_lines
+from airflow_streaming.exceptions import MaintenanceRefused
+from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.codec import encode, format_time
+from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.records.control import Maintenance
+from airflow_streaming.services.maintenance import (
+    begin_maintenance,
+    end_maintenance,
+    look_at_maintenance,
+)
+from airflow_streaming.services.streams import Probe
+from airflow_streaming.supervision.maintenance import WindowState
+
+_LOOK_SECONDS: Final = 1.0
+_VERBS: Final = {
+    "begin": "hold the stream after its batches in work; exit code 1 when it continues instead",
+    "end": "let the stream continue; exit code 1 when it had continued before",
+    "status": "show the newest window; exit code 1 without one",
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the verbs and their arguments."""
+    kinds = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    for name, text in _VERBS.items():
+        verb = kinds.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
+        add_home(verb)
+        verb.add_argument("stream", metavar="STREAM", help="name of the stream")
+        if name == "status":
+            add_json(verb)
+            continue
+        if name == "begin":
+            _add_lengths(verb)
+        add_person(verb)
+
+
+def _add_lengths(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument(
+        "--longest",
+        type=duration,
+        default=timedelta(hours=1),
+        metavar="SECONDS",
+        help="after which the driver lets the stream continue (default: 3600)",
+    )
+    verb.add_argument(
+        "--begin-within",
+        type=duration,
+        default=timedelta(minutes=10),
+        metavar="SECONDS",
+        help="how long the batches in work may take to end (default: 600)",
+    )
+
+
+def run(stream: StreamHome, arguments: argparse.Namespace, probe: Probe) -> int:
+    """Run the verb and return the exit code."""
+    if arguments.verb == "begin":
+        return _begin(stream, arguments, probe)
+    window = stream.newest_maintenance()
+    if window is None:
+        complain(f"{stream.name} has never had a maintenance window.")
+        return PROBLEM
+    if arguments.verb == "status":
+        return _show(stream, window, probe, as_json=arguments.json)
+    if stream.maintenance_end(window.number) is not None or window.until <= datetime.now(UTC):
+        raise MaintenanceRefused(f"{stream.name} has no maintenance window that is open.")
+    person = person_of(arguments)
+    done = end_maintenance(stream, window, probe, by=person.name, reason=person.reason)
+    if not done.held:
+        complain(f"{stream.name} had not been held until now. {done.reason}")
+        return PROBLEM
+    show_lines([f"Maintenance window {window.number} is closed; {stream.name} continues."])
+    return OK
+
+
+def _begin(stream: StreamHome, arguments: argparse.Namespace, probe: Probe) -> int:
+    person = person_of(arguments)
+    window = begin_maintenance(
+        stream,
+        longest=arguments.longest,
+        begin_within=arguments.begin_within,
+        by=person.name,
+        reason=person.reason,
+    )
+    notice(
+        f"Waiting for the end of the batches in work, up to {duration_text(window.begin_within)}."
+    )
+    try:
+        while True:
+            standing = look_at_maintenance(stream, window, probe)
+            if standing.state is not WindowState.WAITING:
+                break
+            time.sleep(_LOOK_SECONDS)
+    except KeyboardInterrupt:
+        end_maintenance(stream, window, probe, by=person.name, reason="Interrupted.")
+        raise
+    if standing.state is not WindowState.HELD:
+        end_maintenance(stream, window, probe, by=person.name, reason=standing.reason)
+        complain(f"{stream.name} is not held and continues. {standing.reason}")
+        return PROBLEM
+    show_lines(
+        [
+            f"Maintenance window {window.number} of {stream.name}: {standing.reason}",
+            f"Close it: airflow-streaming maintenance end {stream.name}",
+        ]
+    )
+    return OK
+
+
+def _show(stream: StreamHome, window: Maintenance, probe: Probe, *, as_json: bool) -> int:
+    standing = look_at_maintenance(stream, window, probe)
+    if as_json:
+        facts = {"state": standing.state.value, "reason": standing.reason, "window": encode(window)}
+        show_json(facts)
+        return OK
+    show_lines(
+        [
+            f"Maintenance window {window.number} of {stream.name} is {standing.state}: {standing.reason}",
+            f"Opened by {window.by} at {format_time(window.at)}: {window.reason}",
+        ]
+    )
+    return OK
