@@ -30,7 +30,7 @@ Every error this package raises, grouped by who must act.
     ├── CutoverRefused         the same of a cutover
     │   └── PointerRefused         what consumers follow is not ours to move, or not any more
     ├── PointerFailed          what consumers follow could not be moved; trying again may help
-    ├── MaintenanceRefused     a maintenance window cannot be opened, or was not held
+    ├── PauseRefused     a pause cannot be opened, or was not held
     ├── RemovalRefused         the stream cannot be removed now
     ├── LaunchError            the driver process could not be started
     ├── StreamFailed           on-call: the stream is down and stays down
@@ -194,8 +194,8 @@ class PointerFailed(StreamingError):
     """The pointer of consumers could not be moved now; trying again may help."""
 
 
-class MaintenanceRefused(StreamingError):
-    """A maintenance window cannot be opened, or the stream did not stand still in it."""
+class PauseRefused(StreamingError):
+    """A pause cannot be opened, or the stream did not stand still in it."""
 
 
 class CircuitReopened(StreamingError):

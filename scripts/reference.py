@@ -90,7 +90,7 @@ TASKS: Final = {
     "monitoring": "metrics.md#dashboards-and-an-alert",
     "init": "operations.md#a-new-home",
     "start": "operations.md#stop-and-start",
-    "maintenance": "operations.md#hold-a-stream-for-maintenance",
+    "pause": "operations.md#hold-a-stream-between-two-batches",
     "stop": "operations.md#stop-and-start",
     "declare-dead": "lost-hosts.md",
     "hand-over": "security.md#the-owner-of-a-stream",

@@ -262,13 +262,13 @@ COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
                 ),
             ),
             Command(
-                "maintenance",
+                "pause",
                 "Hold a stream between two batches while its tables are changed",
-                _of("acts.maintenance", "add_arguments"),
+                _of("acts.batch_pause", "add_arguments"),
                 "The driver lives on. The stream continues at `end`, or after --longest.",
                 (
-                    'maintenance begin orders --longest 1800 --reason "vacuum"',
-                    "maintenance end orders",
+                    'pause begin orders --longest 1800 --reason "vacuum"',
+                    "pause end orders",
                 ),
             ),
             Command(

@@ -57,13 +57,13 @@ from airflow_streaming.driver.launch_context import (
     take_private_conf,
 )
 from airflow_streaming.driver.lease import LeaseKeeper, instant
-from airflow_streaming.driver.maintenance.window_watch import WindowWatch
 from airflow_streaming.driver.monitoring.heartbeat import Report
 from airflow_streaming.driver.monitoring.kafka_places import kafka_places
 from airflow_streaming.driver.monitoring.output_files import APPENDER, OutputFiles, overwrites
 from airflow_streaming.driver.monitoring.queries import Queries
 from airflow_streaming.driver.output_places.batch_writes import BatchWrites
 from airflow_streaming.driver.output_places.live_outputs import LiveOutputs
+from airflow_streaming.driver.pausing.pause_watch import PauseWatch
 from airflow_streaming.driver.plan.keeping import PlanKeeper
 from airflow_streaming.driver.script import has_script_threads, run_script
 from airflow_streaming.driver.shutdown import (
@@ -173,14 +173,14 @@ class Driver:
             barrier=self._barrier,
             outputs=outputs,
         )
-        self._windows = WindowWatch(
+        self._pauses = PauseWatch(
             store,
             lane,
             queries=self._guard.started,
             is_ending=self._ending.begun.is_set,
             on_lost=self._end_held,
         )
-        self._guard.windows = self._report.windows = self._windows
+        self._guard.pauses = self._report.pauses = self._pauses
         self._start_hook = StartHook(
             guard=self._guard,
             gate=Gate(
@@ -200,7 +200,7 @@ class Driver:
         """Run the script and its queries to their end and return the process's exit code."""
         self._report.begin()
         self._watch.begin()
-        self._windows.begin()
+        self._pauses.begin()
         if self._lease is not None:
             self._lease.begin()
             self._lease.wait_until_held()
@@ -300,7 +300,7 @@ class Driver:
 
     def _bring_down(self) -> None:
         self._ending.begun.wait()
-        self._windows.release()
+        self._pauses.release()
         left = stop_queries(
             self._guard.started,
             until=time.monotonic() + self._ending.grace,

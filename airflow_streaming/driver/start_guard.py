@@ -17,10 +17,10 @@ from typing import NamedTuple, Protocol
 from airflow_streaming.driver.checkpoint.checkpoint_claims import Claims
 from airflow_streaming.driver.checkpoint.first_batch import MovableStore, put_first_batch_aside
 from airflow_streaming.driver.exit_status import ShutdownState
-from airflow_streaming.driver.maintenance.window_watch import WindowWatch
 from airflow_streaming.driver.monitoring.queries import Queries, TrackedQuery
 from airflow_streaming.driver.monitoring.spark_query import Query
 from airflow_streaming.driver.output_places.live_outputs import LiveOutputs
+from airflow_streaming.driver.pausing.pause_watch import PauseWatch
 from airflow_streaming.driver.script import error_of
 from airflow_streaming.driver.standby.barrier import StandbyBarrier
 from airflow_streaming.driver.standby.starts import Run, absorb
@@ -103,8 +103,8 @@ class StartGuard:
     :param outputs: Refuses a place that the live lane writes; not checked by default.
     """
 
-    windows: WindowWatch | None = None
-    """Maintenance windows, in which no query starts."""
+    pauses: PauseWatch | None = None
+    """Pauses between batches, in which no query starts."""
 
     def __init__(
         self,
@@ -157,7 +157,7 @@ class StartGuard:
             place = self._place(request, open_checkpoint, run_planned)
             if self._barrier is not None:
                 self._barrier.wait(place.name, place.absorb)
-        with self._outside_windows():
+        with self._outside_pauses():
             self._check_not_ending(request)
             with self._telling(request):
                 files = place.open()
@@ -182,14 +182,14 @@ class StartGuard:
             self._claims.keep(place.name, started.id, files.location)
 
     @contextlib.contextmanager
-    def _outside_windows(self) -> Iterator[None]:
-        """Hold the lock of the starts at a moment at which no maintenance window is open."""
+    def _outside_pauses(self) -> Iterator[None]:
+        """Hold the lock of the starts at a moment at which no pause is open."""
         while True:
-            if self.windows is not None:
-                self.windows.wait_to_start()
+            if self.pauses is not None:
+                self.pauses.wait_to_start()
             with self._lock:
-                # A window that opens from here on waits for this start.
-                if self.windows is None or not self.windows.is_open:
+                # A pause that opens from here on waits for this start.
+                if self.pauses is None or not self.pauses.is_open:
                     yield
                     return
 

@@ -8,7 +8,7 @@ A cutover is recorded in the home of the leading stream's base lane. Every other
 touches has a guest: a change of the same sort that names the leader and keeps other tasks from
 changing that lane meanwhile.
 
-A maintenance window is no change: the driver stays, and its record says when it is over.
+A pause is no change: the driver stays, and its record says when it is over.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any, Final, Self, TypeVar
 from airflow_streaming.exceptions import (
     AlreadyExists,
     HomeUnavailable,
-    MaintenanceRefused,
+    PauseRefused,
     RecordError,
 )
 from airflow_streaming.home.folder import StreamFolder
@@ -31,11 +31,11 @@ from airflow_streaming.model.codec import format_time
 from airflow_streaming.model.names import numbered
 from airflow_streaming.model.records.change_table import ChangeTable, Transition
 from airflow_streaming.model.records.control import (
+    BatchPause,
+    BatchPauseEnd,
     Change,
     ChangeEnd,
     ChangeKind,
-    Maintenance,
-    MaintenanceEnd,
 )
 from airflow_streaming.model.records.cutover import CheckResult, CutoverTerms
 from airflow_streaming.model.records.cutover_table import CUTOVER, CutoverTransition
@@ -255,60 +255,60 @@ class Cutovers(Histories):
         return change.what is ChangeKind.CUTOVER and not change.leader
 
 
-class MaintenanceRecords(StreamFolder):
-    """Open and close maintenance windows."""
+class BatchPauses(StreamFolder):
+    """Open and close pauses between batches."""
 
-    def newest_maintenance(self) -> Maintenance | None:
-        """Return the newest window, open or not."""
-        return self._newest(Maintenance)
+    def newest_pause(self) -> BatchPause | None:
+        """Return the newest pause, open or not."""
+        return self._newest(BatchPause)
 
-    def maintenance_windows(self) -> list[Maintenance]:
-        """Return all windows, oldest first."""
-        return [self._numbered(Maintenance, one) for one in self._numbers_of(Maintenance)]
+    def batch_pauses(self) -> list[BatchPause]:
+        """Return all pauses, oldest first."""
+        return [self._numbered(BatchPause, one) for one in self._numbers_of(BatchPause)]
 
-    def maintenance(self, number: int) -> Maintenance:
+    def batch_pause(self, number: int) -> BatchPause:
         """
-        Return one window.
+        Return one pause.
 
         :raises RecordError: this number does not exist, or its record is unreadable.
         """
-        return self._numbered(Maintenance, number)
+        return self._numbered(BatchPause, number)
 
-    def maintenance_end(self, number: int) -> MaintenanceEnd | None:
-        """Return the record that closed a window; ``None`` while it is open or was left to its length."""
-        return self._get(MaintenanceEnd, number=number)
+    def batch_pause_end(self, number: int) -> BatchPauseEnd | None:
+        """Return the record that closed a pause; ``None`` while it is open or was left to its length."""
+        return self._get(BatchPauseEnd, number=number)
 
-    def open_maintenance(self, now: datetime) -> Maintenance | None:
-        """Return the window that is open."""
-        newest = self.newest_maintenance()
+    def open_pause(self, now: datetime) -> BatchPause | None:
+        """Return the pause that is open."""
+        newest = self.newest_pause()
         return newest if newest is not None and self._is_open(newest, now) else None
 
-    def begin_maintenance(self, wanted: Maintenance, now: datetime) -> Maintenance:
+    def begin_pause(self, wanted: BatchPause, now: datetime) -> BatchPause:
         """
-        Record a window under the next number, or return the open window of the same key.
+        Record a pause under the next number, or return the open pause of the same key.
 
-        :raises MaintenanceRefused: another run or user has opened a window.
+        :raises PauseRefused: another run or user has opened a pause.
         """
 
-        def change(newest: Maintenance | None, number: int) -> Maintenance | None:
+        def change(newest: BatchPause | None, number: int) -> BatchPause | None:
             if newest is None or not self._is_open(newest, now):
                 return replace(wanted, number=number)
             if newest.key and newest.key == wanted.key:
                 return None
-            raise MaintenanceRefused(
-                f"Maintenance window {newest.number} of {self.name} is open by {newest.by} until "
+            raise PauseRefused(
+                f"Pause {newest.number} of {self.name} is open by {newest.by} until "
                 f"{format_time(newest.until)} at the latest. Wait for its end, or close it: "
-                f"airflow-streaming maintenance end {self.name}"
+                f"airflow-streaming pause end {self.name}"
             )
 
-        found = self._append(Maintenance, change)
+        found = self._append(BatchPause, change)
         if found is None:
-            raise HomeUnavailable(f"The maintenance window of {self.name!r} was not recorded.")
+            raise HomeUnavailable(f"The pause of {self.name!r} was not recorded.")
         return found
 
-    def end_maintenance(self, end: MaintenanceEnd) -> bool:
-        """Close a window; tell whether no other task or user was first."""
+    def end_pause(self, end: BatchPauseEnd) -> bool:
+        """Close a pause; tell whether no other task or user was first."""
         return self._create(end)
 
-    def _is_open(self, window: Maintenance, now: datetime) -> bool:
-        return now < window.until and self.maintenance_end(window.number) is None
+    def _is_open(self, pause: BatchPause, now: datetime) -> bool:
+        return now < pause.until and self.batch_pause_end(pause.number) is None

@@ -160,7 +160,7 @@ class VerdictState(StrEnum):
     STALLED = "stalled"
     """The driver lives, and a query of it stands still although it has work."""
     PAUSED = "paused"
-    """A maintenance window holds every query between two batches."""
+    """A pause holds every query between two batches."""
     STOPPING = "stopping"
     """A stop was requested, or it has written its exit record and is shutting down."""
     HUNG = "hung"

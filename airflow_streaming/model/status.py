@@ -189,11 +189,11 @@ class ExecutorStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HoldStatus:
+class PauseStatus:
     """
-    A maintenance window as the driver carries it out.
+    A pause as the driver carries it out.
 
-    :param maintenance: Number of the window.
+    :param number: Number of the pause.
     :param is_held: No query has a batch in work, and none begins one.
     :param held_for_s: How long that has been so.
     :param left_s: Seconds until the driver lets the queries continue.
@@ -201,7 +201,7 @@ class HoldStatus:
     :param refusal: Why this driver cannot hold its queries, as a sentence; they continue.
     """
 
-    maintenance: int
+    number: int
     is_held: bool = False
     held_for_s: float = 0.0
     left_s: float = 0.0
@@ -220,7 +220,7 @@ class Status(Record):
     :param first_progress_at: When the first batch of this epoch was seen committed.
     :param standby: It waits at the barrier, see ``model.records.epoch``, until it is released.
     :param executors: ``None`` in local mode, and before the first read.
-    :param hold: The maintenance window that is open; ``None`` without one.
+    :param pause: The pause that is open; ``None`` without one.
     """
 
     KIND: ClassVar[str] = "status"
@@ -242,12 +242,12 @@ class Status(Record):
     sinks: tuple[SinkStatus, ...] = ()
     standby: bool = False
     executors: ExecutorStatus | None = None
-    hold: HoldStatus | None = None
+    pause: PauseStatus | None = None
 
     @property
     def is_held(self) -> bool:
-        """Tell whether a maintenance window holds every query between two batches."""
-        return self.hold is not None and self.hold.is_held
+        """Tell whether a pause holds every query between two batches."""
+        return self.pause is not None and self.pause.is_held
 
     @property
     def batches(self) -> int:

@@ -158,11 +158,11 @@ def planned_stops(stream: StreamHome, now: datetime) -> Iterator[Span]:
         end = now if ended is None else ended.at
         if change.at < end:
             yield Span(begin=change.at, end=end)
-    for window in stream.maintenance_windows():
-        closed = stream.maintenance_end(window.number)
-        end = min(now, window.until if closed is None else closed.at)
-        if window.at < end:
-            yield Span(begin=window.at, end=end)
+    for pause in stream.batch_pauses():
+        closed = stream.batch_pause_end(pause.number)
+        end = min(now, pause.until if closed is None else closed.at)
+        if pause.at < end:
+            yield Span(begin=pause.at, end=end)
 
 
 def _is_of(timeline: Timeline, freshness: Freshness) -> bool:

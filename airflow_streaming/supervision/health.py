@@ -36,7 +36,7 @@ from airflow_streaming.model.observation import (
     VerdictState,
 )
 from airflow_streaming.model.records.epoch import Epoch, LaunchCause, Outcome
-from airflow_streaming.model.status import DriverState, HoldStatus, QueryStatus, Status
+from airflow_streaming.model.status import DriverState, PauseStatus, QueryStatus, Status
 
 SPAWN_GRACE: Final = timedelta(seconds=30)
 """
@@ -387,8 +387,8 @@ def _judge_alive(seen: Observation, rules: HealthRules) -> Verdict:
     failed = _failed_queries(status)
     if status.state is DriverState.STOPPING:
         return _going_down(number, failed)
-    if status.hold is not None and status.is_held and not failed:
-        return _paused(status, status.hold, seen.findings)
+    if status.pause is not None and status.is_held and not failed:
+        return _paused(status, status.pause, seen.findings)
     # A batch without brokers or executors is the symptom of that.
     standstill = (
         judge_sources(status, source_unreachable_after=rules.source_unreachable_after)
@@ -417,7 +417,7 @@ def _judge_alive(seen: Observation, rules: HealthRules) -> Verdict:
     return _well(status)
 
 
-def _paused(status: Status, hold: HoldStatus, findings: Sequence[Finding]) -> Verdict:
+def _paused(status: Status, hold: PauseStatus, findings: Sequence[Finding]) -> Verdict:
     """Judge a stream that stands still on purpose; only a loss of unread data still counts."""
     losing = [
         finding
@@ -426,7 +426,7 @@ def _paused(status: Status, hold: HoldStatus, findings: Sequence[Finding]) -> Ve
     ]
     return Verdict(
         state=VerdictState.PAUSED,
-        reason=f"Maintenance window {hold.maintenance} holds every query between two batches since "
+        reason=f"Pause {hold.number} holds every query between two batches since "
         f"{duration_text(hold.held_for_s)}, for at most {duration_text(hold.left_s)} more.",
         since=status.at - timedelta(seconds=hold.held_for_s),
         healthy_for=status.progressed_for,

@@ -208,7 +208,7 @@ PRINTED: Final = {"api.md", "gate-rules.md", "parameters.md", "reference.md"}
 """Pages that a script writes."""
 MOST_WORDS: Final = 43_800
 """400 more than before real-time mode, data loss, campaigns and migrated state, each of which has a page, 300 for the
-scaler, 250 for maintenance windows, 200 for snapshots of Spark 4, and 450 for the long run and the table of acts and killed parts."""
+scaler, 250 for pauses between batches, 200 for snapshots of Spark 4, and 450 for the long run and the table of acts and killed parts."""
 
 
 def prose(page: str) -> int:

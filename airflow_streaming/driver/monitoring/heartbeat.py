@@ -22,11 +22,11 @@ from airflow_streaming.driver.exit_status import ShutdownState
 from airflow_streaming.driver.jvm import CpuMeter, JvmView
 from airflow_streaming.driver.launch_context import LaunchContext
 from airflow_streaming.driver.lease import instant
-from airflow_streaming.driver.maintenance.window_watch import WindowWatch
 from airflow_streaming.driver.monitoring.activity import JobsView
 from airflow_streaming.driver.monitoring.executors import ExecutorsView
 from airflow_streaming.driver.monitoring.history import History
 from airflow_streaming.driver.monitoring.queries import NewBatch, Queries
+from airflow_streaming.driver.pausing.pause_watch import PauseWatch
 from airflow_streaming.driver.sinks.outlet import Sinks
 from airflow_streaming.driver.sinks.port import Origin
 from airflow_streaming.driver.standby.barrier import StandbyBarrier
@@ -60,8 +60,8 @@ class Report:
     :param on_written: Called for every heartbeat that was written, with the time before the write.
     """
 
-    windows: WindowWatch | None = None
-    """Maintenance windows, for the status."""
+    pauses: PauseWatch | None = None
+    """Pauses between batches, for the status."""
 
     def __init__(
         self,
@@ -210,7 +210,7 @@ class Report:
             sinks=self._sinks.statuses(),
             standby=self._barrier is not None and self._barrier.is_closed,
             executors=self._executors.latest,
-            hold=None if self.windows is None else self.windows.status(),
+            pause=None if self.pauses is None else self.pauses.status(),
         )
 
     def _state(self, started: bool) -> DriverState:

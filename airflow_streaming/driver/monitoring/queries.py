@@ -20,7 +20,6 @@ from typing import Any, Final
 
 from airflow_streaming.driver.checkpoint.checkpoint_claims import batch_in_work
 from airflow_streaming.driver.errors import ErrorBoundary
-from airflow_streaming.driver.maintenance.batch_lock import BatchLock
 from airflow_streaming.driver.monitoring.activity import (
     ActivitySnapshot,
     BatchActivity,
@@ -34,6 +33,7 @@ from airflow_streaming.driver.monitoring.epochs import CommittedEpochs
 from airflow_streaming.driver.monitoring.failed_batch import files_of, offsets_of
 from airflow_streaming.driver.monitoring.kafka_places import KafkaPlace, explained, may_be_outage
 from airflow_streaming.driver.monitoring.spark_query import Query, QueryError, has_run_a_batch
+from airflow_streaming.driver.pausing.batch_lock import BatchLock
 from airflow_streaming.driver.sources.file_backlog import (
     Waiting,
     is_file_source,

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from airflow_streaming.driver.jvm import connected_gateway
-from airflow_streaming.driver.maintenance.batch_lock import BatchLock, SparkBatchLock
 from airflow_streaming.driver.monitoring.activity import TriggerRun
+from airflow_streaming.driver.pausing.batch_lock import BatchLock, SparkBatchLock
 from airflow_streaming.driver.sources.file_backlog import Waiting, files_waiting
 from airflow_streaming.driver.sources.source_outlook import SourceOutlooks
 from airflow_streaming.model.plan.schema_change import schema_change

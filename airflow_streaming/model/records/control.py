@@ -1,5 +1,5 @@
 """
-Desired state, circuit, maintenance windows, timeline events, the record of an open change, and permanent removals.
+Desired state, circuit, pauses between batches, timeline events, the record of an open change, and permanent removals.
 
 People and rules change the desired state and the circuit; the timeline lists the events.
 
@@ -125,8 +125,8 @@ class EventKind(StrEnum):
     """Rules, restart policy, stop grace or notifiers of the dag have changed."""
     OWNER = "owner"
     """The stream has been handed over to another dag."""
-    MAINTENANCE = "maintenance"
-    """A maintenance window was opened or closed."""
+    PAUSED = "paused"
+    """A pause was opened or closed."""
     PRUNED = "pruned"
     """Old records were removed."""
     REMOVED = "removed"
@@ -149,18 +149,18 @@ class Event(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Maintenance(Record):
+class BatchPause(Record):
     """
-    A maintenance window: the driver holds every query between two batches.
+    A pause: the driver holds every query between two batches.
 
     The driver ends it after its length, also without the home: its opener may die.
 
     :param begin_within: Seconds until the batches in work must have ended.
     :param longest: Seconds for which the queries are held at most.
-    :param key: Names the run that opened the window, so that its other tasks and tries recognize it; empty of a command.
+    :param key: Names the run that opened the pause, so that its other tasks and tries recognize it; empty of a command.
     """
 
-    KIND: ClassVar[str] = "maintenance"
+    KIND: ClassVar[str] = "batch_pause"
 
     number: int
     by: str
@@ -177,10 +177,10 @@ class Maintenance(Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MaintenanceEnd(Record):
-    """The end of a maintenance window; the queries continue."""
+class BatchPauseEnd(Record):
+    """The end of a pause; the queries continue."""
 
-    KIND: ClassVar[str] = "maintenance_end"
+    KIND: ClassVar[str] = "batch_pause_end"
 
     number: int
     by: str

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.driver.maintenance.batch_lock import QueryHold, SparkBatchLock
+from airflow_streaming.driver.pausing.batch_lock import QueryHold, SparkBatchLock
 from tests.patience import PATIENCE, until
 
 

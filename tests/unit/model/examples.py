@@ -81,6 +81,8 @@ from airflow_streaming.model.records.campaign import (
     FleetChange,
 )
 from airflow_streaming.model.records.control import (
+    BatchPause,
+    BatchPauseEnd,
     Change,
     ChangeEnd,
     ChangeKind,
@@ -89,8 +91,6 @@ from airflow_streaming.model.records.control import (
     DesiredState,
     Event,
     EventKind,
-    Maintenance,
-    MaintenanceEnd,
     Removal,
     RemovalEnd,
     RemovalKind,
@@ -460,7 +460,7 @@ EXAMPLES: Final[tuple[Record, ...]] = (
         consequences=("Column lines begins with 0 for every group.",),
     ),
     Desired(number=1, state=DesiredState.STOPPED, by="kim", reason="Schönes Wetter.", at=NOW),
-    Maintenance(
+    BatchPause(
         number=1,
         by="vacuum.begin run r1 try 1",
         reason="vacuum",
@@ -469,7 +469,7 @@ EXAMPLES: Final[tuple[Record, ...]] = (
         longest=3600.0,
         key="vacuum r1",
     ),
-    MaintenanceEnd(number=1, by="vacuum.end run r1 try 1", reason="vacuum", at=NOW),
+    BatchPauseEnd(number=1, by="vacuum.end run r1 try 1", reason="vacuum", at=NOW),
     PlanOrder(
         result="/scratch/plan.json",
         seconds=300.0,

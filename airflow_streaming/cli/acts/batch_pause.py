@@ -1,7 +1,7 @@
 """
-The command ``maintenance``: hold a stream between two batches while other work changes its tables.
+The command ``pause``: hold a stream between two batches while other work changes its tables.
 
-It is the act of ``MaintenanceWindowOperator`` without Airflow.
+It is the act of ``PauseStreamOperator`` without Airflow.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from airflow_streaming.cli.common import (
     person_of,
 )
 from airflow_streaming.cli.output import complain, notice, show_json, show_lines
-from airflow_streaming.exceptions import MaintenanceRefused
+from airflow_streaming.exceptions import PauseRefused
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.codec import encode, format_time
 from airflow_streaming.model.durations import duration_text
-from airflow_streaming.model.records.control import Maintenance
-from airflow_streaming.services.maintenance import (
-    begin_maintenance,
-    end_maintenance,
-    look_at_maintenance,
+from airflow_streaming.model.records.control import BatchPause
+from airflow_streaming.services.streams import (
+    Probe,
+    begin_pause,
+    end_pause,
+    look_at_pause,
 )
-from airflow_streaming.services.streams import Probe
-from airflow_streaming.supervision.maintenance import WindowState
+from airflow_streaming.supervision.batch_pause import PauseState
 
 _LOOK_SECONDS: Final = 1.0
 _VERBS: Final = {
     "begin": "hold the stream after its batches in work; exit code 1 when it continues instead",
     "end": "let the stream continue; exit code 1 when it had continued before",
-    "status": "show the newest window; exit code 1 without one",
+    "status": "show the newest pause; exit code 1 without one",
 }
 
 
@@ -78,26 +78,26 @@ def run(stream: StreamHome, arguments: argparse.Namespace, probe: Probe) -> int:
     """Run the verb and return the exit code."""
     if arguments.verb == "begin":
         return _begin(stream, arguments, probe)
-    window = stream.newest_maintenance()
-    if window is None:
-        complain(f"{stream.name} has never had a maintenance window.")
+    pause = stream.newest_pause()
+    if pause is None:
+        complain(f"{stream.name} has never had a pause.")
         return PROBLEM
     if arguments.verb == "status":
-        return _show(stream, window, probe, as_json=arguments.json)
-    if stream.maintenance_end(window.number) is not None or window.until <= datetime.now(UTC):
-        raise MaintenanceRefused(f"{stream.name} has no maintenance window that is open.")
+        return _show(stream, pause, probe, as_json=arguments.json)
+    if stream.batch_pause_end(pause.number) is not None or pause.until <= datetime.now(UTC):
+        raise PauseRefused(f"{stream.name} has no pause that is open.")
     person = person_of(arguments)
-    done = end_maintenance(stream, window, probe, by=person.name, reason=person.reason)
+    done = end_pause(stream, pause, probe, by=person.name, reason=person.reason)
     if not done.held:
         complain(f"{stream.name} had not been held until now. {done.reason}")
         return PROBLEM
-    show_lines([f"Maintenance window {window.number} is closed; {stream.name} continues."])
+    show_lines([f"Pause {pause.number} is closed; {stream.name} continues."])
     return OK
 
 
 def _begin(stream: StreamHome, arguments: argparse.Namespace, probe: Probe) -> int:
     person = person_of(arguments)
-    window = begin_maintenance(
+    pause = begin_pause(
         stream,
         longest=arguments.longest,
         begin_within=arguments.begin_within,
@@ -105,40 +105,40 @@ def _begin(stream: StreamHome, arguments: argparse.Namespace, probe: Probe) -> i
         reason=person.reason,
     )
     notice(
-        f"Waiting for the end of the batches in work, up to {duration_text(window.begin_within)}."
+        f"Waiting for the end of the batches in work, up to {duration_text(pause.begin_within)}."
     )
     try:
         while True:
-            standing = look_at_maintenance(stream, window, probe)
-            if standing.state is not WindowState.WAITING:
+            standing = look_at_pause(stream, pause, probe)
+            if standing.state is not PauseState.WAITING:
                 break
             time.sleep(_LOOK_SECONDS)
     except KeyboardInterrupt:
-        end_maintenance(stream, window, probe, by=person.name, reason="Interrupted.")
+        end_pause(stream, pause, probe, by=person.name, reason="Interrupted.")
         raise
-    if standing.state is not WindowState.HELD:
-        end_maintenance(stream, window, probe, by=person.name, reason=standing.reason)
+    if standing.state is not PauseState.HELD:
+        end_pause(stream, pause, probe, by=person.name, reason=standing.reason)
         complain(f"{stream.name} is not held and continues. {standing.reason}")
         return PROBLEM
     show_lines(
         [
-            f"Maintenance window {window.number} of {stream.name}: {standing.reason}",
-            f"Close it: airflow-streaming maintenance end {stream.name}",
+            f"Pause {pause.number} of {stream.name}: {standing.reason}",
+            f"Close it: airflow-streaming pause end {stream.name}",
         ]
     )
     return OK
 
 
-def _show(stream: StreamHome, window: Maintenance, probe: Probe, *, as_json: bool) -> int:
-    standing = look_at_maintenance(stream, window, probe)
+def _show(stream: StreamHome, pause: BatchPause, probe: Probe, *, as_json: bool) -> int:
+    standing = look_at_pause(stream, pause, probe)
     if as_json:
-        facts = {"state": standing.state.value, "reason": standing.reason, "window": encode(window)}
+        facts = {"state": standing.state.value, "reason": standing.reason, "pause": encode(pause)}
         show_json(facts)
         return OK
     show_lines(
         [
-            f"Maintenance window {window.number} of {stream.name} is {standing.state}: {standing.reason}",
-            f"Opened by {window.by} at {format_time(window.at)}: {window.reason}",
+            f"Pause {pause.number} of {stream.name} is {standing.state}: {standing.reason}",
+            f"Opened by {pause.by} at {format_time(pause.at)}: {pause.reason}",
         ]
     )
     return OK

@@ -9,27 +9,27 @@ from typing import Any
 
 from airflow.sdk import TaskGroup
 
-from airflow_streaming.operators.switch import EndMaintenanceOperator, MaintenanceWindowOperator
+from airflow_streaming.operators.switch import PauseStreamOperator, ResumeStreamOperator
 from airflow_streaming.options import Connections
 from airflow_streaming.spec import StreamSpec
 
-__all__ = ["maintenance_window"]
+__all__ = ["paused_stream"]
 
 
 @contextmanager
-def maintenance_window(
+def paused_stream(
     stream: StreamSpec,
     *,
     longest: timedelta = timedelta(hours=1),
     begin_within: timedelta = timedelta(minutes=10),
-    reason: str = "Maintenance of its tables.",
-    group_id: str = "maintenance",
+    reason: str = "BatchPause of its tables.",
+    group_id: str = "batch_pause",
     connections: Connections = Connections(),
 ) -> Iterator[TaskGroup]:
     """
     Add a group whose tasks run while the stream is held between two batches.
 
-    The setup ``begin`` opens the window, the teardown ``end`` closes it, also when a task between them fails. If the
+    The setup ``begin`` opens the pause, the teardown ``end`` closes it, also when a task between them fails. If the
     stream continued before, the teardown fails, and the run with it.
 
     :param stream: The stream.
@@ -46,9 +46,9 @@ def maintenance_window(
         "home_conn_id": connections.home_conn_id,
     }
     with TaskGroup(group_id) as group:
-        begin = MaintenanceWindowOperator(
+        begin = PauseStreamOperator(
             task_id="begin", longest=longest, begin_within=begin_within, **of_stream
         )
-        end = EndMaintenanceOperator(task_id="end", **of_stream)
+        end = ResumeStreamOperator(task_id="end", **of_stream)
         with end.as_teardown(setups=begin, on_failure_fail_dagrun=True):
             yield group

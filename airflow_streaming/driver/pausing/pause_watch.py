@@ -1,9 +1,9 @@
 """
-The driver's side of maintenance windows: looks for one, holds the queries, lets them continue.
+The driver's side of pauses between batches: looks for one, holds the queries, lets them continue.
 
-The look costs one read, at an interval that an object store bears. A query that starts while a window is open waits
-before its first batch, so a driver that was started anew does not write into a window either. The driver's end and a
-home that is away never keep a query held: the first releases all queries, and the window's length bounds the second.
+The look costs one read, at an interval that an object store bears. A query that starts while a pause is open waits
+before its first batch, so a driver that was started anew does not write into a pause either. The driver's end and a
+home that is away never keep a query held: the first releases all queries, and the pause's length bounds the second.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from datetime import UTC, datetime
 from typing import Final, Protocol
 
 from airflow_streaming.driver.errors import ErrorBoundary, logger
-from airflow_streaming.driver.maintenance.batch_lock import BatchLock, QueryHold
-from airflow_streaming.driver.maintenance.decide import Hold, WindowView, decide_hold
+from airflow_streaming.driver.pausing.batch_lock import BatchLock, QueryHold
+from airflow_streaming.driver.pausing.decide import Hold, PauseView, decide_hold
 from airflow_streaming.exceptions import StopRequested
 from airflow_streaming.model.names import Layout, number_of
-from airflow_streaming.model.records.control import Maintenance, MaintenanceEnd
-from airflow_streaming.model.status import HoldStatus
+from airflow_streaming.model.records.control import BatchPause, BatchPauseEnd
+from airflow_streaming.model.status import PauseStatus
 from airflow_streaming.model.storage import LocalStore, Store
 
 LOOK_SECONDS: Final = 1.0
-"""Seconds between two looks for a window, and for its end."""
+"""Seconds between two looks for a pause, and for its end."""
 LOOK_SECONDS_AWAY: Final = 10.0
-"""Seconds between two looks for a window where the home is on an object store."""
+"""Seconds between two looks for a pause where the home is on an object store."""
 END_SECONDS_AWAY: Final = 2.0
-"""Seconds between two looks for the end of an open window there."""
+"""Seconds between two looks for the end of an open pause there."""
 _START_SECONDS: Final = 0.2
 _FIRST_TRIES: Final = 5
 """Looks that a start waits for while the home does not answer; a second apart."""
@@ -42,7 +42,7 @@ _REASONS: Final = {
 
 
 class HeldQuery(Protocol):
-    """As much of a tracked query as a window needs."""
+    """As much of a tracked query as a pause needs."""
 
     @property
     def name(self) -> str:
@@ -61,9 +61,9 @@ class HeldQuery(Protocol):
 
 @dataclass(slots=True)
 class _Open:
-    """A window that the driver carries out."""
+    """A pause that the driver carries out."""
 
-    window: Maintenance
+    pause: BatchPause
     seen_at: float
     held_at: float | None = None
     refusal: str = ""
@@ -85,9 +85,9 @@ class _Open:
             hold.wait(_RELEASE_SECONDS)
 
 
-class WindowWatch:
+class PauseWatch:
     """
-    Looks for maintenance windows of one stream and carries them out.
+    Looks for pauses between batches of one stream and carries them out.
 
     :param queries: Returns the queries of the script, after a start in progress.
     :param is_ending: Tells whether the driver is coming to its end.
@@ -112,7 +112,7 @@ class WindowWatch:
         self._clock, self._now = clock, now
         self._is_away = not isinstance(store, LocalStore)
         self._last: int | None = None
-        """Number of the newest window that is known."""
+        """Number of the newest pause that is known."""
         self._has_looked = False
         self._open: _Open | None = None
         self._lock = threading.Lock()
@@ -120,21 +120,21 @@ class WindowWatch:
 
     def begin(self) -> None:
         """Start to look."""
-        threading.Thread(target=self._run, name="airflow-streaming-window", daemon=True).start()
+        threading.Thread(target=self._run, name="airflow-streaming-pause", daemon=True).start()
 
     @property
     def is_open(self) -> bool:
         """Tell whether no query may begin a batch, as far as can be seen."""
         return self._open is not None and not self._open.refusal
 
-    def status(self) -> HoldStatus | None:
-        """Return the open window for the driver's status, without waiting for a look."""
+    def status(self) -> PauseStatus | None:
+        """Return the open pause for the driver's status, without waiting for a look."""
         found = self._open
         if found is None:
             return None
         now, held_at = self._clock(), found.held_at
-        return HoldStatus(
-            maintenance=found.window.number,
+        return PauseStatus(
+            number=found.pause.number,
             is_held=held_at is not None,
             held_for_s=0.0 if held_at is None else now - held_at,
             left_s=max(0.0, self._view(found, is_closed=False).left),
@@ -144,11 +144,11 @@ class WindowWatch:
 
     def wait_to_start(self) -> None:
         """
-        Wait until no window is open; a query starts afterwards.
+        Wait until no pause is open; a query starts afterwards.
 
         :raises StopRequested: the driver is coming to its end.
         """
-        # A driver that was started in a window must know of it before its first batch.
+        # A driver that was started in a pause must know of it before its first batch.
         for _ in range(_FIRST_TRIES):
             if self._has_looked or self._is_ending():
                 break
@@ -157,13 +157,13 @@ class WindowWatch:
                 time.sleep(LOOK_SECONDS)
         while self.is_open:
             if self._is_ending():
-                raise StopRequested("The stream is ending in a maintenance window.")
+                raise StopRequested("The stream is ending in a pause.")
             time.sleep(_START_SECONDS)
 
     def look(self) -> None:
-        """Look once: find a window, hold the queries, or let them continue."""
+        """Look once: find a pause, hold the queries, or let them continue."""
         with self._lock:
-            with self._faults.contained("Looking for a maintenance window"):
+            with self._faults.contained("Looking for a pause"):
                 if self._open is None:
                     self._find()
                 self._has_looked = True
@@ -178,44 +178,44 @@ class WindowWatch:
 
     def _run(self) -> None:
         while True:
-            time.sleep(self._pause())
-            with self._faults.contained("Carrying out a maintenance window"):
+            time.sleep(self._rest())
+            with self._faults.contained("Carrying out a pause"):
                 self.look()
 
-    def _pause(self) -> float:
+    def _rest(self) -> float:
         if not self._is_away:
             return LOOK_SECONDS
         return LOOK_SECONDS_AWAY if self._open is None else END_SECONDS_AWAY
 
     def _find(self) -> None:
         if self._last is None:
-            folder = self._layout.folder(Maintenance)
+            folder = self._layout.folder(BatchPause)
             numbers = [number_of(name) or 0 for name in self._store.names(folder)]
             newest = max(numbers, default=0)
             self._last = max(0, newest - 1)
-        data = self._store.read(self._layout.place(Maintenance, number=self._last + 1))
+        data = self._store.read(self._layout.place(BatchPause, number=self._last + 1))
         if data is None:
             return
-        # Also a record that cannot be read: the next window has the next number.
+        # Also a record that cannot be read: the next pause has the next number.
         self._last += 1
-        window = self._layout.parse(Maintenance, data, number=self._last)
-        if self._is_closed(window) or window.until <= self._now():
+        pause = self._layout.parse(BatchPause, data, number=self._last)
+        if self._is_closed(pause) or pause.until <= self._now():
             return
-        self._open = _Open(window, seen_at=self._clock())
-        logger.info("Maintenance window %d by %s: %s", window.number, window.by, window.reason)
+        self._open = _Open(pause, seen_at=self._clock())
+        logger.info("Pause %d by %s: %s", pause.number, pause.by, pause.reason)
 
-    def _is_closed(self, window: Maintenance) -> bool:
-        place = self._layout.place(MaintenanceEnd, number=window.number)
+    def _is_closed(self, pause: BatchPause) -> bool:
+        place = self._layout.place(BatchPauseEnd, number=pause.number)
         return self._store.read(place) is not None
 
     def _carry_out(self, found: _Open) -> None:
         is_closed = False
-        with self._faults.contained("Looking for the end of a maintenance window"):
-            is_closed = self._is_closed(found.window)
+        with self._faults.contained("Looking for the end of a pause"):
+            is_closed = self._is_closed(found.pause)
         answer = decide_hold(self._view(found, is_closed=is_closed))
         if answer is not Hold.HOLD or self._is_ending():
             reason = _REASONS.get(answer, "The driver ends.")
-            logger.info("Maintenance window %d ends: %s", found.window.number, reason)
+            logger.info("Pause %d ends: %s", found.pause.number, reason)
             found.release()
             self._open = None
         elif not found.refusal:
@@ -229,7 +229,7 @@ class WindowWatch:
             lock = query.batch_lock()
             if refusal := lock.refusal():
                 found.refusal = f"Query {query.name!r} {refusal}."
-                logger.warning("The maintenance window is not carried out: %s", found.refusal)
+                logger.warning("The pause is not carried out: %s", found.refusal)
                 found.release()
                 return
             hold = QueryHold(query.name, lock, is_active=query.is_running, on_lost=self._on_lost)
@@ -242,10 +242,10 @@ class WindowWatch:
         if self._is_ending():
             found.release()
 
-    def _view(self, found: _Open, *, is_closed: bool) -> WindowView:
+    def _view(self, found: _Open, *, is_closed: bool) -> PauseView:
         clock = self._clock()
-        return WindowView(
-            window=found.window,
+        return PauseView(
+            pause=found.pause,
             is_closed=is_closed,
             known_for=clock - found.seen_at,
             held_for=None if found.held_at is None else clock - found.held_at,

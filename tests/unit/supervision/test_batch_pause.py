@@ -1,4 +1,4 @@
-"""A window's tasks begin when the stream stands still, and its end tells whether it did so all the time."""
+"""A pause's tasks begin when the stream stands still, and its end tells whether it did so all the time."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from airflow_streaming.model.health_rules import (
     Severity,
 )
 from airflow_streaming.model.observation import Observation, ProcessState, VerdictState
-from airflow_streaming.model.records.control import Maintenance, MaintenanceEnd
-from airflow_streaming.model.status import HoldStatus
+from airflow_streaming.model.records.control import BatchPause, BatchPauseEnd
+from airflow_streaming.model.status import PauseStatus
+from airflow_streaming.supervision.batch_pause import PauseState, judge_pause
 from airflow_streaming.supervision.health import judge
-from airflow_streaming.supervision.maintenance import WindowState, judge_window
 from tests.unit.supervision.builders import NOW, a_query, a_status, observed
 
-WINDOW = Maintenance(number=4, by="ann", reason="vacuum", at=NOW, begin_within=60.0, longest=300.0)
-END = MaintenanceEnd(number=4, by="ben", reason="done", at=NOW)
-HELD = HoldStatus(maintenance=4, is_held=True, held_for_s=20.0, left_s=280.0)
+PAUSE = BatchPause(number=4, by="ann", reason="vacuum", at=NOW, begin_within=60.0, longest=300.0)
+END = BatchPauseEnd(number=4, by="ben", reason="done", at=NOW)
+HELD = PauseStatus(number=4, is_held=True, held_for_s=20.0, left_s=280.0)
 STUCK = a_query(batch_for_s=7200.0, quiet_for_s=7200.0, committed_ago_s=7200.0)
 
 
-def seen(hold: HoldStatus | None, process: ProcessState = ProcessState.RUNNING) -> Observation:
+def seen(hold: PauseStatus | None, process: ProcessState = ProcessState.RUNNING) -> Observation:
     return observed(process, status=a_status(queries=(STUCK,), hold=hold))
 
 
@@ -37,36 +37,34 @@ GONE = seen(HELD, ProcessState.GONE)
 @pytest.mark.parametrize(
     ("observed", "end", "later", "expected"),
     [
-        pytest.param(None, None, 1, WindowState.HELD, id="never_run"),
-        pytest.param(GONE, None, 1, WindowState.HELD, id="no_driver"),
-        pytest.param(seen(HELD), None, 20, WindowState.HELD, id="held"),
-        pytest.param(seen(HELD), None, 299, WindowState.HELD, id="held_long"),
+        pytest.param(None, None, 1, PauseState.HELD, id="never_run"),
+        pytest.param(GONE, None, 1, PauseState.HELD, id="no_driver"),
+        pytest.param(seen(HELD), None, 20, PauseState.HELD, id="held"),
+        pytest.param(seen(HELD), None, 299, PauseState.HELD, id="held_long"),
         pytest.param(
-            seen(replace(HELD, left_s=15.0)), None, 299, WindowState.MISSED, id="near_its_end"
+            seen(replace(HELD, left_s=15.0)), None, 299, PauseState.MISSED, id="near_its_end"
         ),
         pytest.param(
-            seen(replace(HELD, is_held=False)), None, 20, WindowState.WAITING, id="in_a_batch"
+            seen(replace(HELD, is_held=False)), None, 20, PauseState.WAITING, id="in_a_batch"
         ),
         pytest.param(
-            seen(replace(HELD, is_held=False)), None, 76, WindowState.MISSED, id="a_long_batch"
+            seen(replace(HELD, is_held=False)), None, 76, PauseState.MISSED, id="a_long_batch"
         ),
         pytest.param(
-            seen(replace(HELD, maintenance=3)), None, 1, WindowState.WAITING, id="the_one_before"
+            seen(replace(HELD, number=3)), None, 1, PauseState.WAITING, id="the_one_before"
         ),
-        pytest.param(seen(None), None, 1, WindowState.WAITING, id="not_seen_yet"),
-        pytest.param(seen(None), None, 200, WindowState.MISSED, id="continued"),
-        pytest.param(
-            seen(replace(HELD, refusal="No.")), None, 1, WindowState.REFUSED, id="refused"
-        ),
-        pytest.param(seen(HELD), None, 360, WindowState.MISSED, id="over"),
-        pytest.param(GONE, None, 360, WindowState.MISSED, id="over_without_a_driver"),
-        pytest.param(seen(HELD), END, 1, WindowState.CLOSED, id="closed"),
+        pytest.param(seen(None), None, 1, PauseState.WAITING, id="not_seen_yet"),
+        pytest.param(seen(None), None, 200, PauseState.MISSED, id="continued"),
+        pytest.param(seen(replace(HELD, refusal="No.")), None, 1, PauseState.REFUSED, id="refused"),
+        pytest.param(seen(HELD), None, 360, PauseState.MISSED, id="over"),
+        pytest.param(GONE, None, 360, PauseState.MISSED, id="over_without_a_driver"),
+        pytest.param(seen(HELD), END, 1, PauseState.CLOSED, id="closed"),
     ],
 )
 def test_a_window_is_judged_by_the_driver_and_its_length(
-    observed: Observation | None, end: MaintenanceEnd | None, later: float, expected: WindowState
+    observed: Observation | None, end: BatchPauseEnd | None, later: float, expected: PauseState
 ) -> None:
-    standing = judge_window(WINDOW, end, observed, NOW + timedelta(seconds=later))
+    standing = judge_pause(PAUSE, end, observed, NOW + timedelta(seconds=later))
 
     assert standing.state is expected
     assert standing.reason.endswith(".")
@@ -79,7 +77,7 @@ def test_a_held_stream_is_paused_and_not_stalled() -> None:
     assert verdict.state is VerdictState.PAUSED
     assert verdict.severity is None
     assert not verdict.findings
-    assert "window 4" in verdict.reason
+    assert "pause 4" in verdict.reason
 
 
 def test_only_a_loss_of_unread_data_is_told_of_a_held_stream() -> None:

@@ -1,4 +1,4 @@
-"""The driver follows maintenance windows, and ends each of them by itself."""
+"""The driver follows pauses between batches, and ends each of them by itself."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.driver.maintenance.decide import Hold, WindowView, decide_hold
-from airflow_streaming.driver.maintenance.window_watch import WindowWatch
+from airflow_streaming.driver.pausing.decide import Hold, PauseView, decide_hold
+from airflow_streaming.driver.pausing.pause_watch import PauseWatch
 from airflow_streaming.exceptions import StopRequested
 from airflow_streaming.home.home import StreamHome
-from airflow_streaming.model.records.control import Maintenance, MaintenanceEnd
+from airflow_streaming.model.records.control import BatchPause, BatchPauseEnd
 from tests.patience import PATIENCE, until
 from tests.unit.driver.fakes import LAYOUT, NOON, AbsentStore
 from tests.unit.driver.test_batch_lock import RunningQuery, moves
 
-WINDOW = Maintenance(number=1, by="ann", reason="vacuum", at=NOON, begin_within=60.0, longest=300.0)
+PAUSE = BatchPause(number=1, by="ann", reason="vacuum", at=NOON, begin_within=60.0, longest=300.0)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_a_window_is_bounded_by_two_clocks(
     changes: dict[str, Any], later: float, expected: Hold
 ) -> None:
     asked = {"is_closed": False, "known_for": 0.0, "held_for": None, **changes}
-    view = WindowView(window=WINDOW, now=NOON + timedelta(seconds=later), **asked)
+    view = PauseView(pause=PAUSE, now=NOON + timedelta(seconds=later), **asked)
 
     assert decide_hold(view) is expected
 
@@ -78,7 +78,7 @@ class Driver:
         self.queries = list(queries)
         self.ending = threading.Event()
         self.seconds = 0.0
-        self.watch = WindowWatch(
+        self.watch = PauseWatch(
             self.store,
             LAYOUT,
             queries=lambda: self.queries,
@@ -88,13 +88,13 @@ class Driver:
             now=lambda: NOON + timedelta(seconds=self.seconds),
         )
 
-    def open(self, **changes: Any) -> Maintenance:
+    def open(self, **changes: Any) -> BatchPause:
         now = NOON + timedelta(seconds=self.seconds)
-        return self.home.begin_maintenance(replace(WINDOW, at=now, **changes), now)
+        return self.home.begin_pause(replace(PAUSE, at=now, **changes), now)
 
     def close(self, number: int) -> None:
-        end = MaintenanceEnd(number=number, by="ann", reason="done", at=NOON)
-        assert self.home.end_maintenance(end)
+        end = BatchPauseEnd(number=number, by="ann", reason="done", at=NOON)
+        assert self.home.end_pause(end)
 
     def is_held(self) -> bool:
         self.watch.look()
@@ -116,23 +116,23 @@ def driver(tmp_path: Path) -> Any:
 
 
 def test_every_query_is_held_and_continues_after_the_end(driver: Driver) -> None:
-    window = driver.open()
+    pause = driver.open()
     until(driver.is_held, "the hold", every=0.01)
     seen = [(query.lock.planned, query.lock.committed) for query in driver.queries]
 
     assert all(planned == committed for planned, committed in seen)
-    driver.close(window.number)
+    driver.close(pause.number)
     driver.watch.look()
     assert driver.watch.status() is None
     for query in driver.queries:
         moves(query.lock)
 
 
-def test_two_windows_one_after_the_other(driver: Driver) -> None:
+def test_two_pauses_one_after_the_other(driver: Driver) -> None:
     for _ in range(2):
-        window = driver.open()
+        pause = driver.open()
         until(driver.is_held, "the hold", every=0.01)
-        driver.close(window.number)
+        driver.close(pause.number)
         driver.watch.look()
         assert driver.watch.status() is None
     moves(driver.queries[0].lock)
@@ -149,7 +149,7 @@ def test_a_window_without_an_end_is_over_after_its_length(driver: Driver, is_awa
     assert not driver.is_held()
     moves(driver.queries[0].lock)
     driver.store.present = True
-    assert not driver.is_held(), "the same window counts once"
+    assert not driver.is_held(), "the same pause counts once"
 
 
 def test_a_long_batch_ends_the_wait_of_a_window(driver: Driver) -> None:
@@ -200,7 +200,7 @@ def test_a_query_that_ends_in_a_window_is_not_waited_for(driver: Driver) -> None
 
 def test_a_driver_that_is_started_in_a_window_waits_before_its_first_query(tmp_path: Path) -> None:
     driver = Driver(tmp_path)
-    window = driver.open()
+    pause = driver.open()
     started = threading.Event()
 
     def start() -> None:
@@ -208,10 +208,10 @@ def test_a_driver_that_is_started_in_a_window_waits_before_its_first_query(tmp_p
         started.set()
 
     threading.Thread(target=start, daemon=True).start()
-    until(lambda: driver.watch.is_open, "the window", every=0.01)
+    until(lambda: driver.watch.is_open, "the pause", every=0.01)
     assert driver.is_held()
     assert not started.wait(0.3)
-    driver.close(window.number)
+    driver.close(pause.number)
     driver.watch.look()
 
     assert started.wait(PATIENCE)
@@ -228,11 +228,11 @@ def test_a_stop_ends_the_wait_for_a_start(tmp_path: Path) -> None:
 
 
 def test_an_unreadable_window_is_passed_over(driver: Driver) -> None:
-    driver.store.create("orders/maintenance/000001.json", b"{}")
+    driver.store.create("orders/batch_pauses/000001.json", b"{}")
     driver.watch.look()
     assert driver.watch.status() is None
     driver.store.create(
-        "orders/maintenance/000002.json", LAYOUT.bytes_of(replace(WINDOW, number=2))
+        "orders/batch_pauses/000002.json", LAYOUT.bytes_of(replace(PAUSE, number=2))
     )
 
     until(driver.is_held, "the hold", every=0.01)

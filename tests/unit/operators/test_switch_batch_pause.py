@@ -1,4 +1,4 @@
-"""Maintenance windows of a run: opened once, held, closed, and ended by themselves when every task died."""
+"""Pauses between batches of a run: opened once, held, closed, and ended by themselves when every task died."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
-from airflow_streaming.exceptions import MaintenanceRefused
+from airflow_streaming.exceptions import PauseRefused
 from airflow_streaming.model.observation import VerdictState
-from airflow_streaming.model.records.control import Change, ChangeKind, EventKind, MaintenanceEnd
-from airflow_streaming.model.status import HoldStatus
-from airflow_streaming.operators.switch import EndMaintenanceOperator, MaintenanceWindowOperator
+from airflow_streaming.model.records.control import BatchPauseEnd, Change, ChangeKind, EventKind
+from airflow_streaming.model.status import PauseStatus
+from airflow_streaming.operators.switch import PauseStreamOperator, ResumeStreamOperator
 from airflow_streaming.services.freshness import planned_stops
 from airflow_streaming.supervision.observer import Observer
 from tests.unit.world import World
 
-HELD = HoldStatus(maintenance=1, is_held=True, held_for_s=2.0, left_s=3000.0)
+HELD = PauseStatus(number=1, is_held=True, held_for_s=2.0, left_s=3000.0)
 
 
-def make_begin(world: World, **given: Any) -> MaintenanceWindowOperator:
-    return MaintenanceWindowOperator(task_id="begin", home=world.uri, stream="orders", **given)
+def make_begin(world: World, **given: Any) -> PauseStreamOperator:
+    return PauseStreamOperator(task_id="begin", home=world.uri, stream="orders", **given)
 
 
-def make_end(world: World) -> EndMaintenanceOperator:
-    return EndMaintenanceOperator(task_id="end", home=world.uri, stream="orders")
+def make_end(world: World) -> ResumeStreamOperator:
+    return ResumeStreamOperator(task_id="end", home=world.uri, stream="orders")
 
 
 def opened(world: World, **given: Any) -> Any:
@@ -51,13 +51,13 @@ def test_the_setup_waits_until_the_stream_is_held(world: World) -> None:
     assert woken is not None
     result = make_begin(world).execute_complete(world.context(), woken)
 
-    assert result == {"stream": "orders", "lane": "orders", "window": 1}
+    assert result == {"stream": "orders", "lane": "orders", "pause": 1}
     make_end(world).execute(world.context())
-    assert world.home.maintenance_end(1) is not None
-    told = [one.message for one in world.home.events() if one.event is EventKind.MAINTENANCE]
+    assert world.home.batch_pause_end(1) is not None
+    told = [one.message for one in world.home.events() if one.event is EventKind.PAUSED]
     assert told == [
-        "Maintenance window 1 opened: Asked from a dag.",
-        "Maintenance window 1 closed: Asked from a dag.",
+        "Pause 1 opened: Asked from a dag.",
+        "Pause 1 closed: Asked from a dag.",
     ]
 
 
@@ -67,7 +67,7 @@ def test_a_try_after_a_killed_worker_finds_the_window_of_its_run(world: World) -
     opened(world)
     opened(world)
 
-    assert [window.number for window in world.home.maintenance_windows()] == [1]
+    assert [pause.number for pause in world.home.batch_pauses()] == [1]
 
 
 def test_a_cleared_setup_opens_a_new_window(world: World) -> None:
@@ -77,7 +77,7 @@ def test_a_cleared_setup_opens_a_new_window(world: World) -> None:
     make_end(world).execute(world.context())
     opened(world)
 
-    assert [window.number for window in world.home.maintenance_windows()] == [1, 2]
+    assert [pause.number for pause in world.home.batch_pauses()] == [1, 2]
 
 
 def test_another_run_waits_for_the_end_of_a_window(world: World) -> None:
@@ -86,7 +86,7 @@ def test_another_run_waits_for_the_end_of_a_window(world: World) -> None:
     opened(world)
     world.ti.run_id = "run-2"
 
-    with pytest.raises(MaintenanceRefused, match="window 1 of orders is open by"):
+    with pytest.raises(PauseRefused, match="pause 1 of orders is open by"):
         make_begin(world).execute(world.context())
 
 
@@ -94,12 +94,12 @@ def test_a_stream_that_cannot_be_held_continues(world: World) -> None:
     world.run()
     world.say(beat=1)
     trigger = opened(world)
-    refused = HoldStatus(maintenance=1, refusal="Query 'q' runs in real-time mode.")
+    refused = PauseStatus(number=1, refusal="Query 'q' runs in real-time mode.")
     world.say(beat=2, hold=refused)
 
-    with pytest.raises(MaintenanceRefused, match="real-time mode"):
+    with pytest.raises(PauseRefused, match="real-time mode"):
         make_begin(world).execute_complete(world.context(), event(trigger))
-    assert world.home.maintenance_end(1) is not None
+    assert world.home.batch_pause_end(1) is not None
 
 
 def test_a_stopped_stream_needs_no_driver(world: World) -> None:
@@ -107,7 +107,7 @@ def test_a_stopped_stream_needs_no_driver(world: World) -> None:
     world.crash()
     result = make_begin(world).execute(world.context())
 
-    assert result["window"] == 1
+    assert result["pause"] == 1
 
 
 def test_the_teardown_fails_when_the_stream_continued_before(world: World) -> None:
@@ -119,7 +119,7 @@ def test_the_teardown_fails_when_the_stream_continued_before(world: World) -> No
     with pytest.raises(AirflowFailException, match="does not hold its queries"):
         # The driver has let its queries continue by itself.
         make_end_later(world)
-    assert world.home.maintenance_end(1) is not None
+    assert world.home.batch_pause_end(1) is not None
 
 
 def make_end_later(world: World) -> None:
@@ -134,7 +134,7 @@ def test_a_teardown_without_a_window_of_its_run_does_nothing(world: World) -> No
     world.ti.run_id = "run-2"
     make_end(world).execute(world.context())
 
-    assert world.home.maintenance_end(1) is None
+    assert world.home.batch_pause_end(1) is None
 
 
 def test_a_change_in_progress_refuses_a_window(world: World) -> None:
@@ -152,7 +152,7 @@ def test_a_change_in_progress_refuses_a_window(world: World) -> None:
     )
     world.home.begin_change(change)
 
-    with pytest.raises(MaintenanceRefused, match=r"Change 1 of orders \(restore\) is open"):
+    with pytest.raises(PauseRefused, match=r"Change 1 of orders \(restore\) is open"):
         make_begin(world).execute(world.context())
 
 
@@ -170,14 +170,14 @@ def test_a_window_counts_as_planned_for_the_freshness_objective(world: World) ->
     world.run()
     world.say(beat=1)
     opened(world, longest=timedelta(minutes=5), begin_within=timedelta(minutes=1))
-    window = world.home.maintenance(1)
+    pause = world.home.batch_pause(1)
     spans = list(planned_stops(world.home, now + timedelta(hours=1)))
-    assert [(one.begin, one.end) for one in spans] == [(window.at, window.until)]
+    assert [(one.begin, one.end) for one in spans] == [(pause.at, pause.until)]
 
-    end = MaintenanceEnd(number=1, by="ann", reason="done", at=window.at + timedelta(minutes=2))
-    world.home.end_maintenance(end)
+    end = BatchPauseEnd(number=1, by="ann", reason="done", at=pause.at + timedelta(minutes=2))
+    world.home.end_pause(end)
     spans = list(planned_stops(world.home, now + timedelta(hours=1)))
-    assert [(one.begin, one.end) for one in spans] == [(window.at, end.at)]
+    assert [(one.begin, one.end) for one in spans] == [(pause.at, end.at)]
 
 
 @pytest.mark.parametrize("minutes", [0.5, 1500], ids=["too_short", "too_long"])

@@ -1,4 +1,4 @@
-"""The group of a maintenance window: a setup, the tasks, and a teardown."""
+"""The group of a pause: a setup, the tasks, and a teardown."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import timedelta
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG
 
-from airflow_streaming.orchestration.maintenance import maintenance_window
+from airflow_streaming.orchestration.batch_pause import paused_stream
 from airflow_streaming.spec import StreamSpec
 
 STREAM = StreamSpec(
@@ -17,7 +17,7 @@ STREAM = StreamSpec(
 
 def test_the_tasks_run_between_a_setup_and_its_teardown() -> None:
     with DAG("vacuum", schedule=None) as dag:
-        with maintenance_window(STREAM, longest=timedelta(minutes=30)):
+        with paused_stream(STREAM, longest=timedelta(minutes=30)):
             compact = EmptyOperator(task_id="compact")
             compact >> EmptyOperator(task_id="vacuum")
         begin, end = dag.get_task("maintenance.begin"), dag.get_task("maintenance.end")

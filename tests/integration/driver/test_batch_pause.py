@@ -1,4 +1,4 @@
-"""Twenty maintenance windows on a real Spark, with kills at every step: no row is lost or doubled."""
+"""Twenty pauses between batches on a real Spark, with kills at every step: no row is lost or doubled."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from airflow_streaming.home.home import StreamHome
-from airflow_streaming.model.records.control import Maintenance, MaintenanceEnd
-from airflow_streaming.model.status import HoldStatus
+from airflow_streaming.model.records.control import BatchPause, BatchPauseEnd
+from airflow_streaming.model.status import PauseStatus
 from tests.integration.driver.running import STREAM, World
 
 TO_FILES = """
@@ -28,8 +28,8 @@ spark.streams.awaitAnyTermination()
 SHORT, LONG = 4.0, 600.0
 
 
-class Windows:
-    """A stream whose windows are opened and closed by records, as operators do."""
+class Pauses:
+    """A stream whose pauses are opened and closed by records, as operators do."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -37,25 +37,25 @@ class Windows:
         self.driver = world.run(TO_FILES)
         self.moves()
 
-    def open(self, longest: float = LONG) -> Maintenance:
+    def open(self, longest: float = LONG) -> BatchPause:
         now = datetime.now(UTC)
-        wanted = Maintenance(
+        wanted = BatchPause(
             number=1, by="a test", reason="vacuum", at=now, begin_within=120.0, longest=longest
         )
-        return self.home.begin_maintenance(wanted, now)
+        return self.home.begin_pause(wanted, now)
 
-    def close(self, window: Maintenance) -> None:
-        end = MaintenanceEnd(number=window.number, by="a test", reason="", at=datetime.now(UTC))
-        assert self.home.end_maintenance(end)
+    def close(self, pause: BatchPause) -> None:
+        end = BatchPauseEnd(number=pause.number, by="a test", reason="", at=datetime.now(UTC))
+        assert self.home.end_pause(end)
 
-    def held(self, window: Maintenance) -> HoldStatus:
-        def found() -> HoldStatus | None:
+    def held(self, pause: BatchPause) -> PauseStatus:
+        def found() -> PauseStatus | None:
             status = self.driver.status()
-            hold = None if status is None else status.hold
-            is_there = hold is not None and hold.maintenance == window.number and hold.is_held
+            hold = None if status is None else status.pause
+            is_there = hold is not None and hold.number == pause.number and hold.is_held
             return hold if is_there else None
 
-        hold: HoldStatus = self.driver.until(found, f"The hold of window {window.number}")
+        hold: PauseStatus = self.driver.until(found, f"The hold of pause {pause.number}")
         return hold
 
     def moves(self) -> None:
@@ -123,54 +123,54 @@ def rows_of(sink: Path) -> Counter[int]:
     return found
 
 
-@pytest.mark.nightly("Twenty windows and five drivers.")
-def test_twenty_windows_with_kills_at_every_step(world_on_each_spark: World) -> None:
-    stream = Windows(world_on_each_spark)
+@pytest.mark.nightly("Twenty pauses and five drivers.")
+def test_twenty_pauses_with_kills_at_every_step(world_on_each_spark: World) -> None:
+    stream = Pauses(world_on_each_spark)
     for turn in range(4):
-        # A window as it should be.
-        window = stream.open()
-        stream.held(window)
+        # A pause as it should be.
+        pause = stream.open()
+        stream.held(pause)
         stream.is_between_batches()
         stream.stands_still()
-        stream.close(window)
+        stream.close(pause)
         stream.moves()
 
-        # The opener dies before the stream is held, so the stream continues before anybody closes the window.
-        window = stream.open(SHORT)
+        # The opener dies before the stream is held, so the stream continues before anybody closes the pause.
+        pause = stream.open(SHORT)
         stream.driver.until(later(1.0), "A second")
         stream.moves()
-        stream.close(window)
+        stream.close(pause)
 
-        # The tasks die in the window, and the teardown comes late.
-        window = stream.open(SHORT)
-        stream.held(window)
+        # The tasks die in the pause, and the teardown comes late.
+        pause = stream.open(SHORT)
+        stream.held(pause)
         stream.moves()
-        stream.close(window)
+        stream.close(pause)
 
-        # The driver stops for a while, and the window ends meanwhile.
-        window = stream.open()
-        stream.held(window)
+        # The driver stops for a while, and the pause ends meanwhile.
+        pause = stream.open()
+        stream.held(pause)
         pid = stream.driver.python_pid()
         os.kill(pid, signal.SIGSTOP)
-        stream.close(window)
+        stream.close(pause)
         stream.driver.until(later(0.5), "Half a second")
         os.kill(pid, signal.SIGCONT)
         stream.moves()
 
         # The driver dies: before it holds its queries in even turns, while it holds them in odd turns.
-        window = stream.open()
+        pause = stream.open()
         if turn % 2:
-            stream.held(window)
+            stream.held(pause)
             stream.is_between_batches()
         stream.kill()
-        stream.held(window)
+        stream.held(pause)
         stream.stands_still()
-        stream.close(window)
+        stream.close(pause)
         stream.moves()
 
-    assert [one.number for one in stream.home.maintenance_windows()] == [*range(1, 21)]
-    window = stream.open()
-    stream.held(window)
+    assert [one.number for one in stream.home.batch_pauses()] == [*range(1, 21)]
+    pause = stream.open()
+    stream.held(pause)
     stream.driver.request_stop()
     assert stream.driver.ended() == 0
     rows = rows_of(stream.world.folder / "out")
