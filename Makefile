@@ -60,21 +60,22 @@ check: $(INSTALLED) ## The same, and the unit tests but for the slow files.
 	unit=$$?; wait $$lint; lint=$$?; cat .test-lint.log; exit $$((unit | lint))
 
 # Three legs, which keep two cores busy to the end: whole Airflows, one after the other, which wait most and go before
-# the others; unit tests in three processes, because many wait; and all the rest, file by file from a queue of which every
-# leg takes when it has done its own. One JVM or a stream's few at a time in each.
+# the others; unit tests in three processes, because many wait; and lint. All the rest goes file by file from a queue of
+# which every leg takes when it has done its own. One JVM or a stream's few at a time in each.
 AIRFLOWS := $(wildcard tests/system/test_*.py)
 QUEUE := .test-queue
 REST := env TEST_QUEUE=$(QUEUE) nice -n 5 $(BIN)/python -m pytest -p tests.costs -p tests.shared_queue \
   tests/integration -q --durations=20
 
-test: setup $(S3A) $(ICEBERG) lint ## Everything, with real Spark, real stores and a real Airflow; .test-*.log grow meanwhile.
+test: setup $(S3A) $(ICEBERG) ## Everything, with real Spark, real stores and a real Airflow; .test-*.log grow meanwhile.
 	@rm -rf $(QUEUE) .test-costs.txt; mkdir $(QUEUE); \
 	(scripts/leg.sh airflow $(BIN)/python -m pytest -p tests.costs $(AIRFLOWS) -q --durations=20; own=$$?; \
 	scripts/leg.sh rest-1 $(REST); exit $$((own | $$?))) & legs=$$!; \
 	(scripts/leg.sh unit env FORKS=3 $(IN_MEMORY) nice -n 5 $(BIN)/python -m pytest -p tests.costs -p tests.forks tests/unit \
 	-q -o tmp_path_retention_policy=failed; own=$$?; \
 	scripts/leg.sh rest-2 $(REST); exit $$((own | $$?))) & legs="$$legs $$!"; \
-	scripts/leg.sh rest-3 $(REST) & legs="$$legs $$!"; \
+	(scripts/leg.sh lint sh -c '$(LINT)'; own=$$?; scripts/leg.sh rest-3 $(REST); exit $$((own | $$?))) & \
+	legs="$$legs $$!"; \
 	failed=0; for leg in $$legs; do wait $$leg; failed=$$((failed | $$?)); done; rm -r $(QUEUE); exit $$failed
 
 costs: ## Renew tests/costs.txt from the last `make test`.

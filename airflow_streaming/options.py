@@ -346,6 +346,10 @@ class UpgradeOptions(ChangeOptions):
         nothing until then; templated. It takes the memory of a second driver for that time. For drivers
         on the worker's host (launcher ``local``); elsewhere the new driver is started after the stop.
         ``None``: the form decides, and without one the stream's ``standby``.
+    :param migrate: Migrate the state where the change is refused without it and can be migrated;
+        templated. ``None``: the form decides.
+    :param migration_plan: Path of a plan with declared initial values; see
+        ``gate change --write-migration``. Empty: the plan of the gate.
     :param edits: ``runtime``, ``application`` and ``conf`` to go to; templated. ``None``: the form
         decides.
     """
@@ -354,6 +358,8 @@ class UpgradeOptions(ChangeOptions):
     checks: Sequence[Check] = ()
     rewind_with: AuthorsRewind | None = None
     prewarm: bool | str | None = None
+    migrate: bool | str | None = None
+    migration_plan: str = ""
     edits: Edits | None = None
 
 

@@ -134,7 +134,6 @@ class Facts:
     :param script: The deployed script; ``None`` when it could not be read.
     :param cores: Cores of all executors together, where the user gives them.
     :param restarts: Recorded restarts, oldest first.
-    :param home: The home's URI.
     :param prices: Prices of requests, where the user gives them.
     :param unread: Records and files that could not be read, one sentence each.
     """

@@ -104,7 +104,6 @@ class Profile:
     :param progress_updates: Progress reports that the driver keeps in memory for each query.
     :param stop_timeout: How long Spark waits for a query to stop, before it reports a timeout.
     :param fair_scheduling: Let the queries of one application share its cores fairly.
-    :raises SpecError: a value is out of its range.
     """
 
     name: str

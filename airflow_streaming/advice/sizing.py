@@ -187,7 +187,6 @@ class SizeSource:
     The origin of a stream's new size.
 
     :param size: Its name in the form, e.g. ``executors``.
-    :param source: In words.
     """
 
     size: str

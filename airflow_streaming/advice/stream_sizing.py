@@ -23,7 +23,6 @@ def stream_advice(home: StreamHome, *, cores: int | None = None) -> tuple[SizeAd
     Return the advice for a stream, gravest first; none when it never ran.
 
     :param cores: Cores over all executors, where the deployment's configuration does not fix them.
-    :raises HomeUnavailable: the home cannot be read.
     """
     figures = _figures(home, cores)
     return () if figures is None else advise(figures.recent, figures.size)
@@ -34,7 +33,6 @@ def stream_executors(home: StreamHome) -> SizeSource:
     Return the advised number of executors of a stream.
 
     :raises SpecError: no advice exists, with the reason.
-    :raises HomeUnavailable: the home cannot be read.
     """
     figures = _figures(home, None)
     if figures is None:

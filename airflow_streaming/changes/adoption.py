@@ -88,7 +88,6 @@ class Adoption:
     The way of an application to a stream.
 
     :param edits: Edits of the script, a text each, with its line.
-    :param problems: Other obstacles.
     """
 
     queries: tuple[Continued, ...]

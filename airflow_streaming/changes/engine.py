@@ -38,7 +38,6 @@ class Move(Generic[E]):
     """
     A move.
 
-    :param do: The kind of move.
     :param reason: Why, in words; for a wait, the awaited event.
     :param event: Of a move that takes a step.
     :param facts: Of a move that takes a step: the step's facts.
@@ -99,9 +98,6 @@ class Progress(Generic[S]):
     """
     The progress of a change.
 
-    :param change: Number of the change; of a cutover, in the stream that leads.
-    :param state: Its state.
-    :param reason: Why it came there.
     :param is_there: The requested state, or an end, is reached; the caller is done.
     :param waiting: Otherwise: the awaited event, in a sentence. Look again after some seconds, with
         an observer that has this one's memory (``Observer.memory``).
@@ -140,7 +136,6 @@ class Pace:
 
     :param at_most: Seconds; then the caller gets the awaited event.
     :param clock: Monotonic seconds.
-    :param sleep: Waits some seconds.
     """
 
     at_most: float
@@ -182,7 +177,6 @@ class Engine(Generic[V, M]):
         :param is_there: The caller's end is reached.
         :param is_in_haste: Look again at once while waiting, at the given pace.
         :param may: Why this caller does not make a move; ``None`` if it does.
-        :raises HomeUnavailable: A store could not be reached; call again.
         """
         moves, began = 0, 0.0 if pace is None else pace.clock()
         newest = began
@@ -207,12 +201,7 @@ class Engine(Generic[V, M]):
 
 
 class Recorder(Generic[S, E, T]):
-    """
-    Writes down how far a change has come; a kind says where, and tells the timeline.
-
-    :param by: Who acts, for the records.
-    :param now: The time of day.
-    """
+    """Writes down how far a change has come; a kind says where, and tells the timeline."""
 
     table: ChangeTable[S, E]
     transition: type[T]
@@ -283,7 +272,6 @@ class Recorder(Generic[S, E, T]):
 
         :param meaning: Its event, if the state alone does not determine it.
         :param check: Raises further refusals beside the table.
-        :param facts: The step's facts.
         :raises StreamingError: Not possible in this state; the message lists possible commands.
         """
         for _ in range(_TRIES):

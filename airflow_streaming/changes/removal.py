@@ -41,7 +41,6 @@ class LaneFolder:
 
     :param fate: State of the newest driver, with its ``evidence``.
     :param newest: The number of the newest epoch; 0 before the first.
-    :param names: Names in the folder.
     :param epochs: Files and folders of its epochs.
     :param links: Symbolic links among ``names`` and ``epochs``, as paths below the folder.
     """

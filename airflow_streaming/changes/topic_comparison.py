@@ -58,7 +58,6 @@ class TopicRange:
     """
     A topic, and the time from which its records are compared.
 
-    :param topic: Name of the topic.
     :param since: Records that were produced from this time on must be in the other lane too; ``None`` for all.
     :param read_since: The other lane may have records from this time on, e.g. after a replay. Default: ``since``.
     :param lacks_history: The topic can begin later than the other lane's results, because its lane continued the

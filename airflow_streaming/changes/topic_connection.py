@@ -58,12 +58,7 @@ class NoConnection(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launched:
-    """
-    The configuration that the driver of a lane was launched with, secrets included.
-
-    :param conf: Configuration of Spark.
-    :param env: Environment of the driver.
-    """
+    """The configuration that the driver of a lane was launched with, secrets included."""
 
     conf: Mapping[str, str] = field(default_factory=dict, repr=False)
     env: Mapping[str, str] = field(default_factory=dict, repr=False)

@@ -23,6 +23,7 @@ from airflow_streaming.checkpoints.backup.stream_backup import (
 )
 from airflow_streaming.checkpoints.drill_cut import plan_cut
 from airflow_streaming.checkpoints.progress import Progress
+from airflow_streaming.checkpoints.read.journal import has_input
 from airflow_streaming.checkpoints.restore.clone import clone
 from airflow_streaming.checkpoints.restore.replay import ACCEPTABLE
 from airflow_streaming.checkpoints.restore.restore import Place, restore
@@ -71,7 +72,6 @@ class OfCheckpoints:
     Live checkpoints, pinned while their queries continue.
 
     :param checkpoints: URI of each, by query; ``""`` names a single one.
-    :param storage_options: Passed to fsspec for remote folders.
     """
 
     checkpoints: Mapping[str, str]
@@ -113,7 +113,6 @@ def checkpoints_of(
     """
     Return the checkpoints that a stream's queries use now.
 
-    :param storage_options: Passed to fsspec for remote folders.
     :raises NothingYet: The stream has committed no batch yet.
     :raises CheckpointError: Its checkpoint is missing.
     """
@@ -127,6 +126,54 @@ def checkpoints_of(
     return OfCheckpoints(
         checkpoints={source.folder: source.folders.uri for source in found},
         storage_options=storage_options,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfRestored:
+    """
+    Checkpoints that were restored from a backup, in a place where no query runs.
+
+    :param checkpoints: URI of each, by the query's folder in the backup.
+    :param replays: Cut the copy back by a batch with input, so that an idle query runs one, too.
+    """
+
+    backup: Backup
+    checkpoints: Mapping[str, str]
+    storage_options: Mapping[str, Any] | None = None
+    replays: bool = False
+
+    @property
+    def subject(self) -> str:
+        """Return what this is, in words."""
+        return f"the restored backup {self.backup.id} of stream {self.backup.stream!r}"
+
+    def copies(self, folder: Path, progress: Progress) -> list[DrilledQuery]:
+        """
+        Copy all checkpoints into a folder.
+
+        :raises StreamingError: one cannot be read or copied.
+        """
+        found = []
+        for number, query in enumerate(self.backup.queries):
+            uri, to = self.checkpoints[query.folder], folder / str(number)
+            clone(uri, str(to), storage_options=self.storage_options, progress=progress)
+            planned = _planned if self.replays else _continued
+            found.append(planned(query.folder, query.checkpoint, to, query.batch))
+        return found
+
+
+def _continued(query: str, uri: str, copy: Path, batch: int) -> DrilledQuery:
+    """Return a copy that continues exactly where the checkpoint ends."""
+    folders = open_folders(str(copy))
+    is_planned = walk(folders).stat(f"offsets/{batch + 1}") is not None
+    return DrilledQuery(
+        folder=query,
+        checkpoint=uri,
+        copy=str(copy),
+        batch=batch,
+        runs=batch + 1 if is_planned else None,
+        has_input=not is_planned or has_input(folders.read, batch + 1),
     )
 
 

@@ -91,7 +91,6 @@ class Cut:
 
     :param runs: The batch that Spark will run; ``None`` if a batch needs new input.
     :param remove: Files to delete first.
-    :param has_input: The batch has input.
     :param why_not: Why no batch can run again.
     """
 

@@ -20,12 +20,7 @@ _MARKS: Final = frozenset({"metadata", "offsets", "commits"})
 
 
 def flows_in(folders: Folders) -> dict[str, str]:
-    """
-    Return the newest checkpoint of each flow as a path below the storage; empty for another folder.
-
-    :param folders: The pipeline's storage.
-    :raises HomeUnavailable: The store cannot be reached.
-    """
+    """Return the newest checkpoint of each flow as a path below the storage; empty for another folder."""
     newest: dict[str, int] = {}
     for path in _checkpoints(folders):
         flow, _, version = path.rpartition("/")

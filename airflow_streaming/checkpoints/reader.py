@@ -42,7 +42,6 @@ def read_ahead(folders: Folders, paths: Sequence[str]) -> Read:
     Prefetch files and return a reader.
 
     :param paths: Files to fetch; others are read on demand.
-    :raises HomeUnavailable: The store cannot be reached.
     """
 
     def fetch(path: str) -> bytes | None:
@@ -82,7 +81,6 @@ class Reader:
         :param thorough: Also read every file of the rollback batches.
         :param contents: Read state files; without it, the check is much faster.
         :raises CheckpointError: The folder does not exist, or is too large for a checkpoint.
-        :raises HomeUnavailable: The store cannot be reached.
         """
         depth = _depth(thorough=thorough, contents=contents)
         listing = walk(self._folders)
@@ -136,7 +134,6 @@ def query_folders(folders: Folders) -> list[str]:
 
     :raises CheckpointRefused: An entry is a link, which may hide a checkpoint.
     :raises CheckpointError: The folder has no checkpoint, or too many.
-    :raises HomeUnavailable: The store cannot be reached.
     """
     found = find_queries(folders)
     if found.problems:
@@ -150,7 +147,6 @@ def find_queries(folders: Folders) -> QueryFolders:
     Return the checkpoints and the forbidden entries of a folder, for a report.
 
     :raises CheckpointError: There is no checkpoint, or too many.
-    :raises HomeUnavailable: The store cannot be reached.
     """
     listed = folders.entries("", list)
     if listed is None:
@@ -213,10 +209,7 @@ def inspect(uri: str, storage_options: Mapping[str, Any] | None = None) -> Check
     Return what one query's checkpoint says.
 
     :param uri: The checkpoint, e.g. ``/data/checkpoints/counts`` or ``s3://bucket/ck/counts``.
-    :param storage_options: Passed to fsspec for a URI that is not a local folder.
-    :raises SpecError: not a full URI.
     :raises CheckpointError: no such folder, or it is a folder of several checkpoints.
-    :raises HomeUnavailable: the store cannot be reached.
     """
     folders = open_folders(uri, storage_options)
     found = Reader(folders).inspect()

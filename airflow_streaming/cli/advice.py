@@ -92,11 +92,7 @@ def add_check_arguments(parser: ArgumentParser) -> None:
 
 
 def check_installation(arguments: Namespace) -> int:
-    """
-    Check what streams need of this host and its Airflow, and print a line for each.
-
-    :raises SpecError: the URI cannot be a home.
-    """
+    """Check what streams need of this host and its Airflow, and print a line for each."""
     from airflow_streaming.advice.installation.installation_checks import (
         CheckOutcome,
         SeenRows,

@@ -147,11 +147,7 @@ def _pause() -> None:
 def follow_log(
     stream: StreamHome, launcher: Launcher, number: int, pause: Callable[[], None]
 ) -> NoReturn:
-    """
-    Print the output of a stream's drivers from an epoch on.
-
-    :param pause: Waits between two looks.
-    """
+    """Print the output of a stream's drivers from an epoch on."""
     followed = FollowedLog(stream, launcher, number)
     while True:
         try:

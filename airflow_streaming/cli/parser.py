@@ -272,6 +272,18 @@ COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
                 ),
             ),
             Command(
+                "maintenance",
+                "Stop several streams for some time",
+                _of("acts.maintenance", "add_arguments"),
+                "The keep-alive tasks start the streams again, first those whose sources remove unread data soonest. "
+                "Meanwhile no stream is restarted or reported. Exit codes: 0 held, or all back; 1 a stream is left as it is "
+                "or not back; 2 wrong use.",
+                (
+                    "maintenance --select 'source=kafka://broker-1*' --for 7200 --yes",
+                    "maintenance --show",
+                ),
+            ),
+            Command(
                 "declare-dead",
                 "Confirm that the driver of the newest epoch is dead",
                 _of("acts.single", "add_declare_dead_arguments"),
@@ -407,6 +419,15 @@ COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
                 "checkpoint",
                 "Inspect, back up, verify and restore checkpoints",
                 _of("checkpoint.arguments", "add_verbs"),
+            ),
+            Command(
+                "disaster-drill",
+                "Recover streams from backups elsewhere, and time it",
+                _of("spark.disaster", "add_arguments"),
+                "Each newest backup is verified, restored into --to, and run to the present with discarded output; "
+                "live streams are not touched. A killed drill continues when the command is given again. Exit codes: "
+                "0 all recovered; 1 at least one is lost; 2 wrong use; 3 at least one is unproven.",
+                ("disaster-drill --select tier=1 --to s3://other-region/drills",),
             ),
         ),
     ),

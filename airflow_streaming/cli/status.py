@@ -320,11 +320,7 @@ def add_live_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def show_live(home: Home, arguments: argparse.Namespace) -> int:
-    """
-    Print the live lane.
-
-    :raises SpecError: the home has no such stream.
-    """
+    """Print the live lane."""
     if arguments.output:
         found = live(home, arguments.stream)
         is_folder = not found.places or any(lies_in_output(found, one) for one in found.places)

@@ -86,6 +86,18 @@ def _campaign(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
     return campaign.run(home, arguments, probe)
 
 
+def _maintain(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
+    from airflow_streaming.cli.acts import maintenance  # the others do without
+
+    return maintenance.run(home, arguments, probe)
+
+
+def _drill(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
+    from airflow_streaming.cli.spark import disaster  # other commands do without
+
+    return disaster.run(home, arguments, probe)
+
+
 def _show_top(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
     from airflow_streaming.cli import top  # rich is loaded by this command only
 
@@ -176,6 +188,8 @@ def _windows(stream: StreamHome, arguments: argparse.Namespace) -> int:
 # These commands name no stream, or a stream that need not exist.
 _OF_HOME: Final[dict[str, Callable[[Home, argparse.Namespace, Probe], int]]] = {
     "campaign": _campaign,
+    "disaster-drill": _drill,
+    "maintenance": _maintain,
     "list": lambda home, a, probe: list_streams(home, probe, a),
     "top": _show_top,
     "remove": _remove,

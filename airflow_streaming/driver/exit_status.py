@@ -145,7 +145,6 @@ class ScriptEnd:
     """
     How the script ended.
 
-    :param error: Why it failed.
     :param retryable: False for a script that cannot even be compiled.
     """
 

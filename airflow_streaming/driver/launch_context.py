@@ -140,7 +140,6 @@ def properties_in(text: str) -> dict[str, str]:
 
 
 def _unescaped(text: str) -> str:
-    # Java's characters are UTF-16 units: one beyond the first 65,536 is written as two.
     plain = _ESCAPE.sub(lambda m: chr(int(m[1], 16)) if m[1] else _LETTERS.get(m[2], m[2]), text)
     return plain.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
@@ -151,7 +150,6 @@ def read_epoch(store: Store, layout: Layout, order: DriverArgs) -> Epoch:
 
     :raises DriverRefusal: the epoch does not exist, has ended, or belongs to another driver.
     :raises RecordError: the record is malformed.
-    :raises HomeUnavailable: the home cannot be read.
     """
     epoch = _record(Epoch, store, layout, number=order.epoch)
     if not epoch.is_carried_by([order.token]):
@@ -173,7 +171,6 @@ def read_assignment(store: Store, layout: Layout, order: DriverArgs, epoch: Epoc
 
     :raises DriverRefusal: a record is missing, or the script is not the deployed one.
     :raises RecordError: a record is malformed.
-    :raises HomeUnavailable: the home cannot be read.
     """
     deployment = _deployment(store, layout, epoch)
     copy = layout.application(epoch.deployment, deployment.application_sha256)

@@ -1,9 +1,9 @@
 """
 The driver's side of a lease: heartbeats renew it, and the driver ends when they stop.
 
-The watchdog reads neither the JVM nor the home: it compares two clocks, and kills. One clock
-includes the time of a suspended host. The time of day jumps if a host was paused together with its
-clocks. The clock that has advanced further counts.
+The watchdog reads neither the JVM nor the home: it compares two clocks, and kills. The
+clock since boot includes the time of a suspended host. The time of day jumps if a host was paused
+together with its clocks. The clock that has advanced further counts.
 """
 
 from __future__ import annotations
@@ -31,9 +31,7 @@ class LeaseKeeper:
     Holds the lease of one driver.
 
     :param lease: Since before the driver looked for a newer epoch.
-    :param leaving: Ends the driver.
     :param last_word: Writes the exit record, if it still can be.
-    :param now: Returns this moment.
     """
 
     def __init__(

@@ -64,10 +64,10 @@ _MAX_GRACE: Final = 86_400.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Boundary:
     """
-    The end of a batch in real-time mode, all in seconds since the stop was asked for.
+    The end of a batch in real-time mode, in seconds since the request to stop.
 
     :param due: When the batch is due to commit, with a margin.
-    :param until: When the query must have been asked to stop.
+    :param until: When the query must have its request to stop.
     """
 
     is_crossed: bool
@@ -131,7 +131,7 @@ def _may_stop(
 
 class _Boundaries:
     """
-    The ends of the batches that were in work when the stop was asked for.
+    The ends of the batches that were in work at the request to stop.
 
     :param grace: Seconds until the driver gives up.
     """

@@ -97,11 +97,7 @@ class Gate:
         return gated
 
     def enter(self, query: str | None, batch_id: int) -> None:
-        """
-        Let a batch pass.
-
-        :raises StopRequested: the driver is coming to its end.
-        """
+        """Let a batch pass."""
         self._check_fence()
         before = self._passed.get(query or "")
         if not self._ending.begun.is_set():

@@ -70,8 +70,6 @@ def read_state_columns(folders: Folders, checkpoint: Checkpoint) -> list[StoreSc
     Return the columns of every readable store.
 
     A missing or broken file is left out; the rules treat its columns as unknown.
-
-    :raises HomeUnavailable: The store cannot be reached.
     """
     found: list[StoreSchema] = []
     for operator in checkpoint.operators:
@@ -119,7 +117,6 @@ def judge_versions(
     :param checkpoints: URI of the existing ones, by query.
     :param target: The Spark of the new plan.
     :raises SpecError: Not a Spark version.
-    :raises HomeUnavailable: A store cannot be reached.
     """
     by_query = {plan.query: plan.spark for plan in old}
     # A deployment has one Spark, so another query's plan shows it too.
@@ -155,12 +152,7 @@ class Looked(NamedTuple):
 
 
 def look_at(uri: str, storage_options: Mapping[str, Any] | None = None) -> Looked:
-    """
-    Read one query's checkpoint as far as the rules need it: logs, names and schema files.
-
-    :raises SpecError: not a full URI.
-    :raises HomeUnavailable: the store cannot be reached.
-    """
+    """Read one query's checkpoint as far as the rules need it: logs, names and schema files."""
     folders = open_folders(uri, storage_options)
     checkpoint = _read(folders)
     return Looked(checkpoint, read_state_columns(folders, checkpoint) if checkpoint else [])
@@ -187,12 +179,10 @@ def gate_change(
     :param old: Plans that the running queries were started with; if empty, only the checkpoints are
         compared.
     :param storage_options: Passed to fsspec for a remote URI.
-    :param same_code: The script is known to be the same, byte for byte.
     :param old_problem: Why the old script did not finish in plan mode, if so.
     :param versions: The Spark versions, if they differ from the plans; ``None`` if the caller runs
         the version gate itself.
     :raises SpecError: Not a full URI, or not a Spark version.
-    :raises HomeUnavailable: A store cannot be reached.
     """
     found: dict[str, Checkpoint | None] = {}
     columns: dict[str, list[StoreSchema]] = {}
@@ -239,12 +229,9 @@ def gate_stream_change(
     The old plans are the current deployment's recorded plans; the checkpoints are those queries'
     checkpoints under it.
 
-    :param storage_options: For the checkpoints' store.
-    :param same_code: The script is known to be the same, byte for byte.
     :param versions: As in ``gate_change``; by default the checkpoints have the newest deployment's
         Spark.
     :raises CheckpointError: The stream was never deployed.
-    :raises HomeUnavailable: A store cannot be reached.
     """
     checkpoints = checkpoints_of(home, storage_options).checkpoints
     old = home.newest_plans()

@@ -81,10 +81,10 @@ class RehearsedQuery:
     :param query: Its name, or the folder of its checkpoint; else empty.
     :param is_new: The checkpoints do not have it; it started on an empty one.
     :param pinned: Newest committed batch of the copy; ``None`` for a new query.
-    :param started: Spark started the query.
     :param batches: Batches committed in the copy, from ``first_batch`` to ``last_batch``.
     :param replayed: The first of them had been run before, with the same input.
     :param has_state: State was loaded and updated; ``state_rows`` is the number of rows.
+    :param first_rows: Rows that the first of them read; ``None`` without a batch.
     :param output_rows: Rows that would have been written.
     :param dropped_rows: Rows behind the watermark; ``None`` if no operator counts them.
     :param pace: Its speed; ``live`` is the speed of the running deployment.
@@ -92,7 +92,6 @@ class RehearsedQuery:
     :param sample: Rows of output, values as text, cut and masked.
     :param observed: Numbers from ``df.observe`` of the last batch that had them.
     :param error: Why it failed, in one line.
-    :param notes: Other remarks.
     """
 
     query: str
@@ -107,6 +106,7 @@ class RehearsedQuery:
     has_state: bool = False
     state_rows: int | None = None
     input_rows: int = 0
+    first_rows: int | None = None
     output_rows: int = 0
     dropped_rows: int | None = None
     pace: Pace | None = None

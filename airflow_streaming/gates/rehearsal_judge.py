@@ -104,6 +104,7 @@ def _query(
         has_state=bool(state),
         state_rows=state[-1] if state else None,
         input_rows=sum(f.input_rows for f in figures),
+        first_rows=figures[0].input_rows if figures else None,
         output_rows=sum(event.rows or 0 for event in batches),
         dropped_rows=sum(dropped) if dropped else None,
         pace=pace_of(figures),

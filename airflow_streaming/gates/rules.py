@@ -23,7 +23,6 @@ class Rule:
     A rule.
 
     :param name: Theme and matter, e.g. ``aggregation.window``.
-    :param severity: Its decision.
     :param sentence: Its statement in the manual.
     :param source: The evidence: the published recovery semantics, a Spark issue, or a measurement.
     :param remedy: The next step. Every rule of the change gate has one.

@@ -83,7 +83,6 @@ def plan_repartition(
     :param reports: Each query's checkpoint, by query.
     :param wanted: New number of state partitions.
     :param spark: Version of the Spark that runs the stream.
-    :param sinks: The queries' sinks.
     :param rollback: How the stream goes back once the new deployment has written.
     """
     moved = {name: one for name, one in reports.items() if _is_other(one, wanted)}

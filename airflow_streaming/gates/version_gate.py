@@ -68,7 +68,6 @@ def gate_version(
         the checkpoints of ``to_version``. The given checkpoints are then the old Spark's.
     :raises CheckpointError: no such folder, or no checkpoint.
     :raises SpecError: not a full URI, or not a Spark version, each as text.
-    :raises HomeUnavailable: the store cannot be reached.
     """
     # Check the arguments before reading files.
     question = VersionQuestion(from_version=from_version, to_version=to_version, conf=conf or {})
@@ -103,7 +102,6 @@ def gate_stream_version(
     Judge a change of Spark's version by a stream's records.
 
     :param from_version: Default: the Spark of the newest deployment.
-    :param storage_options: For the checkpoints' store.
     :return: Empty if the stream has no deployment or no checkpoint yet.
     :raises HomeUnavailable: The home or a checkpoint's store cannot be reached.
     :raises RecordError: A record cannot be read.

@@ -64,10 +64,7 @@ class CachedStream(StreamHome):
     """
     Every record of one stream, each one read once.
 
-    :param store: The home's store.
-    :param name: The stream's name.
     :param clock: Monotonic seconds.
-    :raises SpecError: the name cannot be a folder.
     """
 
     def __init__(

@@ -18,11 +18,7 @@ from airflow_streaming.storage.one_look import look_at_each
 
 
 class Campaigns(StreamFolder):
-    """
-    Read and record the campaigns of a home.
-
-    :param store: The home's store.
-    """
+    """Read and record the campaigns of a home."""
 
     def __init__(self, store: Store) -> None:
         self.store, self.name, self._layout = store, FLEET, FleetLayout()

@@ -33,7 +33,6 @@ class LivePeriod:
 
     :param deployment: Number of the lane's deployment at the beginning of the period; before the first cutover,
         at its end.
-    :param output: Output of the deployment.
     :param since: ``None`` for the time before the first cutover.
     """
 
@@ -54,9 +53,7 @@ class LiveOutput:
     The live output of a stream, for its consumers.
 
     :param stream: The stream, which keeps its name whichever lane is live.
-    :param lane: Name of the lane.
     :param deployment: Number of the lane's deployment.
-    :param output: Output of the deployment.
     :param number: Number of the record that makes the lane live, which rises with every move of the
         stream; 0 before the first move.
     :param since: Time of the move; ``None`` before the first move, or while the move does not count yet.

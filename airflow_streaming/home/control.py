@@ -357,7 +357,6 @@ class AlertLog(StreamFolder):
 
         :returns: The record, or ``None`` when it was recorded before, perhaps by another task a
             moment ago.
-        :raises HomeUnavailable: it could not be recorded.
         """
         for _ in range(APPEND_TRIES):
             numbers = self._numbers_of(Alert)

@@ -189,7 +189,6 @@ class LivePointer(StreamFolder):
         :param record: Its number is ignored: the next one is assigned.
         :returns: The record for this step and event, perhaps another task's. Its number rises with
             every move of the stream and is passed to pointers outside.
-        :raises HomeUnavailable: it could not be recorded.
         """
         for _ in range(APPEND_TRIES):
             numbers = self._numbers_of(LiveRecord)

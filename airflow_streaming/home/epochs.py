@@ -261,11 +261,7 @@ class Standby(StreamFolder):
         return self._get(Barrier, epoch=epoch)
 
     def orders(self, epoch: int) -> list[StandbyOrder]:
-        """
-        Return the orders to an epoch's driver, the first one first.
-
-        :raises RecordError: one of them is malformed.
-        """
+        """Return the orders to an epoch's driver, the first one first."""
         numbers = self._numbers_of(StandbyOrder, epoch=epoch)
         found = (self._get(StandbyOrder, epoch=epoch, number=number) for number in numbers)
         return [order for order in found if order is not None]

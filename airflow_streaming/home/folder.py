@@ -42,8 +42,6 @@ class StreamFolder:
     """
     Typed access to the files of one stream.
 
-    :param store: The home's store.
-    :param name: The stream's name.
     :raises SpecError: the name cannot be a folder.
     """
 
@@ -53,11 +51,7 @@ class StreamFolder:
         self._layout = Layout(name)
 
     def beside(self, name: str) -> Self:
-        """
-        Return the records of another stream, or lane, of the same home.
-
-        :raises SpecError: the name cannot be a folder.
-        """
+        """Return the records of another stream, or lane, of the same home."""
         return type(self)(self.store, name)
 
     def _read(self, cls: type[R], path: str, **fields: int | str) -> R | None:

@@ -67,7 +67,6 @@ class HistoryReader:
     """
     Reads the figures of one lane of a stream.
 
-    :param home: Its records.
     :param cache: Cached files, shared by all streams of a process.
     """
 
@@ -76,11 +75,7 @@ class HistoryReader:
         self._layout = Layout(home.name)
 
     def read(self, begin: float, end: float) -> Found:
-        """
-        Return the figures of a range in Unix time.
-
-        :raises HomeUnavailable: the home cannot be read.
-        """
+        """Return the figures of a range in Unix time."""
         buckets: list[Bucket] = []
         is_cut = False
         numbers = self._home.epoch_numbers()

@@ -1,8 +1,8 @@
 """
 A home: the folder that is the record of all its streams.
 
-Everything that must happen once is a file that can be created once. The home has no server and no
-lock; write access to the folder is the right to act, read access the right to see.
+The home has no server and no lock; write access to the folder is the right to act, read access the
+right to see.
 """
 
 from __future__ import annotations
@@ -62,10 +62,6 @@ class StreamHome(
     the file, for a malformed record.
 
     A write that would revive a removed stream raises ``StreamRemoved``.
-
-    :param store: The home's store.
-    :param name: The stream's name.
-    :raises SpecError: the name cannot be a folder.
     """
 
     def removal(self) -> Change | None:
@@ -143,11 +139,7 @@ def removed_text(stream: str, removal: Change) -> str:
 
 
 class Home:
-    """
-    The records of all streams under one URI.
-
-    :param store: Where they lie.
-    """
+    """The records of all streams under one URI."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -189,11 +181,7 @@ class Home:
         )
 
     def stream(self, name: str) -> StreamHome:
-        """
-        Return the records of one stream; it need not have any yet.
-
-        :raises SpecError: the name cannot be a folder.
-        """
+        """Return the records of one stream; it need not have any yet."""
         return StreamHome(self.store, name)
 
 
@@ -217,9 +205,6 @@ def open_home(
     Open a home as it is; nothing is written, and nothing needs to be there.
 
     :param uri: An absolute folder or a URI such as ``s3://bucket/streams``.
-    :param storage_options: Passed to fsspec for a home that is not a local folder.
-    :param filesystem: An fsspec file system to use instead of a new one.
-    :param looks_only: Give up on a store that does not answer after a few seconds.
     :raises SpecError: the URI cannot be a home.
     """
     return Home(open_store(uri, storage_options, filesystem, looks_only=looks_only))
@@ -234,7 +219,6 @@ def init_home(
     Call it on a user's explicit word only: in place of an unmounted home it would let a second driver
     start beside the living one. A home stays as it is.
 
-    :raises SpecError: the URI cannot be a home.
     :raises HomeNotExclusive: its store lets two writers create one file.
     :raises HomeUnavailable: it cannot be reached, or not be written.
     """

@@ -43,7 +43,6 @@ def live_lane(home: Home, stream: str) -> str:
 
     :param stream: Name of the stream, or of either lane.
     :raises RecordError: it was moved, and the records of that are lost or damaged.
-    :raises HomeUnavailable: the home cannot be read.
     """
     base = stream_of(stream)
     found = counting_record(home.stream(base))
@@ -122,11 +121,8 @@ class LiveLaneCache:
     """
     Tells which lane of a stream is live.
 
-    :param store: The home's store.
-    :param stream: Name of the stream.
     :param every: Seconds for which an answer is good enough; 0 for a new one each time.
     :param clock: Monotonic seconds.
-    :raises SpecError: the name cannot be a folder.
     """
 
     def __init__(

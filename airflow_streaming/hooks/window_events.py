@@ -37,8 +37,6 @@ class AirflowTask:
 
     def may_succeed(self, claim: WindowClaim) -> bool:
         """
-        Tell whether the try that made a claim may still end as a success.
-
         Airflow accepts the success of a running task instance by its id, which every try has of its own.
 
         :raises StreamingError: this very try has made it.

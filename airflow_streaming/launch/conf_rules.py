@@ -103,7 +103,6 @@ class LaunchSite:
 
     :param master: Of the Spark connection; empty where it is not known.
     :param namespace: Of its pods, where it has any.
-    :param image: Of the runtime.
     """
 
     launcher: str

@@ -79,7 +79,6 @@ class HeldLease:
     """
     A lease as its driver holds it.
 
-    :param seconds: Its length.
     :param since: A moment before the newest renewal was begun.
     """
 

@@ -63,6 +63,8 @@ PLACES: Final[Mapping[str, str]] = {
     "alert_sent": "alerts/{number}.sent.json",
     "alert_try": "alerts/{number}.try{attempt:d}.json",
     "barrier": "epochs/{epoch}/barrier.json",
+    "batch_pause": "batch_pauses/{number}.json",
+    "batch_pause_end": "batch_pauses/{number}.end.json",
     "campaign": "campaigns/{number}.json",
     "campaign_step": "campaigns/{campaign}/steps/{number}.json",
     "change": "changes/{number}.json",
@@ -75,6 +77,7 @@ PLACES: Final[Mapping[str, str]] = {
     "deployment": "deployments/{number}.json",
     "deviation": "deviations/{number}.json",
     "desired": "desired/{number}.json",
+    "disaster_drill": "drills/{number}.json",
     "driver_log": "epochs/{epoch}/log.json",
     "epoch": "epochs/{number}.json",
     "event": "events/{file}.json",
@@ -82,8 +85,7 @@ PLACES: Final[Mapping[str, str]] = {
     "freshness": "freshness/{number}.json",
     "launch": "epochs/{epoch}/launch.json",
     "live": "live/{number}.json",
-    "batch_pause": "batch_pauses/{number}.json",
-    "batch_pause_end": "batch_pauses/{number}.end.json",
+    "maintenance": "maintenances/{number}.json",
     "owner": "owners/{number}.json",
     "query_claim": "queries/{deployment}/{query}.json",
     "query_plan": "epochs/{epoch}/plans/{query}.json",
@@ -100,6 +102,7 @@ PLACES: Final[Mapping[str, str]] = {
     "standby_order": "epochs/{epoch}/orders/{number}.json",
     "status": "epochs/{epoch}/status.json",
     "stop": "epochs/{epoch}/stop.json",
+    "stream_recovery": "drills/{drill}/streams/{name}.json",
     "supervision": "supervision/{number}.json",
     "upgrade_terms": "changes/{change}/terms-{digest}.json",
     "upgrade_transition": "changes/{change}/steps/{number}.json",
@@ -112,7 +115,7 @@ The catalog of a home: the path of each kind of record in its stream's folder.
 
 Names in braces are fields of the record, or separate arguments.
 """
-_NAMED: Final = {"query": "Query name", "name": "Check name", "series": "Window series"}
+_NAMED: Final = {"query": "Query name", "name": "Name", "series": "Window series"}
 """Fields that are names, for the message about a name that cannot be a file name."""
 
 
@@ -230,7 +233,6 @@ class Layout:
     """
     Where each record of one stream lies, relative to the home.
 
-    :param stream: The stream's name.
     :raises SpecError: when the name cannot be a folder.
     """
 

@@ -113,7 +113,6 @@ class Observation:
     :param beating: This observer has itself seen the heartbeat rise. A status that was merely read
         may be an hour old, and no clock of ours can tell.
     :param findings: Findings of the stream's health rules.
-    :param now: The observer's clock.
     """
 
     epoch: Epoch

@@ -42,6 +42,7 @@ _MAX_DESCRIPTION: Final = 200
 _MAX_OBSERVED: Final = 50
 _MAX_NAME: Final = 100
 _DEEPEST: Final = 5
+_BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_PHASES: Final = 20
 STATE_METRICS: Final = (
     *("rocksdbGetCount", "rocksdbGetLatency", "rocksdbPutCount", "rocksdbPutLatency"),
@@ -333,6 +334,12 @@ def moment(value: Any) -> datetime | None:
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
+def watermark_at(text: Any) -> datetime | None:
+    """Return a watermark's time; ``None`` at the beginning of time, where it is until rows move it."""
+    found = moment(text)
+    return None if found is None or found <= _BEGINNING else found
+
+
 def offset_text(offset: Any) -> str | None:
     """Return an offset in the source's own terms, cut; ``None`` without one."""
     if offset is None:
@@ -350,11 +357,8 @@ def _text(value: Any) -> str | None:
 
 
 def _delay(at: Any, watermark: Any) -> float | None:
-    begun, mark = moment(at), moment(watermark)
-    # The watermark is at the beginning of time until the first rows have moved it.
-    if begun is None or mark is None or mark.timestamp() == 0:
-        return None
-    return (begun - mark).total_seconds()
+    begun, mark = moment(at), watermark_at(watermark)
+    return None if begun is None or mark is None else (begun - mark).total_seconds()
 
 
 def _sum(operators: Sequence[Mapping[str, Any]], name: str) -> int | None:

@@ -75,7 +75,6 @@ class QueryStatus:
     :param checkpoint_interval_s: Length of each batch of a query in real-time mode. It writes rows as they come
         and commits when the batch ends. ``None`` for another query.
     :param recent_durations_ms: Durations of its last 20 batches, the newest last.
-    :param planned_batch: The batch in work.
     :param batch_for_s: How long that batch has been in work.
     :param quiet_for_s: How long that batch has had no sign of work: no task finished, and no CPU
         time used by active tasks or by the driver for it.
@@ -163,7 +162,6 @@ class ExecutorStatus:
     """
     The executors of an application on a cluster, without the driver.
 
-    :param alive: How many there are.
     :param wanted: How many the configuration asks for; ``None`` where it does not say. With dynamic
         allocation the least that it keeps.
     :param lost_last_hour: How many went in the last hour, as far as Spark remembers: it keeps the last
@@ -215,8 +213,6 @@ class Status(Record):
     The driver's heartbeat.
 
     :param beat: Rises by one with every write; an observer times how long it stands still.
-    :param started_at: Start of the driver.
-    :param at: Time of this beat.
     :param first_progress_at: When the first batch of this epoch was seen committed.
     :param standby: It waits at the barrier, see ``model.records.epoch``, until it is released.
     :param executors: ``None`` in local mode, and before the first read.

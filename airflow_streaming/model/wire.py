@@ -233,7 +233,6 @@ def decode(cls: type[Value], data: Mapping[str, Any], where: str) -> Value:
     """
     Build a dataclass that is not a record itself, e.g. one line of a progress history.
 
-    :param where: Names the value in messages.
     :raises RecordError: a field is missing or of the wrong type.
     """
     value: Value = reader_of(cls)(data, where)

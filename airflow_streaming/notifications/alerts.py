@@ -37,7 +37,7 @@ from airflow_streaming.supervision.alerts.message import render
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator, Context
 
-    from airflow_streaming.home.home import StreamHome
+    from airflow_streaming.home.control import AlertLog
     from airflow_streaming.model.observation import Observation
     from airflow_streaming.supervision.decide import Step
 
@@ -140,7 +140,7 @@ class Alerts:
 
     As a context manager it delivers on the way out, however the block is left.
 
-    :param home: The stream's records.
+    :param home: The records of the stream, or of many streams together.
     :param operator: The task, for its links.
     :param notifiers: Notifiers by kind of alert.
     :param context: The task's context; notifiers get it with the alert added.
@@ -152,7 +152,7 @@ class Alerts:
 
     def __init__(
         self,
-        home: StreamHome,
+        home: AlertLog,
         operator: BaseOperator,
         *,
         notifiers: Mapping[AlertKind, Notifiers],
@@ -229,8 +229,10 @@ class Alerts:
 
     def _restart_failed(self, seen: Observation | None, err: Exception) -> Alert:
         epoch = seen.epoch.number if seen is not None else 1
+        from airflow_streaming.home.epochs import Epochs  # not at dag parse
+
         with contextlib.suppress(StreamingError):
-            newest = self._home.newest_epoch()
+            newest = self._home.newest_epoch() if isinstance(self._home, Epochs) else None
             epoch = newest.number if newest is not None else epoch
         return restart_failed(
             stream=self._home.name, epoch=epoch, error=str(err), now=datetime.now(UTC)

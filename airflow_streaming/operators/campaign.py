@@ -10,7 +10,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
-from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from airflow_streaming.exceptions import SpecError, UpgradeRefused
@@ -37,13 +36,14 @@ if TYPE_CHECKING:
     from airflow_streaming.model.records.campaign import Campaign
     from airflow_streaming.model.records.control import Change
     from airflow_streaming.spark_jobs.shared_spark import SharedSpark
+    from airflow_streaming.triggers.campaign import CampaignTrigger
 
 __all__ = ["FleetUpgradeOperator"]
 
-WAKE: Final = timedelta(seconds=30)
-"""Between two looks; a trigger that fires sooner than 15 s after its deferral fails its task."""
-ASKED: Final = timedelta(minutes=5)
-"""The same where nothing continues before a user acts."""
+WAKE: Final = timedelta(minutes=10)
+"""After this the task looks again though its trigger has seen nothing."""
+ASKS_ROOM: Final = timedelta(seconds=30)
+"""The same while streams wait for the cluster, which only the task asks."""
 
 
 class FleetUpgradeOperator(SpecsTask):
@@ -153,12 +153,30 @@ class FleetUpgradeOperator(SpecsTask):
         waiting = [progress for progress in found if not progress.is_there]
         for progress in waiting:
             self.log.info("Campaign %d: %s", progress.state.campaign.number, progress.waiting)
-        is_asked = all(progress.needs_person for progress in waiting)
         numbers = [progress.state.campaign.number for progress in found]
         self.defer(
-            trigger=TimeDeltaTrigger(ASKED if is_asked else WAKE),
+            trigger=self._trigger([progress.state for progress in waiting]),
             method_name="execute_complete",
             kwargs={"memories": {**members.memories(), "campaigns": numbers}},
+        )
+
+    def _trigger(self, states: Sequence[CampaignState]) -> CampaignTrigger:
+        from airflow_streaming.changes.campaign.decide import wakes_at  # not at dag parse
+        from airflow_streaming.changes.campaign.state import MemberState
+        from airflow_streaming.triggers.campaign import CampaignTrigger
+
+        now = datetime.now(UTC)
+        ends = [end for state in states if (end := wakes_at(state, now)) is not None]
+        asks_room = self.room is not None and any(
+            MemberState.WAITING in map(state.members.get, state.open_wave) for state in states
+        )
+        return CampaignTrigger(
+            home=self.streams[0].home,
+            home_conn_id=self.home_conn_id,
+            campaigns={str(state.campaign.number): state.steps for state in states},
+            wake_at=min(ends).isoformat() if ends else None,
+            wake_seconds=(ASKS_ROOM if asks_room else WAKE).total_seconds(),
+            deferred_at=now.isoformat(),
         )
 
     def _told(self, found: Sequence[CampaignProgress]) -> dict[str, str]:

@@ -307,8 +307,7 @@ class RehearsalOperator(GateTask):
         return found.decision.value
 
     def on_kill(self) -> None:
-        # Airflow calls this in a signal handler and lets the task continue; only raising ends it, and
-        # lets the rehearsal end its Spark and remove its copy.
+        # By raising, as in ``change``: the rehearsal ends its Spark and removes its copy.
         if self._is_at_work:
             raise Terminated(f"Task {self.task_id!r} was killed; its copy is removed.")
 

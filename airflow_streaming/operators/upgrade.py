@@ -13,6 +13,7 @@ from airflow_streaming.changes.answers import Running, Settled
 from airflow_streaming.exceptions import HomeUnavailable, SpecError, UpgradeRefused
 from airflow_streaming.model.arguments.calls import name_of, run
 from airflow_streaming.model.arguments.fields import checked
+from airflow_streaming.model.jobs.migration import StateMigration
 from airflow_streaming.model.names import base_of
 from airflow_streaming.model.records.upgrade import RollbackPlan, SinkFacts, SoakTerms
 from airflow_streaming.model.records.upgrade_table import UPGRADE, Stage, UpgradeCommand
@@ -237,6 +238,9 @@ class UpgradeStepOperator(UpgradeTask):
             accepts_no_way_back=True,  # or the preflight had refused it
             key=report["key"],
             partitions=int(report.get("partitions", 0)),
+            migrations=tuple(
+                decode(StateMigration, one, "migration") for one in report.get("migrations", ())
+            ),
             reason=f"Asked by a run of a dag: {report['key']}.",
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_streaming.advice.sizing import SizeSource
-    from airflow_streaming.changes.upgrade.preflight import Candidate
+    from airflow_streaming.changes.upgrade.preflight import Candidate, Migrate
     from airflow_streaming.changes.upgrade.preflight_report import Preflight
     from airflow_streaming.changes.upgrade.rollback import Ways
     from airflow_streaming.home.home import StreamHome
@@ -117,6 +118,10 @@ class UpgradePreflightOperator(UpgradeTask):
         restart.
     :param repartitions: Repartition state to the proposed number of shuffle partitions, where Spark
         and the checkpoints allow it; otherwise that number has no effect on state.
+    :param migrate: Migrate the state where the change is refused without it and can be migrated (Spark
+        4.2 and newer); the report lists the consequences. (templated)
+    :param migration_plan: Path of a plan of ``gate change --write-migration`` with declared initial
+        values; empty: the plan of the gate.
     :param even_if_equal: Continue without any difference: a plain restart with all of an upgrade's
         care.
     :param prewarm: Warm the new driver up before the old one is stopped, where the launcher can;
@@ -140,6 +145,7 @@ class UpgradePreflightOperator(UpgradeTask):
         "soak_minutes",
         "accept",
         "prewarm",
+        "migrate",
         "is_dry_run",
         "approval",
         *("when", "backup_id", "rehearsal_minutes"),
@@ -156,6 +162,8 @@ class UpgradePreflightOperator(UpgradeTask):
         prewarm: bool | str | None = None,
         same_code: bool = False,
         repartitions: bool = False,
+        migrate: bool | str = False,
+        migration_plan: str = "",
         even_if_equal: bool = False,
         dry_run: bool | str = False,
         approval: ChangeApproval | str | None = None,
@@ -174,6 +182,8 @@ class UpgradePreflightOperator(UpgradeTask):
         self.prewarm = prewarm
         self.same_code = same_code
         self.repartitions = repartitions
+        self.migrate = migrate
+        self.migration_plan = migration_plan
         self.even_if_equal = even_if_equal
         # BaseOperator has a method called dry_run.
         self.is_dry_run = dry_run
@@ -213,7 +223,9 @@ class UpgradePreflightOperator(UpgradeTask):
         with self.working(), SharedSpark() as spark:
             found = self._look(hook, current, candidate, sizes, spark)
             # Not while Spark writes all state anew: the driver would wait at the barrier all the while.
-            warms = not found.partitions and self._prewarms(hook.launcher.kind)
+            warms = not (found.partitions or found.migrations) and self._prewarms(
+                hook.launcher.kind
+            )
             found = replace(found, prewarm=warms)
             self._tell(found, hook, context)
             fail_if_refused(found.gates, "not_allowed", what=f"The upgrade of {self.stream.name!r}")
@@ -306,9 +318,20 @@ class UpgradePreflightOperator(UpgradeTask):
             *(hook.home, current, candidate, self._ways()),
             sizes=sizes,
             repartitions=self.repartitions,
+            migrate=self._migrate(),
             storage_options=options,
             spark=spark,
         )
+
+    def _migrate(self) -> Migrate:
+        from airflow_streaming.changes.upgrade.preflight import Migrate
+        from airflow_streaming.spark_jobs.migration import migration_in  # not at dag parse
+
+        if not str(self.migrate).strip() or not truth(self.migrate, "migrate"):
+            return Migrate()
+        name = self.migration_plan
+        given = migration_in(Path(name)) if name else None
+        return Migrate(is_wanted=True, given=given, name=name)
 
     def _ways(self) -> Ways:
         from airflow_streaming.changes.upgrade.rollback import Ways  # not at dag parse
@@ -335,7 +358,11 @@ class UpgradePreflightOperator(UpgradeTask):
         if change is None:
             return False
         terms = hook.home.terms(change) if change.what is ChangeKind.UPGRADE else None
-        if terms is None or terms.proposed.fingerprint != proposed.fingerprint:
+        # The checkpoint is no part of the request: a migrated copy has another place.
+        begun = None
+        if terms is not None:
+            begun = replace(terms.proposed, checkpoint=proposed.checkpoint)
+        if begun is None or begun.fingerprint != proposed.fingerprint:
             raise AirflowFailException(
                 f"Change {change.number} ({change.what}) of stream {self.stream.name!r} is open: "
                 f"{change.reason} Only one can be open at a time. Finish it first; 'airflow-streaming "
@@ -363,7 +390,6 @@ class UpgradePreflightOperator(UpgradeTask):
         push_recorded(context, hook.home, REPORT_XCOM_KEY, report)
         page = upgrade_report(found, soak)
         context["ti"].xcom_push(key=MARKDOWN_XCOM_KEY, value=markdown(page))
-        # A dry run asks for no approval, so no other page shows it.
         log_report(page, self.log)
 
     @staticmethod

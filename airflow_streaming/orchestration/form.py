@@ -80,6 +80,7 @@ REHEARSE_FROM_FORM: Final = (
     "{{ params.get('rehearse') or '" + RehearseWhen.WHEN_UNKNOWN.value + "' }}"
 )
 PREWARM_FROM_FORM: Final = "{{ params.get('prewarm', '') }}"
+MIGRATE_FROM_FORM: Final = "{{ params.get('migrate', False) }}"
 REHEARSAL_MINUTES_FROM_FORM: Final = "{{ params.get('rehearsal_minutes') or '' }}"
 SOAK_FROM_FORM: Final = "{{ params.get('soak_minutes') or '' }}"
 BACKUP_FROM_FORM: Final = "{{ params.get('backup_id') or '' }}"
@@ -111,6 +112,13 @@ def upgrade_params(
         "conf": conf_param(stream.form_policy),
         "approval_begin": begin_param(approval, approvers, Approval.ASK),
         **_course(approvers, stream.form_policy, prewarm=prewarm),
+        "migrate": Param(
+            False,
+            type="boolean",
+            title="Migrate the state",
+            description="Where the report says that a refused change can be migrated: start the new deployment from a "
+            "migrated copy of the checkpoint, once its proof is clean. The stream is down meanwhile.",
+        ),
         "rehearse": Param(
             plain(rehearse),
             enum=[choice.value for choice in RehearseWhen],

@@ -80,6 +80,7 @@ _REPLACED: Final[Mapping[str, Sequence[str]]] = {
     "accept": ("accept",),
     "dry_run": ("dry_run",),
     "edits": ("runtime", "application", "conf"),
+    "migrate": ("migrate",),
     "replay_from": ("replay_from",),
 }
 """Fields of a form that an option replaces."""

@@ -294,6 +294,8 @@ def upgrade_in_place(
                 "sink_habits": habits_of(options),
                 "accept": chosen(options.accept, form.ACCEPT_FROM_FORM),
                 "prewarm": chosen(options.prewarm, form.PREWARM_FROM_FORM),
+                "migrate": chosen(options.migrate, form.MIGRATE_FROM_FORM),
+                "migration_plan": options.migration_plan,
                 "rehearsal": rehearsal,
                 "rehearsal_minutes": form.REHEARSAL_MINUTES_FROM_FORM,
                 "when": when,

@@ -318,7 +318,6 @@ async def series(
     """
     Return the figures of a range for charts.
 
-    :param seconds: Length of the range.
     :param end: Its end in Unix time; now by default.
     :param part: ``main`` without RocksDB's figures and observed metrics, or only one of these.
     :param lane: A lane; the live lane by default.
@@ -443,7 +442,6 @@ class ActBody(BaseModel):
     """
     The body of an action.
 
-    :param reason: Why, for the record.
     :param confirm: The stream's name, typed or confirmed twice, for actions that may lose data.
     :param number: The epoch or the change on the user's page.
     """

@@ -185,7 +185,6 @@ class Boards:
     """
     The last rows of all homes.
 
-    :param looks: Where homes are read.
     :param open_home: Opens a home that the API server may look at.
     :param clock: Monotonic seconds.
     """

@@ -39,6 +39,7 @@ _UPGRADE_PATH: Final = (
     *(Stage.LAUNCHED, Stage.JUDGED, Stage.KEPT),
 )
 _OF_REPARTITION: Final = (Stage.REPARTITIONING, Stage.REPARTITIONED)
+_OF_MIGRATION: Final = (Stage.MIGRATING, Stage.MIGRATED)
 
 _OUT_OF_SIGHT: Final = frozenset({VerdictState.UNREACHABLE.value, VerdictState.HUNG.value})
 _UPGRADE_SAYS: Final = {
@@ -95,7 +96,11 @@ def _upgrade(home: StreamHome, change: Change, end: ChangeEnd | None) -> dict[st
     reached, now = {step.after: step.at for step in history}, UPGRADE.state_of(history)
     reached.setdefault(Stage.BEGUN, change.at)
     terms = tried(lambda: home.terms(change))
-    planned = (*_UPGRADE_PATH, *(_OF_REPARTITION if terms and terms.partitions else ()))
+    planned = (
+        *_UPGRADE_PATH,
+        *(_OF_REPARTITION if terms and terms.partitions else ()),
+        *(_OF_MIGRATION if terms and terms.migrations else ()),
+    )
     path = [stage for stage in Stage if stage in reached or stage in planned]
     if any(stage in reached for stage in (Stage.ROLLING_BACK, Stage.ABORTED)):
         path = [stage for stage in path if stage in reached or stage is Stage.BEGUN]

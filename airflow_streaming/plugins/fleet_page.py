@@ -71,7 +71,6 @@ class FleetView:
     :param dag: The only DAG to include; empty for all.
     :param label: The only label to include, such as ``team=payments``; empty for all.
     :param group: Key of the labels by which streams are counted; empty for none.
-    :param column: Column of the order.
     :param is_reversed: The last row comes first.
     :param page: Number of the page, from 1. A number beyond the last page means the last page.
     """

@@ -162,11 +162,7 @@ def _to_spark_ui(home: StreamHome, workers: Collection[str], viewer: str) -> Res
 
 
 def _local_names(viewer: str) -> set[str]:
-    """
-    Return the names of this host. Names of its loopback need a browser on this host.
-
-    :param viewer: Address of the browser.
-    """
+    """Return the names of this host. Names of its loopback need a browser on this host."""
     import psutil  # no other page needs it
 
     found = {address.address for one in psutil.net_if_addrs().values() for address in one}

@@ -124,7 +124,6 @@ class StreamRow:
     A stream in the list of a home. ``status`` shows everything about one stream.
 
     :param since: When the standing began, where a record says so.
-    :param incidents: Number of open incidents.
     :param seen_at: When its trigger saw it; ``None`` where this command has looked.
     """
 
@@ -392,7 +391,6 @@ def streams_report(
     """
     Return one row for every stream of a home.
 
-    :param home: Its URI.
     :param unread: Errors of unreadable streams, by name.
     :param now: The time of day, for the age of rows that triggers have left; ``None`` without ages.
     """

@@ -38,6 +38,10 @@ _WAYS: Final = {
     RollbackMethod.NONE: "A rollback is not possible.",
 }
 
+_MIGRATED: Final = (
+    "While the stream is down, Spark writes a migrated copy of the checkpoint and proves it. Without a clean proof the "
+    "old deployment starts again on its checkpoint, which is only read."
+)
 _WARMED: Final = (
     "The new driver is started first and waits, warm and without writing anything, until the old one has "
     "stopped; until then both take their memory. If it does not come that far, it is started after the "
@@ -62,6 +66,7 @@ def _blocks(found: Preflight, soak: SoakTerms) -> Iterator[Block]:
     yield Heading("Findings of the gates")
     yield from gate_report(found.gates).blocks
     if found.decision is not GateDecision.NOT_ALLOWED:
+        yield from _migrations(found)
         yield from _rollback(found)
         yield from _course(found, soak)
     if found.advice:
@@ -109,12 +114,29 @@ def _rollback(found: Preflight) -> Iterator[Block]:
         yield Paragraph(plan.refused)
 
 
+def _migrations(found: Preflight) -> Iterator[Block]:
+    if not found.migrations:
+        return
+    yield Heading("Migration of the state")
+    rows = (
+        (value(one.query), str(at.operator), value(column.of or column.name), column.move.value)
+        for one in found.migrations
+        for at in one.operators
+        for column in at.columns
+    )
+    yield table(("query", "operator", "column", "becomes"), rows)
+    yield Items(items=tuple(text for one in found.migrations for text in one.consequences))
+
+
 def _course(found: Preflight, soak: SoakTerms) -> Iterator[Block]:
     yield Heading("After the approval")
+    if found.migrations:
+        yield Paragraph(_MIGRATED)
     if found.prewarm:
         yield Paragraph(_WARMED)
+    on = "a migrated copy of the checkpoint" if found.migrations else "the same checkpoint"
     yield Paragraph(
-        f"A verified backup, a stop at a batch boundary, the new deployment on the same checkpoint. The "
+        f"A verified backup, a stop at a batch boundary, the new deployment on {on}. The "
         f"soak lasts at least {duration_text(soak.at_least)} and at most {duration_text(soak.at_most)}: "
         f"every query must commit {soak.batches} batches, its backlog may not exceed "
         f"{number_text(soak.backlog_growth)} times the earlier backlog, and no new failure may occur. After a good soak the new "

@@ -193,7 +193,6 @@ class StreamGateSensor(NamedParameters, BaseSensorOperator):
             try:
                 readiness, snapshot = self._listen(self._gate)
             except (HomeUnavailable, RecordError) as err:
-                # Not being able to look says nothing of the stream.
                 self._gate.lose_sight()
                 self.log.warning("Cannot look at %s: %s", self.subject().who, err)
                 return PokeReturnValue(is_done=False)

@@ -126,7 +126,6 @@ def adopt(
     """
     Copy checkpoints to the place at which the first launch of a stream continues them.
 
-    :param blobs: The files of the home, opened under its URI.
     :param queries: Checkpoints with their places; see ``place_in_home``.
     :raises RestoreRefused: the stream has a deployment, or an application still writes a checkpoint.
     :raises CheckpointError: a checkpoint cannot be copied, or its backup is not sound.

@@ -66,7 +66,6 @@ def command_cutover(
     Record a command to a cutover, and return its phase.
 
     :param home: The base lane of the leading stream.
-    :param change: The cutover's number.
     :param launcher: Checks the drivers of the lanes; by default without clusters.
     :param retire: Takes the final backup when blue is retired, or ``None``.
     :raises CutoverRefused: Not possible in this phase; the command was not recorded.
@@ -154,9 +153,6 @@ def restore_stream(
 
     :param launcher: Checks whether the stream's driver is gone.
     :param backs_up: Back up the replaced checkpoint first; if this fails, it stays in place.
-    :raises RestoreRefused: With every reason; the stream is unchanged.
-    :raises BackupNotFound: The store has no such backup.
-    :raises BackupDamaged: The backup differs from its manifest.
     """
     from airflow_streaming.changes.restore.undo import switch
     from airflow_streaming.checkpoints.backup.records import Origin  # not at dag parse

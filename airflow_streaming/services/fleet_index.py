@@ -126,7 +126,6 @@ def clear(store: Store) -> int:
     """
     deleted = 0
     for name in store.names(FOLDER):
-        # A folder or a link in the place of an object is left to the user who made it.
         if not name.startswith(_ACT):
             with suppress(StreamingError):
                 store.delete(f"{FOLDER}/{name}")

@@ -35,16 +35,11 @@ class FleetRow:
     """
     A row of one lane, made from a look of its trigger.
 
-    :param seen_at: When the trigger looked.
     :param word: A verdict's state or a ``Standing``.
     :param since: When the standing began, where a record says so.
     :param owner: The newest record of its owner; ``None`` without one.
-    :param incidents: Number of open incidents.
     :param heartbeat_at: Time of the driver's last heartbeat, by the driver's clock.
-    :param queries: Number of its queries.
     :param backlog: Unread data of all sources, by unit.
-    :param runtime: Runtime of its deployment.
-    :param labels: Labels of the stream.
     """
 
     lane: str

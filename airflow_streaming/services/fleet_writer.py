@@ -143,9 +143,7 @@ class IndexWriter:
 
     Threads of all its triggers call it.
 
-    :param store: The home's store.
     :param clock: Monotonic seconds.
-    :param now: The time of day.
     """
 
     def __init__(

@@ -28,7 +28,7 @@ from airflow_streaming.model.products.freshness import (
     figures,
     shortened,
 )
-from airflow_streaming.model.progress import BatchProgress
+from airflow_streaming.model.progress import BatchProgress, watermark_at
 from airflow_streaming.model.records.control import DesiredState
 from airflow_streaming.model.records.policy import Freshness
 
@@ -45,7 +45,6 @@ class StreamFreshness:
     """
     The freshness of a stream now.
 
-    :param recorded: The newest recorded timeline.
     :param timeline: The timeline up to now.
     :param stops: The planned stops in it.
     """
@@ -63,11 +62,7 @@ class StreamFreshness:
 def read_freshness(
     home: Home, stream: str, freshness: Freshness, now: datetime
 ) -> StreamFreshness | None:
-    """
-    Return the freshness of a stream; ``None`` before its first watermark.
-
-    :raises HomeUnavailable: the home cannot be read.
-    """
+    """Return the freshness of a stream; ``None`` before its first watermark."""
     base = home.stream(stream)
     recorded = base.timeline()
     if recorded is not None and not _is_of(recorded, freshness):
@@ -243,10 +238,5 @@ def _told(rows: list[BatchProgress], query: str | None) -> Iterator[tuple[dateti
 
 
 def _mark(row: BatchProgress) -> datetime | None:
-    try:
-        mark = datetime.fromisoformat(row.watermark or "")
-    except ValueError:
-        return None
-    mark = mark if mark.tzinfo is not None else mark.replace(tzinfo=UTC)
-    # The watermark is at the beginning of time until the first rows have moved it.
-    return min(mark, LATEST) if mark > _BEGINNING else None
+    mark = watermark_at(row.watermark)
+    return None if mark is None else min(mark, LATEST)

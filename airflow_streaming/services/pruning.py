@@ -76,11 +76,8 @@ def prune(
     """
     Remove a stream's old things that are not needed, in both lanes.
 
-    :param blobs: The files of the home, opened under its URI.
     :param stream: Its name, or either lane's.
     :param by: The user, for the records.
-    :param reason: For the timeline.
-    :param dry_run: Plan only; writes nothing.
     :param driver_folder: This host's folder of driver logs; ``None`` leaves them.
     :param backed_up: Returns the deployments named in backups; it matters for outputs.
     :param clock: The time of day; the store's own counts when it is behind that.

@@ -65,7 +65,6 @@ class RemovalRequest:
 
     :param released_by: The DAG that no longer keeps the stream, by the word of the user.
     :param keep_output: Leave the outputs in the home where they are.
-    :param dry_run: Look only; nothing is written.
     :param open_folders: Opens the checkpoints and outputs for the backup.
     """
 
@@ -109,12 +108,10 @@ def remove_stream(
     """
     Remove a stream, or finish its removal.
 
-    :param blobs: The files of the home, opened under its URI.
     :param name: Of the stream, or of either lane.
     :param store: Takes the backup; ``None`` only in a dry run.
     :param launcher: How drivers can be seen from here.
     :raises RemovalRefused: it cannot be removed now; nothing was removed.
-    :raises SpecError: the home has no such stream.
     :raises CheckpointError: it could not be backed up, or the backup is not sound; nothing was removed.
     """
     work = _Work(home, blobs, base_of(name), launcher, request)

@@ -32,7 +32,6 @@ class Known:
     Facts of a lane.
 
     :param facts: Values by fact and label; see ``model.arguments.selector``.
-    :param labels: Names of its labels.
     :param datasets: Inputs and outputs by its plans; empty where they were not read.
     """
 

@@ -42,7 +42,6 @@ def read_status(
     Return the status of one lane of a stream.
 
     :param now: The time of day, asked once all was read.
-    :param is_live: Consumers read this lane.
     :raises RecordError: a record that the status rests on is damaged; others are named in ``unread``.
     """
     unread: list[str] = []

@@ -98,8 +98,6 @@ class Started:
     """
     The result of a start.
 
-    :param desired: The effective desired state.
-    :param is_new: It was recorded just now.
     :param closed: The circuit, if it was open and was closed just now.
     """
 
@@ -113,8 +111,6 @@ class Stopped:
     """
     The result of a stop.
 
-    :param desired: The effective desired state.
-    :param is_new: It was recorded just now.
     :param epoch: The newest epoch; ``None`` if the stream has never run.
     :param request: The effective request to its driver; ``None`` if the driver has ended.
     :param is_asked_now: The request was made just now.
@@ -143,11 +139,7 @@ class EndedPause:
 
 @contextmanager
 def recorded(what: str) -> Iterator[None]:
-    """
-    Add a note to an error: the records that were written before it.
-
-    :param what: A sentence.
-    """
+    """Add a note to an error: the records that were written before it."""
     try:
         yield
     except StreamingError as err:

@@ -63,11 +63,7 @@ class WindowAnnouncer:
     """
     Announces the windows of one series.
 
-    :param home: The stream's records.
-    :param series: Name of the series.
     :param terms: How its windows are cut.
-    :param task: The task that announces.
-    :raises SpecError: the name cannot be a folder.
     """
 
     def __init__(

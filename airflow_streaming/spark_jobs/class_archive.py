@@ -63,7 +63,6 @@ def make_archive(runtime: Runtime, seconds: float = PATIENCE) -> Path:
 
     Drivers that run keep the archive that they have mapped.
 
-    :param seconds: How long it may take.
     :raises RuntimeNotFound: see ``check_archivable``.
     :raises LaunchError: its Spark did not end well, or not in time.
     """

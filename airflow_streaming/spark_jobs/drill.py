@@ -1,10 +1,9 @@
 """
 The drill: a real Spark opens the state of a restored copy.
 
-Everything happens in a folder of its own: the backup is restored there, cut back by one batch, and
-used by a Spark of the version that wrote it, with its output discarded. Neither the production
-checkpoint nor its output is touched. The user's script does its other work, too, in a drill as
-well; it can see that it is one by ``AIRFLOW_STREAMING_DRILL=1``.
+The backup is restored to a scratch folder, cut back by one batch, and used by a Spark of the
+version that wrote it, with its output discarded. The script's other work is done as well; the
+script can see the drill by ``AIRFLOW_STREAMING_DRILL=1``.
 """
 
 from __future__ import annotations
@@ -212,11 +211,8 @@ def drill(
     program makes of it what ``verify`` takes.
 
     :param program: The user's script; without one only the state is opened, and the outcome says so.
-    :param scratch: A local folder, in which a new one is made and removed again; default: the
-        user's own folder for scratch.
     :param timeout: Seconds for Spark in total; unfinished work is a problem then.
     :raises BackupNotFound: the store has no such backup any more.
-    :raises LaunchError: the runtime's Spark could not be started.
     """
     with scratch_folder(scratch, PREFIX) as own:
         try:
@@ -249,7 +245,6 @@ def drill_copies(
 
     :param scratch: An empty local folder for everything else; it is not removed.
     :param held: The file by which the Spark sees that this process lives; empty: it does not look.
-    :raises LaunchError: the runtime's Spark could not be started.
     """
     order = DrillOrder(
         events=str(scratch / "events.jsonl"),

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from airflow_streaming.checkpoints.progress import Phase, Progress, ProgressNow, no_progress
@@ -23,9 +24,16 @@ from airflow_streaming.checkpoints.read.schemas import (
 from airflow_streaming.checkpoints.reader import Reader
 from airflow_streaming.checkpoints.restore.clone import clone
 from airflow_streaming.checkpoints.vault.layout import check_apart
-from airflow_streaming.exceptions import CheckpointRefused, LaunchError, RecordError, SpecError
+from airflow_streaming.exceptions import (
+    CheckpointRefused,
+    LaunchError,
+    RecordError,
+    SpecError,
+    closed,
+)
 from airflow_streaming.gates.migration.migration import check_spark
 from airflow_streaming.gates.migration.migration_columns import NoMigration
+from airflow_streaming.gates.migration.migration_file import MAX_BYTES, read_migration
 from airflow_streaming.gates.migration.migration_schema import (
     CODEC,
     PROVIDER,
@@ -60,6 +68,22 @@ QUIET_SECONDS: Final = 3.0
 METADATA, OFFSETS = "metadata", "offsets"
 
 
+def migration_in(path: Path) -> StateMigration:
+    """
+    Return the migration in a file of this host.
+
+    :raises SpecError: there is no such file, or as ``read_migration``.
+    """
+    if not path.is_file():
+        raise SpecError(f"{path} is not a file. Write it with `gate change --write-migration`.")
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as err:
+        raise SpecError(f"{path} cannot be read: {closed(err.strerror or '')}") from err
+    return read_migration(data, str(path))
+
+
 def migrate_checkpoint(
     uri: str,
     to: str,
@@ -80,7 +104,6 @@ def migrate_checkpoint(
     :param timeout: Seconds for Spark's part.
     :raises SpecError: the runtime is too old to write state, or source and target overlap.
     :raises CheckpointRefused: the migration does not fit the checkpoint, or its proof is not clean; no copy is left.
-    :raises LaunchError: Spark could not be started, or ended without an answer.
     """
     try:
         check_spark(runtime.spark_version)

@@ -46,11 +46,8 @@ def plan_script(
     A script that fails half-way gives the queries started until then, and ``problem`` says why it
     came to no end.
 
-    :param scratch: A local folder, in which a new one is made and removed again; default: the user's
-        own folder for scratch.
     :param timeout: Seconds for everything.
     :param spark: Run it in this Spark, whose scratch is used then; default: in one of its own.
-    :raises LaunchError: Spark could not be started, or ended without an answer.
     """
     start = started if spark is None else spark.started
     with scratch_folder(scratch if spark is None else spark.folder, PREFIX) as own:

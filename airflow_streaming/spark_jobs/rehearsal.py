@@ -1,10 +1,9 @@
 """
 The rehearsal: a new script on copies of checkpoints.
 
-Everything happens in a folder of its own. Checkpoints are copied there, and the script's queries
-run on the copies; their rows are counted, shown in part and thrown away. Sources are only
-read: they clean up nothing, and a consumer group that the script chose is another one here. Neither
-process nor folder stays behind, whichever process is killed.
+Everything happens in a folder of its own, and neither process nor folder stays behind, whichever
+process is killed. Sources are only read: they clean up nothing, and a consumer group that the
+script chose is another one here.
 
 The script's other work is done in a rehearsal as well; it can see that it is
 one by ``AIRFLOW_STREAMING_REHEARSAL=1``.
@@ -15,10 +14,10 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from airflow_streaming.checkpoints.copies import (
     OfBackup,
@@ -77,6 +76,17 @@ _BEGINNING: Final = 90.0
 """Seconds for Spark to start and to end, on top of the time that the queries have."""
 
 
+class CheckpointPlace(Protocol):
+    """Checkpoints that can be copied, such as ``OfBackup``."""
+
+    @property
+    def subject(self) -> str:
+        """Return what this is, in words."""
+
+    def copies(self, folder: Path, progress: Progress) -> list[DrilledQuery]:
+        """Copy all checkpoints into a folder."""
+
+
 class RunningDeployment(NamedTuple):
     """
     The known facts of the running deployment.
@@ -109,7 +119,7 @@ def _paces(batches: Sequence[BatchProgress]) -> dict[str, Pace]:
 
 
 def rehearse(
-    place: OfBackup | OfCheckpoints,
+    place: CheckpointPlace,
     program: Program,
     runtime: Runtime,
     *,
@@ -118,6 +128,7 @@ def rehearse(
     scratch: Path | None = None,
     progress: Progress = no_progress,
     spark: SharedSpark | None = None,
+    check: Callable[[], None] = lambda: None,
 ) -> Rehearsed:
     """
     Run a script on copies of checkpoints for a bounded while, its output thrown away.
@@ -131,8 +142,7 @@ def rehearse(
     :param scratch: A local folder, in which a new one is made and removed again; default: the
         user's own folder for scratch. The state of all queries must fit there.
     :param spark: Run it in this Spark, whose scratch is used then; default: in one of its own.
-    :raises LaunchError: the runtime's Spark could not be started.
-    :raises HomeUnavailable: a store is away.
+    :param check: Called while Spark runs; its exception ends the rehearsal.
     """
     begun = time.monotonic()
     subject, live = place.subject, live_figures(compare_with)
@@ -148,7 +158,7 @@ def rehearse(
                 findings=(no_copy(str(err)),),
             )
         order = scratch_order(own, copies, program, bounds)
-        ended = run_events(order, runtime, program, own.folder, progress, spark)
+        ended = run_events(order, runtime, program, own.folder, progress, spark, check)
         found = judge_rehearsal(
             order,
             ended.events,
@@ -197,12 +207,13 @@ def run_events(
     scratch: Path,
     progress: Progress,
     spark: SharedSpark | None = None,
+    check: Callable[[], None] = lambda: None,
 ) -> Ended:
     """
     Run a rehearsal's job to its end.
 
     :param scratch: A private folder for the files of this job.
-    :param spark: As of ``rehearse``.
+    :param spark: As of ``rehearse``, like ``check``.
     :raises LaunchError: it could not be started.
     """
     task = Task(
@@ -212,7 +223,7 @@ def run_events(
         cores=order.bounds.cores,
         memory=f"{order.bounds.memory_mb}m",
     )
-    telling = _Telling(order, progress)
+    telling = _Telling(order, progress, check)
     start = started if spark is None else spark.started
     with start(task, runtime, program, scratch) as process:
         in_time = await_end(process, order.seconds, telling.tell)
@@ -229,12 +240,15 @@ def run_events(
 
 
 class _Telling:
-    def __init__(self, order: RehearsalOrder, progress: Progress) -> None:
-        self._order, self._progress = order, progress
+    def __init__(
+        self, order: RehearsalOrder, progress: Progress, check: Callable[[], None]
+    ) -> None:
+        self._order, self._progress, self._check = order, progress, check
         self._told = 0
         self._batches: Counter[str] = Counter()
 
     def tell(self) -> None:
+        self._check()
         for event in _events(self._order)[self._told :]:
             self._told += 1
             self._batches[event.query] += event.seen is Seen.BATCH

@@ -68,7 +68,6 @@ def compare_versions(
     :param scratch: As of ``rehearse``; it holds three copies of all state.
     :raises CheckpointError: the checkpoints cannot be copied.
     :raises LaunchError: a runtime's Spark could not be started.
-    :raises HomeUnavailable: a store is away.
     """
     begun = time.monotonic()
     memory = f"{bounds.memory_mb}m"
@@ -105,7 +104,6 @@ class _Planned(NamedTuple):
     """
     The plans and commits of the old version.
 
-    :param steps: The held-back batches.
     :param plans: Folder with the plans of all of its batches.
     """
 

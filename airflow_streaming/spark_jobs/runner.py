@@ -128,7 +128,6 @@ def deployed_program(
     :param conf: Configuration with its secrets, e.g. the dag's; without it, those are left out,
         because records hold marks in their place.
     :raises RecordError: no such deployment, or its script is missing or was changed.
-    :raises HomeUnavailable: the home cannot be read.
     """
     records = home.stream(stream)
     deployment = replace(records.deployment(number), output=SCRATCH_OUTPUT)
@@ -142,7 +141,6 @@ def program_of(
     """
     Return a deployment as a short Spark job runs it; secrets that are not known are left out.
 
-    :param home: The home's URI.
     :param conf: Its configuration, with the secrets that are known.
     """
     secret = sorted(key for key, value in conf.items() if value == REDACTED)
@@ -183,10 +181,8 @@ class Task:
     The work of a short-lived Spark.
 
     :param job: The module whose ``run`` does it; it gets the order's file.
-    :param order: The details.
     :param variable: Set to 1 in its environment, for scripts that do more than start queries; may be
         empty.
-    :param cores: Threads of Spark.
     :param memory: Of its JVM, as Spark writes it.
     :param java_options: More options of its JVM.
     """

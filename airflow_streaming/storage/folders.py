@@ -57,11 +57,7 @@ Choice = Callable[[Iterable[str]], Collection[str]]
 
 @contextlib.contextmanager
 def reporting(where: str) -> Iterator[None]:
-    """
-    Turn every error of a storage client into one.
-
-    :raises HomeUnavailable: the store could not be read.
-    """
+    """Turn every error of a storage client into one."""
     try:
         yield
     except StreamingError:
@@ -167,14 +163,7 @@ class Folders(Protocol):
 def open_folders(
     uri: str, storage_options: Mapping[str, Any] | None = None, filesystem: Any = None
 ) -> Folders:
-    """
-    Return the folders under a URI; nothing is probed, and nothing can be written.
-
-    :param storage_options: Passed to fsspec for a URI that is not a local folder.
-    :param filesystem: An fsspec file system to use instead of a new one.
-    :raises SpecError: not a full URI, or its file system is not installed.
-    :raises HomeUnavailable: the file system cannot be set up, e.g. without credentials.
-    """
+    """Return the folders under a URI; nothing is probed, and nothing can be written."""
     checked = check_uri(uri, "checkpoint")
     if filesystem is None and is_local(checked):
         return LocalFolders(checked)
@@ -229,7 +218,6 @@ class RemoteFolders:
     """
     Folders of an fsspec file system.
 
-    :param fs: The file system, made without a listing cache.
     :param root: The folder as the file system spells it, e.g. ``bucket/checkpoints``.
     """
 

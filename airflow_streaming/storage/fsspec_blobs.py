@@ -37,13 +37,7 @@ _OF_NO_IMPORTANCE: Final = frozenset({"use_listings_cache", "skip_instance_cache
 
 
 class FsspecBlobs(FsspecStore):
-    """
-    Objects on an fsspec file system.
-
-    :param fs: The file system, made without a listing cache.
-    :param root: The folder as the file system spells it.
-    :param uri: The folder as the user wrote it.
-    """
+    """Objects on an fsspec file system."""
 
     workers = 8
 
@@ -214,11 +208,7 @@ def open_blobs(
     """
     Return the objects under a URI; nothing is read or written yet.
 
-    :param storage_options: Passed to fsspec for a URI that is not a local folder.
-    :param filesystem: An fsspec file system to use instead of a new one.
-    :param looks_only: Give up on a store that does not answer after a few seconds.
     :raises SpecError: not a full URI, or its file system is not installed.
-    :raises HomeUnavailable: the file system cannot be set up, e.g. without credentials.
     """
     checked = check_uri(uri, "backup store")
     if filesystem is None and is_local(checked):

@@ -274,7 +274,6 @@ def open_filesystem(
     :param what: The folder's role in messages, e.g. ``home``.
     :param filesystem: The file system, when there is one already.
     :raises SpecError: its file system is not installed.
-    :raises HomeUnavailable: the file system cannot be set up, e.g. without credentials.
     """
     if filesystem is not None:
         return filesystem, filesystem._strip_protocol(to_fsspec(uri))

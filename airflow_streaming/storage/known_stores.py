@@ -74,7 +74,6 @@ def known_store(home: Store, uri: str) -> KnownStore | None:
     Return the record of the store under a URI; ``None`` when no task of the home has written there.
 
     :raises RecordError: the record is damaged.
-    :raises HomeUnavailable: the home cannot be read.
     """
     data = home.read(_path(uri))
     return None if data is None else _parsed(home, _path(uri), data)
@@ -85,7 +84,6 @@ def known_stores(home: Store) -> list[KnownStore]:
     Return all backup stores that a home has used.
 
     :raises RecordError: a record is damaged.
-    :raises HomeUnavailable: the home cannot be read.
     """
     found = []
     for name in sorted(home.names(_FOLDER)):

@@ -53,7 +53,6 @@ class OneLook:
     """
     A store that caches reads and listings; a write passes through and clears the cache.
 
-    :param store: The home's store.
     :param root: The names in the home's root, where they are known.
     """
 

@@ -62,7 +62,6 @@ def ensure_exclusive(store: Store, *, creators: int = CREATORS, rounds: int = RO
     Probe the store unless this home holds the record of an earlier probe.
 
     :raises HomeNotExclusive: a race had more than one winner, or a loser's content stayed.
-    :raises HomeUnavailable: the home cannot be read or written.
     :raises RecordError: the record of an earlier probe is not one.
     """
     if _is_proved(store):
@@ -80,7 +79,6 @@ def race(store: Store, *, creators: int = CREATORS, rounds: int = ROUNDS) -> Non
     Let writers race for a few files, which are deleted afterwards; nothing is recorded.
 
     :raises HomeNotExclusive: a race had more than one winner, or a loser's content stayed.
-    :raises HomeUnavailable: the home cannot be read or written.
     """
     prefix = f"_store/probe-{uuid.uuid4().hex}"
     keys = [f"{prefix}-{number}" for number in range(1, rounds + 1)]

@@ -44,11 +44,7 @@ class StreamActions:
     """
     Acts on one stream for one task or user.
 
-    :param home: The stream's records.
-    :param launcher: Starts and kills drivers.
     :param by: Who acts, for the records.
-    :param now: The time of day.
-    :param chance: A number from 0 to 1, for jitter.
     """
 
     def __init__(
@@ -248,9 +244,8 @@ class StreamActions:
         another task has the number, this does nothing: read the stream again.
 
         :param last: The newest epoch, proved gone; ``None`` before the first.
-        :param change: The change that fences.
         :param step: The step of a cutover.
-        :param deployment: The deployment's number, if there is no earlier epoch with it.
+        :param deployment: The deployment's number, if no earlier epoch has it.
         """
         number = last.deployment if last is not None else deployment or 0
         fence = self._epoch_after(last, number, LaunchCause.FENCE, reason, change, step=step)
@@ -319,7 +314,7 @@ class StreamActions:
         """Record the decision on a failed epoch, and open the circuit if the stream gives up."""
         seen = situation.seen
         if seen is None:
-            raise StreamingError("There is no epoch to settle; no decision was recorded.")
+            raise StreamingError("The stream has no epoch to settle; no decision was recorded.")
         if seen.process.state is ProcessState.GONE:
             self._launcher.clean_up(seen.epoch, seen.launch)
         self._keep_log(seen)

@@ -74,13 +74,8 @@ class StreamController(StreamActions):
     """
     Acts on one stream on behalf of the task that keeps it alive.
 
-    :param home: The stream's records.
-    :param launcher: Starts and kills drivers.
     :param spec: The stream as the dag asks for it now, checked.
     :param submit: Builds the command for the launcher.
-    :param by: Who acts, for the records.
-    :param now: The time of day.
-    :param chance: A number from 0 to 1, for jitter.
     :param storage_options: Returns what fsspec needs for checkpoints and outputs; default: nothing.
     """
 

@@ -6,9 +6,8 @@ driver out of reach, a change without a working task, a decision whose task died
 alert.
 
 The trigger and the operator call the same function. The trigger wakes its task when the step needs
-an action; the operator looks again, calls it again, and acts on its own answer. So a trigger may
-run twice, an event may be lost or late, and a task may die at any line: the next look reads the
-records and decides the next step.
+an action; the operator looks again and acts on its own answer. So a trigger may run twice, an event
+may be late, and a task may die at any line.
 """
 
 from __future__ import annotations

@@ -32,7 +32,6 @@ class Figures:
     """
     The figures of one epoch.
 
-    :param home: The stream's records.
     :param rules: Held against the figures.
     :param incidents: When each open incident of the epoch was recorded, by its key.
     """

@@ -309,7 +309,7 @@ def _judge_epochs(
     if ago is None or ago < window:
         return None
     reason = (
-        f"Query {query.name!r} is continuous and has committed no epoch for {duration_text(ago)}; it is given "
+        f"Query {query.name!r} is continuous and has committed no epoch for {duration_text(ago)}; the limit is "
         f"{duration_text(window)}."
     )
     return _finding("stalled", query, status, reason, ago, window, stalled)

@@ -1,8 +1,8 @@
 """
 Home and launcher to situation: one look at a stream.
 
-It fits in a small dict, which a trigger hands to its task in the event, so that the task need not
-wait as long again to come to the same verdict.
+The memory fits in a small dict, which a trigger hands to its task in the event, so that the task
+reaches the same verdict without listening as long again.
 
 An observer remembers how long it has seen a heartbeat stand still, because silence may only be
 timed by the one who listens.
@@ -145,7 +145,6 @@ def is_other_home(home: StreamHome, newest: Epoch | None, watched: int | None, m
 
     :param newest: The newest epoch here.
     :param mark: The mark of the watched epoch, see ``Epoch.mark``; empty if unknown.
-    :raises HomeUnavailable: The home cannot be read.
     """
     if newest is None or watched is None or not mark or newest.number < watched:
         return False  # a place that lacks the epoch is judged by that
@@ -161,15 +160,12 @@ class Observer:
     """
     Observes the newest epoch of one stream.
 
-    :param home: The stream's records.
     :param launcher: Sees the driver's processes from here.
     :param rules: Health rules in place of the recorded ones.
     :param policy: Restart policy in place of the recorded one.
-    :param memory: Another observer's memory.
     :param live: Returns the live lane of the stream, for its keep-alive task; default: the lane of
         ``home``, live or not.
     :param clock: Monotonic seconds.
-    :param now: The time of day.
     """
 
     def __init__(
@@ -291,7 +287,7 @@ class Observer:
 
     def _with_epoch(self, situation: ReconcileInput, epoch: Epoch) -> ReconcileInput:
         launch = self._home.launch(epoch.number)
-        # The process is observed before its exit record: one that ends in between leaves an exit
+        # The process is observed before its exit record: an end in between leaves an exit
         # record with a process still seen alive, which is "going down", never the reverse.
         heartbeat = partial(self._home.heartbeat, epoch.number)
         process = self._launcher.probe(epoch, launch, heartbeat)

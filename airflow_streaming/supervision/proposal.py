@@ -41,8 +41,6 @@ def propose(
     a change of code alone must not start from nothing. With the checkpoint it keeps the settings
     that a profile may not change under it.
 
-    :param location: The script's location.
-    :param source: The script.
     :param by: The proposing user, for the record.
     :param at: The time of the proposal.
     :param fresh: Use a new checkpoint and output in the home, regardless of the current deployment

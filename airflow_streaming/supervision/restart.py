@@ -29,7 +29,7 @@ from airflow_streaming.model.spark.failures import bad_input, diagnose
 URGENT_SHARE: Final = 0.01
 """Share of the time to data loss that a wait before a restart may use."""
 NEAR_LOSS: Final = timedelta(days=2)
-"""A loss that is nearer than this is named where a stream is given up."""
+"""The reason for giving up names a loss of data within this time."""
 _APPLY: Final = (
     "Then apply the corrected copy: trigger the DAG of {stream} with restart=True (on the page: Apply the "
     "dag's edited spec), or run its upgrade DAG. If the cause was outside the copy, start the same copy: "

@@ -62,7 +62,6 @@ class StandbyView:
     :param epoch: Its record; the number is the standby's.
     :param has_come: It has reached the barrier.
     :param has_ended: It left an exit record, or a proof that it is gone.
-    :param is_stopping: A stop was requested.
     :param is_promoted: The newest epoch of the lane belongs to this driver.
     :param silent_for: How long its heartbeat has not risen.
     """

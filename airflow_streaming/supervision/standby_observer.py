@@ -30,9 +30,7 @@ def view_standby(
     Observe the newest hot standby of a lane, if any.
 
     :param standbys: The records of the lane's standbys.
-    :param live: The lane's newest epoch.
     :param silence: Returns how long a standby's heartbeat has not risen.
-    :raises HomeUnavailable: The home could not be read.
     """
     epoch = standbys.newest_epoch()
     if epoch is None:
@@ -57,8 +55,6 @@ class StandbyObserver:
     """
     Observes the newest hot standby of one lane.
 
-    :param home: The lane's records.
-    :param memory: Another observer's memory.
     :param clock: Monotonic seconds.
     """
 
@@ -87,12 +83,7 @@ class StandbyObserver:
         return {"standby": values}
 
     def look(self, live: Epoch | None) -> StandbyView | None:
-        """
-        Observe once; ``None`` without a standby.
-
-        :param live: The lane's newest epoch.
-        :raises HomeUnavailable: The home could not be read.
-        """
+        """Observe once; ``None`` without a standby."""
         return view_standby(self._home, self._launcher.probe, live, self._silence)
 
     def _silence(self, number: int, status: Status | None) -> timedelta:

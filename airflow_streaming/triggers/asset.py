@@ -46,8 +46,6 @@ class StreamEventTrigger(SubjectTrigger, BaseEventTrigger):
     :param topic: The topic: ``watermark``, ``batch``, ``state`` or ``live``.
     :param every_seconds: See ``supervision.readiness.asset_events.announce``.
     :param query: The query that counts; default: the slowest one.
-    :param poll_seconds: Interval between two looks.
-    :param kwargs: Arguments of ``SubjectTrigger``, which select the stream.
     """
 
     def __init__(

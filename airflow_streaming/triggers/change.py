@@ -72,9 +72,7 @@ class CutoverTrigger(HomeTrigger):
     """
     Fires when a cutover or one of its lanes has changed, and from time to time.
 
-    :param stream: The stream that leads.
     :param lanes: The lanes to look at, of all streams.
-    :param change: Number of the cutover.
     :param wake_seconds: Time after which it fires even without a change.
     :param memory: The task's findings; findings of a single look are passed on.
     """

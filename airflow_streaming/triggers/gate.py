@@ -101,11 +101,8 @@ class GateTrigger(SubjectTrigger):
     Fires when a stream meets a condition, or cannot without intervention.
 
     :param condition: ``Condition`` as JSON.
-    :param deferred_at: When the task deferred, ISO 8601.
     :param other: ``Subject`` as JSON: a stream to catch up with.
     :param rules: ``HealthRules`` as JSON; default: the stream's recorded rules.
-    :param poll_seconds: Interval between two looks.
-    :param kwargs: Arguments of ``SubjectTrigger``, which select the stream.
     """
 
     def __init__(

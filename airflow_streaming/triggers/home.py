@@ -28,10 +28,7 @@ class HomeTrigger(PollingTrigger):
     """
     Looks at one stream of ours, as a situation: at the lane of it that is live.
 
-    :param home: The home's URI.
-    :param stream: The stream's name.
     :param home_conn_id: Connection with credentials for the home.
-    :param deferred_at: When the task deferred, ISO 8601.
     :param poll_seconds: Time between two looks.
     """
 

@@ -72,11 +72,7 @@ triggers starts them all at once."""
 
 
 class HomeThreads:
-    """
-    The threads for the looks at one home.
-
-    :param threads: How many.
-    """
+    """The threads for the looks at one home."""
 
     def __init__(self, threads: int) -> None:
         self.triggers = 0
@@ -102,11 +98,7 @@ class HomeThreads:
 
 @contextmanager
 def lane_of(home: str) -> Iterator[HomeThreads]:
-    """
-    Lend the lane of a home to a trigger; used in the event loop only.
-
-    :param home: The home's URI.
-    """
+    """Lend the lane of a home to a trigger; used in the event loop only."""
     _give_back()
     lane = _lane(home)
     lane.triggers += 1
@@ -151,7 +143,6 @@ class PollingTrigger(BaseTrigger):
     Looks at one stream repeatedly until there is an event to report.
 
     :param place: URI of the stream's home or checkpoint.
-    :param who: The stream's name in messages.
     :param tag: The stream's name in metrics.
     :param deferred_at: When the task deferred, ISO 8601; ``None`` without a waiting task.
     :param poll_seconds: Interval between two looks.
@@ -345,9 +336,6 @@ class SubjectTrigger(PollingTrigger):
 
     The parameters ``stream``, ``home`` and ``home_conn_id``, or else ``checkpoint``, ``endpoint``
     and ``conn_id``, have the same meaning as in ``Subject``.
-
-    :param poll_seconds: Interval between two looks.
-    :param deferred_at: When the task deferred, ISO 8601; ``None`` without a waiting task.
     """
 
     def __init__(

@@ -26,11 +26,9 @@ class WindowsTrigger(SubjectTrigger):
 
     A stopped stream does not end the wait: it may complete the window later.
 
-    :param series: Name of the series.
     :param until: Event time that the committed output must reach, ISO 8601; ``None``: fire at once.
     :param requests: Number of the newest request that was seen.
     :param query: The query that counts; default: all of them.
-    :param kwargs: Arguments of ``SubjectTrigger``, which select the stream.
     """
 
     def __init__(
@@ -67,7 +65,6 @@ class WindowsTrigger(SubjectTrigger):
         try:
             looker, records = self._opened()
         except SpecError as err:
-            # Neither another look nor another try of the task would help.
             return {"action": "fail", "reason": str(err)}, None
         if records.window_requests(self.series, after=self.requests):
             return {"action": "look"}, None

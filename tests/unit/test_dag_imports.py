@@ -48,7 +48,7 @@ def loaded_by(lines: str) -> set[str]:
     [
         (FIRST, 31),
         (f"{FIRST}\nfrom airflow_streaming.operators.stream import SparkStreamOperator", 42),
-        ("from airflow_streaming.orchestration.stream_dags import stream_dags", 112),
+        ("from airflow_streaming.orchestration.stream_dags import stream_dags", 113),
     ],
 )
 def test_a_dag_of_a_stream_loads_arguments_and_no_engine(lines: str, most: int) -> None:

@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 import airflow_streaming
+from tests.unit.parsed import nodes, parsed
 
 ROOT = Path(__file__).parents[2]
 BUILD_TOOLS = {"hatchling", "pip", "setuptools", "tomlkit", "trove-classifiers", "uv"}
@@ -111,7 +112,7 @@ BY_EXTRAS = {"lz4", "openlineage"}
 def imported() -> Iterator[str]:
     """Yield the distribution of every import, wherever in a module it stands."""
     for file in (ROOT / "airflow_streaming").rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_bytes())):
+        for node in nodes(parsed(file.read_text())):
             if isinstance(node, ast.Import):
                 modules = [name.name for name in node.names]
             elif isinstance(node, ast.ImportFrom) and not node.level and node.module:

@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 from tests.documents import pages
-from tests.unit.parsed import parsed
+from tests.unit.parsed import nodes, parsed
 
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 WORN: Final = re.compile(
@@ -51,7 +51,7 @@ def test_every_form_of_a_worn_word_is_found() -> None:
 def texts(source: str) -> Iterator[str]:
     """Yield the comments, docstrings and sentences of a module."""
     yield from re.findall("#.*", source)  # and ends of strings, which come below anyway
-    for node in ast.walk(parsed(source)):
+    for node in nodes(parsed(source)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.value
 
@@ -123,7 +123,7 @@ PLAIN: Final = sorted(
 
 def sentences(source: str) -> Iterator[str]:
     """Yield the texts of at least four words, each on one line."""
-    for node in ast.walk(parsed(source)):
+    for node in nodes(parsed(source)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             words = node.value.split()
             if len(words) >= 4:
@@ -168,9 +168,26 @@ def test_constructions_are_found() -> None:
     assert constructions(list(sentences(source))) == 3
 
 
+BRITISH_STEMS: Final = (
+    *("colour", "finalis", "recognis", "optimis", "normalis", "serialis", "initialis", "organis"),
+    *(
+        "honour",
+        "neighbour",
+        "favour",
+        "catalogue",
+        "judgement",
+        "learnt",
+        "spelt",
+        "offence",
+        "licence",
+    ),
+    *("labell", "modell", "travell", "cancell", "analyse", "analysing"),
+)
 BRITISH: Final = re.compile(
-    r"colour|finalis|recognis|optimis|normalis|serialis|initialis|organis|analys(e[ds]?|ing)\b|honour"
-    r"|neighbour|favour|catalogue|judgement|learnt|spelt|offence|licence|(label|model|travel|cancel)l(ed|ing)",
+    "|".join(
+        rf"{stem}(?:ed|ing)" if stem.endswith("ll") else stem + ("[ds]?" * stem.endswith("yse"))
+        for stem in BRITISH_STEMS
+    ),
     re.IGNORECASE,
 )
 OTHERS_NAMES: Final = frozenset({"cancelled", "CANCELLED"})
@@ -194,6 +211,10 @@ def test_spelling_is_american_as_in_airflow(room: str) -> None:
 
 
 def british_words(text: str) -> list[str]:
+    lowered = text.lower()
+    # Most modules hold none, and plain searches are a hundred times faster than the expression.
+    if not any(stem in lowered for stem in BRITISH_STEMS):
+        return []
     words = (found.group() for found in BRITISH.finditer(text))
     return [word for word in words if word not in OTHERS_NAMES]
 
@@ -216,7 +237,7 @@ def doubled_stops(source: str) -> list[int]:
     if not STOP_BEHIND_A_NAME.search(source):
         return []
     found = []
-    for text in (node for node in ast.walk(parsed(source)) if isinstance(node, ast.JoinedStr)):
+    for text in (node for node in nodes(parsed(source)) if isinstance(node, ast.JoinedStr)):
         for part, after in pairwise(text.values):
             value = part.value if isinstance(part, ast.FormattedValue) else None
             name = value.attr if isinstance(value, ast.Attribute) else getattr(value, "id", "")

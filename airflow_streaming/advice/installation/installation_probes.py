@@ -80,7 +80,6 @@ def gather(
 
     :param homes: Homes to try in addition to [streaming] homes.
     :param rows_of: Looks at the rows that triggers have left in a home.
-    :param open_: Opens a home.
     :param blobs_of: Opens its files, whose dates are compared with this host's clock.
     :param ask: Returns the facts of Airflow and the reason where they are missing.
     :param get: Returns status and content of an address; raises ``OSError``.

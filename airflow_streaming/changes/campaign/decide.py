@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
@@ -86,6 +87,15 @@ def next_step(state: CampaignState, facts: CampaignFacts) -> CampaignMove:
         if move is not None:
             return move
     raise AssertionError("The last rule always has a move.")
+
+
+def wakes_at(state: CampaignState, now: datetime) -> datetime | None:
+    """Return when time alone changes the next move, ``None`` for never; soaks of streams are not counted."""
+    terms = state.campaign.terms
+    ends = [end for one in terms.blackouts if (end := one.ends_at(now)) is not None]
+    if state.passed < state.wave:
+        ends.append(state.settled_at + terms.wave_soak)
+    return min((end for end in ends if end > now), default=None)
 
 
 def _news(state: CampaignState, facts: CampaignFacts) -> Iterator[CampaignMove]:

@@ -105,7 +105,6 @@ class CampaignState:
     """
     A campaign as its steps tell it.
 
-    :param members: State of each stream.
     :param taken_out: Streams that a user took out; an open upgrade of them comes to its own end.
     :param wave: The wave that is open; 0 before the first.
     :param passed: The last wave that has passed.
@@ -114,6 +113,7 @@ class CampaignState:
     :param refused: Streams that were not upgraded, with the reason.
     :param settled_at: When a stream of the open wave last came to an end.
     :param outcome: ``None`` while it is open.
+    :param steps: Number of its steps.
     """
 
     campaign: Campaign
@@ -128,6 +128,7 @@ class CampaignState:
     is_aborted: bool = False
     settled_at: datetime
     outcome: CampaignOutcome | None = None
+    steps: int = 0
 
     @property
     def is_stopping(self) -> bool:
@@ -180,8 +181,8 @@ def state_of(campaign: Campaign, steps: Iterable[CampaignStep]) -> CampaignState
     flags = {CampaignEvent.PAUSED: False, CampaignEvent.ABORTED: False}
     out, bad, refused = set[str](), dict[str, str](), dict[str, str]()
     told_of = {CampaignEvent.BAD: bad, CampaignEvent.REFUSED: refused}
-    outcome, settled_at = None, campaign.at
-    for step in steps:
+    outcome, settled_at, count = None, campaign.at, 0
+    for count, step in enumerate(steps, 1):  # noqa: B007 - the last one counts
         known = [name for name in step.streams if name in members]
         match step.event:
             case CampaignEvent.WAVE_OPENED:
@@ -216,6 +217,7 @@ def state_of(campaign: Campaign, steps: Iterable[CampaignStep]) -> CampaignState
         is_aborted=flags[CampaignEvent.ABORTED],
         settled_at=settled_at,
         outcome=outcome,
+        steps=count,
     )
 
 

@@ -127,7 +127,6 @@ class StreamUpgrades:
             change = change or member.begin(campaign)
             return member_progress(member.home, change, member.advance(campaign, change))
         except (HomeUnavailable, CheckpointBusy) as err:
-            # Not being able to look says nothing of the upgrade.
             log.warning("Stream %s: %s", name, err)
             return None
         except (UpgradeRefused, SpecError) as err:

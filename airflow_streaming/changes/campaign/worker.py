@@ -1,9 +1,8 @@
 """
 Work on a campaign: look at its upgrades, decide, record, act, repeat.
 
-All methods may be called again, by any process and at any time. A step is recorded before its act, and each act can be
-repeated: an upgrade begins once for its key, and a command that is in force changes nothing. So a process may die on
-any line, and two that work at once do no harm.
+A step is recorded before its act, unlike in ``changes.engine``: an upgrade begins once for its key,
+and a command that is in force changes nothing.
 """
 
 from __future__ import annotations
@@ -87,14 +86,7 @@ class CampaignProgress:
 
 
 class CampaignWorker:
-    """
-    Works on one campaign.
-
-    :param number: Its number.
-    :param fleet: The streams.
-    :param by: Who acts, for the records.
-    :param now: The time of day.
-    """
+    """Works on one campaign."""
 
     def __init__(
         self,
@@ -114,7 +106,6 @@ class CampaignWorker:
         """
         Make all moves that are possible now.
 
-        :raises HomeUnavailable: the home could not be reached; call again.
         :raises RecordError: a step is missing or damaged.
         """
         seen: dict[str, MemberProgress] = {}

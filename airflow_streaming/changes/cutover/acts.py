@@ -1,9 +1,4 @@
-"""
-Acts of a cutover: one function for each move.
-
-Every move may be made twice and by two tasks at once: each one-time step is an exclusive create,
-and the losing task looks again. A step is recorded only after all of its work is done.
-"""
+"""Acts of a cutover: one function for each move."""
 
 from __future__ import annotations
 
@@ -33,10 +28,7 @@ class Acts:
     """
     Makes one move after another.
 
-    :param recorder: Records the steps.
-    :param deploying: Makes checkpoints and deployments.
     :param switching: Brings one lane to the other's place, and moves the pointers.
-    :param checks: Compares outputs.
     """
 
     def __init__(
@@ -73,11 +65,7 @@ class Acts:
         }
 
     def do(self, view: CutoverView, move: Move) -> str | None:
-        """
-        Make one move; return the reason to wait, or ``None`` if it was made.
-
-        :raises HomeUnavailable: A store could not be reached; make the move again later.
-        """
+        """Make one move; return the reason to wait, or ``None`` if it was made."""
         return self._moves[move.do](view, move)
 
     def _take(self, view: CutoverView, move: Move) -> None:
@@ -122,7 +110,6 @@ class Acts:
             reason = f"{lane.lane} could not be launched: {why}"
             self._recorder.take(view, CutoverEvent.GREEN_FAILED, reason)
             return None
-        # The task that keeps the stream alive meets the same, and tells people of it.
         return f"{lane.lane} could not be launched: {why}"
 
     def _stop(self, view: CutoverView, move: Move) -> None:

@@ -178,7 +178,6 @@ class Deploying:
         self._recorder.tell(home, EventKind.DEPLOYED, f"{message} {reason}")
 
     def _claim(self, home: StreamHome, pair: Pair, ids: Mapping[str, str]) -> None:
-        # A checkpoint that vanished before its first start is refused then, not started empty.
         if self._checkpoints is None:
             return
         for query, query_id in ids.items():
@@ -248,11 +247,8 @@ def plan_pair(
     Collect all facts for one stream's cutover.
 
     :param spark: Plan mode runs in this Spark; default: in one of its own.
-    :raises CutoverRefused: The stream has never run.
     :raises SpecError: A habit names an unknown query, or a time is invalid.
-    :raises LaunchError: Plan mode's Spark could not be started.
     :raises CheckpointError: A checkpoint cannot be read.
-    :raises HomeUnavailable: A store cannot be reached.
     """
     current = candidate.current()
     proposed, source = candidate.propose(None)
@@ -306,11 +302,7 @@ def plan_pair(
 def queries_without_batch(
     current: Deployment, queries: Sequence[str], storage_options: Mapping[str, Any] | None = None
 ) -> frozenset[str]:
-    """
-    Return the queries for which the live deployment has no checkpoint with a committed batch.
-
-    :raises HomeUnavailable: a store cannot be reached.
-    """
+    """Return the queries for which the live deployment has no checkpoint with a committed batch."""
     places = {query: join(current.checkpoint, query) for query in queries}
     found = {query: look_at(uri, storage_options).checkpoint for query, uri in places.items()}
     return frozenset(
@@ -339,7 +331,6 @@ def plans_of_others(home: Home, stream: str) -> dict[str, Sequence[QueryPlan] | 
     Return the newest plans of every lane of the home's other streams, by the lane's name.
 
     :return: ``None`` for a lane whose records are damaged.
-    :raises HomeUnavailable: the home cannot be read.
     """
     lanes = [name for name in home.streams() if base_of(name) != stream]
     return dict(zip(lanes, look_at_each(home.store, partial(_plans_of, home), lanes), strict=True))
@@ -410,7 +401,7 @@ class Beginning:
 
     def begin(self, terms: CutoverTerms, sources: Mapping[str, bytes], reason: str) -> Change:
         """
-        Open the change, or find the open one for the same cutover.
+        Open the change; see ``Cutover.begin``.
 
         :raises CutoverRefused: With the reason; no change was opened.
         :raises SpecError: A deployment could not be launched with the DAG's present values.

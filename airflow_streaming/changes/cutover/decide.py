@@ -5,9 +5,7 @@ With parallel outputs blue runs, or is started, and pointers move back at once. 
 rollback is the handover in reverse: blue's next driver waits at the barrier before green is
 drained.
 
-Each task at work on a cutover calls the same function, after every move. So a task may die at any
-line and two may work at once: the next look reads the records and decides the next move. Every
-choice is a step that only one task can take.
+Every choice is a step that only one task can take.
 """
 
 from __future__ import annotations

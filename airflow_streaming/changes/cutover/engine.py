@@ -1,11 +1,8 @@
 """
 The cutover of a stream, or of several, from one lane to the other.
 
-While blue is drained and green takes over nothing is left to a later call: it is looked again ten
-times a second, so that consumers wait as short as can be.
-
-It observes, decides, records and acts like everything here. A task that dies between two steps leaves
-enough behind for the next one, who may be another task, to continue; two at it at once do no harm.
+While blue is drained and green takes over, one call looks ten times a second, so that consumers
+wait as short as possible.
 """
 
 from __future__ import annotations
@@ -66,7 +63,6 @@ class Cutover:
 
     :param leader: The stream whose base lane keeps the records.
     :param lanes: Opens lanes. Each is opened once; its observer keeps its memory.
-    :param by: The task or user, for the records.
     :param checkpoints: Checkpoint operations. Without them green cannot start and a handover is
         impossible.
     :param pointers: Pointers outside the home, by name in the terms; for a stream that does not
@@ -75,7 +71,6 @@ class Cutover:
     :param retire: Takes the final backup of blue.
     :param memory: The memory of an earlier engine or a trigger; the caller, who opens ``lanes``,
         manages the observers' memories.
-    :param now: The time of day.
     :param clock: Monotonic seconds.
     :param sleep: Waits some seconds; only while blue is drained and green takes over.
     """
@@ -165,7 +160,6 @@ class Cutover:
         :param change: Number of the cutover; default: the newest.
         :raises CutoverRefused: The stream leads no such cutover.
         :raises RecordError: Its terms cannot be read.
-        :raises HomeUnavailable: A store could not be reached; call again.
         """
         found = self._find(change)
         terms = self._lanes.home.cutover_terms(found)

@@ -115,7 +115,6 @@ class LaneCare:
     """
     The next move that a lane needs to run.
 
-    :param move: The move, if any.
     :param failed: Why it will not run on its own; else empty.
     """
 

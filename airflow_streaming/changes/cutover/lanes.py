@@ -76,8 +76,6 @@ class LaneProvider(Protocol):
         """
         Return the context of one lane; called once a lane by each engine.
 
-        :param stream: Name of the stream.
-        :param lane: Name of its lane.
         :raises CutoverRefused: This DAG has no such stream.
         """
 
@@ -238,14 +236,11 @@ class Candidate:
     """
     A stream of a planned cutover.
 
-    :param stream: Its name.
-    :param home: URI of the home.
     :param blue: Records of the live lane.
     :param green: Name of the other lane.
     :param propose: Makes green's deployment, with a checkpoint and an output of its own, and reads
         the script; its argument is the configuration of a copied checkpoint, or ``None``.
     :param program: Joins a deployment, its script and the dag's secrets, for plan mode.
-    :param runtime: Its new Spark.
     :param of_profile: Returns the settings that the stream's profile has given to a deployment.
     """
 
@@ -290,7 +285,6 @@ def pair_of(candidate: Candidate, way: SwitchMethod, facts: Facts) -> tuple[Pair
 
     It is a function of its facts, as long as neither lane gets another deployment.
 
-    :raises CutoverRefused: The stream has never run.
     :raises SpecError: The script or the runtime is missing.
     """
     current = candidate.current()

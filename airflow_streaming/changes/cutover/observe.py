@@ -49,7 +49,6 @@ class Looking:
 
     :param checkpoints: Tells positions; without it backlogs must suffice.
     :param compares: The task that looks can compare outputs.
-    :param now: The time of day.
     :param newest: For how long the newest step is seen: states are timed by the task that looks, as far as
         can be.
     """
@@ -71,11 +70,7 @@ class Looking:
         """Errors of measuring in a row, by stream; handed from one task to the next."""
 
     def look(self, change: Change, terms: CutoverTerms) -> CutoverView:
-        """
-        Look once.
-
-        :raises HomeUnavailable: a home could not be read.
-        """
+        """Look once."""
         home = self._lanes.home
 
         def look(history: Sequence[CutoverTransition]) -> CutoverView:

@@ -67,7 +67,6 @@ class Recorder(engine.Recorder[CutoverState, CutoverEvent, CutoverTransition]):
         self._lanes = lanes
 
     def record(self, step: CutoverTransition) -> CutoverTransition:
-        """Create the record of a step; return the effective record of its number."""
         return self._lanes.home.take_step(step)
 
     def tell_step(self, view: Any, step: CutoverTransition) -> None:

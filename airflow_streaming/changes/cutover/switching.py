@@ -34,12 +34,7 @@ E = CutoverEvent
 
 
 class PointerUpdater:
-    """
-    Leads consumers to one lane or the other.
-
-    :param pointers: Pointers outside the home, by name in the terms; for a stream that does not
-        lead as ``STREAM/NAME``.
-    """
+    """Leads consumers to one lane or the other."""
 
     def __init__(self, lanes: Lanes, recorder: Recorder, pointers: Mapping[str, Pointer]) -> None:
         self._lanes, self._recorder = lanes, recorder
@@ -126,7 +121,6 @@ class Switching:
     Makes green live, and blue again.
 
     :param handover: Brings one lane to the other's position; ``None`` where that cannot be done.
-    :param consumers: Leads consumers.
     """
 
     def __init__(

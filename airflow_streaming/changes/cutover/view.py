@@ -40,7 +40,6 @@ class LaneView:
     """
     A lane as observed.
 
-    :param situation: Of its newest epoch.
     :param change: Number of the cutover's change in this lane, if any.
     :param taken: The unfinished change of another task, in words; else empty.
     :param barrier: The state at the barrier of the newest epoch, if that is a standby.
@@ -171,11 +170,10 @@ class PairView:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutoverView:
     """
-    A cutover as observed: its history was the same before and after the look at the lanes.
+    A cutover as observed.
 
     :param checks: Results of this stay in ``comparing``, by name.
     :param compares: The observing task can compare outputs itself.
-    :param is_closed: The change has ended.
     :param seen_for: How long the observing task has seen the newest step, by its own clock.
     """
 

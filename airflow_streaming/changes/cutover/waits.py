@@ -30,12 +30,7 @@ _WAITS: Final = {
 
 
 def waits_for(history: Sequence[CutoverTransition], terms: CutoverTerms | None) -> str:
-    """
-    Return the awaited event of an open cutover, as the end of a sentence that begins with "Waits for".
-
-    :param history: The steps taken so far, the oldest first.
-    :param terms: ``None`` where they cannot be read.
-    """
+    """Return the awaited event of an open cutover, as the end of a sentence that begins with "Waits for"."""
     state = CUTOVER.state_of(history)
     if terms is not None and state is CutoverState.SHADOWING:
         ready = terms.ready

@@ -149,7 +149,6 @@ class FastForward:
     """
     A batch planned in green's checkpoint.
 
-    :param batch: Its number there.
     :param written: Small files by path, in the order of writing; the plan itself,
         ``offsets/<batch>``, is last. Empty if the batch is planned already and only needs to run.
     :param removed: Existing entries of sources' logs that no plan has ever named and that are in
@@ -163,11 +162,7 @@ class FastForward:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotThere:
-    """
-    Blue has not come as far as green: looking again helps as long as blue runs.
-
-    :param reason: In words.
-    """
+    """Blue has not come as far as green: looking again helps as long as blue runs."""
 
     reason: str
 

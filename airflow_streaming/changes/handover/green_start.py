@@ -68,7 +68,6 @@ class Started:
     """
     The start of green's query.
 
-    :param uri: Its checkpoint.
     :param query_id: Id in it; empty for a fresh one, to which Spark gives its id.
     :param batch: Its committed batch; ``None`` for a fresh one.
     """
@@ -101,14 +100,12 @@ def make_start(
     begun to fill looks like another task's.
 
     :param blue_uri: Blue's checkpoint of the query; it may be running and is only read.
-    :param green_uri: Location of green's.
     :param query_id: Green's own id, the same in every attempt; see ``own_query_id``.
     :param stateless: A user vouches that the query has no state, for ``CARRIED``.
     :raises CheckpointRefused: It cannot be copied, or the place has other files.
     :raises CheckpointBusy: Blue changed, or another task was working, during every attempt; try
         again.
     :raises RestoreRefused: The place has other files, or paths in it cannot be rewritten.
-    :raises HomeUnavailable: A store cannot be reached.
     """
     folders = open_folders(green_uri, storage_options, filesystem)
     if start is StartWay.FRESH:
@@ -180,12 +177,7 @@ def _check_whole(folders: Folders, query_id: str) -> None:
 
 
 class StoredCheckpoints:
-    """
-    Checkpoint operations of a cutover.
-
-    :param storage_options: Passed to fsspec for remote checkpoints.
-    :param filesystem: An fsspec file system to use instead of a new one.
-    """
+    """Checkpoint operations of a cutover."""
 
     def __init__(
         self, storage_options: Mapping[str, Any] | None = None, filesystem: Any = None

@@ -59,7 +59,6 @@ def read_view(folders: Folders, *, interval: int = DEFAULT_INTERVAL) -> QueryVie
     :param interval: Interval by which a source's log is compacted that has not been so far.
     :raises CheckpointRefused: it cannot be understood.
     :raises CheckpointBusy: it changed under every attempt.
-    :raises HomeUnavailable: the store cannot be reached.
     """
     last: Incomplete | None = None
     for _ in range(ATTEMPTS):
@@ -218,7 +217,6 @@ def absorb_plan(
     :raises CheckpointRefused: Green can never reach blue's position: other sources, or sources
         whose positions cannot be compared.
     :raises CheckpointBusy: Blue changed during every attempt to read it.
-    :raises HomeUnavailable: A store cannot be reached.
     """
     green = read_view(
         open_folders(green_uri, storage_options, filesystem), interval=compact_interval
@@ -250,7 +248,6 @@ def write_plan(
 
     :raises CheckpointRefused: Another plan of that number exists.
     :raises CheckpointBusy: Another task plans it at the same time; look again.
-    :raises HomeUnavailable: The store cannot be reached.
     """
     if plan.written:
         folders = open_folders(green_uri, storage_options, filesystem)
@@ -334,7 +331,6 @@ def carry(
     :param query_id: Green's, the same in every attempt.
     :return: The newest batch that blue has committed.
     :raises CheckpointRefused: The query has state, or the place has other files.
-    :raises HomeUnavailable: A store cannot be reached.
     """
     check_apart(blue_uri, green_uri, other="new checkpoint")
     source = open_folders(blue_uri, storage_options, filesystem)

@@ -36,10 +36,7 @@ class PositionHandover:
     things. While it runs, it has only to run on. Once it is drained, it is refused. On the way back
     it may be that it never came to write, which its claim must prove.
 
-    :param by: Who acts, for the records.
-    :param now: The time of day.
     :param clock: Monotonic seconds.
-    :param sleep: Waits some seconds.
     """
 
     def __init__(

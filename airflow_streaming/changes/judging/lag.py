@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from airflow_streaming.changes.judging.soak import Backlog, backlog_of, batches_of
 from airflow_streaming.model.durations import duration_text, number_text
-from airflow_streaming.model.progress import BatchProgress, moment, positions
+from airflow_streaming.model.progress import BatchProgress, moment, positions, watermark_at
 from airflow_streaming.model.status import Status
 
 _SPEED_BATCHES: Final = 20
@@ -152,14 +152,10 @@ def _positions_behind(mine: BatchProgress, blues: BatchProgress) -> float | None
 
 
 def _event_time(mine: BatchProgress | None, blues: BatchProgress | None) -> float | None:
-    ours, theirs = (None if one is None else _watermark(one) for one in (mine, blues))
-    return None if ours is None or theirs is None else max(0.0, theirs - ours)
-
-
-def _watermark(batch: BatchProgress) -> float | None:
-    found = moment(batch.watermark)
-    # Until its first rows have moved it, a watermark is at the beginning of time.
-    return None if found is None or found.timestamp() <= 0 else found.timestamp()
+    ours, theirs = (None if one is None else watermark_at(one.watermark) for one in (mine, blues))
+    if ours is None or theirs is None:
+        return None
+    return max(0.0, (theirs - ours).total_seconds())
 
 
 def _closing(batches: Sequence[BatchProgress]) -> float | None:

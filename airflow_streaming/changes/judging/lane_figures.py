@@ -11,7 +11,7 @@ shows too, is already later, and results between the two are not written yet.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, Self
@@ -27,7 +27,7 @@ from airflow_streaming.model.codec import format_time, parse_time
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.jobs.comparison import Bound
 from airflow_streaming.model.observation import Observation, VerdictState
-from airflow_streaming.model.progress import BatchProgress, moment
+from airflow_streaming.model.progress import BatchProgress, watermark_at
 from airflow_streaming.model.status import QueryStatus, Status
 from airflow_streaming.supervision.health import judge
 
@@ -214,12 +214,5 @@ def bound_of(
 def written_until(batches: Sequence[BatchProgress]) -> datetime | None:
     """Return the watermark up to which all queries have written; ``None`` where none has one."""
     newest = {batch.query: batch for batch in batches}
-    return min(_watermarks(list(newest.values())), default=None)
-
-
-def _watermarks(batches: Sequence[BatchProgress]) -> Iterator[datetime]:
-    for batch in batches:
-        found = moment(batch.watermark)
-        # Until its first rows have moved it, a watermark is at the beginning of time.
-        if found is not None and found.timestamp() > 0:
-            yield found
+    known = (watermark_at(batch.watermark) for batch in newest.values())
+    return min((at for at in known if at is not None), default=None)

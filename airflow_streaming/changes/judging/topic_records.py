@@ -61,7 +61,6 @@ class TopicSide:
     """
     The records that a comparison has read from one lane's topic.
 
-    :param topic: Name of the topic.
     :param records: Records that must be in the other lane too, repeats included.
     :param seen: Digests of all records that were read.
     :param required: Digest of each record that must be in the other lane too, with its key.

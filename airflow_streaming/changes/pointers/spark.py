@@ -117,7 +117,6 @@ class SparkView(_InCatalog):
     :param select: The view's query; ``{output}`` is the live lane's output, and ``{stream}``,
         ``{lane}``, ``{color}`` and ``{deployment}`` are its values.
     :param runtimes: As in ``[streaming] runtimes``; a task fills them in.
-    :param timeout: How long a move may take.
     :param name: By default the view's.
     """
 
@@ -171,7 +170,6 @@ class SparkTable(_InCatalog):
     :param runtime: Name of the Spark installation, or its absolute path.
     :param conf: Of Spark: where the metastore is, credentials of the store.
     :param runtimes: As in ``[streaming] runtimes``; a task fills them in.
-    :param timeout: How long a move may take.
     :param name: By default the table's.
     """
 

@@ -80,7 +80,6 @@ def look_at_lanes(home: Home, blobs: Blobs, stream: str, backed_up: BackedUp) ->
     :param blobs: The files of the home.
     :param backed_up: Returns the deployments named in backups.
     :raises RecordError: A relevant record cannot be read; remove nothing.
-    :raises HomeUnavailable: The home cannot be read.
     """
     base = base_of(stream)
     live = live_lane(home, base)

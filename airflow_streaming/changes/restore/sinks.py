@@ -63,7 +63,6 @@ class RestoredSinks:
         :param change: Number of the change, which names the folder for moved files.
         :raises CheckpointRefused: The outputs of a query are unknown, the log belongs to another
             sink, or another process writes to it.
-        :raises BackupDamaged: The backup differs from its manifest.
         """
         sinks = self._facts()
         return self._rewind().plan(self.store, self.backup, change, sinks, self._newest(sinks))
@@ -121,7 +120,6 @@ def of_sinks(
     Say which file sinks of a stream do not fit checkpoints that its queries would continue from.
 
     :param writer: The deployment that wrote to the sinks last.
-    :param checkpoint: URI of the checkpoints.
     """
     found = []
     for query, log in sorted(known_logs(home, writer).items()):

@@ -71,7 +71,6 @@ class RestoreRequest:
         from the backup.
     :param rewind: Rewind file sinks to the batches of the backup: later output is moved to
         ``<output>/_rolled_back/<change>-<backup>/``.
-    :param storage_options: Passed to fsspec for remote checkpoints.
     """
 
     checkpoint: str | None = None
@@ -94,11 +93,7 @@ class _Judged:
 
 
 class StreamRestore:
-    """
-    Restores one stream from one backup; the store must be held meanwhile.
-
-    :param switching: Acts on the stream.
-    """
+    """Restores one stream from one backup; the store must be held meanwhile."""
 
     def __init__(
         self,

@@ -56,7 +56,6 @@ class SwitchRequest:
     :param checkpoint: URI under which the queries will have their folders.
     :param backup: The backup to restore; empty for an undo.
     :param queries: Folder of each query under ``checkpoint``, by its folder in the backup.
-    :param reason: Why, in words.
     :param rewinds_sinks: File sinks go back too.
     """
 
@@ -72,11 +71,8 @@ class Switching:
     """
     Changes one stream's checkpoint on behalf of one task or person.
 
-    :param home: The stream's records.
     :param launcher: How the driver's processes can be seen from here; ``None`` for a task that makes
         no change.
-    :param by: Who acts, for the records.
-    :param now: The time of day.
     """
 
     def __init__(
@@ -126,7 +122,6 @@ class Switching:
         Do nothing when the stream is stopped and no other change is unfinished.
 
         :param unfinished: See ``circumstances``.
-        :raises RestoreRefused: with every reason.
         """
         refused = [refusal.message for refusal in of_driver(self.circumstances(unfinished))]
         if refused:
@@ -215,7 +210,6 @@ class Switching:
         """
         Abandon a change; return how it ended, which is done if it was made already.
 
-        :param reason: Why, in words.
         :param note: Further text for the timeline.
         """
         outcome = ChangeOutcome.DONE if self.is_made(change) else ChangeOutcome.ABANDONED
@@ -254,7 +248,6 @@ class Switching:
             self._check_not_ended(change)
 
     def _claim(self, change: Change, ids: Mapping[str, str | None]) -> None:
-        # A checkpoint that vanished before its first start is refused then, not started empty.
         epoch = self._home.newest_epoch()
         for folder, query_id in ids.items():
             if folder and query_id:
@@ -322,15 +315,17 @@ def location(uri: str) -> str:
     return f"file:{local_path(uri)}" if is_local(uri) else to_hadoop(uri)
 
 
-def beside(home: StreamHome, current: Deployment, change: int) -> str:
+def beside(home: StreamHome, current: Deployment, change: int, *, kind: str = "restored") -> str:
     """
     Return where a change puts its checkpoints: beside the present ones, under its own number.
 
     No deployment is ever given such a place automatically, and no two changes have the same.
+
+    :param kind: Begin of the folder's name.
     """
     parent = current.checkpoint.rpartition("/")[0]
     own = join(home.store.uri, home.name, "checkpoints")
-    name = f"restored-{numbered(change)}"
+    name = f"{kind}-{numbered(change)}"
     return join(own, name) if parent == own else f"{current.checkpoint}.{name}"
 
 
@@ -414,7 +409,6 @@ def checkpoints_at(
     Return the id of the query in each folder of a stream's checkpoints.
 
     :raises RestoreRefused: One of them is not sound.
-    :raises CheckpointError: There is no checkpoint.
     """
     folders = open_folders(uri, storage_options)
     found: dict[str, str | None] = {}

@@ -67,8 +67,6 @@ def plan_switch(
     """
     Plan a stream's restore; writes no files (the dry run).
 
-    :raises BackupNotFound: The store has no such backup.
-    :raises BackupDamaged: The backup differs from its manifest.
     :raises RestoreRefused: The stream has no deployment.
     """
     switching, backup = Switching(home, launcher, by="a dry run"), store.backup(backup_id)
@@ -98,8 +96,6 @@ def switch(
     :param backup_before: Called after the judgment and before the restore. A checkpoint that cannot
         be backed up stays in its place.
     :raises RestoreRefused: With every reason; the stream is unchanged.
-    :raises BackupNotFound: The store has no such backup.
-    :raises BackupDamaged: The backup differs from its manifest.
     """
     switching, backup = Switching(home, launcher, by=by, now=now), store.backup(backup_id)
     with store.hold(backup.stream, "restore", backup_id):
@@ -229,7 +225,6 @@ def abandon(
 
     :param sinks_in_step: File sinks that a restore could not rewind were rewound by hand. Their
         logs are checked; an invisible one is trusted, and the timeline says so.
-    :param storage_options: Passed to fsspec for remote checkpoints and outputs.
     :return: How it ended: done, if only its last record was missing. ``None`` without an unfinished
         change.
     :raises RestoreRefused: The unfinished change is an upgrade or a cutover, which have their own

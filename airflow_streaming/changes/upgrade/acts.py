@@ -24,8 +24,9 @@ from airflow_streaming.changes.judging.soak import (
     judge_soak,
     written_by,
 )
+from airflow_streaming.changes.restore.migrated_copy import Migrator
 from airflow_streaming.changes.restore.switch import location
-from airflow_streaming.changes.upgrade.state import UpgradeView
+from airflow_streaming.changes.upgrade.state import COPY, OWNER, UpgradeView
 from airflow_streaming.checkpoints.backup.records import Level, Origin
 from airflow_streaming.checkpoints.backup.stream_backup import (
     BackupRequest,
@@ -59,21 +60,13 @@ _MOST_PROBLEMS = 3
 
 
 class Committed:
-    """
-    Looks into the checkpoints of one stream.
-
-    :param open_folders: Opens them.
-    """
+    """Looks into the checkpoints of one stream."""
 
     def __init__(self, home: StreamHome, open_folders: Open = open_folders) -> None:
         self._home, self._open = home, open_folders
 
     def told(self) -> str:
-        """
-        Return the newest committed batch by each checkpoint's URI, in the format of a fact.
-
-        :raises HomeUnavailable: a store cannot be reached.
-        """
+        """Return the newest committed batch by each checkpoint's URI, in the format of a fact."""
         return json.dumps(self._batches(), sort_keys=True)
 
     def since(self, reached: Mapping[Stage, UpgradeTransition]) -> bool:
@@ -134,9 +127,7 @@ class BackingUp:
     """
     Takes and verifies the backups of an upgrade.
 
-    :param by: Who acts, for the records.
     :param open_folders: Opens the checkpoints and outputs.
-    :param now: The time of day.
     """
 
     def __init__(
@@ -195,14 +186,14 @@ def look(
     terms: UpgradeTerms,
     committed: Committed | None = None,
     repartitioned: Callable[[], bool] = lambda: False,
+    migrator: Migrator | None = None,
 ) -> UpgradeView:
     """
     Look once.
 
-    :param terms: Of the change.
     :param committed: Reads the committed batches; by default without credentials.
     :param repartitioned: Tells whether all state has the new number of partitions.
-    :raises HomeUnavailable: the home could not be read.
+    :param migrator: Tells whether a migrated copy is there.
     """
 
     def between(history: Sequence[UpgradeTransition]) -> UpgradeView:
@@ -218,12 +209,26 @@ def look(
             soak=_soak(home, terms, reached, situation),
             has_committed=asks and (committed or Committed(home)).since(reached),
             is_repartitioned=UPGRADE.state_of(history) is Stage.REPARTITIONING and repartitioned(),
+            is_migrated=_is_migrated(history, migrator),
+            is_own_migration=_is_own(history, migrator),
             is_held=_is_held(home, situation),
             is_closed=is_closed,
         )
 
     where = f"change {change.number} of stream {home.name!r}"
     return agreed(lambda: home.upgrade_steps(change.number), between, where)
+
+
+def _is_migrated(history: Sequence[UpgradeTransition], migrator: Migrator | None) -> bool:
+    if migrator is None or UPGRADE.state_of(history) is not Stage.MIGRATING:
+        return False
+    return migrator.is_done(history[-1].facts[COPY])
+
+
+def _is_own(history: Sequence[UpgradeTransition], migrator: Migrator | None) -> bool:
+    if migrator is None or UPGRADE.state_of(history) is not Stage.MIGRATING:
+        return False
+    return bool(migrator.owner) and history[-1].facts.get(OWNER) == migrator.owner
 
 
 def _is_held(home: StreamHome, situation: ReconcileInput) -> bool:

@@ -1,9 +1,4 @@
-"""
-Begin an upgrade and record its steps.
-
-Script and terms are stored first, under names that hold their digests; the change's record opens
-the upgrade. A task that dies before that leaves two harmless files.
-"""
+"""Begin an upgrade and record its steps."""
 
 from __future__ import annotations
 
@@ -18,6 +13,7 @@ from airflow_streaming.changes.restore.switch import words
 from airflow_streaming.changes.upgrade.decide import way_out
 from airflow_streaming.exceptions import AlreadyExists, RecordError, UpgradeRefused
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.jobs.migration import StateMigration
 from airflow_streaming.model.records.change_table import facts_of
 from airflow_streaming.model.records.control import (
     Change,
@@ -63,7 +59,6 @@ class Recorder(engine.Recorder[Stage, UpgradeEvent, UpgradeTransition]):
         self._home = home
 
     def record(self, step: UpgradeTransition) -> UpgradeTransition:
-        """Create the record of a step; return the effective record of its number."""
         return self._home.take_step(step)
 
     def tell_step(self, view: engine.View[Stage, UpgradeEvent], step: UpgradeTransition) -> None:
@@ -111,8 +106,7 @@ class UpgradeTermsRequest:
     :param accepts_no_way_back: A user has accepted that there is no rollback.
     :param key: Identifies the request, e.g. the DAG run: a task with the same key gets the same
         upgrade, ended or not, so that a retry never begins a second one.
-    :param reason: Why, for the records.
-    :param partitions: New number of state partitions; 0 leaves them.
+    :param migrations: Of the queries whose state is migrated before the new deployment starts.
     """
 
     rollback: RollbackPlan
@@ -125,15 +119,11 @@ class UpgradeTermsRequest:
     key: str = ""
     reason: str = ""
     partitions: int = 0
+    migrations: tuple[StateMigration, ...] = ()
 
 
 class Beginning:
-    """
-    Begins upgrades of one stream.
-
-    :param by: Who acts, for the records.
-    :param now: The time of day.
-    """
+    """Begins upgrades of one stream."""
 
     def __init__(
         self,
@@ -148,7 +138,7 @@ class Beginning:
 
     def begin(self, proposed: Deployment, source: bytes, request: UpgradeTermsRequest) -> Change:
         """
-        Open the change, or find the open one for the same upgrade.
+        Open the change; see ``UpgradeInPlace.begin``.
 
         :raises UpgradeRefused: With the reason; no change was opened.
         :raises SpecError: The old or the new deployment could not be launched now.
@@ -226,6 +216,15 @@ class Beginning:
                 "another number of state partitions needs a rollback, which is not possible: "
                 f"{rollback.reason}"
             )
+        if request.migrations and rollback.way is not RollbackMethod.REWIND:
+            raise self._refused(
+                "a migration of state needs a rollback to the old checkpoint, which is not possible: "
+                f"{rollback.reason}"
+            )
+        if request.migrations and request.partitions:
+            raise self._refused(
+                "its state is migrated and gets another number of partitions. Ask for one after the other."
+            )
         if request.soak.at_most < request.soak.at_least:
             raise self._refused("its soak would end before it may: at_most is below at_least.")
         for deployment in (current, replace(proposed, number=current.number + 1)):
@@ -245,9 +244,10 @@ class Beginning:
             stop_grace=request.stop_grace,
             sinks=request.sinks,
             # A driver would wait at the barrier while Spark writes all of the state anew.
-            prewarm=request.prewarm and not request.partitions,
+            prewarm=request.prewarm and not (request.partitions or request.migrations),
             key=request.key,
             partitions=request.partitions,
+            migrations=request.migrations,
         )
         self._home.keep_application(proposed, source)
         return Change(

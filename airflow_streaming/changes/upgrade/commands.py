@@ -34,8 +34,6 @@ class UpgradeCommands:
     """
     Commands for one stream's upgrades, for one task or user.
 
-    :param by: The task or user, for the records.
-    :param now: The time of day.
     :param open_folders: Opens the checkpoints, to see the committed batches.
     """
 

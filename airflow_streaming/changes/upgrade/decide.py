@@ -5,9 +5,6 @@ A rollback needs the home, the backup store and two things that only the DAG has
 stream's spec with its secrets, which starts a driver: the keep-alive task does that. The other is
 the author's function that takes batches back out of a sink: without it the checkpoint would go back
 alone, and rows would be lost or doubled.
-
-Each task at work on an upgrade calls the same function, after every move. So a task may die at any
-line and two may work at once: the next look reads the records and decides the next move.
 """
 
 from __future__ import annotations
@@ -20,7 +17,7 @@ from typing import Final
 
 from airflow_streaming.changes.judging.soak import SoakResult
 from airflow_streaming.changes.lane_ground import step_down, under_change
-from airflow_streaming.changes.upgrade.state import Do, LaunchStatus, Move, UpgradeView
+from airflow_streaming.changes.upgrade.state import COPY, Do, LaunchStatus, Move, UpgradeView
 from airflow_streaming.model.durations import age_of, duration_text
 from airflow_streaming.model.observation import VerdictState
 from airflow_streaming.model.records.control import DesiredState
@@ -41,6 +38,12 @@ REPARTITION_WITHIN: Final = timedelta(minutes=30)
 """How long the Spark may take that changes the number of state partitions; the stream is down."""
 REPARTITION_PATIENCE: Final = REPARTITION_WITHIN + timedelta(minutes=1)
 """After this it counts as failed; the margin is for clocks that differ."""
+MIGRATION_WITHIN: Final = timedelta(hours=1)
+"""How long a migration of the state may take; the stream is down."""
+MIGRATION_PATIENCE: Final = MIGRATION_WITHIN + timedelta(minutes=5)
+"""After this it counts as failed. A late one does no harm: its copy is in a place of its own."""
+MOST_MIGRATIONS: Final = 3
+"""Attempts of one run, whose workers were killed."""
 _WITHOUT_FUNCTION: Final = frozenset(
     {SinkReplaySemantics.FILE_LOG, SinkReplaySemantics.NOTHING, SinkReplaySemantics.OVERWRITES}
 )
@@ -159,6 +162,8 @@ def _launching(s: UpgradeView) -> Move:
         return _take(E.STOP_WANTED, 'Desired state is "stopped".')
     if s.must_repartition:
         return _move(Do.REPARTITION, f"State gets {s.terms.partitions} partitions.")
+    if s.must_migrate:
+        return _migration("The state is migrated.")
     if not is_deployed:
         return _move(Do.DEPLOY, "The new deployment becomes the current one.")
     if s.newest != s.change.deployment:
@@ -190,6 +195,28 @@ def _repartitioning(s: UpgradeView) -> Move:
         f"State did not get {partitions} partitions within {duration_text(REPARTITION_PATIENCE)}.",
         {"condition": "TIMEOUT"},
     )
+
+
+def _migrating(s: UpgradeView) -> Move:
+    begun = s.reached[Stage.MIGRATING]
+    if s.is_migrated:
+        return _take(E.MIGRATION_DONE, "The migrated copy is proved.", {COPY: begun.facts[COPY]})
+    if s.is_own_migration and s.attempts < MOST_MIGRATIONS:
+        return _migration(
+            f"The worker of attempt {s.attempts} is gone; the state is migrated anew."
+        )
+    if not s.is_own_migration and age_of(begun.at, s.situation.now) < MIGRATION_PATIENCE:
+        return _move(Do.WAIT, f"Spark, started by {begun.by}, writes a migrated copy.")
+    return _take(
+        E.MIGRATION_FAILED,
+        f"No migrated copy was proved after {s.attempts} attempts of a run; each may take "
+        f"{duration_text(MIGRATION_PATIENCE)}.",
+        {"condition": "TIMEOUT"},
+    )
+
+
+def _migration(reason: str) -> Move:
+    return _move(Do.MIGRATE, reason)
 
 
 def _promotable(s: UpgradeView) -> int | None:
@@ -400,6 +427,8 @@ _AFTER_APPLYING: Final[Mapping[Stage, Callable[[UpgradeView], Move]]] = MappingP
         Stage.APPLYING: _launching,
         Stage.REPARTITIONING: _repartitioning,
         Stage.REPARTITIONED: _launching,
+        Stage.MIGRATING: _migrating,
+        Stage.MIGRATED: _launching,
         Stage.DEPLOYED: _launching,
         Stage.LAUNCHED: _soaking,
         Stage.JUDGED: _judged,

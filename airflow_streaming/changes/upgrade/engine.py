@@ -1,10 +1,4 @@
-"""
-The upgrade in place: another deployment on the same checkpoint.
-
-Every action may be done twice and by two tasks at once: each one-time step is an exclusive create,
-and the losing task looks again. An action records a stage only after all of its work is done. A
-task that dies between two steps leaves enough records for the next task to continue.
-"""
+"""The upgrade in place: another deployment on the same checkpoint."""
 
 from __future__ import annotations
 
@@ -17,6 +11,7 @@ from typing import Any, Final
 
 from airflow_streaming.changes.engine import Engine, Pace, Progress
 from airflow_streaming.changes.judging.soak import firing
+from airflow_streaming.changes.restore.migrated_copy import Migrator, copy_place
 from airflow_streaming.changes.restore.switch import now_in_utc
 from airflow_streaming.changes.upgrade.acts import FACT, BackingUp, Committed, look, written_lately
 from airflow_streaming.changes.upgrade.begin import Beginning, Recorder, UpgradeTermsRequest
@@ -25,7 +20,7 @@ from airflow_streaming.changes.upgrade.decide import cold_start, next_move, sett
 from airflow_streaming.changes.upgrade.finish import Ending, terms_for
 from airflow_streaming.changes.upgrade.repartition import Repartitioner
 from airflow_streaming.changes.upgrade.rollback import BoundaryBack, TakingBack, Undo
-from airflow_streaming.changes.upgrade.state import Do, Move, UpgradeView
+from airflow_streaming.changes.upgrade.state import COPY, OWNER, Do, Move, UpgradeView
 from airflow_streaming.checkpoints.backup.records import Level
 from airflow_streaming.checkpoints.backup.stream_backup import Open
 from airflow_streaming.checkpoints.progress import Progress as Narrated
@@ -87,11 +82,7 @@ class Acts:
 
     :param controller: Acts on the stream; without a ``StreamController`` it has no spec and starts no
         driver.
-    :param recorder: Records the stages.
-    :param backups: Takes the backups.
-    :param back: Rewinds checkpoint and sinks.
-    :param committed: Reads the stream's commits.
-    :param repartitioner: Changes the number of state partitions, if requested.
+    :param migrator: Writes migrated copies of the checkpoints, if requested.
     """
 
     def __init__(
@@ -103,8 +94,9 @@ class Acts:
         back: TakingBack,
         committed: Committed,
         repartitioner: Repartitioner | None = None,
+        migrator: Migrator | None = None,
     ) -> None:
-        self._repartitioner = repartitioner
+        self._repartitioner, self._migrator = repartitioner, migrator
         self._home, self._controller, self._recorder = home, controller, recorder
         self._backups, self._back, self._committed = backups, back, committed
         self._ending: Final = Ending(home, controller, recorder)
@@ -116,6 +108,7 @@ class Acts:
             Do.KILL: self._kill,
             Do.BACK_UP_AGAIN: self._back_up_again,
             Do.REPARTITION: self._repartition,
+            Do.MIGRATE: self._migrate,
             Do.LAUNCH: self._launch,
             Do.RELEASE: self._release,
             Do.RESTORE: self._restore,
@@ -124,11 +117,7 @@ class Acts:
         }
 
     def do(self, view: UpgradeView, move: Move) -> str | None:
-        """
-        Make one move; return the reason to wait, or ``None`` if it was made.
-
-        :raises HomeUnavailable: A store could not be reached; make the move again later.
-        """
+        """Make one move; return the reason to wait, or ``None`` if it was made."""
         return self._acts[move.do](view, move)
 
     def _back_up(self, state: UpgradeView, _: Move) -> None:
@@ -227,8 +216,7 @@ class Acts:
         except StreamingError as err:
             # Its Spark, if there was one, went with it.
             answer = RepartitionAnswer(condition=type(err).__name__, failed=str(err))
-        history = tuple(self._home.upgrade_steps(state.change.number))
-        newest = replace(state, history=history)
+        newest = self._newest(state)
         if newest.state is not Stage.REPARTITIONING:
             return None
         if not answer.condition:
@@ -242,6 +230,43 @@ class Acts:
             {"condition": answer.condition},
         )
         return None
+
+    def _migrate(self, state: UpgradeView, act: Move) -> str | None:
+        migrator, change = self._migrator, state.change
+        if migrator is None:
+            return "The task that upgrades the stream migrates its state."
+        replaced = self._home.deployment(change.replaced)
+        to = copy_place(self._home, replaced, change.number, state.attempts + 1)
+        facts = {COPY: to, OWNER: migrator.owner}
+        if not self._recorder.take(state, E.MIGRATE, act.reason, facts):
+            return None
+        try:
+            rows = migrator.run(to, state.terms.migrations)
+        except HomeUnavailable:
+            raise  # the next look begins another attempt
+        except StreamingError as err:
+            self._end_migration(
+                state,
+                E.MIGRATION_FAILED,
+                f"The state was not migrated: {err}",
+                {"condition": type(err).__name__},
+            )
+            return None
+        self._end_migration(
+            state, E.MIGRATION_DONE, "The migrated copy is proved.", {COPY: to, **rows}
+        )
+        return None
+
+    def _end_migration(
+        self, view: UpgradeView, event: UpgradeEvent, reason: str, facts: Mapping[str, str]
+    ) -> None:
+        """Record the end of an attempt, unless a command or another attempt was faster."""
+        newest = self._newest(view)
+        if newest.state is Stage.MIGRATING:
+            self._recorder.take(newest, event, reason, facts)
+
+    def _newest(self, view: UpgradeView) -> UpgradeView:
+        return replace(view, history=tuple(self._home.upgrade_steps(view.change.number)))
 
     def _launch(self, state: UpgradeView, act: Move) -> None:
         try:
@@ -268,7 +293,7 @@ class Acts:
                 why = "The checkpoint was restored, with the number of state partitions it had."
                 checkpoint = self._back.rewind(undo)
             else:
-                why, checkpoint = self._taken_back(undo, was_launched=_was_launched(state))
+                why, checkpoint = self._taken_back(undo, state)
         except RestoreTaken as err:
             return str(err)
         except CheckpointError as err:
@@ -281,14 +306,17 @@ class Acts:
 
     def _take_after_leave(self, view: UpgradeView, reason: str, facts: Mapping[str, str]) -> None:
         # The operator's ``leave`` came during the rewind: record the result anyway.
-        newest = replace(view, history=tuple(self._home.upgrade_steps(view.change.number)))
+        newest = self._newest(view)
         if newest.state is Stage.LEFT:
             self._recorder.take(newest, E.PUT_BACK, reason, facts)
 
-    def _taken_back(self, undo: Undo, *, was_launched: bool) -> tuple[str, str]:
+    def _taken_back(self, undo: Undo, state: UpgradeView) -> tuple[str, str]:
         present = self._home.deployment(undo.change.replaced).checkpoint
-        if not was_launched:
+        if not _was_launched(state):
             return "", present
+        if state.has(Stage.MIGRATED):
+            why = "The new deployment ran on a migrated copy, so the sinks may be ahead."
+            return why, self._back.rewind(undo)
         if undo.terms.rollback.way is RollbackMethod.RESUME:
             return "The old deployment resumes where the new one ended.", present
         why = self._back.why(undo)
@@ -342,21 +370,16 @@ class UpgradeInPlace:
 
     All methods may be called again, by any task and at any time: finished work is not repeated.
 
-    :param home: The stream's records.
     :param controller: Acts on the stream; its spec gives the secrets of both deployments, and its
         ``propose`` makes the proposed one.
     :param observer: Observes the stream, with its memory.
-    :param store: The store of the backups.
-    :param by: The task or user, for the records.
     :param rewind: Takes batches back out of sinks other than file sinks.
     :param open_folders: Opens the checkpoints and outputs for a backup.
-    :param storage_options: Passed to fsspec for remote checkpoints.
     :param back: Rewinds checkpoint and sinks; by default from the boundary backup.
-    :param repartitioner: Changes the number of state partitions, if requested.
+    :param migrator: Writes migrated copies of the checkpoints, if requested.
     :param progress: Receives the progress of backups and restores.
     :param pace: How often to look between the stop and the new driver's start; by default
         ``advance`` returns at once.
-    :param now: The time of day.
     """
 
     def __init__(
@@ -372,6 +395,7 @@ class UpgradeInPlace:
         storage_options: Mapping[str, Any] | None = None,
         back: TakingBack | None = None,
         repartitioner: Repartitioner | None = None,
+        migrator: Migrator | None = None,
         progress: Narrated = no_progress,
         pace: Pace | None = None,
         now: Callable[[], datetime] = now_in_utc,
@@ -394,8 +418,9 @@ class UpgradeInPlace:
             ),
             self._committed,
             repartitioner,
+            migrator,
         )
-        self._repartitioner = repartitioner
+        self._repartitioner, self._migrator = repartitioner, migrator
 
     def begin(self, proposed: Deployment, source: bytes, request: UpgradeTermsRequest) -> Change:
         """
@@ -429,7 +454,6 @@ class UpgradeInPlace:
         :raises UpgradeRefused: The stream has no such upgrade.
         :raises RecordError: Its terms cannot be read, and no command has decided its end.
         :raises CheckpointBusy: The running stream could not be backed up; call again.
-        :raises HomeUnavailable: A store could not be reached; call again.
         """
         found = self._find(change)
         terms = terms_for(self._home, found)
@@ -439,6 +463,7 @@ class UpgradeInPlace:
             look=lambda: look(
                 *(self._home, self._observer, found, terms, self._committed),
                 repartitioned=lambda: self._has(terms.partitions),
+                migrator=self._migrator,
             ),
             decide=next_move,
             act=self._acts.do,

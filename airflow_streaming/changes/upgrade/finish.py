@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Final
 
 from airflow_streaming.changes.engine import Engine
+from airflow_streaming.changes.restore.migrated_copy import claim_copies
 from airflow_streaming.changes.upgrade.acts import look
 from airflow_streaming.changes.upgrade.begin import Recorder
 from airflow_streaming.changes.upgrade.decide import next_move
@@ -36,7 +37,6 @@ class Ending:
     Actions that need only the home.
 
     :param acts: Writes the timeline, and takes a fence.
-    :param recorder: Records the stages.
     """
 
     def __init__(self, home: StreamHome, acts: StreamActions, recorder: Recorder) -> None:
@@ -73,7 +73,10 @@ class Ending:
 
     def deploy(self, state: UpgradeView, act: Move) -> None:
         """Make the new deployment the current one."""
-        proposed = state.terms.proposed
+        proposed = state.proposed
+        if state.has(Stage.MIGRATED):
+            replaced = self._home.deployment(state.change.replaced)
+            claim_copies(self._home, replaced, proposed.number, proposed.checkpoint)
         try:
             self._home.create_deployment(proposed, self._home.kept_application(proposed))
         except AlreadyExists:
@@ -118,9 +121,7 @@ def finish(
     """
     Finish an upgrade's decided end, as far as possible with the home alone.
 
-    :param launcher: Sees the driver's processes from here.
     :returns: The remaining steps, which need the upgrade's DAG; empty if it is closed.
-    :raises RecordError: Its terms cannot be read, and no command has decided its end.
     """
     ending = Ending(
         home, StreamActions(home, launcher, by=by, now=now), Recorder(home, by=by, now=now)

@@ -38,8 +38,6 @@ class CarryingThrough:
 
     :param launcher: How the driver's processes are seen from here.
     :param store: Where the upgrade's backups lie.
-    :param by: Who acts, for the records.
-    :param now: The time of day.
     """
 
     def __init__(
@@ -71,7 +69,6 @@ class CarryingThrough:
 
         :raises UpgradeRefused: Only the DAG can finish it, or the boundary backup is not in this
             store.
-        :raises RecordError: Its terms cannot be read, and no command has decided its end.
         """
         stages, name = self._home.stages(self._change.number), self._home.name
         why = why_only_dag(terms_for(self._home, self._change), stages)
@@ -93,7 +90,6 @@ class CarryingThrough:
         Make moves until the upgrade is closed or must wait.
 
         :raises CheckpointError: Written batches cannot be taken back; the stream stays down.
-        :raises HomeUnavailable: A store could not be reached; call again.
         """
         terms = terms_for(self._home, self._change)
         engine: Engine[UpgradeView, Move] = Engine(

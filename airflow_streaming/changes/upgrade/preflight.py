@@ -35,10 +35,19 @@ from airflow_streaming.exceptions import RecordError, StreamingError
 from airflow_streaming.gates.change.settings import PARTITIONS as PARTITIONS_RULE
 from airflow_streaming.gates.change_gate import gate_stream_change
 from airflow_streaming.gates.findings import GateDecision, GateFinding, GateReport, report_of
+from airflow_streaming.gates.migration.migrations import (
+    carrying,
+    lifted,
+    migrations_in,
+    with_declared,
+    with_remedy,
+)
 from airflow_streaming.gates.state_partitions import RepartitionPlan
 from airflow_streaming.gates.version_gate import gate_stream_version
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.runtime import Runtime
+from airflow_streaming.model.arguments.accepted import NO_ROLLBACK
+from airflow_streaming.model.jobs.migration import StateMigration
 from airflow_streaming.model.names import other_lane
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.spark.own_places import comparable
@@ -51,14 +60,32 @@ __all__ = ["Candidate", "Ways", "ask_gates", "is_same_code", "judge_plan", "pref
 log: Final = logging.getLogger(__name__)
 
 
+MIGRATE_REMEDY: Final = (
+    "Turn on migrate, in the form or in the options of the upgrade: the new deployment then starts from a proved, "
+    "migrated copy of the checkpoint, and a rollback returns to the original."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Migrate:
+    """
+    Whether the state is migrated where the change is refused without it.
+
+    :param given: The plan of a user, with initial values of his.
+    :param name: Its file, for messages.
+    """
+
+    is_wanted: bool = False
+    given: StateMigration | None = None
+    name: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
     """
     The proposed deployment.
 
-    :param deployment: As proposed.
     :param program: The script with its configuration, including secrets, for plan mode.
-    :param runtime: Its Spark.
     :param of_profile: Settings of the live deployment from the stream's profile.
     """
 
@@ -76,6 +103,7 @@ def preflight(
     *,
     sizes: Sequence[SizeSource] = (),
     repartitions: bool = False,
+    migrate: Migrate = Migrate(),
     storage_options: Mapping[str, Any] | None = None,
     progress: Progress = no_progress,
     spark: SharedSpark | None = None,
@@ -86,20 +114,20 @@ def preflight(
     :param sizes: Origins of the candidate's sizes, for the report.
     :param repartitions: The state gets the candidate's number of partitions if Spark and the
         checkpoints allow it; otherwise the number has no effect on it.
+    :param migrate: Whether the state is migrated.
     :param spark: Plan mode runs in this Spark; default: in one of its own.
     :raises SpecError: A habit names an unknown query.
-    :raises LaunchError: Plan mode's Spark could not be started.
     :raises CheckpointError: A checkpoint cannot be read.
-    :raises HomeUnavailable: A store cannot be reached.
     """
     proposed = candidate.deployment
     new = plan_script(candidate.program, candidate.runtime, progress=progress, spark=spark)
-    gates = judge_plan(home, current, proposed, new, storage_options)
+    gates = migrating(judge_plan(home, current, proposed, new, storage_options), migrate)
+    migrations = migrations_in(gates) if migrate.is_wanted else ()
     both = DeploymentPair(
         current=current, proposed=proposed, old=home.newest_plans(current.number), new=new
     )
     sinks = sinks_of(both, ways.habits)
-    rollback = way_back_of(home, both, sinks, ways, storage_options)
+    rollback = way_back_of(home, both, sinks, ways, storage_options, is_migrated=bool(migrations))
     state = RepartitionPlan()
     if repartitions:
         state = planned_for(
@@ -114,20 +142,34 @@ def preflight(
         of_profile=candidate.of_profile,
         accepted=ways.accepted,
     )
+    # A failed migration is only harmless with a way back.
+    accepted = frozenset(ways.accepted) - ({NO_ROLLBACK} if migrations else frozenset())
     return Preflight(
         stream=home.name,
         replaced=current.number,
         proposed=proposed,
         differences=differences(current, proposed),
-        gates=joined([gates, report_of(back)], rollback, accepted=ways.accepted),
+        gates=joined([gates, report_of(back)], rollback, accepted=accepted),
         rollback=rollback,
         sinks=sinks,
         advice=tuple(_advice(home)),
         sizes=tuple(sizes),
         queries=tuple(plan.query for plan in new.queries),
         partitions=state.partitions,
+        migrations=migrations,
         kept=kept_live(current, proposed),
     )
+
+
+def migrating(gates: GateReport, migrate: Migrate) -> GateReport:
+    """
+    Return the gates' report with the migrations that a run wants.
+
+    :raises SpecError: the plan of a user is of another change.
+    """
+    if migrate.given is not None:
+        gates = with_declared(gates, migrate.given, migrate.name)
+    return lifted(gates) if migrate.is_wanted else with_remedy(gates, MIGRATE_REMEDY)
 
 
 def with_repartition(gates: GateReport, state: RepartitionPlan) -> GateReport:
@@ -183,7 +225,8 @@ def judge_plan(
         change,
         *_of_version(home, current, proposed, storage_options),
     ]
-    return report_of([f for report in reports for f in report.findings], change.pattern)
+    whole = report_of([f for report in reports for f in report.findings], change.pattern)
+    return carrying(whole, migrations_in(change))
 
 
 def _of_script(new: ScriptPlan) -> Iterator[GateReport]:

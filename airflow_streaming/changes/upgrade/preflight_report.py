@@ -21,6 +21,7 @@ from airflow_streaming.gates.findings import (
 )
 from airflow_streaming.model.arguments.accepted import NO_ROLLBACK
 from airflow_streaming.model.codec import encode
+from airflow_streaming.model.jobs.migration import StateMigration
 from airflow_streaming.model.records.deployment import Deployment, Override
 from airflow_streaming.model.records.upgrade import RollbackMethod, RollbackPlan, SinkFacts
 from airflow_streaming.model.spark.conf import conf_text
@@ -58,13 +59,13 @@ class Preflight:
     The report on an upgrade before its first act.
 
     :param replaced: Number of the running deployment.
-    :param proposed: The new deployment.
     :param gates: Findings of all gates and on the rollback.
     :param rollback: The rollback plan; ``sinks`` are the sinks that it rewinds.
     :param advice: Advice on the stream's size by its figures, as sentences.
     :param sizes: Origin of each size; empty for an upgrade without sizes.
     :param queries: Names of the proposed deployment's queries by plan mode; empty when they are unknown.
     :param partitions: New number of state partitions; 0 leaves them.
+    :param migrations: Of the queries whose state is migrated before the new deployment starts.
     :param prewarm: The new driver starts before the old driver stops.
     :param kept: Values that stay live though the DAG names others.
     """
@@ -80,6 +81,7 @@ class Preflight:
     sizes: tuple[SizeSource, ...] = ()
     queries: tuple[str, ...] = ()
     partitions: int = 0
+    migrations: tuple[StateMigration, ...] = ()
     prewarm: bool = False
     kept: tuple[Override, ...] = ()
 

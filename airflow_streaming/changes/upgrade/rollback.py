@@ -5,9 +5,8 @@ The backup of the old deployment's last batch is restored to a place of its own,
 the change. The present checkpoints stay for inspection. Then file sinks, and the sinks of the
 author's function, are rewound to that batch.
 
-A task that dies leaves a checkpoint that no deployment names and half-rewound sinks; a repetition
-continues. The new driver must be proved gone all the while, and the old one must not have been
-started: its first batch ends the boundary. Every call may be repeated, also by two tasks at once.
+A repetition continues after a task that died. The new driver must be proved gone all the while, and
+the old one must not have been started: its first batch ends the boundary.
 
 The sinks are read only from the plans of the running deployment's own drivers: another version's
 plans do not show them.
@@ -104,8 +103,6 @@ def why_restore(
     the same checkpoint.
 
     :param sinks: Of the old deployment.
-    :raises BackupNotFound: The store has no such backup.
-    :raises BackupDamaged: The backup differs from its manifest.
     """
     backup = store.backup(backup_id)
     with store.hold(backup.stream, "restore", backup.id):
@@ -201,17 +198,13 @@ def restore_boundary(
     The driver must be proved gone; the desired state may be running. A repetition after a kill
     continues; after success it changes nothing and returns the same.
 
-    :param launcher: Sees the driver's processes from here.
     :param sinks: Of the old, backed-up deployment: ``sink_facts_of`` its plans.
     :param rewind: Rewinds the sinks; by default file sinks only.
-    :param storage_options: Passed to fsspec for remote checkpoints and outputs.
     :param is_needed: Called before every removing step.
     :raises RestoreRefused: With every reason, e.g. a driver that is not proved gone, or a query
         with an unknown sink; no file was changed.
     :raises RestoreTaken: Another task is restoring now; try again later.
     :raises CheckpointRefused: A sink cannot be rewound.
-    :raises BackupNotFound: The store has no such backup.
-    :raises BackupDamaged: The backup differs from its manifest.
     """
     backup = store.backup(backup_id)
     _check_covered(backup, sinks)
@@ -219,12 +212,24 @@ def restore_boundary(
     with store.hold(backup.stream, "restore", backup.id):
         restoring = _Restoring(home, store, launcher, storage_options, progress)
         # Seen before anything is put back; the checkpoint stays as it is.
-        places = {query.folder: query.checkpoint for query in backup.queries}
+        places = {query.folder: query.checkpoint for query in backup.queries} | _migrated(
+            home, change, backup
+        )
         queries = {facts.query: places.get(facts.query, "") for facts in sinks}
         newest = newest_planned(queries, storage_options)
         restored = restoring.run(backup, change)
         rewound = sink_rewind.run(store, backup, change.number, sinks, newest, is_needed=is_needed)
     return replace(restored, rewound=tuple(rewound))
+
+
+def _migrated(home: StreamHome, change: Change, backup: Backup) -> dict[str, str]:
+    """Return the checkpoints of a new deployment that ran on copies; the old ones do not tell its batches."""
+    newest = home.newest_deployment()
+    if newest is None or newest.number != change.deployment:
+        return {}
+    if newest.checkpoint == home.deployment(change.replaced).checkpoint:
+        return {}
+    return {query.folder: join(newest.checkpoint, query.folder) for query in backup.queries}
 
 
 def _check_covered(backup: Backup, sinks: Sequence[SinkFacts]) -> None:
@@ -364,10 +369,7 @@ class BoundaryBack:
     """
     Goes back to the boundary backup.
 
-    :param store: The store of the backups.
-    :param launcher: Sees the driver's processes from here.
     :param rewind: Rewinds sinks; only needed for sinks other than file sinks.
-    :param storage_options: Passed to fsspec for remote checkpoints.
     """
 
     def __init__(
@@ -467,14 +469,15 @@ def way_back_of(
     sinks: Sequence[SinkFacts],
     ways: Ways,
     storage_options: Mapping[str, Any] | None,
+    *,
+    is_migrated: bool = False,
 ) -> RollbackPlan:
     """
     Return how to go back once the new deployment has committed batches.
 
     :param sinks: See ``sinks_of``.
     :param storage_options: Of the checkpoints' store.
-    :raises CheckpointError: a checkpoint cannot be read.
-    :raises HomeUnavailable: a store cannot be reached.
+    :param is_migrated: The new deployment's state is migrated, so the old one cannot resume from it.
     """
     checkpoints = checkpoints_of(home, storage_options).checkpoints
     back = GateReport()
@@ -495,6 +498,7 @@ def way_back_of(
         queries=checkpoints,
         has_rewinder=ways.has_rewinder,
         accepts_replay=REPLAY in ways.accepted,
+        is_migrated=is_migrated,
     )
 
 

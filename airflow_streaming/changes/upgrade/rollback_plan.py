@@ -45,6 +45,7 @@ _FORMATS = (
 )
 
 _RECORD = "Start the running version once under this release, so that its plan is recorded"
+_MIGRATED = "The new deployment's state is migrated, and the old one cannot read it."
 _FITS = frozenset({GateDecision.ALLOWED, GateDecision.ALLOWED_WITH_CONSEQUENCE})
 
 
@@ -61,7 +62,6 @@ def needs_rewind(
 
     :param before: The checkpoint in the backup of the boundary.
     :param after: The same checkpoint now.
-    :param sink: Its sink, if known.
     :param sink_before: Newest batch in the file sink's log in the backup; ``sink_after`` now.
     """
     return next(_reasons(before, after, sink, (sink_before, sink_after)), "")
@@ -133,6 +133,7 @@ def plan_rollback(
     queries: Collection[str] = (),
     has_rewinder: bool = False,
     accepts_replay: bool = False,
+    is_migrated: bool = False,
 ) -> RollbackPlan:
     """
     Return how to roll back once the new deployment has committed batches.
@@ -145,6 +146,7 @@ def plan_rollback(
     :param has_rewinder: The author's function takes batches back out of every sink other than files
         and Kafka.
     :param accepts_replay: Repeated rows in append-only sinks are accepted.
+    :param is_migrated: The new deployment's state is migrated.
     """
     if not sinks:
         return _none(
@@ -167,7 +169,7 @@ def plan_rollback(
             f"{_in_step(sinks, has_rewinder)}.",
             replay=" ".join(_replay(sinks, has_rewinder)),
         )
-    misfits = _misfits(back, code_back)
+    misfits = [_MIGRATED] if is_migrated else _misfits(back, code_back)
     if not misfits:
         return RollbackPlan(
             way=RollbackMethod.RESUME,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -12,6 +12,7 @@ from airflow_streaming.changes.judging.soak import SoakVerdict
 from airflow_streaming.model.observation import ProcessState
 from airflow_streaming.model.records.change_table import facts_of
 from airflow_streaming.model.records.control import Change
+from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.epoch import Epoch, LaunchCause
 from airflow_streaming.model.records.upgrade import RollbackMethod, UpgradeTerms
 from airflow_streaming.model.records.upgrade_table import (
@@ -25,7 +26,12 @@ from airflow_streaming.supervision.decide import ReconcileInput
 from airflow_streaming.supervision.health import judge
 from airflow_streaming.supervision.standby import StandbyView
 
+COPY: Final = "checkpoint"
+"""Fact of a step: where the migrated copy is, or will be."""
+OWNER: Final = "owner"
+"""Fact of a step: the run that writes the copy."""
 _AWAITED: Final = frozenset({Stage.READY, Stage.STOPPED, Stage.APPLYING, Stage.DEPLOYED})
+_EXCHANGING: Final = frozenset({Stage.STOPPED, Stage.APPLYING, Stage.MIGRATED, Stage.DEPLOYED})
 
 
 class Do(StrEnum):
@@ -46,11 +52,12 @@ class Do(StrEnum):
     """Ask the driver to stop."""
     KILL = "kill"
     FENCE = "fence"
-    """Take the next epoch, so that no task that looked earlier starts a driver."""
     BACK_UP_AGAIN = "back_up_again"
     """Back up exactly the old driver's last state."""
     REPARTITION = "repartition"
     """Change the number of state partitions, as the one task that may."""
+    MIGRATE = "migrate"
+    """Write a migrated copy of the checkpoint, into a place of its own."""
     DEPLOY = "deploy"
     LAUNCH = "launch"
     RELEASE = "release"
@@ -100,14 +107,14 @@ class UpgradeView:
     The input of the next move.
 
     :param history: Its steps; the same before and after the look.
-    :param situation: The stream as observed.
     :param soak: The judgment of the new driver's figures, once it was launched.
     :param has_committed: The new deployment has committed a batch, by its checkpoint; read if this
         ends the way back.
     :param is_repartitioned: All state has the new number of partitions, by its checkpoints; read
         during a repartition.
+    :param is_migrated: The copy of the newest attempt to migrate is whole and proved.
+    :param is_own_migration: That attempt was begun by the run that looks, whose worker is gone.
     :param is_held: The newest epoch is a promoted driver that was never released.
-    :param is_closed: The change has ended.
     """
 
     change: Change
@@ -117,6 +124,8 @@ class UpgradeView:
     soak: SoakVerdict | None = None
     has_committed: bool = False
     is_repartitioned: bool = False
+    is_migrated: bool = False
+    is_own_migration: bool = False
     is_held: bool = False
     is_closed: bool = False
 
@@ -210,7 +219,7 @@ class UpgradeView:
         stop = self.situation.stop
         is_asked = stop is not None and stop.change == self.change.number
         is_stopping = self.state in (Stage.BACKED_UP, Stage.READY) and is_asked
-        return is_stopping or self.state in (Stage.STOPPED, Stage.APPLYING, Stage.DEPLOYED)
+        return is_stopping or self.state in _EXCHANGING
 
     @property
     def birth(self) -> LaunchStatus:
@@ -236,9 +245,26 @@ class UpgradeView:
         if newest is None or newest.number == self.change.replaced:
             return False
         if newest.number == self.change.deployment:
-            return newest.fingerprint != self.terms.proposed.fingerprint
+            return newest.fingerprint != self.proposed.fingerprint
         is_ours = self.has(Stage.RESTORED) and newest.number == self.back
         return not is_ours
+
+    @property
+    def proposed(self) -> Deployment:
+        """Return the new deployment, on the migrated copy if there is one."""
+        migrated = self.reached.get(Stage.MIGRATED)
+        proposed = self.terms.proposed
+        return replace(proposed, checkpoint=migrated.facts[COPY]) if migrated else proposed
+
+    @property
+    def must_migrate(self) -> bool:
+        """Tell whether the state is still to be migrated."""
+        return self.state is Stage.APPLYING and bool(self.terms.migrations)
+
+    @property
+    def attempts(self) -> int:
+        """Return how often a migration of the state was begun."""
+        return sum(step.event is UpgradeEvent.MIGRATE for step in self.history)
 
     @property
     def must_repartition(self) -> bool:

@@ -27,7 +27,6 @@ def steps_back(
     """
     Yield a finding for each step back that a proposed deployment takes.
 
-    :param current: The live deployment.
     :param earlier: All deployments of the stream, in any order and of both lanes.
     :param of_profile: Settings of the live deployment that come from a profile. A missing profile setting
         counts as a change of the profile.

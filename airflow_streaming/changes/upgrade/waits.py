@@ -19,6 +19,8 @@ _WAITS: Final = {
     Stage.APPLYING: _MADE,
     Stage.REPARTITIONING: "Spark, which changes the number of state partitions",
     Stage.REPARTITIONED: _MADE,
+    Stage.MIGRATING: "Spark, which writes a migrated copy of the checkpoint",
+    Stage.MIGRATED: _MADE,
     Stage.DEPLOYED: "the start of the new driver",
     Stage.ROLLING_BACK: "the new driver to stop; then checkpoint and sinks are put back",
     Stage.LEFT: "its task, which closes the change; the stream stays stopped until a user starts it",
@@ -27,12 +29,7 @@ _WAITS: Final = {
 
 
 def waits_for(history: Sequence[UpgradeTransition], terms: UpgradeTerms | None) -> str:
-    """
-    Return the awaited event of an open upgrade, as the end of a sentence that begins with "Waits for".
-
-    :param history: The steps taken so far, the oldest first.
-    :param terms: ``None`` where they cannot be read.
-    """
+    """Return the awaited event of an open upgrade, as the end of a sentence that begins with "Waits for"."""
     stage = UPGRADE.state_of(history)
     if stage.is_end:
         return "its task, which closes the change"

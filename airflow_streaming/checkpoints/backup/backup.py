@@ -51,7 +51,6 @@ def take_backup(
         while its query runs; no backup was published.
     :raises CheckpointBusy: a checkpoint changed during every attempt; no backup was published.
     :raises CheckpointError: a folder does not exist.
-    :raises HomeUnavailable: a store cannot be reached.
     :raises SpecError: the store lies inside a checkpoint, or a checkpoint inside the store.
     :raises ValueError: no sources, or two in one folder.
     """
@@ -95,7 +94,6 @@ def check_places(sources: Sequence[Source], store: str) -> None:
     """
     Refuse a store that overlaps a source; opens and writes no file.
 
-    :param store: The store's URI.
     :raises SpecError: The store overlaps a checkpoint or a sink's log.
     """
     for source in sources:

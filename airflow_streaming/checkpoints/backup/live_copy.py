@@ -101,9 +101,7 @@ def sources_of(folders: Folders) -> list[Source]:
     """
     Return the checkpoint at a URI, or the checkpoints directly under it, by name.
 
-    :raises CheckpointRefused: An entry is a link, which may hide a checkpoint.
     :raises CheckpointError: The folder has no checkpoint.
-    :raises HomeUnavailable: The store cannot be reached.
     """
     return [
         Source(folder=name, folders=folders.below(name)) for name in sorted(query_folders(folders))
@@ -157,7 +155,6 @@ def look_at(source: Source) -> Look | Incomplete:
     Choose the files to copy.
 
     :raises CheckpointRefused: See ``choose_pin``; or a file is too large.
-    :raises CheckpointError: The folder does not exist.
     """
     folders = source.folders
     committed = _newest_commit(folders)
@@ -243,13 +240,10 @@ def copy_live(
     """
     Copy the newest committed batch of a checkpoint that may be in use.
 
-    :param attempts: Number of attempts.
     :param checked: Members that are not read again if the taker knows them.
     :raises CheckpointRefused: The checkpoint is damaged, of an unknown format, or cannot be copied
         while its query runs.
     :raises CheckpointBusy: It changed during every attempt.
-    :raises CheckpointError: The folder does not exist.
-    :raises HomeUnavailable: A store cannot be reached.
     """
     last: Incomplete | None = None
     copier = _Copier(source, taker, progress, checked)

@@ -205,7 +205,6 @@ class Pin:
     """
     A batch and its files.
 
-    :param batch: The committed batch.
     :param planned: ``batch + 1`` if its plan is among the files, else ``batch``.
     :param files: Paths in the checkpoint; the first to be purged come first.
     :param plan: The plan of the batch.
@@ -232,7 +231,6 @@ def choose_pin(listing: Listing, read: Read, *, at_least: int | None = None) -> 
         be complete; without it only the newest one is tried.
     :raises CheckpointRefused: A retry will not help: not a Spark checkpoint, no committed batch
         yet, or it holds links, pipes or devices.
-    :raises HomeUnavailable: The store cannot be reached.
     """
     _refuse(listing)
     commits = batches(listing, "commits")

@@ -41,7 +41,6 @@ class Incomplete(NamedTuple):
     If another walk finds the same, it is damage, unless the file was seen to change.
 
     :param path: The file or folder, relative to the checkpoint.
-    :param why: A sentence.
     :param is_moving: The file was purged or written during the copy.
     """
 

@@ -26,7 +26,6 @@ class ReadRequest(NamedTuple):
     """
     A file to read.
 
-    :param folders: Its folder.
     :param path: Its path in the folder.
     :param stat: Its stat from the walk.
     :param member: Its path in the backup.
@@ -39,11 +38,7 @@ class ReadRequest(NamedTuple):
 
 
 class Torn(CheckpointBusy):
-    """
-    Raised while a large file is read: it vanished or changed since the walk.
-
-    :param unready: The change.
-    """
+    """Raised while a large file is read: it vanished or changed since the walk."""
 
     def __init__(self, unready: Incomplete) -> None:
         super().__init__(unready.why)
@@ -57,7 +52,6 @@ def read_ahead(
     Return every file with its content, in the order given.
 
     :param large: Files of at least so many bytes are not read; their content is ``None``.
-    :raises HomeUnavailable: the store cannot be reached.
     """
     # Threads would only get in each other's way on a disk of this machine.
     pool: ThreadPoolExecutor | None = None

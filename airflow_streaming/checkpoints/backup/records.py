@@ -131,9 +131,6 @@ class Backup(Record):
     :param id: Its name in the store; ids sort by start time.
     :param stream: The stream, or a name made of the checkpoint's URI for an external stream.
     :param begun_at: Start of the copy, by the host's clock.
-    :param origin: Why it was taken.
-    :param by: Who took it.
-    :param note: A note of the user or task.
     :param deployment: Deployment whose checkpoints these are; ``None`` when unknown, as ``epoch``.
     :param spark_version: Spark the driver ran on, where that is known.
     :param bundles: The locations of the members.

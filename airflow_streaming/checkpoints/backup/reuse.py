@@ -28,7 +28,6 @@ class Use:
     """
     The part of an earlier bundle that a new backup could use.
 
-    :param index: The bundle's index.
     :param used: Bytes of the members in its pack that the new backup has too, with their headers.
     :param packed: Bytes of all members in its pack.
     :param ranges: Number of contiguous runs of used members.

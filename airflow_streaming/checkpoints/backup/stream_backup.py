@@ -57,8 +57,6 @@ class BackupRequest:
     """
     Options of a backup besides stream and store.
 
-    :param by: The user or task.
-    :param note: A note of the user or task.
     :param sink_logs: URI of a file sink's output folder by query; the name may be empty for an only
         query. Its log is backed up too. Default: the sinks that the stream's drivers recorded.
     :param facts: Additional facts for the record.
@@ -84,7 +82,6 @@ def back_up_stream(home: StreamHome, store: BackupStore, request: BackupRequest)
     :raises NothingYet: the stream has committed no batch yet, or was removed.
     :raises CheckpointRefused: it cannot be backed up, with the reason.
     :raises CheckpointBusy: a checkpoint changed under every attempt.
-    :raises HomeUnavailable: a store cannot be reached.
     """
     deployment, epoch = begun_deployment(home), home.newest_epoch()
     sources = stream_sources(home, deployment, request)
@@ -111,7 +108,6 @@ def back_up(checkpoint: str, name: str, store: BackupStore, request: BackupReque
     :param name: The name under which the backups are kept; see ``naming``.
     :raises CheckpointRefused: it cannot be backed up, with the reason.
     :raises CheckpointBusy: it changed under every attempt.
-    :raises HomeUnavailable: a store cannot be reached.
     """
     found = sources_of(request.open_folders(checkpoint))
     sinks = _sinks(request, [source.folder for source in found])
@@ -190,7 +186,6 @@ def stream_sources(
 
     Checkpoints without a committed batch are left out, unless all are.
 
-    :raises CheckpointRefused: An entry is a link, which may hide a checkpoint.
     :raises NothingYet: No batch was committed yet.
     :raises CheckpointError: The place has no checkpoint.
     :raises SpecError: A sink has no query name, and there are several queries.

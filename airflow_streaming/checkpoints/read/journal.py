@@ -102,11 +102,7 @@ class Journal:
 
 
 def read_journal(listing: Listing, read: Read) -> Journal:
-    """
-    Read the newest files of both logs; a defect becomes a finding.
-
-    :raises HomeUnavailable: The store cannot be reached.
-    """
+    """Read the newest files of both logs; a defect becomes a finding."""
     reader = _Reader(listing, read)
     # Offsets first: a batch that is committed in between is seen done, never ahead of its plan.
     plans = reader.read(OFFSETS, parse_offset_log)

@@ -35,11 +35,7 @@ _PATHS: Final = "stateSchemaFilePaths"
 
 
 class JavaInput:
-    """
-    Reads values one after another.
-
-    :param what: Names the file in messages.
-    """
+    """Reads values one after another."""
 
     def __init__(self, data: bytes, what: str) -> None:
         self._data, self._what, self._at = data, what, 0
@@ -120,7 +116,6 @@ class OperatorStore:
     A state store of an operator.
 
     :param prefix_columns: Leading key columns usable in searches.
-    :param partitions: State partitions.
     :param schema_paths: Absolute URIs of its schema files, oldest first; version 2 only.
     """
 

@@ -1,8 +1,8 @@
 """
 From a listing to a checkpoint report.
 
-The sentences on Spark's reaction to a defect were measured: each defect was made in a real
-checkpoint and the query was started on it (3.5 to 4.3). ``docs/defects.md`` has the table.
+Spark's reaction to each defect was measured in a real checkpoint (3.5 to 4.3); ``docs/defects.md``
+has the table.
 
 A live checkpoint is sound: a planned and uncommitted batch, unfinished files and the state of the
 running batch are normal at any moment.
@@ -92,7 +92,6 @@ def read_checkpoint(
         position matters; the files of the next batch; or the files of all rollback batches, which
         may take long.
     :param places: Other spellings of ``uri``, e.g. with links resolved.
-    :raises HomeUnavailable: The store cannot be reached.
     """
     if not is_checkpoint(listing):
         return Checkpoint(uri=uri, problems=(_no_checkpoint(listing, uri),))

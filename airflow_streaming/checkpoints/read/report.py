@@ -1,9 +1,6 @@
 """
 The report on one query's checkpoint, with every defect found.
 
-The codes are the rows of a table that was measured on Spark 3.5 to 4.3: each defect was made in a
-real checkpoint and the query was started on it. ``docs/defects.md`` shows the table.
-
 ``None`` always means unknown: the checkpoint does not say.
 """
 
@@ -171,7 +168,6 @@ class Operator:
 
     :param id: Its number in the plan; 0 is nearest to the sink.
     :param name: Spark's name of it, e.g. ``stateStoreSave``; unknown with Spark 3.5 and older.
-    :param partitions: State partitions.
     :param schema_version: Version of its state schema files, 1 to 3.
     :param state: Spark's JSON of its user-defined state variables.
     """
@@ -189,7 +185,6 @@ class Checkpoint:
     """
     The content of one query's checkpoint.
 
-    :param uri: Its location.
     :param query_id: Spark's id of the query.
     :param offset_log_version: Format of the offset log, 1 or 2; ``commit_log_version`` 1 to 3.
     :param state_format: State checkpoint format, 1 or 2; ``None`` without state.

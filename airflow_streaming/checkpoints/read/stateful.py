@@ -78,11 +78,7 @@ class State:
 
 
 def read_state(listing: Listing, read: Read, journal: Journal) -> State:
-    """
-    Gather the stateful operators.
-
-    :raises HomeUnavailable: the store cannot be reached.
-    """
+    """Gather the stateful operators."""
     operators = numbered(listing, STATE)
     partitions = {number: numbered(listing, f"{STATE}/{number}") for number in operators}
     metadata, unreadable = _metadata(listing, read, operators)

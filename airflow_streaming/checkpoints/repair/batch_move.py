@@ -48,9 +48,7 @@ class BatchMove:
     """
     Moves one batch out of its sink.
 
-    :param home: The stream's records.
     :param repair: The repair; recorded before ``run``.
-    :param by: Who acts, for the records.
     :param options: Passed to fsspec for checkpoints and outputs in remote stores.
     """
 
@@ -78,7 +76,6 @@ class BatchMove:
         """
         Move the batch, and end the repair.
 
-        :param may_move: Asked before each file.
         :raises CheckpointRefused: an older driver committed the batch meanwhile. It is in the sink again.
         :raises RestoreTaken: a newer epoch exists, or another process has finished the repair.
         """

@@ -30,11 +30,7 @@ COMPACT: Final = ".compact"
 
 
 class PutBack:
-    """
-    Moves the batch of a repair back into its sink.
-
-    :param options: Passed to fsspec for checkpoints and outputs in remote stores.
-    """
+    """Moves the batch of a repair back into its sink."""
 
     def __init__(self, repair: SinkRepair, options: Mapping[str, Any] | None = None) -> None:
         self._repair, self._options = repair, options

@@ -58,13 +58,7 @@ class _Stream:
 
 
 class SinkRepairs:
-    """
-    Repairs the file sinks of one stream on behalf of the task that launches its driver.
-
-    :param home: The stream's records.
-    :param by: Who acts, for the records.
-    :param options: Passed to fsspec for checkpoints and outputs in remote stores.
-    """
+    """Repairs the file sinks of one stream on behalf of the task that launches its driver."""
 
     def __init__(
         self,

@@ -59,7 +59,6 @@ def plan_carry_over(
     """
     Plan the content of the new checkpoint.
 
-    :param checkpoint: The old checkpoint's report.
     :param listing: The files of one batch, see ``pinned_listing``.
     :param query_id: Id of the new query.
     :param sources: For each new source the name of the old one whose position it takes; ``None``

@@ -144,7 +144,6 @@ class Cloned:
     """
     The result of a clone.
 
-    :param batch: Its newest committed batch.
     :param checkpoint: The new checkpoint, as read back.
     """
 
@@ -176,7 +175,6 @@ def clone(
     :param query_id: The clone's id; a new random one when not given.
     :param keep_query_id: Keep the original's id instead, for a move.
     :param beside: More files of the new checkpoint, by path.
-    :param filesystem: An fsspec file system to use for both instead of new ones.
     :raises CheckpointRefused: it cannot be copied.
     :raises CheckpointBusy: it changed during every attempt.
     :raises SpecError: one of the two places lies inside the other, or the new one inside another
@@ -217,7 +215,6 @@ def carry_over(
         beginning. Default: unchanged.
     :param stateless: The caller vouches that the query has no state, for checkpoints where this is
         unknown.
-    :param filesystem: An fsspec file system to use for both instead of new ones.
     :raises CheckpointRefused: The query has state, no committed batch, or is not sound.
     :raises CheckpointBusy: It changed during every attempt.
     :raises SpecError: One of the two places is inside the other, or the new one inside another

@@ -130,7 +130,6 @@ class SinkLook:
     """
     Looks at one file sink.
 
-    :param output: Its output folder.
     :raises CheckpointRefused: see ``look``.
     """
 
@@ -238,7 +237,6 @@ class RewindPlan:
     :param batch: The newest batch that stays; ``batches`` the batches to take back, oldest first.
     :param files: Data files that are moved aside; ``size`` is their bytes.
     :param aside: Their new folder; empty if no file is moved.
-    :param is_done: It was done before.
     """
 
     query: str
@@ -252,11 +250,7 @@ class RewindPlan:
 
 
 class FileSinkRewind:
-    """
-    Puts one file sink back.
-
-    :param output: Its output folder.
-    """
+    """Puts one file sink back."""
 
     def __init__(self, output: Output, boundary: Boundary) -> None:
         self._output, self._to = output, boundary

@@ -47,7 +47,6 @@ class Claim:
     An attempt's claim on the folders that it will write.
 
     :param records: The place, as a store of records.
-    :param source: The content to write.
     :param folders: The checkpoints' folders; the marker in the first of them is the claim proper.
     """
 
@@ -158,7 +157,6 @@ class RemoteTarget:
 
     :param folders: The same place for reading.
     :param filesystem: The fsspec file system, without a listing cache.
-    :param root: The folder as the file system spells it.
     """
 
     can_resume = True

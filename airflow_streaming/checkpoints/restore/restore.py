@@ -62,7 +62,6 @@ class Moved:
     Left out are the file sink's log, which belongs to the output, Hadoop's hidden checksums, and
     Spark's own checksum of a file that is rewritten.
 
-    :param contents: The verified members.
     :param to: URI of the checkpoint's new place.
     """
 
@@ -145,7 +144,6 @@ class Place:
 
     :param to: URI of the new checkpoint, or of the folder that gets one folder for each query when
         the backup is of a stream.
-    :param storage_options: Passed to fsspec for remote folders.
     :param filesystem: An fsspec file system to use for the target instead of a new one.
     :param folders: Which queries to restore and into which folders under the target, e.g.
         ``{"counts": "counts"}``; by default all, under their own names.
@@ -390,8 +388,6 @@ def plan_restore(
     :param circumstances: Further facts: the runtime, the stream's claims, its driver; a plain
         restore has none.
     :param accept: Accepted refusals, of ``replay.ACCEPTABLE``.
-    :raises BackupNotFound: The store has no such backup.
-    :raises BackupDamaged: The backup differs from its manifest.
     :raises ValueError: A refusal that cannot be accepted.
     """
     backup = store.backup(backup_id)
@@ -412,8 +408,6 @@ def restore(
     Restore a backup into a new place; takes the parameters of ``plan_restore``.
 
     :raises RestoreRefused: With every reason; no file was written.
-    :raises BackupNotFound: The store has no such backup.
-    :raises BackupDamaged: The backup differs from its manifest.
     """
     backup = store.backup(backup_id)
     with store.hold(backup.stream, "restore", backup_id):

@@ -61,9 +61,6 @@ def open_output(uri: str, storage_options: Any = None, filesystem: Any = None) -
     """
     Return the output folder at a URI; nothing is read or written yet.
 
-    :param storage_options: Passed to fsspec for a URI that is not a local folder.
-    :param filesystem: An fsspec file system to use instead of a new one.
-    :raises SpecError: not a full URI, or its file system is not installed.
     :raises HomeUnavailable: the file system cannot be set up.
     """
     checked = check_uri(uri, "output")
@@ -165,7 +162,6 @@ class RemoteOutput:
     A folder of an fsspec file system.
 
     :param filesystem: The file system, without a listing cache.
-    :param root: The folder as the file system spells it.
     """
 
     has_checksums = False

@@ -43,7 +43,6 @@ class SinkRewind:
 
     :param author: Takes batches back out of every sink other than files and Kafka.
     :param storage_options: Passed to fsspec for remote outputs.
-    :param filesystem: An fsspec file system to use instead of a new one.
     """
 
     def __init__(
@@ -68,7 +67,6 @@ class SinkRewind:
         Return the effects of ``run`` on the file sinks.
 
         :raises CheckpointRefused: As ``run``.
-        :raises BackupDamaged: The backup differs from its manifest.
         """
         return [rewind.plan() for rewind in self._files(store, backup, change, sinks, newest)]
 
@@ -90,7 +88,6 @@ class SinkRewind:
         :param is_needed: Called before every removing step; stops the rewind when it returns false.
         :raises CheckpointRefused: The log belongs to another sink, or another process writes to it,
             and no sink was changed; or the author's function failed.
-        :raises BackupDamaged: The backup differs from its manifest.
         """
         files = list(self._files(store, backup, change, sinks, newest))
         for rewind in files:

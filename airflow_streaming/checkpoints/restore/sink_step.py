@@ -80,7 +80,6 @@ def out_of_step(
     :param batch: The newest committed batch of the checkpoint, -1 without one; ``planned`` the
         newest planned one, which has its old limits when it is executed again.
     :param sink: The newest batch of the sink, -1 without one; ``None`` if unknown.
-    :param is_stateful: The query keeps state.
     :param rewinds: Output after ``batch`` will be moved aside.
     """
     if sink is None or sink == batch:

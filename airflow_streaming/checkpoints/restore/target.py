@@ -152,8 +152,6 @@ def open_target(
     """
     Return the target at a URI; nothing is written yet.
 
-    :param storage_options: Passed to fsspec for a URI that is not a local folder.
-    :param filesystem: An fsspec file system to use instead of a new one.
     :raises SpecError: not a full URI, its file system is not installed, or it lies inside a
         checkpoint or a backup store.
     :raises HomeUnavailable: the file system cannot be set up, e.g. for lack of credentials.

@@ -88,7 +88,6 @@ class Chain:
     """
     The files that load one version.
 
-    :param store: The store.
     :param state_version: The version they load; batch N reads version N and writes N + 1.
     :param files: Paths in the checkpoint, in the order of use: SST files and the zip or the
         snapshot, then deltas or changelogs. A visible checksum file follows its file. Empty for

@@ -122,11 +122,7 @@ def verified(store: BackupStore, backup: Backup, progress: Progress | None = Non
 def contents(
     store: BackupStore, backup: Backup, folder: str, progress: Progress | None = None
 ) -> Contents:
-    """
-    Verify a whole backup and return the members of one query; use ``verified`` for several.
-
-    :raises BackupDamaged: The backup differs from its manifest.
-    """
+    """Verify a whole backup and return the members of one query; use ``verified`` for several."""
     return verified(store, backup, progress).contents(folder)
 
 

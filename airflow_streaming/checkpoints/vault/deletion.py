@@ -37,7 +37,6 @@ class BackupRemoval(Record):
     """
     The record of a backup that was deleted by name.
 
-    :param backup: Its id.
     :param manifest: SHA-256 of the deleted manifest; empty if it was unreadable.
     """
 
@@ -67,13 +66,10 @@ def delete_named(
     :param dry_run: Only check whether it could be deleted.
     :param homes: Opens the home of the change that the backup was taken for.
     :returns: The backup's stream.
-    :raises BackupNotFound: The store has no backup with this id.
     :raises CheckpointRefused: The backup is needed; it was not deleted.
-    :raises HomeUnavailable: The store cannot be reached.
     """
     where = store.stream_of(backup_id, stream)
     now = clock()
-    # Reading the store's clock writes into the store, which a dry run must not do.
     stored = now if dry_run else store.clock()
     collector = GarbageCollector(
         store=store, stream=where, by=by, now=now, stored=stored, progress=no_progress

@@ -237,11 +237,7 @@ class GcEntry(NamedTuple):
 
 
 class DoomedObjects:
-    """
-    Read and write the doomed records of one stream.
-
-    :raises SpecError: the stream's name cannot be a folder.
-    """
+    """Read and write the doomed records of one stream."""
 
     def __init__(self, blobs: Blobs, stream: str) -> None:
         self._blobs = blobs
@@ -273,19 +269,11 @@ class DoomedObjects:
         return [found[name] for name in sorted(found)]
 
     def read(self, doomed_id: str) -> GcCandidate | None:
-        """
-        Return one record, ``None`` if it is gone.
-
-        :raises RecordError: The record is damaged.
-        """
+        """Return one record, ``None`` if it is gone."""
         return self._read(GcCandidate, doomed_id, "id")
 
     def bystanders(self, doomed_id: str) -> ActiveHolders | None:
-        """
-        Return the holders at the time of a record, ``None`` if they were not listed yet.
-
-        :raises RecordError: The record is damaged.
-        """
+        """Return the holders at the time of a record, ``None`` if they were not listed yet."""
         return self._read(ActiveHolders, doomed_id, "doomed", ".bystanders")
 
     def add(self, objects: Iterable[str], *, by: str, at: datetime) -> GcCandidate:

@@ -99,11 +99,7 @@ def is_hold_id(text: str) -> bool:
 
 
 def folder(stream: str, name: str) -> str:
-    """
-    Return one of a stream's folders.
-
-    :raises SpecError: the stream's name cannot be a folder.
-    """
+    """Return one of a stream's folders."""
     return f"{check_folder_name(stream)}/{name}"
 
 

@@ -1,10 +1,8 @@
 """
 Manifests, indexes and verification records of a store: read, checked, published.
 
-The manifest is created before the last check, and a retention run marks the objects to delete
-before it reads the manifests: so at least one of the two sees the other. A backup that lost an
-object, or could not be checked, is withdrawn. If its publisher is killed earlier, the run that
-deleted the object withdraws the backup.
+A backup that lost an object to a concurrent retention run is withdrawn; ``holds`` explains the
+order of both.
 """
 
 from __future__ import annotations
@@ -127,7 +125,6 @@ class Inside(NamedTuple):
     """
     The objects of a bundle; a small part of its index.
 
-    :param members: Number of members.
     :param alone: Digest and size of members stored as single files, by number.
     """
 

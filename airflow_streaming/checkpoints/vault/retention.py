@@ -90,7 +90,6 @@ def apply_retention(
     Remove a stream's backups that the policy does not keep, and collect unreferenced objects.
 
     :param by: The user, for the records.
-    :param dry_run: Plan only; writes nothing.
     :param grace: See ``GRACE``; measured by the store's clock.
     :param clock: The time of day; the store's own counts when it is behind that.
     :param homes: Opens the home of a change that a backup was taken for; by default with the

@@ -103,7 +103,6 @@ def newest_of_each(
     """
     Return the newest backup of each of the last days, weeks or months that have one.
 
-    :param count: How many of them.
     :returns: Each with the name of its day, week or month.
     """
     seen: set[str] = set()
@@ -149,7 +148,6 @@ def judge_age(
     """
     Return whether the newest good backup is older than it may be.
 
-    :param backups: All of one stream.
     :param max_age: The longest that may lie between now and the moment the backup holds.
     :param verified: Only backups that were verified in full, or by a drill, are good.
     """
@@ -295,7 +293,6 @@ def plan_retention(
     """
     Return which of a stream's backups stay and which go.
 
-    :param backups: All of one stream.
     :param verifications: All that was found of them, in any order.
     :param now: The time of day, best by the store's clock.
     """

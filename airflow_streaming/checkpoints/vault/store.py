@@ -126,10 +126,7 @@ def open_backup_store(
     """
     Return the backup store under a URI.
 
-    :param storage_options: Passed to fsspec for a URI that is not a local folder.
-    :param filesystem: An fsspec file system to use instead of a new one.
     :param create: Make it a backup store when it is empty; else an empty place is refused.
-    :param looks_only: Give up on a store that does not answer after a few seconds.
     :param home: The home whose streams the backups are of. It remembers the stores that were opened to be
         written to (``create``), and an empty place or another store there is refused.
     :raises SpecError: not a full URI, its file system is not installed, or a new store would lie
@@ -181,7 +178,6 @@ class BackupStore:
 
     Every method raises ``HomeUnavailable`` if the store cannot be reached.
 
-    :param blobs: Its objects.
     :param store_id: Identifies the store if another one takes its path; empty if unknown.
     """
 
@@ -251,7 +247,6 @@ class BackupStore:
         )
 
     def _has(self, stream: str, backup_id: str) -> bool:
-        # A listing may be late; ask for each unlisted object by name.
         return (
             is_path_part(backup_id)
             and self.blobs.size(manifest_path(stream, backup_id)) is not None

@@ -69,7 +69,6 @@ class Found:
     """
     The result of examining one backup.
 
-    :param problems: A sentence each.
     :param damaged: Paths of objects that differ from their digest or size.
     """
 
@@ -141,7 +140,6 @@ class Examination:
         if there is None:
             there = stored_sizes(self._store.blobs, self._stream)
         sizes = {path: there.get(path) for path in needed}
-        # A listing may be late; ask for each unlisted object by name.
         wrong = [path for path, size in needed.items() if sizes[path] != size]
         asked = self._store.at_once(self._store.blobs.size, wrong) if wrong else []
         return sizes | dict(zip(wrong, asked, strict=True))

@@ -39,7 +39,7 @@ def run(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
         raise SpecError(
             "--select acts on the live lanes of several streams: leave out STREAM, --color and --again."
         )
-    lanes = _live_lanes(home, arguments.select, probe)
+    lanes = live_lanes(home, arguments.select, probe)
     named = ", ".join(base_of(lane.name) for lane in lanes)
     if not lanes:
         complain(
@@ -76,7 +76,8 @@ def _are_down(lanes: list[StreamHome], probe: Probe, limit: float) -> bool:
     return PROBLEM not in codes
 
 
-def _live_lanes(home: Home, text: str, probe: Probe) -> list[StreamHome]:
+def live_lanes(home: Home, text: str, probe: Probe) -> list[StreamHome]:
+    """Return the live lanes of the selected streams, each after those whose output it reads."""
     bases = sorted({base_of(name) for name in home.streams()})
     lanes = look_at_each(home.store, lambda base: live_lane(home, base), bases)
     found = selected(home, lanes, parse_selector(text), lambda lane: standing_of(lane, probe))

@@ -8,17 +8,14 @@ from pathlib import Path
 from airflow_streaming.cli.common import OK, Person, place_of
 from airflow_streaming.cli.output import answer, progress
 from airflow_streaming.cli.spark.runtime import runtime_named
-from airflow_streaming.exceptions import SpecError, closed
-from airflow_streaming.gates.migration.migration_file import MAX_BYTES, read_migration
 from airflow_streaming.model.codec import encode
-from airflow_streaming.model.jobs.migration import StateMigration
 from airflow_streaming.reports.gate import migrated_report
-from airflow_streaming.spark_jobs.migration import migrate_checkpoint
+from airflow_streaming.spark_jobs.migration import migrate_checkpoint, migration_in
 
 
 def migrate(arguments: Namespace, _: Person | None) -> int:
     """Migrate a checkpoint by a plan, and print the proof."""
-    migration = _read(arguments.plan)
+    migration = migration_in(Path(place_of(arguments.plan)))
     runtime = runtime_named(arguments.runtime)
     with progress() as told:
         found = migrate_checkpoint(
@@ -29,15 +26,3 @@ def migrate(arguments: Namespace, _: Person | None) -> int:
         )
     answer(migrated_report(found), encode(found), as_json=arguments.json)
     return OK
-
-
-def _read(name: str) -> StateMigration:
-    path = Path(place_of(name))
-    if not path.is_file():
-        raise SpecError(f"{path} is not a file. Write it with `gate change --write-migration`.")
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-    except OSError as err:
-        raise SpecError(f"{path} cannot be read: {closed(err.strerror or '')}") from err
-    return read_migration(data, str(path))

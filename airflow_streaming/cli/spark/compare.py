@@ -185,7 +185,6 @@ def _topics(terms: CompareTerms, arguments: argparse.Namespace) -> CompareReport
 
 
 def _outputs(terms: CompareTerms, arguments: argparse.Namespace) -> CompareReport:
-    # Not at the top: help and wrong use work without the modules that start a Spark.
     from airflow_streaming.cli.spark.runtime import runtime_named
     from airflow_streaming.spark_jobs.compare import compare
 

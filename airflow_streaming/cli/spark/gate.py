@@ -237,7 +237,6 @@ def run(arguments: argparse.Namespace) -> int:
     """
     Ask the gate and return the exit code of its decision; 2 when the report cannot be written.
 
-    :raises SpecError: an argument that cannot be.
     :raises StreamingError: the checkpoint cannot be read, or Spark not be started.
     """
     home = home_of(arguments)

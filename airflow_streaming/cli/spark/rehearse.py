@@ -174,10 +174,8 @@ def run(arguments: argparse.Namespace) -> int:
     """
     Rehearse, show the findings, and return the exit code.
 
-    :raises SpecError: an argument that cannot be.
     :raises StreamingError: a store is not available, or Spark could not be started.
     """
-    # Not at the top: help and wrong use work without the modules that read and run checkpoints.
     from airflow_streaming.cli.spark.runtime import program_as_deployed, runtime_named
     from airflow_streaming.reports.markdown import markdown
     from airflow_streaming.reports.rehearsal import rehearsal_report

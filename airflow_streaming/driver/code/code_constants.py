@@ -24,7 +24,7 @@ _ATTRIBUTE_HOOKS: Final = ("__getattribute__", "__getattr__")
 
 
 def never_known(*_: str) -> str:
-    """Treat every name as one that may change."""
+    """Treat every name as changeable."""
     return ""
 
 

@@ -85,8 +85,6 @@ def tables_beside(
     Yield the name and digest of each file in the script's folder that a static table reads.
 
     It belongs to the version of the script. The order of rows in a text does not count.
-
-    :param options: Options of the reader.
     """
     if not script:
         return

@@ -5,8 +5,7 @@ The files are listed once, when the output is opened; every count uses this list
 keeps a log, Spark lists the files of committed batches, so a batch is complete or absent. Files
 that other writers replace meanwhile are read again.
 
-It is an ordinary Spark application on this host, started by ``spark_jobs.compare`` with one
-argument, the file of its order. It writes only its reports, one per line.
+It writes only its reports, one per line.
 """
 
 from __future__ import annotations

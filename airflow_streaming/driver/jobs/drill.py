@@ -4,8 +4,7 @@ The driver of a drill: opens the state of scratch copies and runs one batch on t
 The rows of every store are counted. Counting loads the version of every partition into a separate
 store, as a restarted query would; it does not write to the checkpoint.
 
-It is an ordinary Spark application on this host, started by ``checkpoint.drill`` with one argument,
-the file of its order. It writes each finding at once, one event per line.
+It writes each finding at once, one event per line.
 """
 
 from __future__ import annotations
@@ -213,7 +212,6 @@ class Drill:
             )
             return Absent(start.name)
         if query.folder in self._ran:
-            # The script starts its queries in an endless loop; more runs would show nothing new.
             raise SystemExit(0)
         session = start.writer.session
         self._greet(session)

@@ -42,7 +42,6 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def answer_to(order: CatalogOrder) -> CatalogAnswer:
-    """Execute the order in this process's session and return the result."""
     from pyspark.sql import SparkSession
 
     try:

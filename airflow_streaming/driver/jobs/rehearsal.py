@@ -10,9 +10,8 @@ second time. Samples are text, cut and with secrets masked.
 A bound ends the query as ``stop`` does, never by an error, because the script may read how the
 query ended. A batch beyond the bound waits until Spark has received the stop.
 
-It is an ordinary Spark application on this host, started by ``spark_jobs.rehearsal`` with one
-argument, the file of its order. Queries run one after the other, each inside its own ``start``; the
-remaining queries share the remaining time. It writes each finding at once.
+Queries run one after the other, each inside its own ``start``; the remaining queries share the
+remaining time.
 """
 
 from __future__ import annotations
@@ -124,7 +123,6 @@ class Run:
     """
     Runs one query.
 
-    :param query: Its copy.
     :param deadline: When it is ended, by the monotonic clock.
     :param tell: Called with every event at once.
     :param compares: As of ``RehearsalOrder``.
@@ -304,7 +302,8 @@ class Rehearsal:
             "maxFilesPerTrigger": bounds.files_per_batch,
             "maxOffsetsPerTrigger": bounds.records_per_batch,
         }
-        Patches(self.rehearse, SourceRules(limits)).install()
+        rules = SourceRules(limits, fails_on_loss=bounds.fails_on_loss)
+        Patches(self.rehearse, rules).install()
         end = run_program(order.application, Path(order.source).read_bytes(), order.arguments)
         self._stay()
         if end.state is ScriptState.FAILED and end.error is not None:

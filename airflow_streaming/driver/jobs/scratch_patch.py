@@ -35,6 +35,7 @@ from airflow_streaming.model.spark.failures import with_core
 from airflow_streaming.model.uris import to_hadoop
 
 _CLEANER: Final = "cleansource"
+_LOSS: Final = "failondataloss"
 _GROUPS: Final = frozenset({"kafka.group.id", "groupidprefix"})
 _NOTES: Final = "_airflow_streaming_limited"
 _LIMITING: Final = frozenset(
@@ -115,10 +116,13 @@ class SourceRules:
     Changes the options of sources.
 
     :param limits: Most records or files of one batch, by option; none by default.
+    :param fails_on_loss: As of ``Bounds``.
     """
 
-    def __init__(self, limits: Mapping[str, int] | None = None) -> None:
-        self._limits = dict(limits or {})
+    def __init__(
+        self, limits: Mapping[str, int] | None = None, *, fails_on_loss: bool = False
+    ) -> None:
+        self._limits, self._fails_on_loss = dict(limits or {}), fails_on_loss
         self._group = f"airflow-streaming-drill-{uuid.uuid4().hex[:12]}"
 
     def patch(self, reader: type) -> None:
@@ -137,6 +141,8 @@ class SourceRules:
             return "off"
         if name in _GROUPS and value is not None:
             return self._group
+        if name == _LOSS and self._fails_on_loss:
+            return "true"
         return self._limited(name, value)
 
     def _limited(self, name: str, value: Any) -> Any:

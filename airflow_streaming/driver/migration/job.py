@@ -52,7 +52,6 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def answer_to(order: MigrationOrder) -> MigrationAnswer:
-    """Execute the order in this process's session and return the result."""
     from pyspark.sql import SparkSession
 
     return answered(SparkSession.builder.getOrCreate(), order)

@@ -30,7 +30,6 @@ def proved(
 
     :param old: Old rows with columns by place; ``None`` of an empty operator.
     :param now: New rows likewise.
-    :param before: Number of old rows.
     """
     after = int(now.count())
     problems = list(_problems(one, old, now, before, after, partitions))

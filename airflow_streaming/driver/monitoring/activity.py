@@ -221,9 +221,8 @@ def moved_in(text: str, stages: Sequence[int]) -> float:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerRun:
     """
-    One run of a query's processing trigger: it plans and runs one batch, or finds no data.
+    A run of a query's processing trigger: it plans and runs one batch, or finds no data.
 
-    :param batch: The batch.
     :param started: Start by the JVM's clock; distinguishes runs for the same batch.
     """
 
@@ -238,7 +237,6 @@ class Beat:
 
     :param at: Monotonic seconds.
     :param run: The trigger's current run; ``None`` while the query waits.
-    :param batches: Batches committed so far.
     :param marks: Changes whenever a task finishes, or a job or stage begins; ``None``: not known.
     :param moved: Records moved by the running tasks; ``None``: not known.
     :param active_tasks: Running tasks; ``None``: not known.

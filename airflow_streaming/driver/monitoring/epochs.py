@@ -20,8 +20,6 @@ class CommittedEpochs:
     Counts the epochs of one query since the first look at its commit log.
 
     A slow store must not hold up the heartbeat, so the log is listed in a thread, every 30 s at most.
-
-    :param files: The checkpoint.
     """
 
     def __init__(

@@ -30,7 +30,6 @@ class ExecutorsView:
     """
     Asks Spark for its executors, not at every beat.
 
-    :param jobs: The application.
     :param clock: Monotonic seconds.
     """
 

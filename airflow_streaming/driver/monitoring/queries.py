@@ -63,7 +63,6 @@ class NewBatch:
     """
     A batch that was not known before.
 
-    :param progress: Its figures.
     :param report: The whole progress, as Spark's JSON gives it.
     """
 

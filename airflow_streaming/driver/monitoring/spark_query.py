@@ -1,5 +1,5 @@
 """
-One Spark query through py4j: its status, its trigger's runs, and why it ended.
+A Spark query through py4j: its status, its trigger's runs, and why it ended.
 
 Spark's public interface tells that a trigger is active, but not which run: a query that polls for
 data would seem to be in one endless batch. The start of the trigger's run distinguishes the polls.
@@ -109,7 +109,7 @@ class QueryError:
     """
     Why a query ended.
 
-    :param message: One line, masked.
+    :param message: Masked, in one line.
     :param batch_id: The batch it was in, if known.
     :param offsets: Begin and end of that batch, as ``start -> end``, one text a source.
     :param diagnosis: The diagnosis of the whole message; ``None`` where only ``message`` is known.

@@ -62,12 +62,7 @@ class BatchWrites:
             del self._queries[thread]
 
     def patch(self, writer: type, frame: type) -> None:
-        """
-        Patch the classes that write batches.
-
-        :param writer: ``DataFrameWriter``.
-        :param frame: ``DataFrame``.
-        """
+        """Patch the classes that write batches."""
         for name in ("save", "jdbc", *_OF_FORMAT, *_OF_TABLE):
             if name in writer.__dict__:
                 patch_method(writer, name, self._checking(name))

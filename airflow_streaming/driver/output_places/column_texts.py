@@ -2,7 +2,7 @@
 The texts that a plan can give the rows in one column, e.g. the topics of a Kafka sink without the option ``topic``.
 
 A literal is one text. A condition (``when``, ``if``, ``coalesce``) has the texts of all its branches, and a union has
-those of all its inputs. Any other expression can have any text, so the set is unknown.
+the texts of all its inputs. Any other expression can have any text, so the set is unknown.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class _Texts:
 
 
 def _below(node: Node) -> Node:
-    """Return the first node at or below another one that has columns of its own."""
+    """Return the first node, from this one down, with columns of its own."""
     while node.name in _PASSES_COLUMNS and len(node.children) == 1:
         node = node.children[0]
     return node

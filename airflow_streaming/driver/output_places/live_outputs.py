@@ -41,7 +41,6 @@ class LiveOutputs:
         :param place: Where it writes; ``None`` where its writer does not say, which the preflight has reported.
         :raises DriverRefusal: a query of the live lane writes there.
         :raises RecordError: a record of the live lane is malformed.
-        :raises HomeUnavailable: the home cannot be read.
         """
         if place is not None:
             self.learn()
@@ -52,7 +51,6 @@ class LiveOutputs:
         Read the places of the live lane, once; ``check_known`` compares with them.
 
         :raises RecordError: a record of the live lane is malformed.
-        :raises HomeUnavailable: the home cannot be read.
         """
         if self._known is None:
             self._known = [] if self._live == self._lane else [*self._places()]

@@ -31,7 +31,6 @@ class Names:
     """
     The names of one plan's columns.
 
-    :param tree: The whole plan.
     :param wording: How its expressions are written down; the naming is its own.
     """
 

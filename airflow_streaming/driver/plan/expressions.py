@@ -2,7 +2,7 @@
 Expressions of Spark's plan as trees that are the same in every run.
 
 Spark's own text numbers every column in each run (``v#12``), and in the text this number cannot be
-told from the user's words. So the tree is made from Spark's own, with the columns' names, and
+distinguished from the user's words. So the tree is made from Spark's own, with the columns' names, and
 without details of this run or release: ids, time zones and evaluation modes.
 """
 
@@ -75,7 +75,7 @@ random.
 _ANSI: Final = frozenset({"failOnError", "ansiEnabled"})
 _ZONES: Final = frozenset({"timeZoneId", "zoneId"})
 _METADATA: Final = frozenset({"metadata", "explicitMetadata"})
-"""The JSON shows an empty value for any value; the JVM is asked."""
+"""The JSON is empty for any value; the tree asks the JVM instead."""
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _SIMPLE: Final = re.compile(
     r"(smallint|tinyint|float|date|timestamp|timestamp_ntz|decimal|interval)\b"
@@ -124,7 +124,6 @@ class Wording:
     :param naming: Returns the tree of a column.
     :param hidden: Asks the JVM for fields missing in the JSON; ``None`` without a JVM.
     :param ansi: Whether the session is in ANSI mode; ``None`` if not known.
-    :param zone: The session's time zone.
     :param bound: Ids of the variables of each lambda function around, the outermost first.
     """
 
@@ -334,7 +333,7 @@ def _aggregate(node: Node, args: list[Tree], options: dict[str, str]) -> Tree:
 
 
 def _python_udf(node: Node, args: list[Tree], options: dict[str, str]) -> Tree:
-    # Its fingerprint covers its code; a rename alone is no change.
+    # Its fingerprint covers its code; a rename alone changes nothing.
     return Expr("python_udf", args, type=type_name(node.fields.get("dataType")), options=options)
 
 
@@ -355,7 +354,7 @@ _FORMS: Final[Mapping[str, tuple[frozenset[str], _Make]]] = {
     "PythonUDF": (frozenset({"name", "dataType", "children"}), _python_udf),
     "GetStructField": (frozenset({"child", "name", "ordinal"}), _field),
 }
-"""Fields that a form has read, and what it makes of an expression."""
+"""The fields that each form reads, and the function that makes the tree."""
 
 
 def _field_name(node: Node) -> str | None:

@@ -63,7 +63,6 @@ class Hidden:
     Reads fields missing in the JSON of one plan.
 
     :param plan: The plan in the JVM.
-    :param gateway: py4j's.
     :param ansi: Whether the session is in ANSI mode; ``None`` if not known.
 
     ``reads`` has the inputs of the plan's functions beside their code.
@@ -268,7 +267,7 @@ def _rows_of_jdbc(key: str, relation: Any) -> Iterator[tuple[str, str]]:
 
 
 _RELATIONS: Final = {"HadoopFsRelation": _files, "JDBCRelation": _rows_of_jdbc}
-"""How the relations of Spark are told that show too little as text."""
+"""Readers of the relations whose text hides their source."""
 
 
 def _stable(text: str, kind: str) -> str:

@@ -1,9 +1,8 @@
 """
 The driver of plan mode: runs the user's script and records every query that it would start.
 
-It is an ordinary Spark application on this host, started by ``spark_jobs.plan_mode`` with one
-argument, the file of its order. No query is started. The file of plans is replaced after each query, so
-that a script which hangs or dies leaves the plans of the queries before.
+The file of plans is replaced after each query, so that a script which hangs or dies leaves the
+plans of the queries before.
 """
 
 from __future__ import annotations

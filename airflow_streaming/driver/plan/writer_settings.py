@@ -26,7 +26,6 @@ def location_of(writer: Any, given: Mapping[str, Any], name: str | None) -> str 
     Return where the script wants a query's checkpoint; ``None`` where it does not say.
 
     :param given: What ``start`` or ``toTable`` was called with.
-    :param name: The query's.
     """
     chosen = location_in(given.get("options", {})) or location_in(said_on(writer).options)
     return chosen or _session_location(writer._spark, name)

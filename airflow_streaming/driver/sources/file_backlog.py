@@ -153,7 +153,7 @@ def _counted(source: Any, description: str) -> tuple[Waiting, bool] | None:
     if folder is not None and not _is_selective(source):
         seen = field_of(source, "seenFiles")
         if int(seen.size()) <= MAX_FILES:
-            # One call for all names. They are URL-encoded, so they contain no blanks.
+            # A single call returns all names. They are URL-encoded, so they contain no blanks.
             taken = str(field_of(seen, "map").keySet().toString())[1:-1].split(", ")
             counted = count_unread(folder, {name_in(path) for path in taken})
             if counted is not None:

@@ -1,7 +1,7 @@
 """
 The oldest records that brokers keep, beside the position of a query.
 
-The brokers are asked through the administration client of Spark's own Kafka source, so with its login. They tell
+The requests use the administration client of Spark's own Kafka source, so its login too. They tell
 the oldest and newest offset of each partition, the retention of each topic, and the first offset at a time. A few
 of the latter find when the oldest unread record was written, without reading a record.
 """

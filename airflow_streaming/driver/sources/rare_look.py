@@ -24,7 +24,7 @@ class RareLook(Generic[T]):
     The newest result of a look.
 
     :param look: Looks; it may take long, and may raise.
-    :param nothing: The result before the first look, and after one that has failed.
+    :param nothing: The result before the first look, and after a failed look.
     :param doing: The look in messages about its errors, e.g. ``Counting the files of query 'q'``.
     """
 

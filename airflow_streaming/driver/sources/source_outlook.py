@@ -62,7 +62,7 @@ class SourceOutlooks:
         """
         found: dict[str, Outlook] = {}
         for description, source in sources_of(self._jsq):
-            # One broker that does not answer must not hide what the other sources tell.
+            # A broker without an answer must not hide the answers of other sources.
             outlook: Outlook | None = unknown(LossGap.FAILED)
             with self._faults.contained(f"Asking what {mask_hidden(description)[:200]} keeps"):
                 outlook = self._of(description, source, ends.get(description))

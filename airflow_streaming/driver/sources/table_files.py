@@ -61,7 +61,7 @@ def table_outlook(
 
 
 def delta_outlook(store: Store, unread: int, *, now: float) -> Outlook:
-    """Return the outlook of a Delta table whose first unread version is given."""
+    """Return the outlook of a Delta table from its first unread version on."""
     found = (DELTA_VERSION.fullmatch(name) for name in store.names(DELTA_LOG))
     versions = sorted(int(match[1]) for match in found if match is not None)
     if not versions:
@@ -92,7 +92,7 @@ def _commit(store: Store, version: int) -> DeltaCommit | None:
 
 
 def iceberg_metadata(store: Store) -> Mapping[str, Any] | None:
-    """Return the newest metadata of an Iceberg table; ``None`` where there is none, or only a packed one."""
+    """Return the newest metadata of an Iceberg table; ``None`` without metadata, or if only packed metadata exists."""
     found = {
         int(match[1]): name
         for name in store.names("metadata")

@@ -173,11 +173,7 @@ class StandbyBarrier:
                 self._changed.wait(LOOK_SECONDS)
 
     def wait(self, query: str, absorb: Absorb) -> None:
-        """
-        Wait until the query may start, and carry out orders meanwhile.
-
-        :raises StopRequested: the driver is coming to its end.
-        """
+        """Wait until the query may start, and carry out orders meanwhile."""
         with self._changed:
             self._waiting.append(query)
         self._wake.set()

@@ -128,7 +128,6 @@ def read_signs(store: Store, lane: Layout, change: int | None = None) -> LaneSig
 
     :param change: Number of the standby's change.
     :raises HomeUnavailable: they cannot be read.
-    :raises RecordError: one of them is malformed.
     """
     desired = _newest(Desired, store, lane)
     circuit = _newest(Circuit, store, lane)
@@ -183,9 +182,7 @@ class StandbyWatch:
     """
     Ends a hot standby that is no longer needed.
 
-    :param read: Reads the lane's records.
     :param end: Ends the standby with a reason; does nothing after its promotion.
-    :param standby: Its record.
     :param clock: Monotonic seconds.
     """
 

@@ -130,7 +130,6 @@ def absorb(name: str, location: str, *, files: Store, batch: int, run: Run) -> i
 
     It may be called twice: a committed batch is not run again.
 
-    :param files: The checkpoint.
     :raises DriverRefusal: the checkpoint has not planned exactly this batch, or did not commit
         exactly this batch.
     """

@@ -108,7 +108,6 @@ def held_operators(
         return
     stored = [sort_of(operator, schemas) for operator in checkpoint.operators]
     planned = sorts_of(plan.operators)
-    # A sort that the files do not tell counts as the one of the plan.
     known = [
         sort.value if sort else (planned[place] if place < len(planned) else "other")
         for place, sort in enumerate(stored)

@@ -93,7 +93,6 @@ class Pair:
 
     :param checkpoint: ``None`` if it was not read.
     :param schemas: Columns of its state.
-    :param same_code: The script is known to be the same, byte for byte.
     :param same_files: Old and new paths of file sources that list the same files, in one spelling.
     """
 

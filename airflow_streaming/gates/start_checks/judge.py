@@ -30,7 +30,6 @@ class StartRefusal:
     """
     A check that a query does not pass.
 
-    :param check: The row.
     :param found: Columns, options or values of the plan that the check refuses, for readers.
     :param at: Place in the plan.
     """

@@ -96,13 +96,11 @@ class StartCheck:
     :param of: Formats as in a plan; of files the format of the files. ``*`` for every format.
     :param keys: Names of options or of a column, in small letters.
     :param least: The smallest number.
-    :param form: Of a value.
     :param required: Of a column: it must be there unless ``unless`` is set.
     :param unless: Option that makes the check void.
     :param since: First minor release of Spark that checks; ``until`` the last. Empty for all of 3.5
         to 4.3.
     :param says: What Spark requires, a sentence.
-    :param source: The evidence.
     """
 
     name: str

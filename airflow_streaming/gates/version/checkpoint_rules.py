@@ -163,7 +163,7 @@ def _operators(
 ) -> Iterator[GateFinding]:
     planned = [operator.sort.value for operator in plan.operators]
     stored = [sort_of(operator, schemas) for operator in checkpoint.operators]
-    # A sort that the files do not tell counts as the one of the plan.
+    # The plan has the sort that the files do not show.
     known = [
         sort.value if sort else (planned[place] if place < len(planned) else "other")
         for place, sort in enumerate(stored)

@@ -87,7 +87,6 @@ class VersionQuestion:
     A stream moves from one Spark to another.
 
     :param from_version: The Spark that ran it last, e.g. ``3.5.9`` or ``3.5``.
-    :param to_version: Its new Spark.
     :param conf: Configuration of the new deployment; other settings are Spark's defaults.
     """
 

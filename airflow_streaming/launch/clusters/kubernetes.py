@@ -215,11 +215,7 @@ class KubernetesLauncher:
         return DriverLog(place=text, tail=answer.raw[-most:])
 
     def _look(self, epoch: Epoch, launch: Launch | None) -> Process:
-        """
-        Return the proven state of an epoch's driver.
-
-        :raises Unreachable: the API server did not answer.
-        """
+        """Return the proven state of an epoch's driver."""
         return self._noted(epoch, judge_pod(self._pod(epoch, launch)))
 
     def _noted(self, epoch: Epoch, seen: Process) -> Process:
@@ -229,11 +225,7 @@ class KubernetesLauncher:
         return seen
 
     def _listed(self, epoch: Epoch, launch: Launch | None) -> Process | None:
-        """
-        Return the driver's state from the lists of all our drivers; ``None`` if it is in no list.
-
-        :raises Unreachable: the API server did not answer.
-        """
+        """Return the driver's state from the lists of all our drivers; ``None`` if it is in no list."""
         name, (statuses, identities, pending) = pod_name(epoch), self._tables(epoch)
         status = statuses.get(name)
         if status == _RUNNING:
@@ -290,11 +282,7 @@ class KubernetesLauncher:
             )
 
     def _delete_secret(self, epoch: Epoch) -> None:
-        """
-        Delete an epoch's Secret: without it no pod starts that a submission under way may still make.
-
-        :raises Unreachable: it may still be there.
-        """
+        """Delete an epoch's Secret: without it no pod starts that a submission under way may still make."""
         answer = self._namespace(epoch).ask("DELETE", f"secrets/{pod_name(epoch)}")
         if not answer.is_success and not is_absent(answer):
             raise Unreachable(f"Secret {pod_name(epoch)} cannot be deleted: {trouble(answer)}")

@@ -79,7 +79,6 @@ class Credentials:
     Credentials for the API server.
 
     :param server: The only server it may be sent to.
-    :param token: Bearer token.
     :param authority: PEM text of the authority of the server's certificate; the system's if empty.
     :param certificate: PEM file of a client certificate.
     :param key: PEM file of its key.
@@ -229,7 +228,6 @@ class Namespace:
     """
     A namespace of an API server.
 
-    :param place: Where it is.
     :param login: Returns the credentials; called for every request, since tokens are renewed.
     """
 
@@ -242,8 +240,6 @@ class Namespace:
 
         The table of a thousand pods is a fortieth of the pods themselves, which took a triggerer's event
         loop a second and more. The API server answers from its cache, which is cheap and may lag.
-
-        :raises Unreachable: no table came.
         """
         values = {"labelSelector": selector, "resourceVersion": "0", "includeObject": "None"}
         answer = self.ask("GET", f"pods?{urlencode(values)}", accept=_TABLE)
@@ -260,11 +256,7 @@ class Namespace:
         return found
 
     def identities(self, selector: str) -> dict[str, Mapping[str, Any]]:
-        """
-        Return the metadata of each pod of a label selector, by name, from the API server's cache.
-
-        :raises Unreachable: no list came.
-        """
+        """Return the metadata of each pod of a label selector, by name, from the API server's cache."""
         values = {"labelSelector": selector, "resourceVersion": "0"}
         answer = self.ask("GET", f"pods?{urlencode(values)}", accept=_METADATA)
         items = answer.body.get("items")
@@ -282,7 +274,6 @@ class Namespace:
         List the pods of a label selector.
 
         :param pending: Only waiting pods, from the API server's cache, which may lag.
-        :raises Unreachable: no complete list came.
         """
         found: list[Mapping[str, Any]] = []
         values = {"labelSelector": selector, "limit": "500"}
@@ -317,7 +308,6 @@ class Namespace:
         :param content: Type of the body.
         :param accept: Type of the answer.
         :param api: Group and version of the resource, e.g. ``apis/apps/v1``.
-        :raises Unreachable: the server did not answer, or the credentials are missing.
         """
         try:
             credentials = self._login(self.place)

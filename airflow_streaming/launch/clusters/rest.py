@@ -62,7 +62,6 @@ class Answer:
     """
     An answer.
 
-    :param status: HTTP status.
     :param body: The JSON object in it; empty without one.
     :param raw: The bytes, for answers in other formats, such as logs.
     """
@@ -112,7 +111,6 @@ def ask(
     :param context: How the server's certificate is checked; by default by the system's authorities.
     :param timeout: Seconds; by default ``TIMEOUT``.
     :param most: Maximum bytes of an answer.
-    :raises Unreachable: no answer, or a larger one. An HTTP error is an answer.
     """
     left = _until.get() - time.monotonic()
     if left <= 0:
@@ -157,11 +155,7 @@ def _read(status: int, reply: Any, url: str, most: int) -> Answer:
 
 
 def _bytes_of(reply: Any, url: str, most: int) -> bytes:
-    """
-    Read up to ``most`` bytes, part by part: a server that drips its answer exceeds no deadline.
-
-    :raises Unreachable: the time is up.
-    """
+    """Read up to ``most`` bytes, part by part: a server that drips its answer exceeds no deadline."""
     parts, size, until = [], 0, min(_until.get(), time.monotonic() + WHOLE_ANSWER)
     while size < most and (part := reply.read1(min(most - size, _PART))):
         parts.append(part)

@@ -286,7 +286,6 @@ class OperatorLauncher(KubernetesLauncher):
         Create the resource and return it; ``None`` if its existence is not known.
 
         :raises LaunchError: the API server refuses it, so it does not exist.
-        :raises Unreachable: the request was never sent.
         """
         body = resource_of(self._operator, epoch, application, namespace.place)
         try:

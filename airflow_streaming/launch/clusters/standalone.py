@@ -15,9 +15,8 @@ Proof by the master's states (Spark 4.3, ``DriverRunner`` and ``Master``):
 - A driver that the master does not know was forgotten, by a restart without recovery or after
   ``spark.deploy.retainedDrivers`` others. It may be alive.
 
-The worker watches the driver's JVM only. The Python process asks the kernel of its host (Linux) to
-be killed with the JVM, see ``driver.jvm.die_with_jvm``, so that it does not outlive the reported
-end.
+The worker watches the driver's JVM only; ``driver.jvm.die_with_jvm`` ends the Python process with
+it.
 """
 
 from __future__ import annotations
@@ -272,7 +271,6 @@ class StandaloneLauncher:
     :param master: The cluster of new drivers, as ``rest_addresses`` reads it; an existing driver is
         looked up where its epoch says.
     :param clock: Monotonic seconds.
-    :param pause: Waits.
     """
 
     kind = KIND

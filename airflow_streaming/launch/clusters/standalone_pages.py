@@ -60,7 +60,6 @@ def worker_address(answer: Answer, worker: str) -> str:
     Return the address of a worker's pages by a master's list; empty where it is not in it.
 
     :param answer: To a question for ``/json/``.
-    :param worker: Id of the worker.
     """
     workers = answer.body.get("workers")
     for one in workers if answer.is_success and isinstance(workers, list) else []:
@@ -102,11 +101,7 @@ def read_log(masters: Sequence[str], driver: str, worker: str, most: int) -> Dri
 
 
 def _read(address: str, driver: str, place: str, most: int) -> DriverLog:
-    """
-    Read both outputs.
-
-    :raises Unreachable: the worker does not answer, or has neither.
-    """
+    """Read both outputs."""
     each, found = max(1, most // len(OUTPUTS) - _TITLE), dict[str, Output]()
     for kind in OUTPUTS:
         path = f"log/?driverId={driver}&logType={kind}&byteLength={each}"

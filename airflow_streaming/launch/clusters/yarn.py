@@ -10,8 +10,7 @@ one attempt, since only one controller may restart a stream.
 staging directory, which only its user may read (mode 0700). So secret configuration is in the
 properties file, and the driver's part of this package travels as ``--py-files``.
 
-YARN watches the driver's JVM only. Its Python process asks the kernel of its host (Linux) to be
-killed with the JVM, see ``driver.jvm.die_with_jvm``.
+YARN watches the driver's JVM only; ``driver.jvm.die_with_jvm`` ends the Python process with it.
 """
 
 from __future__ import annotations
@@ -138,7 +137,6 @@ class YarnLauncher:
     :param run: Runs ``spark-submit`` and returns its exit code.
     :param negotiate: Returns the header for a server that requires Kerberos.
     :param clock: Monotonic seconds.
-    :param pause: Waits.
     """
 
     kind = KIND
@@ -260,11 +258,7 @@ class YarnLauncher:
         return self._launched(epoch, None)
 
     def _look(self, epoch: Epoch, launch: Launch | None) -> tuple[Application | None, Process]:
-        """
-        Return the epoch's application, and the proven state of its driver.
-
-        :raises Unreachable: no active ResourceManager answered.
-        """
+        """Return the epoch's application, and the proven state of its driver."""
         found = self._managers(epoch).driver(mark_tag(epoch), _recorded(launch))
         seen = self._judge_absent(epoch, launch) if found is None else self._judge(epoch, found)
         if seen.state is ProcessState.GONE:

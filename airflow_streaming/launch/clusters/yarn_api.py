@@ -271,11 +271,7 @@ def absence_is_proof(info: ManagerInfo, asked_after: datetime) -> bool:
 
 
 def negotiate(host: str) -> str:
-    """
-    Return a Kerberos header for a host.
-
-    :raises Unreachable: the library is not installed, or the ticket is missing.
-    """
+    """Return a Kerberos header for a host."""
     import base64
 
     try:
@@ -296,7 +292,6 @@ class ResourceManagers:
     """
     The ResourceManagers of one cluster; the active one answers.
 
-    :param addresses: Their web addresses.
     :param user: Sent as ``user.name`` with changes; YARN refuses changes without a user.
     :param negotiate: Returns the header for a server that requires Kerberos.
     """
@@ -306,19 +301,11 @@ class ResourceManagers:
     negotiate: Negotiate = field(default=negotiate)
 
     def driver(self, tag: str, recorded: Mapping[str, str]) -> Application | None:
-        """
-        Return the application of the driver with a mark; see ``driver_among``.
-
-        :raises Unreachable: no active ResourceManager answered.
-        """
+        """Return the application of the driver with a mark; see ``driver_among``."""
         return driver_among(self.applications(tag), recorded)
 
     def applications(self, tag: str, states: tuple[AppState, ...] = ()) -> list[Application]:
-        """
-        List the applications with a tag.
-
-        :raises Unreachable: no active ResourceManager answered.
-        """
+        """List the applications with a tag."""
         values = {"applicationTags": tag, **({"states": ",".join(states)} if states else {})}
         body = self._active(f"apps?{urlencode(values)}", "apps").body["apps"]
         listed = body.get("app") if isinstance(body, dict) else None
@@ -326,11 +313,7 @@ class ResourceManagers:
         return [one for one in found if one is not None and tag in one.tags]
 
     def info(self) -> ManagerInfo:
-        """
-        Return the active ResourceManager's own status.
-
-        :raises Unreachable: none is active.
-        """
+        """Return the active ResourceManager's own status."""
         body = self._active("info", "clusterInfo").body["clusterInfo"]
         found = body if isinstance(body, dict) else {}
         since = found.get("startedOn")
@@ -340,11 +323,7 @@ class ResourceManagers:
         )
 
     def kill(self, application: str) -> None:
-        """
-        Ask for an application to be killed.
-
-        :raises Unreachable: none took it.
-        """
+        """Ask for an application to be killed."""
         text = f"?{urlencode({'user.name': self.user})}" if self.user else ""
         path = f"apps/{quote(application)}/state{text}"
         self._active(path, "state", method="PUT", body={"state": AppState.KILLED})

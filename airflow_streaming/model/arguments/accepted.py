@@ -44,7 +44,6 @@ def accepted_codes(
     Return the codes that a user accepts.
 
     :param accept: A list, or a text with commas.
-    :raises SpecError: a code is unknown.
     """
     codes = codes_in(accept)
     if unknown := sorted(codes - set(acceptable)):
@@ -55,11 +54,7 @@ def accepted_codes(
 def check_accepted(
     accept: Sequence[str] | str | None, acceptable: Sequence[str] = OF_UPGRADE
 ) -> None:
-    """
-    Check the codes that an author has written out. The task checks the codes of a template.
-
-    :raises SpecError: a code is unknown.
-    """
+    """Check the codes that an author has written out. The task checks the codes of a template."""
     if accept is not None and is_written_out(accept):
         accepted_codes(accept, acceptable)
 

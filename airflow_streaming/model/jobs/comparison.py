@@ -82,7 +82,6 @@ class LaterLooks(NamedTuple):
     """
     The looks at outputs that differ, after the first look.
 
-    :param number: How many.
     :param pause: Seconds before each of them.
     """
 
@@ -108,8 +107,6 @@ class SideFound:
     """
     The rows of one output.
 
-    :param uri: Where it was read.
-    :param exists: The output exists.
     :param rows: All of its rows.
     :param first: Earliest time of a row.
     :param last: Latest.
@@ -178,7 +175,6 @@ class CompareReport(Record):
     """
     A comparison of the outputs of blue and green.
 
-    :param at: When it was made.
     :param common_from: Beginning of the compared time range, inclusive; ``None`` without one.
     :param common_until: Its end, exclusive.
     :param columns: Columns that differ in their type, or are missing.
@@ -189,7 +185,6 @@ class CompareReport(Record):
     :param notes: Other remarks for a reader, a sentence each.
     :param error: Why it could not be made, in a sentence; empty when it was.
     :param refused: The terms do not fit the outputs: trying again will not help.
-    :param seconds: How long it took.
     :param spark: Version of Spark that read the outputs.
     """
 
@@ -236,9 +231,6 @@ class CompareOrder(Record):
     The order to the Spark of a comparison.
 
     :param reports: File to which it appends a report a comparison, a line each.
-    :param seconds: Time it may take.
-    :param held: File that the ordering process keeps locked while it lives.
-    :param scratch: Folder that is removed when that process is gone.
     """
 
     KIND: ClassVar[str] = "compare_order"

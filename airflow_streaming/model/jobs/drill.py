@@ -102,13 +102,7 @@ class DrillOrder(Record):
     """
     The order to the driver of a drill.
 
-    :param events: File to which it appends its events.
-    :param seconds: Time it may take.
     :param application: Path of the script as its author knows it; empty without a script.
-    :param source: Present path of its bytes.
-    :param held: File that the ordering process keeps locked while it lives; empty: it is not
-        watched.
-    :param scratch: Folder that is removed when that process is gone.
     """
 
     KIND: ClassVar[str] = "drill-order"
@@ -149,11 +143,9 @@ class DrillEvent(Record):
     """
     An event of a drill, a line of its file.
 
-    :param query: The query's folder.
     :param subject: The store, e.g. ``operator 0 (stateStoreSave)``.
     :param text: An error in one line, or another remark.
     :param rows: Rows of state, or of input.
-    :param remedy: The next step after an error.
     """
 
     KIND: ClassVar[str] = "drill-event"

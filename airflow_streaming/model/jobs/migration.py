@@ -52,7 +52,6 @@ class StateColumn:
     :param type: Its type in Spark's short form.
     :param source: Place of the old column, from 0, in the old key for a key and in the old value for a value.
     :param initial: Of an added column, the literal in SQL; ``None`` where a user must declare it.
-    :param merge: Of a merged column.
     :param of: The key or aggregate that the column belongs to, for readers.
     """
 
@@ -146,7 +145,6 @@ class MigrationOrder(AnsweredOrder):
     The state of a copied checkpoint is migrated in place.
 
     :param checkpoint: The copy, as Hadoop spells it; no other process uses it.
-    :param batch: Its newest committed batch.
     :param partitions: State partitions of it.
     :param is_rocksdb: The provider; otherwise HDFS-backed.
     :param codec: Compression codec of HDFS-backed state.

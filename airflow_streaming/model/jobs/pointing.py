@@ -29,7 +29,6 @@ class Mark(Record):
     :param stream: The owner of the pointer.
     :param lane: The consumers' lane.
     :param deployment: Number of its deployment.
-    :param output: Its output.
     :param number: Of the live record of the newest write to this pointer.
     :param undone: That write was an undo of the move.
     """

@@ -1,9 +1,8 @@
 """
 Values of a rehearsal: its driver's order, the driver's events, and the limits.
 
-A rehearsal runs a new script on a copy of the stream's checkpoints, on its target Spark, with its
-output discarded. It proves a fact that plans cannot show: Spark loads the state and continues from
-it. It runs for a bounded time, a bounded number of batches, and on a bounded part of this host.
+A rehearsal proves a fact that plans cannot show: Spark loads the state and continues from it. It
+runs for a bounded time, a bounded number of batches, and on a bounded part of this host.
 """
 
 from __future__ import annotations
@@ -39,6 +38,7 @@ class Bounds:
         running then is ended, which is no failure.
     :param records_per_batch: Most records of one batch that a Kafka source reads, and
         ``files_per_batch`` most files. A smaller limit that the script sets stays.
+    :param fails_on_loss: Input that is gone fails a query, also where the script lets a Kafka source skip it.
     :param sample: Sampled rows of output of each query; 0 for none.
     :param cores: Threads of the small Spark; ``memory_mb`` is the heap of its JVM.
     """
@@ -49,6 +49,7 @@ class Bounds:
     seconds: float = 600.0
     records_per_batch: int = 100_000
     files_per_batch: int = 100
+    fails_on_loss: bool = False
     sample: int = 20
     cores: int = 2
     memory_mb: int = 1024
@@ -74,10 +75,8 @@ class RehearsalOrder(Record):
     """
     The order to the driver of a rehearsal.
 
-    :param events: File to which it appends its events.
     :param seconds: After this the process ends by its own clock.
     :param scratch: Folder of the rehearsal, which it removes when the ordering process is gone.
-    :param held: File that the ordering process keeps locked for as long as it lives.
     :param source: Where the bytes of the script lie; ``application`` is its path to its author.
     :param compares: Tell the rows of every batch and the state at the end as bags, and show none.
     """
@@ -146,7 +145,6 @@ class RehearsalEvent(Record):
     :param subject: ``input`` for a batch that failed because its input is gone.
     :param rows: Rows that would have been written; see ``Seen.ENDED`` for its other meaning.
     :param sample: Rows of output, values as text, secrets masked.
-    :param remedy: The next step after an error.
     :param digest: Of the rows, in any order.
     :param sink: The sink that the script chose; ``output_mode`` its mode.
     """

@@ -16,7 +16,6 @@ class ClassLoadingOrder(Record):
     The classes that drivers need are loaded, for an archive of them.
 
     :param folder: A scratch folder for input, checkpoints and output.
-    :param seconds: How long it may take.
     """
 
     KIND: ClassVar[str] = "class_loading_order"

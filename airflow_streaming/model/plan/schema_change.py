@@ -38,11 +38,7 @@ Schema = tuple[SchemaColumn, ...]
 
 
 def schema_change(text: str) -> str:
-    """
-    Return the difference of the schemas in a message, in words; empty without schemas in it.
-
-    :param text: Spark's whole message.
-    """
+    """Return the difference of the schemas in a message, in words; empty without schemas in it."""
     found = list(_schemas(text[:_MOST]))
     if len(found) >= 2:
         return difference(found[0], found[1])

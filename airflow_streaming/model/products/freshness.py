@@ -47,7 +47,6 @@ class Timeline(Record):
 
     :param complete_within: Of the objective that it was made for.
     :param since: Its begin: the first known watermark, or later.
-    :param until: Its end.
     :param complete_until: The committed output at the end is complete up to here.
     :param late: Spans in which the data was late, in order.
     """

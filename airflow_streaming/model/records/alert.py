@@ -34,19 +34,25 @@ incident.
 """
 
 
+MAINTENANCE_KEY: Final = "maintenance"
+"""The key of a maintenance of several streams, with its number behind it: ``maintenance/3``."""
+
+
 class AlertSource(StrEnum):
     """The task that raises and ends an alert, and whose notifiers it is for."""
 
     STREAM = "stream"
     BACKUPS = "backups"
     FRESHNESS = "freshness"
+    FLEET = "fleet"
 
     @classmethod
     def of_key(cls, key: str) -> AlertSource:
         """Return the task of an alert's key."""
         if key == BACKUP_KEY:
             return cls.BACKUPS
-        return cls.FRESHNESS if key.split("/")[0] == FRESHNESS_KEY else cls.STREAM
+        sources = {FRESHNESS_KEY: cls.FRESHNESS, MAINTENANCE_KEY: cls.FLEET}
+        return sources.get(key.split("/")[0], cls.STREAM)
 
 
 class AlertKind(StrEnum):
@@ -60,6 +66,8 @@ class AlertKind(StrEnum):
     """The circuit is open: on-call must act."""
     RECOVERED = "recovered"
     """The incident of an earlier alert is over."""
+    HELD = "held"
+    """Several streams are stopped for a maintenance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,9 +79,7 @@ class Alert(Record):
     :param key: Its incident, e.g. ``falling_behind/revenue``.
     :param epoch: The epoch it is about.
     :param reason: What happened, with the figures.
-    :param action: The provider's action.
     :param remedy: The next step for on-call.
-    :param facts: Other facts, by name.
     """
 
     KIND: ClassVar[str] = "alert"
@@ -100,7 +106,6 @@ class AlertTry(Record):
     """
     An attempt to pass an alert to the notifiers, recorded before it is made.
 
-    :param number: The alert's.
     :param attempt: 1 for the first; the task that creates its record makes this attempt.
     """
 

@@ -193,7 +193,6 @@ def wanted_executors(
     """
     Return how many executors the next driver gets; ``None`` where its configuration stays as it is.
 
-    :param conf: Of the deployment.
     :param newest: The newest change of the stream's size.
     """
     configured = configured_executors(conf)

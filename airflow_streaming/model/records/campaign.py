@@ -147,7 +147,6 @@ class CampaignTerms:
     :param soak: Maximum duration of the soak of a stream; default: of the operator.
     :param approve: Which waves a user approves.
     :param accept: Codes of findings that are accepted, as for an upgrade.
-    :raises SpecError: a value is out of its range.
     """
 
     at_once: AtOnce = 1

@@ -135,7 +135,6 @@ class Transition(Record, Generic[S, E]):
 
     :param change: Number of the change; of a cutover, in the stream that leads.
     :param number: From 1, without gaps.
-    :param reason: Why, in words.
     :param facts: Facts for later steps and for people: epochs, backups, verdicts, seconds.
     """
 

@@ -52,6 +52,45 @@ class Desired(Record):
         return self.state is DesiredState.STOPPED and self.until is not None and now >= self.until
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldStream:
+    """
+    A stream of a maintenance.
+
+    :param name: The stream, not its lane.
+    :param until: When it starts again.
+    :param epoch: Its newest epoch before; 0 if it never ran.
+    :param loss_at: When a source removes its first unread data, if known.
+    """
+
+    name: str
+    until: datetime
+    epoch: int = 0
+    loss_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Maintenance(Record):
+    """
+    A stop of several streams with an end, recorded before the first of them is stopped.
+
+    :param key: Identifies the request; a second try of a task finds its maintenance by it.
+    :param until: When the first streams start again.
+    :param streams: In the order in which they are stopped.
+    """
+
+    KIND: ClassVar[str] = "maintenance"
+
+    number: int
+    selector: str
+    key: str
+    reason: str
+    by: str
+    at: datetime
+    until: datetime
+    streams: tuple[HeldStream, ...]
+
+
 class CircuitState(StrEnum):
     """Whether a failed stream may be restarted."""
 
@@ -255,7 +294,6 @@ class ChangeEnd(Record):
     """
     The end of a change.
 
-    :param number: The change's.
     :param backup_before: Id of the backup of the replaced data; empty without one.
     """
 

@@ -119,7 +119,6 @@ class Pair:
 
     :param stream: The stream's name; its folder has the live pointer.
     :param blue: The lane that is live when the cutover begins.
-    :param green: The other one.
     :param blue_deployment: Number of blue's deployment when the cutover was planned.
     :param shadow: Green's deployment beside blue: with an output, and a checkpoint, of its own.
     :param live: Green's deployment once it is live. The same as ``shadow`` for parallel outputs;
@@ -326,9 +325,7 @@ class LiveRecord(Record):
     A lane that becomes live with a step of a cutover; ``live/000004.json``.
 
     :param stream: The stream.
-    :param lane: Name of the lane.
     :param deployment: Number of its deployment at that time.
-    :param output: Its output.
     :param leader: The stream that leads the cutover.
     :param change: Number of the cutover's change there.
     :param step: Number of the transition with which this counts.
@@ -433,7 +430,6 @@ class CutoverStanding:
 
     @property
     def rule(self) -> str:
-        """Return the name of the alert that no task seems to work on it."""
         return "unfinished_cutover"
 
     @property
@@ -449,5 +445,4 @@ class CutoverStanding:
         return self.deadline + (_WHILE_NOBODY_ELSE_ACTS if is_urgent else _USUAL)
 
     def is_overdue(self, now: datetime) -> bool:
-        """Tell whether it made no progress for so long that no task seems to work on it."""
         return age_of(self.since, now) > self.patience

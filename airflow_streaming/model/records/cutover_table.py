@@ -1,11 +1,4 @@
-"""
-The cutover: which state follows on which event, and the record of each step.
-
-A cutover's whole course is in this table; see ``change_table`` for its uses.
-
-Blue is the lane that is live when the cutover begins, green the lane that will be, independent of
-their colors by name.
-"""
+"""The cutover: which state follows on which event, and the record of each step."""
 
 from __future__ import annotations
 

@@ -29,7 +29,6 @@ class Host:
     """
     A running operating system, the scope of a process id.
 
-    :param name: Host name.
     :param machine: The machine's id, the same after a reboot; empty where unknown.
     :param boot: Id of this boot; empty where unknown.
     :param pid_space: Id of the process-id namespace; empty where unknown.
@@ -98,7 +97,6 @@ class Epoch(Record):
     :param host: Where the launcher is about to start it.
     :param launcher: Name of the launcher that is about to start it, e.g. ``local``; only this
         launcher finds it.
-    :param cause: Why it was begun.
     :param by: Who began it: a dag run, a user.
     :param change: Number of the change that began it, if any.
     :param standby: Its driver waits at the barrier, see ``StandbyOrder``, and writes no data before

@@ -240,7 +240,6 @@ class Failure:
     :param kind: The kind of failure.
     :param signature: Equal for failures that look the same; ``None`` without a message.
     :param query: The query that failed.
-    :param batch_id: The batch it was in.
     :param offsets: Source offsets of that batch.
     :param progressed_for: Time between the driver's first and last progress, by the driver's clock.
     :param batches: Batches the epoch committed.

@@ -1,9 +1,8 @@
 """
 The upgrade in place: which stage follows on which event, and the record of each step.
 
-An upgrade's whole course is in this table; see ``change_table`` for its uses. Two decisions are
-final, because only one of their events can be the next step: to apply or to abort, and to keep or
-to roll back.
+Two decisions are final, because only one of their events can be the next step: to apply or to
+abort, and to keep or to roll back.
 """
 
 from __future__ import annotations
@@ -35,6 +34,10 @@ class Stage(StrEnum):
     """One Spark changes the number of state partitions; the step has its deadline."""
     REPARTITIONED = "repartitioned"
     """All state has the new number of partitions."""
+    MIGRATING = "migrating"
+    """Spark writes a migrated copy of the checkpoint; the step has its place and its deadline."""
+    MIGRATED = "migrated"
+    """The proof of the migrated copy is clean; the new deployment starts from it."""
     DEPLOYED = "deployed"
     """The new deployment is the current one."""
     LAUNCHED = "launched"
@@ -85,6 +88,10 @@ class UpgradeEvent(StrEnum):
     """The number of state partitions is to be changed; the task that takes this step does it."""
     REPARTITION_DONE = "repartition_done"
     REPARTITION_FAILED = "repartition_failed"
+    MIGRATE = "migrate"
+    """The state is to be migrated; the task that takes this step does it, into a place of its own."""
+    MIGRATION_DONE = "migration_done"
+    MIGRATION_FAILED = "migration_failed"
     DEPLOYMENT_MADE = "deployment_made"
     NEW_STARTED = "new_started"
     SOAK_ENDED = "soak_ended"
@@ -150,7 +157,8 @@ _ENDS: Final = frozenset({S.KEPT, S.ROLLED_BACK, S.ABORTED})
 _DECIDED: Final = _ENDS | {S.ROLLING_BACK, S.LEFT, S.RESTORED}
 _UNTOUCHED: Final = (S.BEGUN, S.BACKED_UP, S.READY, S.STOPPED)
 _REPARTITION: Final = (S.REPARTITIONING, S.REPARTITIONED)
-_APPLIED: Final = (S.APPLYING, *_REPARTITION, S.DEPLOYED, S.LAUNCHED, S.JUDGED)
+_MIGRATION: Final = (S.MIGRATING, S.MIGRATED)
+_APPLIED: Final = (S.APPLYING, *_REPARTITION, *_MIGRATION, S.DEPLOYED, S.LAUNCHED, S.JUDGED)
 _GIVING_UP: Final = (E.SPEC_CHANGED, E.STOP_WANTED, E.ABORT)
 _GOING_BACK: Final = (E.SPEC_CHANGED, E.STOP_WANTED, E.ROLL_BACK)
 _ROWS: Final[Mapping[tuple[Stage, UpgradeEvent], Stage]] = {
@@ -161,7 +169,14 @@ _ROWS: Final[Mapping[tuple[Stage, UpgradeEvent], Stage]] = {
     (S.APPLYING, E.REPARTITION): S.REPARTITIONING,
     (S.REPARTITIONING, E.REPARTITION_DONE): S.REPARTITIONED,
     (S.REPARTITIONING, E.REPARTITION_FAILED): S.ROLLING_BACK,
-    **{(stage, E.DEPLOYMENT_MADE): S.DEPLOYED for stage in (S.APPLYING, S.REPARTITIONED)},
+    # A run whose worker was killed begins again, in another place.
+    **{(stage, E.MIGRATE): S.MIGRATING for stage in (S.APPLYING, S.MIGRATING)},
+    (S.MIGRATING, E.MIGRATION_DONE): S.MIGRATED,
+    (S.MIGRATING, E.MIGRATION_FAILED): S.ROLLING_BACK,
+    **{
+        (stage, E.DEPLOYMENT_MADE): S.DEPLOYED
+        for stage in (S.APPLYING, S.REPARTITIONED, S.MIGRATED)
+    },
     (S.DEPLOYED, E.NEW_STARTED): S.LAUNCHED,
     (S.LAUNCHED, E.SOAK_ENDED): S.JUDGED,
     (S.LAUNCHED, E.KEEP): S.KEPT,

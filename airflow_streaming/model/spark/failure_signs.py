@@ -267,7 +267,6 @@ class Diagnosis:
     The diagnosis of a failure's message.
 
     :param evidence: The condition, class or phrase that was recognized; empty without one.
-    :param remedy: The next step, in one or two sentences.
     """
 
     kind: FailureKind

@@ -97,11 +97,7 @@ def json_value(text: str, what: str, *, limit: int = MAX_LOG_BYTES) -> Any:
 
 
 def integer(value: Any, field: str) -> int:
-    """
-    Return a number that Spark keeps in 64 bits.
-
-    :raises RecordError: it is something else.
-    """
+    """Return a number that Spark keeps in 64 bits."""
     if type(value) is not int:
         raise RecordError(f"{field} is a {type(value).__name__}, not a whole number.")
     if value not in _INT64:
@@ -110,44 +106,28 @@ def integer(value: Any, field: str) -> int:
 
 
 def count(value: Any, field: str) -> int:
-    """
-    Return a number that is not below zero.
-
-    :raises RecordError: it is something else.
-    """
+    """Return a number that is not below zero."""
     if (number := integer(value, field)) < 0:
         raise RecordError(f"{field} is {number}; it cannot be below zero.")
     return number
 
 
 def string(value: Any, field: str) -> str:
-    """
-    Return a text.
-
-    :raises RecordError: it is something else.
-    """
+    """Return a text."""
     if not isinstance(value, str):
         raise RecordError(f"{field} is a {type(value).__name__}, not a text.")
     return value
 
 
 def items(value: Any, field: str) -> list[Any]:
-    """
-    Return a list.
-
-    :raises RecordError: it is something else.
-    """
+    """Return a list."""
     if not isinstance(value, list):
         raise RecordError(f"{field} is a {type(value).__name__}, not a list.")
     return value
 
 
 def mapping(value: Any, field: str) -> dict[str, Any]:
-    """
-    Return a JSON object.
-
-    :raises RecordError: it is something else.
-    """
+    """Return a JSON object."""
     if not isinstance(value, dict):
         raise RecordError(f"{field} is a {type(value).__name__}, not an object.")
     return value

@@ -41,7 +41,6 @@ class LostRecords:
     The lost records of a source.
 
     :param reason: Which records, of which partition.
-    :param remedy: The next step, in one or two sentences.
     """
 
     reason: str

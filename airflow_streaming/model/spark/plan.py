@@ -133,7 +133,6 @@ class OperatorPlan:
     :param window_us: Length, slide and start of the time window, in microseconds.
     :param gap: Gap of a session window.
     :param join_type: ``inner``, ``left_outer`` and so on.
-    :param condition: The join's condition.
     :param left: Columns of the left side; ``right`` of the right one.
     :param state_columns: Columns of the state of groups.
     :param variables: Variables of ``transformWithState``, by name, where they are known.
@@ -178,7 +177,6 @@ class WatermarkPlan:
     """
     One watermark.
 
-    :param column: The event-time column.
     :param delay_ms: Milliseconds of lateness that are waited for.
     :param time: How the column is computed, with the number of its source where names are shared.
     """
@@ -320,7 +318,6 @@ class RefusedSource:
     A source that Spark did not open for the script.
 
     :param source: The options that the script set; the columns are not known.
-    :param why: Spark's sentence.
     """
 
     source: SourcePlan
@@ -365,13 +362,8 @@ class PlanOrder(Record):
     The order to plan a script's queries.
 
     :param result: File for the ``ScriptPlan``; rewritten with every query.
-    :param seconds: Time it may take.
     :param application: Path of the script as its author knows it.
-    :param source: Present path of its bytes.
     :param output: Place of the deployment for ``{output}``; ``checkpoint`` likewise.
-    :param held: File that the ordering process keeps locked while it lives; empty: it is not
-        watched.
-    :param scratch: Folder that is removed when that process is gone.
     """
 
     KIND: ClassVar[str] = "plan-order"

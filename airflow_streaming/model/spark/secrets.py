@@ -370,7 +370,6 @@ class Given:
     A secret name in a text, with its value.
 
     :param start: Where the value begins, with its quotes.
-    :param end: Where it ends.
     """
 
     name: str

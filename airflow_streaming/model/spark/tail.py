@@ -1,9 +1,7 @@
 """
 The tail of a checkpoint: which batches are planned and which are committed.
 
-Spark plans batch N in ``offsets/N`` before it runs and confirms it in ``commits/N`` when its sink
-has it. Every file here may have been written by any program; unreadable content is reported, never
-guessed.
+Unreadable content is reported, never guessed.
 """
 
 from __future__ import annotations

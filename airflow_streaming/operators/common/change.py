@@ -250,6 +250,5 @@ def _advanced(advance: Callable[[], Progressed]) -> tuple[Progressed | None, str
     try:
         progress = advance()
     except HomeUnavailable as err:
-        # Not being able to look says nothing of the change.
         return None, str(err)
     return progress, "" if progress.is_there else progress.waiting

@@ -99,7 +99,6 @@ class CheckpointTask(RunValuesTask, BaseOperator):
         check_literals(self, {**OF_A_STREAM, "store": uri_of("store")})
 
     def on_kill(self) -> None:
-        # Airflow calls this in a signal handler and lets the task continue; only raising ends it.
         if self._is_at_work:
             raise Terminated(
                 f"Task {self.task_id!r} was killed; no unfinished backup or copy is listed."
@@ -108,7 +107,7 @@ class CheckpointTask(RunValuesTask, BaseOperator):
     @contextlib.contextmanager
     def at_work(self) -> Iterator[ProgressLogger]:
         """
-        Do the work in this block: it can be killed, and errors end the task as they should.
+        Do the work in this block, as ``ChangeStep.working``.
 
         :raises AirflowSkipException: The stream has no checkpoint yet, so a schedule has nothing to do.
         """
@@ -116,7 +115,7 @@ class CheckpointTask(RunValuesTask, BaseOperator):
         try:
             yield ProgressLogger(self.log)
         except CheckpointBusy:
-            raise  # trying again may help, as it may with a store that is away
+            raise
         except NothingYet as err:
             raise AirflowSkipException(str(err)) from err
         except (SpecError, HomeNotExclusive, CheckpointError) as err:

@@ -20,7 +20,7 @@ from airflow_streaming.model.arguments.rewinding import AuthorsRewind
 from airflow_streaming.model.records.upgrade_table import Stage, UpgradeCommand
 from airflow_streaming.operators.common.base import ProgressLogger
 from airflow_streaming.operators.common.change import ChangeTask
-from airflow_streaming.operators.common.form_edits import ADVISED, ENDED_XCOM_KEY, pulled
+from airflow_streaming.operators.common.form_edits import ADVISED, ENDED_XCOM_KEY, key_of, pulled
 from airflow_streaming.operators.common.gate import REPORT_XCOM_KEY
 from airflow_streaming.operators.common.run_report import records_of
 
@@ -222,6 +222,7 @@ class UpgradeTask(ChangeTask):
     def __init__(self, *, rewind_with: AuthorsRewind | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.rewind_with = rewind_with
+        self._run_key = ""
 
     def hook(self, context: Context) -> SparkStreamHook:
         """
@@ -229,6 +230,7 @@ class UpgradeTask(ChangeTask):
 
         :raises AirflowFailException: the edits, or the spec, cannot run.
         """
+        self._run_key = key_of(context)
         if self.takes_advice:
             # Before there is a report it is left as it is, and nothing is begun with that.
             self.size = {**self.sizes(), "executors": self._advised(context)}
@@ -248,6 +250,7 @@ class UpgradeTask(ChangeTask):
 
     def engine(self, hook: SparkStreamHook, observer: Observer) -> UpgradeInPlace:
         """Return who upgrades the stream."""
+        from airflow_streaming.changes.restore.migrated_copy import SparkMigrator
         from airflow_streaming.changes.upgrade.engine import EXCHANGE_PACE, UpgradeInPlace
         from airflow_streaming.changes.upgrade.repartition import SparkRepartitioner
         from airflow_streaming.checkpoints.restore.sink_rewind import SinkRewind  # not at dag parse
@@ -263,6 +266,13 @@ class UpgradeTask(ChangeTask):
             storage_options=options,
             repartitioner=SparkRepartitioner(
                 hook.home, lambda: _spark_of(hook), storage_options=options
+            ),
+            migrator=SparkMigrator(
+                home=hook.home,
+                of=lambda: _spark_of(hook),
+                owner=self._run_key,
+                storage_options=options,
+                progress=ProgressLogger(self.log),
             ),
             progress=ProgressLogger(self.log),
             pace=replace(EXCHANGE_PACE, at_most=min(EXCHANGE_PACE.at_most, patience)),
@@ -319,7 +329,6 @@ class UpgradeTask(ChangeTask):
             self.wait_deferred(memory)
 
     def wait_here(self, engine: UpgradeInPlace, until: Stage, change: int) -> Progress | None:
-        """Return how far it is when it is there or must wait long; ``None`` when unable to look."""
         return self.waiting_here(lambda: engine.advance(until, change))
 
     def wait_deferred(

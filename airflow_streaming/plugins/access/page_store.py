@@ -40,7 +40,6 @@ class PageStore:
     """
     Reads of another store; nothing is written through it but at once.
 
-    :param store: The store itself.
     :param clock: Monotonic seconds.
     """
 

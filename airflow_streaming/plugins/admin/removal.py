@@ -49,7 +49,6 @@ class RemovalBody(BaseModel):
     """
     Parameters of a removal.
 
-    :param dry_run: Look only; nothing is written.
     :param reason: For the record; required unless it is a dry run.
     :param confirm: The stream's name, unless it is a dry run.
     :param keep_output: Leave the outputs in the home where they are.

@@ -28,6 +28,8 @@ const ABOUT = {
     applying: "From here on giving up means rolling back.",
     repartitioning: "Spark writes the state with another number of partitions.",
     repartitioned: "State has its new number of partitions.",
+    migrating: "Spark writes a migrated copy of the checkpoint; the original is only read.",
+    migrated: "The migrated copy is proved.",
     deployed: "The new deployment is the current one.",
     launched: "Its driver runs; the soak watches it.",
     judged: "The soak has a verdict; waiting for keep or roll back.",

@@ -283,7 +283,6 @@ def restart_failed(*, stream: str, epoch: int, error: str, now: datetime) -> Ale
     Return the alert about a driver that could not be started.
 
     :param epoch: The epoch of the driver; the failed one before it when none was begun.
-    :param error: Why.
     """
     return Alert(
         stream=stream,
@@ -435,8 +434,6 @@ def about_age(
     Return the alert about the age of a stream's newest backup: an incident or its end.
 
     :param epoch: The stream's newest epoch; 0 for an external stream.
-    :param log: Alerts recorded for the stream so far, oldest first.
-    :returns: Alerts without a number and an author.
     """
     incident = next((alert for alert in open_incidents(log) if alert.key == BACKUP_KEY), None)
     if verdict.is_late is (incident is not None):
@@ -475,13 +472,7 @@ def about_freshness(
     epoch: int,
     log: Sequence[Alert],
 ) -> tuple[Alert, ...]:
-    """
-    Return the alerts about the burn rates of a freshness objective: incidents, and ends of incidents.
-
-    :param epoch: The stream's newest epoch.
-    :param log: Alerts recorded for the stream so far, oldest first.
-    :returns: Alerts without a number and an author.
-    """
+    """Return the alerts about the burn rates of a freshness objective: incidents, and ends of incidents."""
     known = {alert.key: alert for alert in open_incidents(log)}
     due: list[Alert] = []
     for burn in found.burns:

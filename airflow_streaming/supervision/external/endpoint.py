@@ -111,7 +111,7 @@ def _failed(state: EndpointState, address: Address, why: str) -> EndpointSight:
 def _first_that_listens(address: Address, deadline: _Deadline, resolver: Resolver) -> str:
     ips = _resolved(address, deadline, resolver)
     for ip in ips:
-        # One bad address among good ones is the way to point a name at a forbidden place.
+        # A name leads to a forbidden place by a bad address among good addresses.
         why = why_forbidden(ip)
         if why is not None:
             raise _Unreadable(f"its host was resolved to {ip}, which {closed(why)}")

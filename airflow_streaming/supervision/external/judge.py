@@ -92,7 +92,7 @@ def gauge_of(tail: Tail, gauges: frozenset[str], *, is_only: bool) -> str | None
 
     A checkpoint knows the query's id but not its name, and named queries' gauges use the name.
 
-    :param is_only: The checkpoint is the only one that is watched.
+    :param is_only: No other checkpoint is watched.
     """
     for name in (tail.query_id, tail.name):
         if name in gauges:
@@ -116,7 +116,7 @@ def judge_external(seen: ExternalEvidence, rules: HealthRules) -> Verdict:
     """Judge a stream that we did not launch; the gravest query speaks for it."""
     if not seen.queries:
         reason = (
-            f"There is no checkpoint of a streaming query in {seen.who}: no folder 'offsets', "
+            f"No checkpoint of a streaming query in {seen.who}: no folder 'offsets', "
             "neither there nor in its subfolders. Check the location, and that its store is "
             "mounted."
         )

@@ -1,8 +1,7 @@
 """
 Observe an external stream by its checkpoint and metrics endpoint.
 
-The memory fits in a small dict of ages, which a trigger passes to its task in the event, so that
-the task reaches the same verdict without listening as long again.
+The memory fits in a small dict of ages, as for streams of this provider.
 
 An observer writes no files. It must listen before it can judge: the first look without a memory
 says "starting", and later changes are timed by its own clock.
@@ -390,9 +389,7 @@ class ExternalObserver:
     :param rules: Rules of health; ``stall_after`` and ``stall_factor`` matter here.
     :param endpoint: ``http://host:port`` of the driver's web page.
     :param allowed: Permitted endpoints: from the configuration, or from the driver's status.
-    :param memory: Another observer's memory.
     :param clock: Monotonic seconds.
-    :param now: The time of day.
     :param asking: Reads an endpoint.
     :raises SpecError: The endpoint is not an address, or not permitted.
     """

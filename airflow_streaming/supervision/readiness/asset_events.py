@@ -52,9 +52,6 @@ class LastSent(JsonValue):
     :param state: State of the stream then; healthy includes idle.
     :param complete_until: End of the last full interval of event time.
     :param batch_id: Newest committed batch then, of the query that is furthest behind.
-    :param committed_at: When it was committed.
-    :param lane: The live lane then.
-    :param output: Its output.
     """
 
     WHAT: ClassVar[str] = "last asset event"

@@ -44,7 +44,6 @@ class Committed:
     How far the committed output of a stream is complete.
 
     :param until: Every row before this event time is in it; ``None`` while that is unknown.
-    :param reason: Why it is unknown.
     :param never: No query that counts has a watermark.
     """
 
@@ -60,7 +59,7 @@ class SeriesTerms:
 
     :param interval: Length of a window.
     :param since: Event time with which the series begins; default: the window in which the watermark
-        is when the series is first looked at.
+        is at the first look at the series.
     :param roll_up: A correction of a window of a complete span, such as a day, announces all windows of
         this span, because Airflow's roll-up waits for all of them once more.
     :param recheck: How far back contents are compared.
@@ -198,7 +197,7 @@ def _requested(
     for request in requests:
         begin, end = _range_of(request, state, terms)
         begin = max(begin, state.requested_until or begin)
-        # The watermark announces what is not announced yet. A range before a restored watermark waits.
+        # The watermark announces new windows only. A range before a restored watermark waits.
         complete = min(end, floor(until, terms.interval))
         new = [*_windows(begin, complete, terms.interval, most - len(found))]
         found |= set(new)

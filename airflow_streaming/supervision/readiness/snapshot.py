@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 from airflow_streaming.exceptions import SpecError, closed
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.observation import Observation, Verdict, VerdictState
-from airflow_streaming.model.progress import MAX_OFFSET, BatchProgress
+from airflow_streaming.model.progress import MAX_OFFSET, BatchProgress, watermark_at
 from airflow_streaming.model.status import QueryStatus, Status
 from airflow_streaming.model.uris import is_local
 from airflow_streaming.model.wire import JsonValue
@@ -53,7 +53,6 @@ class Subject(JsonValue):
     Identifies a stream.
 
     :param stream: Name of a stream of ours; requires ``home``.
-    :param home: The home's URI.
     :param home_conn_id: Connection with credentials for the home.
     :param checkpoint: Checkpoint of any Spark query, or the folder above an application's
         checkpoints.
@@ -185,7 +184,6 @@ def sight_of(
     """
     Return the snapshot of a situation.
 
-    :param who: The stream's name in messages.
     :param earlier: The last status of an earlier epoch of the same deployment, for its commits: a
         restarted driver knows them only after its first batch.
     """
@@ -311,9 +309,7 @@ def _committed_at(batch: BatchProgress) -> datetime | None:
 
 
 def _watermark(batch: BatchProgress) -> datetime | None:
-    mark = _moment(batch.watermark)
-    # The watermark is at the beginning of time until the first rows have moved it.
-    return None if mark is None or mark.timestamp() <= 0 else mark
+    return None if watermark_at(batch.watermark) is None else _moment(batch.watermark)
 
 
 def _moment(text: str | None) -> datetime | None:

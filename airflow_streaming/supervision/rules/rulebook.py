@@ -14,7 +14,7 @@ rule on the input rate. A commit clears the rule at once.
 
 A book is pure: no clock, no files. It learns the batches in their order and keeps only the state
 that its rules need, so a fresh book that learns the whole history of an epoch gives the same
-findings as one that has lived through it. Findings depend on the rows learned and on the current
+findings as the old book of that epoch. Findings depend on the rows learned and on the current
 status, never on how often they are read.
 """
 
@@ -125,11 +125,7 @@ class RuleProgress:
 
 
 class BatchTrack:
-    """
-    A rule on a figure of batches.
-
-    :param rule: The bad range.
-    """
+    """A rule on a figure of batches."""
 
     __slots__ = ("_missed", "_over", "_reported", "_window", "course", "is_awaited", "rule")
 
@@ -187,9 +183,7 @@ class RateTrack:
     """
     A rule on the input rate: rows of the batches that ended in the window, over its length.
 
-    A batch in work hides what comes in behind it, so the rate is taken outside of batches only.
-
-    :param rule: The bad range.
+    A batch in work hides newer input, so the rate is measured outside of batches only.
     """
 
     __slots__ = ("_ahead", "_over", "_window", "course", "rule")

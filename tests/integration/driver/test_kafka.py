@@ -132,6 +132,7 @@ def ask(broker: str, act: Callable[[Any], Mapping[Any, Any]]) -> None:
     done.result(PATIENCE)
 
 
+@pytest.mark.nightly("A driver waits for its brokers for a minute.")
 def test_brokers_that_do_not_answer_are_named_while_the_driver_waits_and_when_it_fails(
     reader: Reader,
 ) -> None:

@@ -79,6 +79,7 @@ def test_of_two_workers_that_launch_at_once_one_takes_the_epoch(bad_s3: S3Server
     assert sorted(taken) == [1, 2, 3]
 
 
+@pytest.mark.nightly("A minute on a bad day; that one takes the epoch is tried above.")
 def test_of_two_tasks_that_launch_in_one_instant_one_starts_a_driver(
     bad_s3: S3Server, tmp_path: Path
 ) -> None:

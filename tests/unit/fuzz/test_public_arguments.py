@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import pytest
 from airflow.sdk import DAG, BaseOperator
-from hypothesis import given
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from airflow_streaming.assets import window_asset
@@ -325,7 +325,7 @@ def test_several_wrong_ones_are_refused_as_well(name: str) -> None:
 
     arguments = usual(name)
 
-    @quick
+    @settings(quick, max_examples=max(10, quick.max_examples // 3), phases=[Phase.generate])
     @given(st.dictionaries(st.sampled_from(names), nested, max_size=3))
     def attempt(wrong: dict[str, Any]) -> None:
         build(name, {**arguments, **wrong})

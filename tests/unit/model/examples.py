@@ -47,6 +47,11 @@ from airflow_streaming.model.jobs.migration import (
     StateMigration,
 )
 from airflow_streaming.model.jobs.pointing import CatalogAnswer, CatalogOrder, Entry, Mark
+from airflow_streaming.model.jobs.recovery import (
+    DisasterDrill,
+    RecoveryResult,
+    StreamRecovery,
+)
 from airflow_streaming.model.jobs.rehearsal import (
     Bounds,
     Ending,
@@ -91,6 +96,8 @@ from airflow_streaming.model.records.control import (
     DesiredState,
     Event,
     EventKind,
+    HeldStream,
+    Maintenance,
     Removal,
     RemovalEnd,
     RemovalKind,
@@ -343,6 +350,39 @@ EXAMPLES: Final[tuple[Record, ...]] = (
         at=NOW,
         by="kim",
         facts={"orders": "told"},
+    ),
+    Maintenance(
+        number=3,
+        selector="tier=1",
+        key="kim 2026-11-03T12:00:00+00:00",
+        reason="The broker moves.",
+        by="kim",
+        at=NOW,
+        until=NOW,
+        streams=(HeldStream(name="orders", until=NOW, epoch=17, loss_at=NOW),),
+    ),
+    DisasterDrill(
+        number=2,
+        home="s3://live/streams",
+        selector="tier=1",
+        key="select tier=1",
+        streams=("orders", "refunds"),
+        by="kim",
+        at=NOW,
+    ),
+    StreamRecovery(
+        drill=2,
+        name="orders",
+        result=RecoveryResult.RECOVERED,
+        at=NOW,
+        backup="20261103-120000-000000-ab12cd34",
+        backed_up_at=NOW,
+        restore_seconds=4.2,
+        run_seconds=31.5,
+        batches=3,
+        rows=1200,
+        size=81920,
+        remarks=("Run without secret settings: spark.token.",),
     ),
     AlertTry(number=1, attempt=1, at=NOW, by="kim"),
     AlertSent(number=1, outcome="sent", at=NOW),
@@ -600,6 +640,7 @@ EXAMPLES: Final[tuple[Record, ...]] = (
             ),
         ),
         key="run-1",
+        migrations=(StateMigration(query="revenue", operators=(MIGRATED_OPERATOR,)),),
     ),
     CutoverTerms(
         change=3,

@@ -133,6 +133,7 @@ def test_the_bytes_and_files_that_wait(
         pytest.param("2026-01-05T11:59:30.500Z", 29.5, id="behind"),
         pytest.param("2026-01-05T12:00:10.000Z", -10.0, id="ahead"),
         pytest.param("1970-01-01T00:00:00.000Z", None, id="not moved yet"),
+        pytest.param("1969-12-31T00:00:00.000Z", None, id="before any watermark"),
         pytest.param("soon", None, id="nonsense"),
         pytest.param(None, None, id="none"),
     ],

@@ -138,6 +138,7 @@ def test_everybody_is_told_what_he_asked_for(home: StreamHome) -> None:
         replace(FIRES, alert=AlertKind.RECOVERED),
         replace(FIRES, alert=AlertKind.RESTARTED, key="restart"),
         replace(FIRES, alert=AlertKind.GAVE_UP, key="restart"),
+        replace(FIRES, alert=AlertKind.HELD, key="held"),
     )
     alerts.deliver()
 

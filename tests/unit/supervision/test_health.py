@@ -269,7 +269,7 @@ def test_a_driver_at_the_barrier_is_told_from_one_that_has_not_come_to_a_batch()
             {"batches": 25, "committed_ago_s": 900.0},
             {},
             VerdictState.STALLED,
-            "Query 'revenue' is continuous and has committed no epoch for 15 min; it is given 15 min.",
+            "Query 'revenue' is continuous and has committed no epoch for 15 min; the limit is 15 min.",
             id="no epoch for three intervals",
         ),
     ],

@@ -11,16 +11,19 @@ import pytest
 from fsspec.implementations.local import LocalFileSystem
 
 from airflow_streaming.changes.upgrade import preflight as module
-from airflow_streaming.changes.upgrade.preflight import Candidate, preflight
+from airflow_streaming.changes.upgrade.preflight import Candidate, Migrate, preflight
 from airflow_streaming.changes.upgrade.preflight_report import Preflight
 from airflow_streaming.changes.upgrade.rollback import Ways
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.gates.findings import GateDecision
+from airflow_streaming.gates.findings import GateDecision, GateFinding, Pattern
+from airflow_streaming.gates.migration.migrations import MigratableReport
 from airflow_streaming.launch.runtime import Runtime
-from airflow_streaming.model.arguments.accepted import REPLAY
+from airflow_streaming.model.arguments.accepted import NO_ROLLBACK, REPLAY
+from airflow_streaming.model.jobs.migration import StateMigration
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.upgrade import RollbackMethod, SinkReplaySemantics
 from airflow_streaming.model.spark.plan import QueryPlan, ScriptPlan, SinkPlan
+from airflow_streaming.model.wire import decode
 from airflow_streaming.spark_jobs.runner import Program
 from tests.unit.changes.upgrade.upgrading import QUERY, Upgraded
 from tests.unit.checkpoints.restoring import run_batches
@@ -60,6 +63,7 @@ def look(stream: Upgraded, monkeypatch: pytest.MonkeyPatch) -> Look:
         *new: QueryPlan,
         ways: Ways = Ways(),  # noqa: B008 - a frozen value
         storage_options: Any = None,
+        migrate: Migrate = Migrate(),  # noqa: B008 - a frozen value
         **proposed: Any,
     ) -> Preflight:
         planned = ScriptPlan(application="orders.py", spark="4.3.0", queries=new or (PLAN,))
@@ -70,7 +74,9 @@ def look(stream: Upgraded, monkeypatch: pytest.MonkeyPatch) -> Look:
             runtime=RUNTIME,
         )
         return preflight(
-            stream.home, stream.deployment, candidate, ways, storage_options=storage_options
+            *(stream.home, stream.deployment, candidate, ways),
+            migrate=migrate,
+            storage_options=storage_options,
         )
 
     return ask
@@ -85,6 +91,69 @@ def record(stream: Upgraded, plan: QueryPlan, epoch: int = 1) -> None:
 
 def of_same_code(stream: Upgraded) -> dict[str, str]:
     return {"application_sha256": stream.deployment.application_sha256}
+
+
+REFUSED = MigratableReport(
+    findings=(
+        GateFinding(
+            rule="aggregation.aggregates",
+            severity=GateDecision.NOT_ALLOWED,
+            message="An aggregate was added.",
+            query=QUERY,
+            remedy="Start with a new checkpoint.",
+            migration=("min(x) starts anew.",),
+        ),
+    ),
+    pattern=Pattern.BLUE_GREEN,
+    migrations=(StateMigration(query=QUERY),),
+)
+
+
+@pytest.fixture
+def refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "judge_plan", lambda *_: REFUSED)
+
+
+@pytest.mark.usefixtures("refused")
+def test_a_refused_change_names_the_switch_that_migrates_its_state(
+    stream: Upgraded, look: Look
+) -> None:
+    record(stream, PLAN)
+    found = look()
+
+    assert (found.decision, found.migrations) == (GateDecision.NOT_ALLOWED, ())
+    assert found.gates.findings[0].migration == ("min(x) starts anew.",)
+    assert "migrate" in found.gates.findings[0].remedy
+
+
+@pytest.mark.usefixtures("refused")
+def test_with_the_switch_a_refusal_becomes_a_consequence(stream: Upgraded, look: Look) -> None:
+    record(stream, PLAN)
+    found = look(migrate=Migrate(is_wanted=True))
+
+    assert found.decision is GateDecision.ALLOWED_WITH_CONSEQUENCE
+    assert found.gates.pattern is Pattern.RESTART_IN_PLACE
+    assert found.migrations == REFUSED.migrations
+    assert found.rollback.way is REWIND
+    (one,) = (f for f in found.gates.findings if f.rule == "aggregation.aggregates")
+    assert "min(x) starts anew." in one.message
+    assert decode(StateMigration, found.to_dict()["migrations"][0], "m") == found.migrations[0]
+
+
+@pytest.mark.usefixtures("refused")
+def test_a_migration_needs_a_rewind_whatever_a_user_accepts(stream: Upgraded, look: Look) -> None:
+    record(stream, TABLE)
+    found = look(TABLE, migrate=Migrate(is_wanted=True), ways=Ways(accepted={NO_ROLLBACK}))
+
+    assert found.rollback.way is NONE
+    assert found.decision is GateDecision.NOT_ALLOWED
+
+
+@pytest.mark.usefixtures("refused")
+def test_a_plan_of_another_change_is_refused(stream: Upgraded, look: Look) -> None:
+    other = StateMigration(query=QUERY, dropped=(1,))
+    with pytest.raises(SpecError, match=r"m\.toml is the migration of another change"):
+        look(migrate=Migrate(is_wanted=True, given=other, name="m.toml"))
 
 
 def test_what_the_running_deployment_writes_is_put_back(stream: Upgraded, look: Look) -> None:

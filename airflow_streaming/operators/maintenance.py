@@ -1,0 +1,202 @@
+"""The operator of a maintenance: several streams held at once, with one alert at the begin and one at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
+
+from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.arguments.calls import NamedParameters, Notifiers
+from airflow_streaming.model.arguments.fields import Positive, Range, checked
+from airflow_streaming.model.records.alert import AlertKind, AlertSource
+from airflow_streaming.operators.common.base import actor_of, who
+from airflow_streaming.operators.switch import LONGEST_STOP
+from airflow_streaming.task_errors import spec_errors_are_final
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_streaming.home.home import Home, StreamHome
+    from airflow_streaming.model.records.control import Maintenance
+    from airflow_streaming.notifications.alerts import Alerts
+    from airflow_streaming.supervision.stream_status import StreamStanding
+
+__all__ = ["MaintenanceOperator"]
+
+WAKE: Final = timedelta(seconds=60)
+"""Between two looks after the end."""
+SHORTEST: Final = timedelta(seconds=15)
+"""A trigger that fires sooner after its deferral fails its task."""
+PATIENCE: Final = timedelta(minutes=10)
+"""For the streams to be back after the last of them was to start."""
+
+
+class MaintenanceOperator(NamedParameters, BaseOperator):
+    """
+    Stop the selected streams for some time, and report once at the begin and once at the end.
+
+    Each stream is stopped at a batch boundary, and its keep-alive task starts it again: first the streams whose
+    sources remove unread data soonest. Meanwhile none of them is restarted or reported. A stream that is stopped
+    without an end stays so. The task is deferred until the streams are back, and fails if some are not back 10 minutes
+    after their end. A second try continues the same maintenance.
+
+    :param home: The home's URI. (templated)
+    :param select: Selector of the streams, without ``state`` and ``level``. (templated)
+    :param lasts: Duration, at most 115 days.
+    :param reason: Why, for the records and the alerts. (templated)
+    :param at_once: Streams that start at one moment; the next ones follow after ``spacing``.
+    :param spacing: Time between them.
+    :param on_begun: Notified once, with all streams: a notifier, a callable that takes the context, or a list of them.
+    :param on_ended: Notified once at the end.
+    :param home_conn_id: Connection with credentials for the home. (templated)
+    """
+
+    template_fields: Sequence[str] = ("home", "select", "reason", "home_conn_id")
+    ui_color = "#f4c7b4"
+
+    @checked
+    def __init__(
+        self,
+        *,
+        home: str,
+        select: str,
+        lasts: Annotated[timedelta, Range(most=LONGEST_STOP)],
+        reason: str = "Asked from a dag.",
+        at_once: int = 10,
+        spacing: Positive = timedelta(minutes=1),
+        on_begun: Notifiers = None,
+        on_ended: Notifiers = None,
+        home_conn_id: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if at_once < 1:
+            raise SpecError(f"at_once is {at_once}; give a number from 1.")
+        self.home, self.select, self.lasts, self.reason = home, select, lasts, reason
+        self.at_once, self.spacing = at_once, spacing
+        self.on_begun, self.on_ended = on_begun, on_ended
+        self.home_conn_id = home_conn_id
+
+    def execute(self, context: Context) -> dict[str, str]:
+        from airflow_streaming.services.maintenance import begun_alert, hold_streams
+
+        with spec_errors_are_final():
+            home = self._open()
+            maintenance = self._begun(home, context)
+        left = hold_streams(home, maintenance, by=who(context), check=self._check(context))
+        for name, why in left.items():
+            self.log.warning("%s is left as it is: %s", name, why)
+        with self._alerts(home, context) as alerts:
+            alerts.tell(begun_alert(maintenance, left))
+        return self._wait(home, maintenance, context)
+
+    def execute_complete(self, context: Context, event: Any = None) -> dict[str, str]:
+        """Look again, and report the end when all streams are back."""
+        from airflow_streaming.services.maintenance import MaintenanceLog
+
+        home = self._open()
+        maintenance = MaintenanceLog(home.store).newest()
+        if maintenance is None or maintenance.key != self._key(context):
+            raise AirflowFailException(
+                f"The maintenance of task {self.task_id!r} is not the newest one of {self.home}: another one was "
+                "begun since, which reports the end."
+            )
+        return self._wait(home, maintenance, context)
+
+    def _wait(self, home: Home, maintenance: Maintenance, context: Context) -> dict[str, str]:
+        from airflow_streaming.services.maintenance import HeldState, course, ended_alert
+
+        now, last = datetime.now(UTC), max(one.until for one in maintenance.streams)
+        states = course(home, maintenance, now)
+        if all(state in (HeldState.BACK, HeldState.LEFT) for state in states.values()):
+            missing = []
+        elif now < last + PATIENCE:
+            self._defer(maintenance.until - now)
+        else:
+            missing = [
+                name for name, s in states.items() if s not in (HeldState.BACK, HeldState.LEFT)
+            ]
+        with self._alerts(home, context) as alerts:
+            alerts.tell(ended_alert(maintenance, states, now))
+        if missing:
+            raise AirflowFailException(
+                f"{len(missing)} streams are not back after maintenance {maintenance.number}: {', '.join(missing)}. "
+                "Check that their DAGs are unpaused."
+            )
+        return {name: state.value for name, state in states.items()}
+
+    def _defer(self, left: timedelta) -> NoReturn:
+        pause = max(SHORTEST, left if left > timedelta(0) else WAKE)
+        self.defer(trigger=TimeDeltaTrigger(pause), method_name="execute_complete")
+
+    def _open(self) -> Home:
+        from airflow_streaming.hooks.home import StreamHomeHook  # not at dag parse
+
+        return StreamHomeHook(self.home, self.home_conn_id).get_conn()
+
+    def _begun(self, home: Home, context: Context) -> Maintenance:
+        from airflow_streaming.services.maintenance import (
+            MaintenanceLog,
+            begin_maintenance,
+            held_streams,
+        )
+
+        key, now = self._key(context), datetime.now(UTC)
+        newest = MaintenanceLog(home.store).newest()
+        if newest is not None and newest.key == key:
+            return newest
+        lanes, until = self._selected(home), now + self.lasts
+        if not lanes:
+            raise AirflowSkipException(f"No stream of {self.home} matches {self.select!r:.200}.")
+        return begin_maintenance(
+            home,
+            held_streams(lanes, until, at_once=self.at_once, spacing=self.spacing),
+            until,
+            selector=self.select,
+            key=key,
+            by=who(context),
+            reason=self.reason,
+            now=now,
+        )
+
+    def _selected(self, home: Home) -> list[StreamHome]:
+        from airflow_streaming.home.live_lane import live_lane
+        from airflow_streaming.model.arguments.selector import parse_selector
+        from airflow_streaming.model.names import base_of
+        from airflow_streaming.services.selection import selected
+
+        bases = sorted({base_of(name) for name in home.streams()})
+        lanes = [live_lane(home, base) for base in bases]
+        found = selected(home, lanes, parse_selector(self.select), _no_look)
+        return [home.stream(lane) for lane in found]
+
+    def _check(self, context: Context) -> Any:
+        from airflow_streaming.model.records.owner import DagAct
+
+        return lambda lane: lane.check_owner(actor_of(self, context), DagAct.OPERATE)
+
+    def _key(self, context: Context) -> str:
+        ti = context["ti"]
+        return f"{ti.dag_id} {ti.task_id} {ti.run_id} {ti.map_index}"
+
+    def _alerts(self, home: Home, context: Context) -> Alerts:
+        from airflow_streaming.notifications.alerts import Alerts
+        from airflow_streaming.services.maintenance import MaintenanceLog
+
+        return Alerts(
+            MaintenanceLog(home.store),
+            self,
+            notifiers={AlertKind.HELD: self.on_begun, AlertKind.RECOVERED: self.on_ended},
+            context=context,
+            by=who(context),
+            source=AlertSource.FLEET,
+        )
+
+
+def _no_look(stream: StreamHome) -> StreamStanding:
+    raise SpecError("select of a maintenance has no state and no level; leave them out.")
