@@ -46,7 +46,7 @@ def test_the_setup_waits_until_the_stream_is_held(world: World) -> None:
     trigger = opened(world)
     assert event(trigger) is None
 
-    world.say(beat=2, hold=HELD)
+    world.say(beat=2, pause=HELD)
     woken = event(trigger)
     assert woken is not None
     result = make_begin(world).execute_complete(world.context(), woken)
@@ -72,7 +72,7 @@ def test_a_try_after_a_killed_worker_finds_the_window_of_its_run(world: World) -
 
 def test_a_cleared_setup_opens_a_new_window(world: World) -> None:
     world.run()
-    world.say(beat=1, hold=HELD)
+    world.say(beat=1, pause=HELD)
     make_begin(world).execute(world.context())
     make_end(world).execute(world.context())
     opened(world)
@@ -86,7 +86,7 @@ def test_another_run_waits_for_the_end_of_a_window(world: World) -> None:
     opened(world)
     world.ti.run_id = "run-2"
 
-    with pytest.raises(PauseRefused, match="pause 1 of orders is open by"):
+    with pytest.raises(PauseRefused, match="Pause 1 of orders is open by"):
         make_begin(world).execute(world.context())
 
 
@@ -95,7 +95,7 @@ def test_a_stream_that_cannot_be_held_continues(world: World) -> None:
     world.say(beat=1)
     trigger = opened(world)
     refused = PauseStatus(number=1, refusal="Query 'q' runs in real-time mode.")
-    world.say(beat=2, hold=refused)
+    world.say(beat=2, pause=refused)
 
     with pytest.raises(PauseRefused, match="real-time mode"):
         make_begin(world).execute_complete(world.context(), event(trigger))
@@ -112,7 +112,7 @@ def test_a_stopped_stream_needs_no_driver(world: World) -> None:
 
 def test_the_teardown_fails_when_the_stream_continued_before(world: World) -> None:
     world.run()
-    world.say(beat=1, hold=HELD)
+    world.say(beat=1, pause=HELD)
     make_begin(world).execute(world.context())
     world.say(beat=2)
 
@@ -158,7 +158,7 @@ def test_a_change_in_progress_refuses_a_window(world: World) -> None:
 
 def test_a_keep_alive_task_leaves_a_held_stream_alone(world: World) -> None:
     world.run()
-    world.say(beat=1, hold=HELD)
+    world.say(beat=1, pause=HELD)
     observer = Observer(world.home, world.launcher)
     observer.situation()
 

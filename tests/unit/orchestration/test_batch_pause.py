@@ -20,13 +20,13 @@ def test_the_tasks_run_between_a_setup_and_its_teardown() -> None:
         with paused_stream(STREAM, longest=timedelta(minutes=30)):
             compact = EmptyOperator(task_id="compact")
             compact >> EmptyOperator(task_id="vacuum")
-        begin, end = dag.get_task("maintenance.begin"), dag.get_task("maintenance.end")
-        vacuum = dag.get_task("maintenance.vacuum")
+        begin, end = dag.get_task("paused.begin"), dag.get_task("paused.end")
+        vacuum = dag.get_task("paused.vacuum")
 
     assert begin.is_setup
     assert end.is_teardown
     assert end.on_failure_fail_dagrun
-    assert begin.downstream_task_ids == {"maintenance.compact", "maintenance.end"}
-    assert vacuum.downstream_task_ids == {"maintenance.end"}
+    assert begin.downstream_task_ids == {"paused.compact", "paused.end"}
+    assert vacuum.downstream_task_ids == {"paused.end"}
     assert (begin.stream, begin.home) == ("orders", "/srv/streams")
     assert begin.longest == timedelta(minutes=30)

@@ -28,7 +28,7 @@ STUCK = a_query(batch_for_s=7200.0, quiet_for_s=7200.0, committed_ago_s=7200.0)
 
 
 def seen(hold: PauseStatus | None, process: ProcessState = ProcessState.RUNNING) -> Observation:
-    return observed(process, status=a_status(queries=(STUCK,), hold=hold))
+    return observed(process, status=a_status(queries=(STUCK,), pause=hold))
 
 
 GONE = seen(HELD, ProcessState.GONE)
@@ -77,7 +77,7 @@ def test_a_held_stream_is_paused_and_not_stalled() -> None:
     assert verdict.state is VerdictState.PAUSED
     assert verdict.severity is None
     assert not verdict.findings
-    assert "pause 4" in verdict.reason
+    assert "Pause 4" in verdict.reason
 
 
 def test_only_a_loss_of_unread_data_is_told_of_a_held_stream() -> None:
