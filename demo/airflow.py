@@ -106,13 +106,17 @@ class Airflow:
         with self.log(component).open("ab") as log:
             self._components[component] = subprocess.Popen(
                 command,
-                env={**self.environment, COMPONENT: component},
+                env={**self.environment, **self.names_of(component)},
                 cwd=self.home,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+
+    def names_of(self, component: str) -> dict[str, str]:
+        """Return the environment variables by which a component's processes are known."""
+        return {COMPONENT: component}
 
     def commands(self) -> Mapping[str, tuple[str, ...]]:
         """Return the arguments of ``airflow`` for each component, by its name."""

@@ -140,17 +140,34 @@ class Arrivals(threading.Thread):
         self._folder, self._files, self._every = folder, files, every
         self._may_drop = may_drop
         self._stopping = threading.Event()
+        self._turn = threading.Lock()
+        self._is_paused = False
         self.dropped = 0
 
     def run(self) -> None:
         for name, content in self._files:
-            while not self._may_drop(self.dropped):
+            while not self._drop(name, content):
                 if self._stopping.wait(LOOK_AGAIN):
                     return
-            drop(self._folder, name, content)
-            self.dropped += 1
             if self._stopping.wait(self._every):
                 return
+
+    def _drop(self, name: str, content: str) -> bool:
+        with self._turn:
+            if self._is_paused or not self._may_drop(self.dropped):
+                return False
+            drop(self._folder, name, content)
+            self.dropped += 1
+        return True
+
+    def pause(self) -> None:
+        """Drop no file until ``resume``; ``dropped`` does not change meanwhile."""
+        with self._turn:
+            self._is_paused = True
+
+    def resume(self) -> None:
+        """Drop files again."""
+        self._is_paused = False
 
     def stop(self) -> None:
         """Drop no more files; returns when the thread has ended."""

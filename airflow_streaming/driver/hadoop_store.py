@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypeVar
 
 from airflow_streaming.driver.jvm import ensure_gateway
 from airflow_streaming.exceptions import AlreadyExists, HomeUnavailable, RecordError, StreamingError
@@ -21,6 +21,8 @@ from airflow_streaming.model.wire import MAX_RECORD_BYTES
 
 WHOLE_ON_CLOSE: Final = frozenset({"s3a", "gs", "oss", "cosn", "obs", "wasb", "wasbs"})
 """Object stores: a file appears when it is closed, whole, and a rename would copy it."""
+
+Result = TypeVar("Result")
 
 
 def open_home(uri: str) -> Store:
@@ -67,16 +69,10 @@ class HadoopStore:
     def read(self, path: str) -> bytes | None:
         with self._reporting(path):
             target = self._path(path)
-            if not self._files.exists(target):
-                return None
-            size = int(self._files.getFileStatus(target).getLen())
-            if size > MAX_RECORD_BYTES:
-                raise RecordError(f"{self.uri}/{path} is larger than {MAX_RECORD_BYTES} bytes.")
-            stream = self._files.open(target)
-            try:
-                return bytes(self._gateway.jvm.org.apache.commons.io.IOUtils.toByteArray(stream))
-            finally:
-                stream.close()
+            data = self._unless_missing(target, lambda: self._content(target))
+        if data is not None and len(data) > MAX_RECORD_BYTES:
+            raise RecordError(f"{self.uri}/{path} is larger than {MAX_RECORD_BYTES} bytes.")
+        return data
 
     def create(self, path: str, data: bytes) -> None:
         with self._reporting(path):
@@ -97,9 +93,8 @@ class HadoopStore:
     def names(self, folder: str) -> list[str]:
         with self._reporting(folder):
             target = self._path(folder)
-            if not self._files.exists(target):
-                return []
-            found = [str(entry.getPath().getName()) for entry in self._files.listStatus(target)]
+            entries = self._unless_missing(target, lambda: self._files.listStatus(target))
+            found = [str(entry.getPath().getName()) for entry in entries or ()]
         return sorted(name for name in found if not name.startswith("."))
 
     def delete(self, path: str) -> None:
@@ -121,6 +116,29 @@ class HadoopStore:
 
     def _path(self, path: str) -> Any:
         return self._hadoop.Path(self._root, path) if path else self._root
+
+    def _unless_missing(self, target: Any, look: Callable[[], Result]) -> Result | None:
+        """
+        Return what a look finds; ``None`` where the target is missing.
+
+        A driver looks for records that are not there every second. To ask first whether they exist, an object store
+        needs another request, for a missing one with a listing at twelve times the price.
+        """
+        try:
+            return look()
+        except Exception as err:
+            if _says_missing(err) or not self._files.exists(target):
+                return None
+            raise
+
+    def _content(self, target: Any) -> bytes:
+        io = self._gateway.jvm.org.apache.commons.io
+        stream = self._files.open(target)
+        try:
+            limited = io.input.BoundedInputStream(stream, MAX_RECORD_BYTES + 1)
+            return bytes(io.IOUtils.toByteArray(limited))
+        finally:
+            stream.close()
 
     def _put(self, target: Any, data: bytes, *, overwrite: bool) -> None:
         if self._in_place:
@@ -164,6 +182,11 @@ class HadoopStore:
                 f"{f'{shown}/{path}' if shown else path} cannot be used: {_java_words(err)} "
                 "Check the folder and Spark's credentials for it."
             ) from err
+
+
+def _says_missing(err: Exception) -> bool:
+    java = getattr(err, "java_exception", None)
+    return java is not None and str(java.getClass().getName()) == "java.io.FileNotFoundException"
 
 
 def _java_words(err: Exception) -> str:

@@ -148,9 +148,17 @@ class Control(Shared):
 
         :raises RecordError: the newest record cannot be read. An older one may have other labels.
         """
-        shared = self._base()
-        numbers = shared._numbers_of(Supervision)
-        return shared._numbered(Supervision, max(numbers)).labels if numbers else {}
+        newest = self._base()._newest(Supervision)
+        return {} if newest is None else newest.labels
+
+    def tags(self) -> tuple[str, ...]:
+        """
+        Return the tags of the DAG that keeps the stream alive; otherwise as ``labels``.
+
+        :raises RecordError: the newest record cannot be read.
+        """
+        newest = self._base()._newest(Supervision)
+        return () if newest is None else newest.tags
 
     def supervision(self) -> Supervision:
         """

@@ -19,6 +19,7 @@ from airflow_streaming.exceptions import (
     RecordFormatError,
 )
 from airflow_streaming.model.names import Layout, is_absurd, number_of, place_fields
+from airflow_streaming.model.status import Status
 from airflow_streaming.model.storage import Store
 from airflow_streaming.model.uris import join
 from airflow_streaming.model.wire import Record
@@ -34,8 +35,7 @@ content.
 APPEND_TRIES: Final = 100
 """Every lost try means that another writer got one record in; a hundred in a row is a fault."""
 _SMALL: Final = 8 * 1024
-"""Bytes. Larger than nearly every record that is created once; a status is larger, and never the same
-twice."""
+"""Bytes. Larger than nearly every record that is created once."""
 
 
 class StreamFolder:
@@ -182,7 +182,8 @@ class StreamFolder:
 
 
 def _record(cls: type[R], data: bytes) -> tuple[R, Mapping[str, object]]:
-    if len(data) > _SMALL:
+    # No two heartbeats are equal: within minutes they would take the place of every other record.
+    if cls is Status or len(data) > _SMALL:
         return cls.stored(data)
     return cast("tuple[R, Mapping[str, object]]", _decoded(cls.stored, data))
 

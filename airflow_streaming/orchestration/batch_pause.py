@@ -22,7 +22,7 @@ def paused_stream(
     *,
     longest: timedelta = timedelta(hours=1),
     begin_within: timedelta = timedelta(minutes=10),
-    reason: str = "BatchPause of its tables.",
+    reason: str = "Work on its tables.",
     group_id: str = "paused",
     connections: Connections = Connections(),
 ) -> Iterator[TaskGroup]:

@@ -70,6 +70,7 @@ class FleetRow:
     owner: Owner | None = None
     runtime: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
+    tags: tuple[str, ...] = ()
 
     TEXTS: ClassVar[tuple[str, ...]] = ("reason", "remedy", "spark", "launcher", "runtime")
 

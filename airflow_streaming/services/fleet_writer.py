@@ -62,7 +62,10 @@ _MOST_WRITERS: Final = 64
 
 
 def row_of(
-    status: StreamStatus, owner: Owner | None = None, labels: Mapping[str, str] | None = None
+    status: StreamStatus,
+    owner: Owner | None = None,
+    labels: Mapping[str, str] | None = None,
+    tags: tuple[str, ...] = (),
 ) -> FleetRow:
     """Return the row of a stream."""
     standing, seen = status.standing, status.seen
@@ -99,6 +102,7 @@ def row_of(
         owner=owner,
         runtime=deployment.runtime if deployment else "",
         labels=labels or {},
+        tags=tags,
     )
 
 
@@ -134,7 +138,8 @@ def row_of_look(
         incidents=open_incidents(seen.alerts),
         is_live=seen.follows is None,
     )
-    return row_of(status, home.owner(), home.supervision().labels)
+    supervision = home.supervision()
+    return row_of(status, home.owner(), supervision.labels, supervision.tags)
 
 
 class IndexWriter:

@@ -65,7 +65,8 @@ def selected(
             found = _of_row(row)
         else:
             labels = stream.labels() if selector.needs_labels else {}
-            found = _of_records(stream, labels, look_if_asked)
+            tags = stream.tags() if selector.needs_tags else ()
+            found = _of_records(stream, labels, tags, look_if_asked)
         return _with_plans(found, stream) if selector.needs_plans else found
 
     known = dict(zip(lanes, look_at_each(home.store, know, lanes), strict=True))
@@ -91,6 +92,7 @@ def _of_row(row: FleetRow) -> Known:
         row.lane,
         row.owner,
         row.labels,
+        row.tags,
         {
             "runtime": row.runtime,
             "spark": row.spark,
@@ -101,7 +103,9 @@ def _of_row(row: FleetRow) -> Known:
     )
 
 
-def _of_records(stream: StreamHome, labels: Mapping[str, str], look: LookAt | None) -> Known:
+def _of_records(
+    stream: StreamHome, labels: Mapping[str, str], tags: Sequence[str], look: LookAt | None
+) -> Known:
     deployment, epoch = stream.newest_deployment(), stream.newest_epoch()
     told = {"launcher": epoch.launcher if epoch else ""}
     if deployment is not None:
@@ -109,18 +113,22 @@ def _of_records(stream: StreamHome, labels: Mapping[str, str], look: LookAt | No
     if look is not None:
         standing = look(stream)
         told |= {"state": standing.word, "level": standing.level.value}
-    return _known(stream.name, stream.owner(), labels, told)
+    return _known(stream.name, stream.owner(), labels, tags, told)
 
 
 def _known(
-    lane: str, owner: Owner | None, labels: Mapping[str, str], told: Mapping[str, str]
+    lane: str,
+    owner: Owner | None,
+    labels: Mapping[str, str],
+    tags: Sequence[str],
+    told: Mapping[str, str],
 ) -> Known:
     told = {**told, "name": base_of(lane)}
     if owner is not None:
         told |= {"dag": owner.dag_id, "dag_team": owner.team}
     # A fact wins over a label of its name, which only a forged record can have.
     facts = {key: (value,) for key, value in {**labels, **told}.items() if value}
-    return Known(facts=facts, labels=frozenset(labels))
+    return Known(facts={**facts, "tag": tuple(tags)}, labels=frozenset(labels))
 
 
 def _with_plans(known: Known, stream: StreamHome) -> Known:

@@ -160,11 +160,11 @@ class StreamController(StreamActions):
         conf = self._whole_conf(deployment)
         self._submit(Submission(epoch=epoch, deployment=deployment, conf=conf)).discard()
 
-    def supervise(self, notifiers: Sequence[str] = ()) -> None:
+    def supervise(self, notifiers: Sequence[str] = (), tags: Sequence[str] = ()) -> None:
         """
         Record the rules, the restart policy, the stop grace and the notifiers of the DAG.
 
-        :param notifiers: See ``Supervision``.
+        :param notifiers: See ``Supervision``, like ``tags``.
         """
         spec = self._spec
         supervision = Supervision(
@@ -176,6 +176,7 @@ class StreamController(StreamActions):
             stop_grace=spec.stop_grace,
             freshness=spec.freshness,
             labels=dict(spec.labels),
+            tags=tuple(tags),
             notifiers=tuple(notifiers),
         )
         try:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import fsspec.config
 
@@ -38,6 +40,7 @@ from tests.deployment.profiles import (
     settings,
     stored,
 )
+from tests.deployment.requests import NAME_VARIABLE, PROGRAM
 from tests.integration.home.servers import ACCESS_KEY, S3A, SECRET_KEY, S3Server, seaweedfs
 
 DAGS: Final = Path(__file__).parent / "dags"
@@ -80,6 +83,9 @@ class DeployedAirflow(Airflow):
 
     def commands(self) -> Mapping[str, tuple[str, ...]]:
         return commands(self.profile, self.ports)
+
+    def names_of(self, component: str) -> dict[str, str]:
+        return {**super().names_of(component), NAME_VARIABLE: component}
 
     def settings(self) -> dict[str, str]:
         return {**super().settings(), **settings(self.profile, self.ports)}
@@ -189,12 +195,14 @@ class Deployment:
 
     :param servers: By the names of the parts that can die.
     :param metrics: Address of the S3 server's metrics; empty where the home is a folder.
+    :param requests: Log of the requests to the S3 server; ``None`` where the home is a folder.
     """
 
     profile: Profile
     stage: Stage
     servers: Mapping[str, servers.Server]
     metrics: str = ""
+    requests: Path | None = None
 
     @property
     def airflow(self) -> DeployedAirflow:
@@ -230,11 +238,12 @@ def deployment(
         # The proxy first answers once an API server does.
         stack.enter_context(servers.running(parts.values(), say))
         environment: dict[str, str] = {}
-        home, metrics = None, ""
+        home, metrics, requests = None, "", None
         if profile.is_stored:
             port = free_port()
             served = f"-metricsPort={port}"
             store = stack.enter_context(seaweedfs(_made(place / "s3"), served))
+            store, requests = _counted(stack, store, place / "store-proxy", logs, say)
             home, metrics = f"{BUCKET}/home", f"http://127.0.0.1:{port}/metrics"
             environment |= _stored(store)
         stage = Stage(
@@ -261,7 +270,9 @@ def deployment(
             airflow=partial(DeployedAirflow, profile=profile, ports=ports),
         )
         with stage:
-            yield Deployment(profile=profile, stage=stage, servers=parts, metrics=metrics)
+            yield Deployment(
+                profile=profile, stage=stage, servers=parts, metrics=metrics, requests=requests
+            )
 
 
 def _servers(profile: Profile, place: Path, logs: Path, ports: Ports) -> dict[str, servers.Server]:
@@ -277,8 +288,19 @@ def _servers(profile: Profile, place: Path, logs: Path, ports: Ports) -> dict[st
     return found
 
 
+def _counted(
+    stack: contextlib.ExitStack, store: S3Server, folder: Path, logs: Path, say: Say
+) -> tuple[S3Server, Path]:
+    """Put a proxy before the store; return the store at the proxy's address, and the log of its requests."""
+    port, behind = free_port(), urlsplit(store.endpoint).port or 0
+    proxy = servers.store_proxy(folder, logs, port, behind)
+    stack.enter_context(servers.running([proxy], say))
+    return replace(store, endpoint=f"http://127.0.0.1:{port}"), folder / "requests.log"
+
+
 def _stored(server: S3Server) -> dict[str, str]:
     # This program looks at the home as the command line does: by the options of its environment.
+    os.environ[NAME_VARIABLE] = PROGRAM.replace(" ", "_")
     fsspec.config.conf["s3"] = server.options
     return stored(server.endpoint, ACCESS_KEY, SECRET_KEY)
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
+
+from tests.deployment.requests import LOG_FORMAT
 
 PREFIX: Final = "/airflow"
 """Path of Airflow behind the proxy."""
@@ -62,16 +64,19 @@ class Profile:
         return self.several.get(component, 1)
 
 
+_CELERY_PROFILE: Final = Profile(
+    database=Database.POSTGRESQL,
+    executor=Executor.CELERY,
+    several={"api-server": 2, "scheduler": 2, "triggerer": 2, "worker": 2},
+    has_proxy=True,
+    has_roles=True,
+    is_stored=True,
+)
 PROFILES: Final[Mapping[str, Profile]] = {
     "local-postgresql": Profile(database=Database.POSTGRESQL),
-    "celery-postgresql": Profile(
-        database=Database.POSTGRESQL,
-        executor=Executor.CELERY,
-        several={"api-server": 2, "scheduler": 2, "triggerer": 2, "worker": 2},
-        has_proxy=True,
-        has_roles=True,
-        is_stored=True,
-    ),
+    "celery-postgresql": _CELERY_PROFILE,
+    # For two crowded cores: nobody takes over from a part that is away.
+    "celery-single": replace(_CELERY_PROFILE, several={}),
     "s3-postgresql": Profile(database=Database.POSTGRESQL, is_stored=True),
     "mariadb": Profile(database=Database.MARIADB),
     "pods-postgresql": Profile(database=Database.POSTGRESQL, executor=Executor.PODS),
@@ -146,7 +151,8 @@ def needs(profile: Profile) -> tuple[Need, ...]:
         *(_CELERY if is_celery else ()),
         *(_ROLES if profile.has_roles else ()),
         *(_STORED if profile.is_stored else ()),
-        *(_PROXY if profile.has_proxy else ()),
+        # Another nginx counts the requests to the store.
+        *(_PROXY if profile.has_proxy or profile.is_stored else ()),
     )
 
 
@@ -264,18 +270,10 @@ def proxy_conf(ports: Ports, folder: str) -> str:
     servers = "\n".join(
         f"    server 127.0.0.1:{port} max_fails=1 fail_timeout=5s;" for port in ports.api_servers
     )
-    places = "\n".join(
-        f"  {kind}_temp_path {folder}/{kind};"
-        for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-    )
-    return f"""\
-daemon off;
-pid {folder}/pid;
-error_log {folder}/error.log;
-events {{}}
-http {{
+    return _nginx(
+        folder,
+        f"""\
   access_log off;
-{places}
   upstream airflow {{
 {servers}
   }}
@@ -291,7 +289,54 @@ http {{
       proxy_read_timeout 120s;
       proxy_next_upstream error timeout http_502 http_503;
     }}
+  }}""",
+    )
+
+
+def store_conf(port: int, behind: int, folder: str) -> str:
+    """
+    Return nginx's configuration before the store: it writes a line for each request.
+
+    :param behind: Port of the store.
+    """
+    return _nginx(
+        folder,
+        f"""\
+  log_format requests escape=json '{LOG_FORMAT}';
+  access_log {folder}/requests.log requests;
+  upstream store {{
+    server 127.0.0.1:{behind};
+    keepalive 32;
   }}
+  server {{
+    listen 127.0.0.1:{port};
+    client_max_body_size 0;
+    location / {{
+      proxy_pass http://store;
+      proxy_http_version 1.1;
+      proxy_set_header Connection "";
+      # The signature of a request covers it.
+      proxy_set_header Host $http_host;
+      proxy_request_buffering off;
+      proxy_buffering off;
+    }}
+  }}""",
+    )
+
+
+def _nginx(folder: str, http: str) -> str:
+    places = "\n".join(
+        f"  {kind}_temp_path {folder}/{kind};"
+        for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
+    return f"""\
+daemon off;
+pid {folder}/pid;
+error_log {folder}/error.log;
+events {{}}
+http {{
+{places}
+{http}
 }}
 """
 

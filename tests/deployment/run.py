@@ -4,8 +4,8 @@
     python -m tests.deployment.run --profile celery-postgresql
     python -m tests.deployment.run --profile local-postgresql --cells launch:none,driver-kill:database
 
-``--cells`` runs acts on a stream of the deployment and kills a part in the middle of each, then counts rows. Everything
-listens on 127.0.0.1 only, and nothing is left running.
+``--cells`` runs acts on a stream of the deployment, kills a part in the middle of each, and counts rows after each.
+Everything listens on 127.0.0.1 only, and nothing is left running.
 """
 
 # ruff: noqa: T201 - a program that prints
@@ -13,6 +13,7 @@ listens on 127.0.0.1 only, and nothing is left running.
 from __future__ import annotations
 
 import argparse
+import shutil
 import signal
 import sys
 import time
@@ -22,8 +23,10 @@ from typing import Final
 from demo.run import interrupt
 from demo.stage import REPOSITORY, end_leftovers
 from demo.waiting import Progress
-from tests.deployment.cells import ACTS, PARTS, chosen, run_cells
+from tests.deployment.acts import ACTS
+from tests.deployment.cells import chosen, run_cells
 from tests.deployment.deployed import Deployment, Machine, deployment
+from tests.deployment.parts import PARTS
 from tests.deployment.profiles import PROFILES, ROLES, TEAM
 from tests.deployment.table import holds, markdown
 
@@ -43,7 +46,11 @@ def main() -> int:
         help=f"ACT:PART,...; acts: {', '.join(ACTS)}; parts: none, {', '.join(PARTS)}; all for every one",
     )
     parser.add_argument("--results", type=Path, help="file to which each cell is appended as JSON")
+    parser.add_argument(
+        "--minutes", type=float, help="no cell begins later, and one that has begun fails then"
+    )
     arguments = parser.parse_args()
+    ends_at = None if arguments.minutes is None else time.monotonic() + 60 * arguments.minutes
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, interrupt)
     say = Progress()
@@ -56,7 +63,9 @@ def main() -> int:
             show(made)
             if not cells:
                 until_interrupted(made)
-            outcomes = run_cells(made, cells, say, arguments.results)
+            outcomes = run_cells(made, cells, say, arguments.results, ends_at=ends_at)
+            if made.requests is not None:
+                shutil.copy(made.requests, arguments.folder / "requests.log")
         print(f"\n{markdown(outcomes)}\n")
     except KeyboardInterrupt:
         end_leftovers(arguments.folder.resolve(), say)

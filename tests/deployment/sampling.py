@@ -13,12 +13,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 import fsspec
 import psutil
 
 from airflow_streaming.model.uris import to_fsspec
 from tests.deployment.deployed import Deployment
+from tests.deployment.requests import Kind as RequestKind
+from tests.deployment.requests import counts
 from tests.deployment.trends import Figure, Kind, Sample
 
 MIB: Final = 2.0**20
@@ -151,6 +154,14 @@ def of_store(metrics: str) -> dict[str, float]:
         return {}
     with urllib.request.urlopen(metrics, timeout=PATIENCE) as reply:  # noqa: S310 - our own address
         return {"requests": sum(map(float, REQUESTS.findall(reply.read().decode())))}
+
+
+def store_requests(made: Deployment) -> Counter[RequestKind]:
+    """Return the requests to the store since the deployment began."""
+    if made.requests is None:
+        return Counter()
+    with made.requests.open(errors="replace") as lines:
+        return counts(lines, urlsplit(made.stage.home).netloc + urlsplit(made.stage.home).path)
 
 
 def logs(made: Deployment) -> Iterator[Path]:

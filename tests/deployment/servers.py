@@ -24,6 +24,7 @@ from tests.deployment.profiles import (
     Database,
     Ports,
     proxy_conf,
+    store_conf,
 )
 
 STOP_SECONDS: Final = 20.0
@@ -215,14 +216,23 @@ def redis(folder: Path, logs: Path, port: int) -> Server:
 
 def proxy(folder: Path, logs: Path, ports: Ports) -> Server:
     """Return nginx before the API servers."""
+    return _nginx("nginx", folder, logs, proxy_conf(ports, str(folder)), ports.page)
+
+
+def store_proxy(folder: Path, logs: Path, port: int, behind: int) -> Server:
+    """Return nginx before the store, with ``requests.log`` in its folder."""
+    return _nginx("nginx-store", folder, logs, store_conf(port, behind, str(folder)), port)
+
+
+def _nginx(name: str, folder: Path, logs: Path, text: str, port: int) -> Server:
     folder.mkdir(parents=True)
     conf = folder / "nginx.conf"
-    conf.write_text(proxy_conf(ports, str(folder)))
+    conf.write_text(text)
     return Server(
-        name="nginx",
+        name=name,
         command=[program("nginx"), "-p", str(folder), "-c", str(conf), "-e", str(folder / "e.log")],
-        log=logs / "nginx.log",
-        is_ready=lambda: listens(ports.page),
+        log=logs / f"{name}.log",
+        is_ready=lambda: listens(port),
     )
 
 

@@ -15,6 +15,7 @@ import argparse
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -24,14 +25,18 @@ from benchmarks.figures import machine
 from demo.run import interrupt
 from demo.stage import REPOSITORY, end_leftovers
 from demo.waiting import Progress, wait_for
-from tests.deployment.cells import ACTS, World, chosen, run_cells
-from tests.deployment.deployed import Machine, deployment
+from tests.deployment.acts import ACTS
+from tests.deployment.cells import chosen, run_cells
+from tests.deployment.deployed import Deployment, Machine, deployment
 from tests.deployment.profiles import PROFILES
+from tests.deployment.requests import Kind
+from tests.deployment.requests import markdown as requests_table
 from tests.deployment.run import RUNTIMES
-from tests.deployment.sampling import FIGURES, Sampler
+from tests.deployment.sampling import FIGURES, Sampler, store_requests
 from tests.deployment.table import Outcome, holds
 from tests.deployment.table import markdown as acts_table
 from tests.deployment.trends import Sample, markdown, points, trends
+from tests.deployment.world import World
 
 DAY: Final = "driver-kill,backup,driver-kill,upgrade,driver-kill,backup,blue-green,driver-kill"
 LOOK_EVERY: Final = 1.0
@@ -77,11 +82,13 @@ def soak(arguments: argparse.Namespace) -> list[Outcome]:
         sampler.start()
         try:
             pause = Pause(60 * arguments.minutes, len(cells))
-            outcomes = run_cells(made, cells, say, None, pause)
+            outcomes = run_cells(made, cells, say, pause=pause)
         finally:
             sampler.stop()
+        requests, seconds = pause.requests(made)
     print(f"\n{machine()}; {arguments.streams} streams, {arguments.minutes:.0f} minutes\n")
     print(f"{acts_table(outcomes)}\n\n{markdown(trends(FIGURES, sampler.samples))}\n")
+    print(f"{requests_table(requests, seconds=seconds, streams=arguments.streams)}\n")
     draw(arguments.plot, sampler.samples)
     return outcomes
 
@@ -95,14 +102,21 @@ class Pause:
     """
 
     def __init__(self, seconds: float, acts: int) -> None:
-        self._step, self._next = seconds / (acts + 1), 0.0
+        self._step, self._next, self._begun = seconds / (acts + 1), 0.0, 0.0
+        self._before: Counter[Kind] = Counter()
 
     def __call__(self, world: World) -> None:
+        if not self._next:
+            self._begun, self._before = time.monotonic(), store_requests(world.made)
         self._next = (self._next or time.monotonic()) + self._step
         while time.monotonic() < self._next:
             if ended := world.made.airflow.ended_component():
                 raise RuntimeError(ended)
             time.sleep(LOOK_EVERY)
+
+    def requests(self, made: Deployment) -> tuple[Counter[Kind], float]:
+        """Return the requests to the store since the first call, and the seconds since then."""
+        return store_requests(made) - self._before, time.monotonic() - self._begun
 
 
 def draw(file: Path, samples: Sequence[Sample]) -> None:

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import csv
 import io
+import threading
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -91,6 +93,26 @@ def test_stopped_arrivals_drop_no_more(tmp_path: Path) -> None:
 
     assert not arrivals.is_alive()
     assert len([*tmp_path.iterdir()]) == arrivals.dropped <= 1
+
+
+def test_paused_arrivals_drop_no_more_until_they_are_resumed(tmp_path: Path) -> None:
+    is_paused = threading.Event()
+
+    def files() -> Iterator[tuple[str, str]]:
+        for number in range(6):
+            if number == 3:
+                arrivals.pause()
+                is_paused.set()
+            yield f"{number}.csv", "x"
+
+    arrivals = Arrivals(tmp_path, files(), every=0)
+    arrivals.start()
+    assert is_paused.wait(PATIENCE)
+    assert arrivals.dropped == len([*tmp_path.iterdir()]) == 3
+    arrivals.resume()
+    arrivals.join(PATIENCE)
+
+    assert arrivals.dropped == 6
 
 
 def test_arrivals_wait_for_who_reads_them(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ import json
 import socket
 import subprocess
 import sys
+import time
+from dataclasses import asdict, replace
 from importlib import import_module
 from pathlib import Path
 
@@ -14,8 +16,10 @@ import pytest
 from airflow.executors.local_executor import LocalExecutor
 
 from tests.conftest import REPOSITORY
-from tests.deployment.cells import ACTS, PARTS, chosen
+from tests.deployment.acts import ACTS
+from tests.deployment.cells import chosen
 from tests.deployment.deployed import DeployedAirflow
+from tests.deployment.parts import PARTS
 from tests.deployment.profiles import (
     PROFILES,
     Ports,
@@ -27,9 +31,11 @@ from tests.deployment.profiles import (
     stored,
     team_rights,
 )
-from tests.deployment.table import Outcome, holds, markdown
+from tests.deployment.table import Outcome, Rows, holds, markdown
+from tests.deployment.world import World
 
-LOCAL, CELERY, _, MARIADB, PODS = PROFILES.values()
+KINDS = ("local-postgresql", "celery-postgresql", "mariadb", "pods-postgresql")
+LOCAL, CELERY, MARIADB, PODS = (PROFILES[name] for name in KINDS)
 
 
 def ports(profile: Profile) -> Ports:
@@ -47,6 +53,13 @@ def test_celery_has_two_of_everything_behind_a_proxy() -> None:
     assert "--proxy-headers" in found["api-server-1"]
     nodes = {found[name][found[name].index("--celery-hostname") + 1] for name in list(found)[-2:]}
     assert nodes == {"worker-1@%h", "worker-2@%h"}
+
+
+def test_a_single_celery_differs_in_the_numbers_only() -> None:
+    single = PROFILES["celery-single"]
+    found = commands(single, ports(single))
+    assert [*found] == ["api-server", "scheduler", "dag-processor", "triggerer", "worker"]
+    assert settings(single, ports(single)) == settings(CELERY, ports(single))
 
 
 def test_a_local_executor_has_one_of_everything() -> None:
@@ -157,22 +170,57 @@ def outcome(**given: object) -> Outcome:
     return Outcome(**{"act": "backup", "part": "none", "seconds": 12.3, "drivers": 1, **given})
 
 
-def test_a_cell_holds_with_one_driver_and_no_row_too_many_or_too_few() -> None:
-    assert holds(outcome())
-    assert holds(outcome(rows=(0, 0, 0)))
-    assert not holds(outcome(rows=(0, 1, 0)))
-    assert not holds(outcome(drivers=2))
-    assert not holds(outcome(failure="the run is failed"))
+EXACT = Rows(expected=1096, found=1096)
 
 
-def test_a_cell_that_was_not_run_says_so() -> None:
-    found = markdown([outcome(), outcome(act="upgrade", part="redis", failure="no end")])
-    assert found.splitlines() == [
-        "| act | none | redis |",
-        "| --- | --- | --- |",
-        "| backup | 12 s | not run |",
-        "| upgrade | not run | failed: no end |",
+@pytest.mark.parametrize(
+    ("given", "is_right"),
+    [
+        ({}, True),
+        ({"rows": EXACT}, True),
+        ({"rows": replace(EXACT, found=1097, doubled=1)}, False),
+        ({"rows": replace(EXACT, found=1095, lost=1)}, False),
+        ({"rows": replace(EXACT, found=1097, wrong=1)}, False),
+        ({"rows": Rows(expected=0, found=0)}, False),
+        ({"drivers": 2}, False),
+        ({"failure": "the run is failed"}, False),
+    ],
+)
+def test_a_cell_holds_with_one_driver_and_no_row_too_many_or_too_few(
+    given: dict[str, object], is_right: bool
+) -> None:
+    assert holds(outcome(**given)) is is_right
+
+
+def test_each_cell_is_a_row_with_its_counted_rows() -> None:
+    found = markdown([outcome(rows=EXACT), outcome(act="upgrade", part="redis", failure="no end")])
+    assert found.splitlines()[2:] == [
+        "| backup | none | 12 | done | 1,096 | 1,096 | 0 | 0 | 0 |",
+        "| upgrade | redis | 12 | failed: no end | - | - | - | - | - |",
     ]
+
+
+def test_rows_are_those_of_a_comparison() -> None:
+    compared = {**asdict(EXACT), "examples": []}
+    assert Rows.of(compared) == EXACT
+
+
+class Made:
+    """A deployment whose Airflow never ends."""
+
+    class airflow:
+        @staticmethod
+        def ended_component() -> None:
+            return None
+
+
+def test_no_wait_outlives_the_time_of_the_deployment() -> None:
+    said: list[str] = []
+    world = World(Made(), said.append, ends_at=time.monotonic() - 1)
+    assert world.is_late
+    with pytest.raises(RuntimeError, match="in vain for the moon"):
+        world.until(lambda: False, "the moon", every=0)
+    assert not World(Made(), said.append).is_late
 
 
 def test_airflow_is_reached_at_the_address_of_the_proxy_that_runs_already(tmp_path: Path) -> None:

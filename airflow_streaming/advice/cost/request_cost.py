@@ -108,9 +108,10 @@ def of_home(poll_seconds: float) -> Requests:
 
     :param poll_seconds: Interval of the triggerer's polls.
     """
-    polls = DAY / poll_seconds
+    polls, beats = DAY / poll_seconds, DAY / _HEARTBEAT
     return Requests(
-        writes=DAY / _HEARTBEAT,
+        writes=beats,
         reads=DAY * _LOOKS + polls * _POLL_READS,
-        listings=polls * _POLL_LISTINGS,
+        # S3A lists the name that it writes, in case it is a folder.
+        listings=beats + polls * _POLL_LISTINGS,
     )

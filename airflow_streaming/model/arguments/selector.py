@@ -20,6 +20,7 @@ FACTS: Final[Mapping[str, str]] = {
     "name": "the stream",
     "dag": "the DAG that owns it",
     "dag_team": "the team of that DAG",
+    "tag": "a tag of the DAG that keeps it alive",
     "runtime": "the runtime of its deployment",
     "spark": "the version of that Spark",
     "launcher": "who started its newest driver",
@@ -106,6 +107,11 @@ class Selector:
     def needs_labels(self) -> bool:
         """Tell whether a condition is about a label."""
         return not self.keys <= FACTS.keys()
+
+    @property
+    def needs_tags(self) -> bool:
+        """Tell whether a condition is about tags of DAGs."""
+        return "tag" in self.keys
 
     @property
     def needs_plans(self) -> bool:

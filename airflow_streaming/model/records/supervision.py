@@ -15,7 +15,7 @@ from airflow_streaming.model.spark.launchers import MAX_STOP_GRACE, USUAL_STOP_G
 from airflow_streaming.model.wire import Record
 
 _ABSENT: Final = "(absent)"
-_ASKED: Final = ("health", "restart", "stop_grace", "notifiers", "freshness", "labels")
+_ASKED: Final = ("health", "restart", "stop_grace", "notifiers", "freshness", "labels", "tags")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +30,7 @@ class Supervision(Record):
     :param stop_grace: How long a stop may wait for a batch boundary before the driver is killed.
     :param freshness: The freshness objective, if any.
     :param labels: Labels of the stream, by which a selector finds it.
+    :param tags: Tags of the DAG, for selectors, too.
     :param notifiers: Who receives alerts, e.g. ``on_gave_up: SmtpNotifier``.
     """
 
@@ -44,6 +45,7 @@ class Supervision(Record):
     notifiers: tuple[str, ...] = ()
     freshness: Freshness | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
+    tags: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not timedelta(0) <= self.stop_grace <= MAX_STOP_GRACE:

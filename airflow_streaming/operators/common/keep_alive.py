@@ -51,6 +51,8 @@ _ALERTS: Final = {
     "on_gave_up": AlertKind.GAVE_UP,
     "on_recovered": AlertKind.RECOVERED,
 }
+_MOST_TAGS: Final = 32
+"""Tags of a DAG that are recorded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +142,8 @@ class KeepAlive:
 
     def _supervise(self, hook: SparkStreamHook) -> None:
         """Record what this DAG asks; task, trigger, command line, page and sensors judge by that."""
-        hook.controller.supervise(notifier_names(self.notifiers))
+        tags = sorted(self.task.dag.tags)[:_MOST_TAGS] if self.task.has_dag() else ()
+        hook.controller.supervise(notifier_names(self.notifiers), tags)
 
     def _steer(self, hook: SparkStreamHook, event: dict[str, Any]) -> dict[str, Any]:
         observer = hook.observer(event.get("memory"), follows=True)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import re
 import threading
 from collections.abc import Callable
@@ -13,12 +14,16 @@ import pytest
 from airflow_streaming import __version__
 from airflow_streaming.exceptions import AlreadyExists, RecordError, RecordFormatError
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.names import Layout
+from airflow_streaming.model.status import Status
 from airflow_streaming.model.storage import LocalStore
 from airflow_streaming.model.wire import Record
 from tests.unit.home.make import (
     NOON,
+    SCRIPT,
     make_death,
     make_decision,
+    make_deployment,
     make_epoch,
     make_exit,
     make_launch,
@@ -219,6 +224,30 @@ def test_a_record_that_names_no_stream_is_another_versions_and_stays_in_the_home
         stream.launch(1)
     assert f"version {__version__} " in str(refusal.value)
     assert "Move" not in str(refusal.value)
+
+
+def test_heartbeats_push_no_other_record_out_of_memory(stream: StreamHome) -> None:
+    stream.create_deployment(make_deployment(1), SCRIPT)
+    decoded = stream.deployment(1)
+    gc.collect()
+    before = count_statuses()
+    for beat in range(MORE_THAN_ARE_KEPT):
+        write_status(stream, make_status(beat=beat))
+        assert stream.status(1).beat == beat
+    assert count_statuses() - before <= 1
+    assert stream.deployment(1) is decoded
+
+
+MORE_THAN_ARE_KEPT = 600
+
+
+def write_status(stream: StreamHome, status: Status) -> None:
+    layout = Layout(stream.name)
+    stream.store.replace(layout.epoch(status.epoch, "status.json"), layout.bytes_of(status))
+
+
+def count_statuses() -> int:
+    return sum(type(one) is Status for one in gc.get_objects())
 
 
 def test_earlier_decisions_are_those_before_the_epoch(stream: StreamHome) -> None:

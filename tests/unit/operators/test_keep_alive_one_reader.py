@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from airflow.sdk import DAG
 
 from airflow_streaming.cli.status import view_stream
 from airflow_streaming.exceptions import HomeUnavailable
@@ -90,6 +91,13 @@ def test_notifiers_are_named_and_their_values_are_not(world: World) -> None:
     assert supervised(world)[0].message == (
         "The DAG has changed notifiers: none -> on_gave_up: page_on_call."
     )
+
+
+def test_the_tags_of_the_dag_are_recorded_for_selectors(world: World) -> None:
+    world.run(world.operator(dag=DAG("orders", schedule=None, tags=["nightly", "core"])))
+
+    assert world.home.supervision().tags == ("core", "nightly")
+    assert world.home.tags() == ("core", "nightly")
 
 
 def test_rules_that_cannot_be_recorded_take_effect_for_no_reader(

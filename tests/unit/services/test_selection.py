@@ -38,10 +38,16 @@ class Fleet:
         self.looks: list[str] = []
         self.lanes: list[str] = []
 
-    def add(self, name: str, labels: dict[str, str] | None = None, **deployment: Any) -> StreamHome:
+    def add(
+        self,
+        name: str,
+        labels: dict[str, str] | None = None,
+        tags: tuple[str, ...] = (),
+        **deployment: Any,
+    ) -> StreamHome:
         stream = self.home.stream(name)
         stream.create_deployment(make_deployment(stream=name, **deployment), SCRIPT)
-        stream.supervise(Supervision(number=0, by="dag", at=NOW, labels=labels or {}))
+        stream.supervise(Supervision(number=0, by="dag", at=NOW, labels=labels or {}, tags=tags))
         self.lanes.append(name)
         return stream
 
@@ -71,7 +77,13 @@ def fleet(tmp_path: Path) -> Fleet:
     fleet = Fleet(tmp_path)
     fleet.add("a_sums", {"team": "data"}, runtime="spark-4.3", spark_version="4.3.0")
     fleet.add("raw", {"team": "data", "tier": "1"}, runtime="spark-3.5", spark_version="3.5.9")
-    fleet.add("alerts", {"team": "fraud"}, runtime="spark-4.3", spark_version="4.3.0")
+    fleet.add(
+        "alerts",
+        {"team": "fraud"},
+        ("nightly", "on call: ada"),
+        runtime="spark-4.3",
+        spark_version="4.3.0",
+    )
     fleet.plan("raw", "/in", "/raw")
     fleet.plan("a_sums", "/raw", "/sums", is_stateful=True)
     fleet.plan("alerts", "/sums", "/alerts")
@@ -94,6 +106,10 @@ def fleet(tmp_path: Path) -> Fleet:
         ("spark=3.5*", ["raw"]),
         ("launcher=yarn", ["raw", "a_sums", "alerts"]),
         ("dag=raw_dag,dag_team=core", ["raw"]),
+        ("tag=nightly", ["alerts"]),
+        ("tag=on call: *", ["alerts"]),
+        ("tag!=nightly", ["raw", "a_sums"]),
+        ("!tag", ["raw", "a_sums"]),
         ("state=healthy,level=well,team=fraud", ["alerts"]),
         ("level in (down, bad)", []),
         ("stateful=yes", ["a_sums"]),
