@@ -1,43 +1,8 @@
 """
-Every error this package raises, grouped by who must act.
+Every error this package raises; each class names its cause.
 
-::
-
-    StreamingError
-    ├── SpecError              the dag author: the stream as written cannot run
-    │   ├── RuntimeNotFound        no Spark installation of that name, or it is broken
-    │   ├── ApplicationNotFound    the script cannot be read
-    │   ├── NotTheOwner            the stream belongs to another dag
-    │   └── StreamRemoved          the stream was removed, and its name was not freed
-    ├── RecordError            a file in the home is damaged, or of another stream
-    ├── HomeError              the home cannot be used
-    │   ├── HomeUnavailable        it cannot be reached now; looking again may help
-    │   │   ├── LookRefused            a page was not given a thread, or not in time
-    │   │   └── HomeNotInitialized     no home is there: not mounted, misspelled, or new
-    │   ├── HomeNotAllowed         the API server may not open it
-    │   └── HomeNotExclusive       its store lets two writers create one file
-    ├── AlreadyExists          an exclusive create lost: another writer was first
-    ├── CheckpointError        a checkpoint or a backup of one
-    │   ├── CheckpointRefused      it cannot be backed up or copied as it is
-    │   ├── NothingYet             the stream has committed no batch, or was removed
-    │   ├── CheckpointBusy         it changed under every attempt; trying again may help
-    │   ├── BackupNotFound         the store has no such backup
-    │   ├── BackupDamaged          the backup differs from its manifest
-    │   └── RestoreRefused         restoring now or to there would do harm
-    │       └── RestoreTaken           another task has the place that is restored to
-    ├── CampaignRefused        a campaign cannot begin, or its state refuses the command
-    ├── UpgradeRefused         an upgrade cannot be begun, or not go that way any more
-    ├── CutoverRefused         the same of a cutover
-    │   └── PointerRefused         what consumers follow is not ours to move, or not any more
-    ├── PointerFailed          what consumers follow could not be moved; trying again may help
-    ├── PauseRefused     a pause cannot be opened, or was not held
-    ├── RemovalRefused         the stream cannot be removed now
-    ├── LaunchError            the driver process could not be started
-    ├── StreamFailed           on-call: the stream is down and stays down
-    └── DriverRefusal          inside the driver: the script asks for what we do not allow
-        ├── CheckpointMismatch     a query's checkpoint is empty, another query's, or garbled
-        ├── FencedError            a newer epoch owns the stream
-        └── StopRequested          the stream is being stopped at a batch boundary
+The dag author acts on ``SpecError``, an engineer on call on ``StreamFailed``, and the driver itself raises
+``DriverRefusal``.
 
 Messages have one form: what happened, to which stream or file, and what to do next.
 """

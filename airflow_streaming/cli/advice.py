@@ -199,7 +199,7 @@ def _known(spark: str) -> str:
     """
     Return the version whose profile is printed: the newest known one for a newer Spark.
 
-    :raises SpecError: an invalid version, or one that is too old.
+    :raises SpecError: an invalid version, or too old a one.
     """
     # Not at the top: the doctor does without.
     from airflow_streaming.model.spark.releases import NEWEST, OLDEST

@@ -150,7 +150,7 @@ class CutoverPage:
 
     @property
     def waits_for(self) -> str:
-        """Return the event that the cutover waits for; empty for one that has ended."""
+        """Return the event that the cutover waits for; empty after its end."""
         return "" if self.end is not None else waits_for(self.history, self.terms)
 
     def to_dict(self) -> dict[str, Any]:

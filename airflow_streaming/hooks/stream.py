@@ -72,6 +72,7 @@ from airflow_streaming.supervision.controller import StreamController, Submissio
 from airflow_streaming.supervision.observer import Observer
 
 if TYPE_CHECKING:
+    from airflow_streaming.changes.upgrade.preflight import Candidate
     from airflow_streaming.spark_jobs.runner import Program
 
 log: Final = logging.getLogger(__name__)
@@ -234,6 +235,24 @@ class SparkStreamHook(BaseHook):
         self._check_is_asked()
         self._check_conf(self._with_secrets(proposed.conf), runtime)
         return replace(proposed, overrides=overrides_between(self.dag, self.asked)), source
+
+    def candidate(self) -> tuple[Candidate, bytes]:
+        """
+        Return the deployment that the spec proposes, ready for the gates, and its script.
+
+        :raises SpecError: it cannot run as written.
+        """
+        from airflow_streaming.changes.upgrade.preflight import Candidate  # not at dag parse
+
+        proposed, source = self.proposal()
+        live = self.home.newest_deployment()
+        candidate = Candidate(
+            deployment=proposed,
+            program=self.program(proposed, source),
+            runtime=self.runtime(self.spec.runtime),
+            of_profile=frozenset() if live is None else self.profile_keys(live),
+        )
+        return candidate, source
 
     def profile_keys(self, deployment: Deployment) -> frozenset[str]:
         """Return the settings that the stream's profile gives to a deployment on its Spark."""

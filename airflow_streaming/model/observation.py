@@ -4,8 +4,7 @@ The result of one look at an epoch, and the verdict on it.
 The CPU time used since the last heartbeat is no evidence: a driver that froze in the middle of a
 batch had just used seconds of it, and would look busy for minutes to come.
 
-Durations in an observation were measured by the observer's own clock, durations in a status by the
-driver's; they are never mixed.
+Durations in an observation were measured by the observer's own clock.
 """
 
 from __future__ import annotations

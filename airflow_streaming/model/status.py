@@ -18,7 +18,7 @@ from airflow_streaming.model.spark.failure_signs import Hint, hints
 from airflow_streaming.model.wire import Record
 
 _LONGEST_LOSS: Final = 10 * 365 * 86_400.0
-"""Seconds beyond which a loss is none."""
+"""Seconds until which a loss counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -378,13 +378,12 @@ class _MemberTask(UpgradePreflightOperator):
         """
         from airflow_streaming.gates.findings import GateDecision
         from airflow_streaming.operators.common.gate import line_of
-        from airflow_streaming.operators.rehearsal import candidate_of
         from airflow_streaming.spark_jobs.shared_spark import SharedSpark  # not at dag parse
 
         current, name = hook.home.newest_deployment(), self.stream.name
         if current is None:
             raise UpgradeRefused(f"Stream {name!r} has never run.")
-        candidate, source = candidate_of(hook)
+        candidate, source = hook.candidate()
         if current.fingerprint == candidate.deployment.fingerprint:
             raise UpgradeRefused(f"Stream {name!r} already runs the requested deployment.")
         with SharedSpark() as spark:

@@ -83,8 +83,7 @@ class ChangeGateOperator(GateTask):
     def _of_stream(self, context: Context) -> GateReport:
         from airflow_streaming.changes.upgrade.rollback import is_same_code
         from airflow_streaming.gates.change_gate import gate_stream_change
-        from airflow_streaming.operators.rehearsal import candidate_of  # not at dag parse
-        from airflow_streaming.spark_jobs.plan_mode import plan_script
+        from airflow_streaming.spark_jobs.plan_mode import plan_script  # not at dag parse
 
         hook = self.open_edited_hook(
             context,
@@ -94,7 +93,7 @@ class ChangeGateOperator(GateTask):
             conf=self.conf,
         )
         current = hook.home.newest_deployment()
-        candidate, _ = candidate_of(hook)
+        candidate, _ = hook.candidate()
         if current is None:
             self.log.info("%s never ran: there is nothing to compare with.", self.subject)
             return GateReport()

@@ -42,7 +42,6 @@ from airflow_streaming.options import GateDecision, RehearsalAnswer, RehearseWhe
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_streaming.changes.upgrade.preflight import Candidate
     from airflow_streaming.checkpoints.backup.records import Backup
     from airflow_streaming.checkpoints.copies import OfBackup, OfCheckpoints
     from airflow_streaming.checkpoints.vault.store import BackupStore
@@ -57,29 +56,8 @@ if TYPE_CHECKING:
 NEWEST: Final = "newest"
 """The backup id for the newest one."""
 REHEARSED_XCOM_KEY: Final = "rehearsed"
-_MOST_DIGITS: Final = 9
 """XCom of a preflight with the rehearsal that it has made."""
-
-
-def candidate_of(hook: SparkStreamHook) -> tuple[Candidate, bytes]:
-    """
-    Return the deployment that the spec proposes, ready for the gates, and its script.
-
-    :raises SpecError: it cannot run as written.
-    """
-    from airflow_streaming.changes.upgrade.preflight import Candidate  # not at dag parse
-
-    proposed, source = hook.proposal()
-    program = hook.program(proposed, source)
-    runtime = hook.runtime(hook.spec.runtime)
-    live = hook.home.newest_deployment()
-    candidate = Candidate(
-        deployment=proposed,
-        program=program,
-        runtime=runtime,
-        of_profile=frozenset() if live is None else hook.profile_keys(live),
-    )
-    return candidate, source
+_MOST_DIGITS: Final = 9
 
 
 class Proposed(NamedTuple):

@@ -197,8 +197,7 @@ class UpgradePreflightOperator(UpgradeTask):
         return asked(lambda: self._execute(context))
 
     def _execute(self, context: Context) -> str:
-        from airflow_streaming.operators.rehearsal import candidate_of  # not at dag parse
-        from airflow_streaming.spark_jobs.shared_spark import SharedSpark
+        from airflow_streaming.spark_jobs.shared_spark import SharedSpark  # not at dag parse
 
         takes_advice = self.takes_advice
         hook = self.hook(context)
@@ -210,7 +209,7 @@ class UpgradePreflightOperator(UpgradeTask):
             self.log.info("%s: %s. %s", taken.size, taken.value, taken.source)
             self.size, sizes = {**self.sizes(), taken.size: taken.value}, [*sizes, taken]
             hook = self.hook(context)
-        candidate, _ = candidate_of(hook)
+        candidate, _ = hook.candidate()
         current = self._current(hook)
         if self._is_open(hook, candidate.deployment, context):
             return "allowed"

@@ -1,8 +1,7 @@
 """
 A lane of a cutover: kept alive, or brought down.
 
-A cutover keeps a lane alive by the rules of keep-alive tasks, and brings it down as an upgrade
-does: stop request, wait, kill if needed, proof, fence.
+A cutover keeps a lane alive by the rules of keep-alive tasks; ``lane_ground`` has the way down.
 """
 
 from __future__ import annotations

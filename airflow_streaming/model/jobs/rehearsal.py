@@ -35,7 +35,7 @@ class Bounds:
     :param replay_only: The quick form: if a batch is uncommitted, or can be made so, run exactly
         that one.
     :param seconds: Time for all queries together, without the start of Spark; a query that is
-        running then is ended, which is no failure.
+        running then is ended, which is not a failure.
     :param records_per_batch: Most records of one batch that a Kafka source reads, and
         ``files_per_batch`` most files. A smaller limit that the script sets stays.
     :param fails_on_loss: Input that is gone fails a query, also where the script lets a Kafka source skip it.

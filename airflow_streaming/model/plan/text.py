@@ -29,7 +29,7 @@ def text_of(tree: Tree) -> str:
     """Return an expression as text, near to SQL."""
     if isinstance(tree, ColumnRef):
         return word(tree.name) if tree.source is None else f"{word(tree.name)}@{tree.source}"
-    assert isinstance(tree, Expr)  # noqa: S101 - there are no other trees
+    assert isinstance(tree, Expr)  # noqa: S101 - no other trees exist
     form = _FORMS.get(tree.op)
     if form is not None:
         return form(tree)

@@ -247,7 +247,7 @@ def with_texts(tree: Tree, change: Callable[[str], str]) -> Tree:
     """Return a tree with each text in it changed: names, values of literals and options."""
     if isinstance(tree, ColumnRef):
         return ColumnRef(change(tree.name), tree.source)
-    assert isinstance(tree, Expr)  # noqa: S101 - there are no other trees
+    assert isinstance(tree, Expr)  # noqa: S101 - no other trees exist
     return Expr(
         tree.op,
         [with_texts(one, change) for one in tree.args],

@@ -78,7 +78,7 @@ class Alert(Record):
     :param number: Position in the stream's alerts; 0 before it is recorded.
     :param key: Its incident, e.g. ``falling_behind/revenue``.
     :param epoch: The epoch it is about.
-    :param reason: What happened, with the figures.
+    :param reason: The event, with its figures.
     :param remedy: The next step for on-call.
     """
 

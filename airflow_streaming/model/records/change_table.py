@@ -104,7 +104,7 @@ class ChangeTable(Generic[S, E]):
         return next((event for event in events if self.allows(state, event)), None)
 
     def is_in_force(self, command: str, history: Sequence[Transition[S, E]]) -> bool:
-        """Tell whether a command was given before, and has led to the present state."""
+        """Tell whether an earlier command has led to the present state."""
         told = self.commands[command]
         was_given = any(step.event in (*told.events, *told.instead) for step in history)
         return was_given and self.state_of(history) in told.reached

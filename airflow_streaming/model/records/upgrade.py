@@ -295,7 +295,7 @@ class UpgradeTerms(Record):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenUpgrade:
     """
-    An upgrade in progress, or one that has reached its end and was not closed.
+    An upgrade in progress, or at its end and not closed.
 
     :param deployment: Number of the new deployment.
     :param stage: Its stage, and ``since`` when.

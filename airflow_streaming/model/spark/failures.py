@@ -266,7 +266,7 @@ def _with_loss(found: Diagnosis, text: str) -> Diagnosis:
 
 def _last(signs: list[Sign], text: str) -> Diagnosis | None:
     """
-    Return what the last sign in a text says.
+    Return the diagnosis of the last sign in a text.
 
     A sign with the remedy of its kind gives way to the last one of that kind with a remedy of its own: the class
     of an exception follows its message and says less.

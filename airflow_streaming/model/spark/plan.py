@@ -62,7 +62,7 @@ STEP_KINDS: Final = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourcePlan:
     """
-    One streaming source, in the order of the plan, which is the order of the offset log.
+    A streaming source, in the order of the plan, which is the order of the offset log.
 
     :param source: Its name in ``format(...)``, in small letters: ``file``, ``kafka``, ``rate``,
         ``socket``; or the class of any other.
@@ -122,7 +122,7 @@ class OperatorKind(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorPlan:
     """
-    One stateful operator; fields of other kinds are empty.
+    A stateful operator; fields of other kinds are empty.
 
     :param keys: Grouping keys, deduplicated columns, or the left keys of a join.
     :param key_expressions: How each key is computed, e.g. ``window(ts)`` with its length.
@@ -175,7 +175,7 @@ class OperatorPlan:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatermarkPlan:
     """
-    One watermark.
+    A watermark.
 
     :param delay_ms: Milliseconds of lateness that are waited for.
     :param time: How the column is computed, with the number of its source where names are shared.
@@ -189,7 +189,7 @@ class WatermarkPlan:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepPlan:
     """
-    One step that keeps no state.
+    A step without state.
 
     :param step: ``project``, ``filter``, ``generate``, ``map`` (a user's function), ``join``,
         ``table`` (the table in a join with a stream), ``union`` or ``other``.
@@ -215,7 +215,7 @@ class SinkPlan:
     :param options: Options with keys in small letters, secrets marked.
     :param schema: Schema of the rows at the sink.
     :param code: Fingerprint of the function of ``foreach`` or ``foreachBatch``.
-    :param reads: What this function reads beside its code, as in ``QueryPlan``.
+    :param reads: Values that this function reads beside its code, as in ``QueryPlan``.
     :param name: The author's name for it in the commits (sink evolution); empty without one.
     :param real_path: Its path resolved through symbolic links or the default file system; empty
         where it equals ``target``.
@@ -244,7 +244,7 @@ class SinkPlan:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodePlan:
     """
-    One node of Spark's plan, whole.
+    A node of Spark's plan, whole.
 
     :param node: Its class, e.g. ``Filter``.
     :param below: As of ``StepPlan``; of an operator its own number.
@@ -261,7 +261,7 @@ class NodePlan:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryPlan(Record):
     """
-    One query of a script.
+    A query of a script.
 
     :param query: Its name; the folder of its checkpoint where it has none.
     :param spark: Version of the Spark that analyzed it.

@@ -161,9 +161,8 @@ def gates_on(hook: SparkStreamHook, current: Deployment) -> GateReport:
 def _ask(hook: SparkStreamHook, current: Deployment) -> GateReport:
     from airflow_streaming.changes.upgrade.preflight import ask_gates
     from airflow_streaming.hooks.home import access_options  # not at dag parse
-    from airflow_streaming.operators.rehearsal import candidate_of
 
-    candidate, _ = candidate_of(hook)
+    candidate, _ = hook.candidate()
     options = access_options(hook.spec.home, hook.home_conn_id)
     return ask_gates(hook.home, current, candidate, storage_options=options)
 

@@ -201,9 +201,7 @@ def is_retry(ti: Any, retries: int | None) -> bool:
 
 
 def _spark_of(hook: SparkStreamHook) -> tuple[Runtime, Mapping[str, Any]]:
-    from airflow_streaming.operators.rehearsal import candidate_of  # not at dag parse
-
-    candidate, _ = candidate_of(hook)
+    candidate, _ = hook.candidate()
     return candidate.runtime, candidate.program.conf
 
 
