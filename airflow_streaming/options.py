@@ -162,6 +162,8 @@ class GreenStart(StrEnum):
     """An empty checkpoint: the sources are read from where the script or ``replay_from`` says."""
     CLONED = StartWay.CLONED.value
     """A copy of blue's checkpoint at a committed batch."""
+    MIGRATED = StartWay.MIGRATED.value
+    """Such a copy, whose state is migrated where green cannot read it as it is."""
     CARRIED = StartWay.CARRIED.value
     """Blue's position in the sources, and no state."""
 

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final
 from airflow_streaming.gates.findings import GateDecision, GateFinding, GateReport, report_of, worst
 from airflow_streaming.gates.start_checks.judge import sink_refusals
 from airflow_streaming.gates.version.release_rules import SCHEMA_CHECK
+from airflow_streaming.model.arguments.accepted import UNPROVED
 from airflow_streaming.model.jobs.drill import INPUT_GONE
 from airflow_streaming.model.jobs.rehearsal import Ending, RehearsalEvent, Seen
 from airflow_streaming.model.plan.schema import Column
@@ -44,6 +45,7 @@ RULES: Final[Mapping[str, str]] = MappingProxyType(
         "rehearsal.wrong_for_good": "State that never expires mixes both versions.",
         "rehearsal.fails": "The new version failed where the old one got through.",
         "rehearsal.not_compared": "The parts unknown to the gates were not compared.",
+        UNPROVED: "A run from scratch does not confirm the rows of a migrated state.",
         "rehearsal.undecided": "The comparison of both versions proves nothing.",
     }
 )

@@ -30,6 +30,7 @@ from types import MappingProxyType
 from typing import ClassVar, Final, NamedTuple
 
 from airflow_streaming.gates.findings import GateDecision, GateFinding, GateReport, report_of
+from airflow_streaming.model.arguments.accepted import UNPROVED
 from airflow_streaming.model.wire import Record
 
 
@@ -230,6 +231,37 @@ def findings_after(
         _not_compared(undecided[query]) for query in sorted(undecided.keys() - answers.keys())
     ]
     return report_of(found).findings
+
+
+def findings_of_migration(
+    compared: Compared, queries: Collection[str], *, is_accepted: bool
+) -> tuple[GateFinding, ...]:
+    """
+    Return the findings of a comparison on queries with migrated state, the worst first.
+
+    :param is_accepted: A user accepts rows that a run from scratch does not confirm. A failure stays refused.
+    """
+    found = (
+        _of_migration(one, is_accepted=is_accepted)
+        for one in compared.queries
+        if one.query in queries
+    )
+    return report_of(found).findings
+
+
+def _of_migration(one: ComparedQuery, *, is_accepted: bool) -> GateFinding:
+    finding = _finding(one)
+    if one.answer in CLEAN or one.answer is Answer.FAILS:
+        return finding
+    unproved = replace(finding, rule=UNPROVED, severity=GateDecision.ALLOWED_WITH_CONSEQUENCE)
+    if is_accepted:
+        return replace(unproved, message=f"{finding.message} A user has accepted this.", remedy="")
+    return replace(
+        unproved,
+        severity=GateDecision.NOT_ALLOWED,
+        remedy=f"If the consequences of the migration explain this, accept {UNPROVED}; else start with a new "
+        "checkpoint (blue-green).",
+    )
 
 
 class _Found(NamedTuple):

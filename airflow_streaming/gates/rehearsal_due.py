@@ -10,7 +10,8 @@ unknown             yes            yes             refused
 not allowed         no             no              no
 ==================  =============  ==============  ===========
 
-A change that the gates do not allow is refused without a rehearsal.
+A change that the gates do not allow is refused without a rehearsal. A migration of state is always rehearsed,
+because that is a part of its proof.
 """
 
 from __future__ import annotations
@@ -38,11 +39,11 @@ class Due(StrEnum):
     """The change needs a rehearsal, and the run forbids one."""
 
 
-def rehearsal_due(when: RehearseWhen, gates: GateDecision) -> Due:
+def rehearsal_due(when: RehearseWhen, gates: GateDecision, *, is_migrated: bool = False) -> Due:
     """Return whether a rehearsal is due; see the table of the module."""
     if gates is GateDecision.NOT_ALLOWED:
         return Due.NO
-    if gates is GateDecision.UNKNOWN:
+    if gates is GateDecision.UNKNOWN or is_migrated:
         return Due.REFUSED if when is RehearseWhen.NEVER else Due.YES
     return Due.YES if when is RehearseWhen.ALWAYS else Due.NO
 

@@ -14,6 +14,7 @@ from airflow_streaming.changes.answers import REFUSAL, Answer, Settled, command_
 from airflow_streaming.exceptions import CutoverRefused, SpecError
 from airflow_streaming.model.arguments.fields import checked
 from airflow_streaming.model.durations import age_of
+from airflow_streaming.model.jobs.migration import StateMigration
 from airflow_streaming.model.records.cutover import Pair, StartWay, SwitchMethod
 from airflow_streaming.model.records.cutover_table import (
     CUTOVER,
@@ -214,6 +215,9 @@ def _pair(candidate: Candidate, values: Mapping[str, Any], way: SwitchMethod) ->
             queries=tuple(values["queries"]),
             stateful=tuple(values["stateful"]),
             sinks=tuple(decode(SinkFacts, sink, "sink") for sink in values["sinks"]),
+            migrations=tuple(
+                decode(StateMigration, one, "migration") for one in values.get("migrations", ())
+            ),
         ),
     )
     runs = (pair.blue, pair.blue_deployment)

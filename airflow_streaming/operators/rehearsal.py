@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -17,9 +17,12 @@ from airflow_streaming.exceptions import (
     SpecError,
 )
 from airflow_streaming.gates.rehearsal_due import Due, rehearsal_due
+from airflow_streaming.model.arguments.accepted import UNPROVED
 from airflow_streaming.model.arguments.fields import Positive, checked
 from airflow_streaming.model.arguments.literals import mapping_of, texts_of, texts_or_template
+from airflow_streaming.model.jobs.migration import StateMigration
 from airflow_streaming.model.jobs.rehearsal import QUICK, Bounds
+from airflow_streaming.model.wire import decode
 from airflow_streaming.operators.common.base import Log, ProgressLogger
 from airflow_streaming.operators.common.checkpoint import Terminated
 from airflow_streaming.operators.common.form_edits import (
@@ -50,6 +53,7 @@ if TYPE_CHECKING:
     from airflow_streaming.home.home import StreamHome
     from airflow_streaming.hooks.stream import SparkStreamHook
     from airflow_streaming.launch.runtime import Runtime
+    from airflow_streaming.spark_jobs.migrated_copies import Migrating
     from airflow_streaming.spark_jobs.runner import Program
     from airflow_streaming.spark_jobs.shared_spark import SharedSpark
 
@@ -157,6 +161,8 @@ class UpgradeRehearsal(NamedTuple):
 
     :param compare: As of ``UpgradeRehearsalOperator``, like ``passing``.
     :param gates: Report of the gates on the upgrade.
+    :param migrations: Of the queries whose state is migrated; the comparison is a part of their proof.
+    :param accepted: Codes of findings that a user accepts.
     """
 
     place: OfBackup | OfCheckpoints
@@ -164,26 +170,47 @@ class UpgradeRehearsal(NamedTuple):
     compare: bool
     passing: Sequence[RehearsalAnswer | str]
     gates: GateReport
+    migrations: Sequence[StateMigration] = ()
+    accepted: Collection[str] = ()
 
     def run(self, proposed: Proposed, spark: SharedSpark, log: Log) -> Rehearsed:
         """Rehearse; then compare with the live version if ``compare`` is set and no finding forbids it."""
+        from airflow_streaming.spark_jobs.migrated_copies import OfMigrated
         from airflow_streaming.spark_jobs.rehearsal import rehearse  # not at dag parse
 
+        migrating = self._migrating(proposed)
+        place = (
+            self.place if migrating is None else OfMigrated(place=self.place, migrating=migrating)
+        )
         found = rehearse(
-            *(self.place, proposed.program, proposed.runtime),
+            *(place, proposed.program, proposed.runtime),
             bounds=self.bounds,
             compare_with=proposed.home,
             progress=ProgressLogger(log),
             spark=spark,
         )
-        if not self.compare or found.decision is GateDecision.NOT_ALLOWED:
+        if not (self.compare or migrating) or found.decision is GateDecision.NOT_ALLOWED:
             return found
         spark.end()  # each version gets a Spark of its own, which needs the memory
-        return self._compared(found, proposed, log)
+        return self._compared(found, proposed, migrating, log)
 
-    def _compared(self, found: Rehearsed, proposed: Proposed, log: Log) -> Rehearsed:
+    def _migrating(self, proposed: Proposed) -> Migrating | None:
+        from airflow_streaming.spark_jobs.migrated_copies import Migrating  # not at dag parse
+
+        if not self.migrations:
+            return None
+        return Migrating(
+            migrations=self.migrations, runtime=proposed.runtime, conf=proposed.program.conf
+        )
+
+    def _compared(
+        self, found: Rehearsed, proposed: Proposed, migrating: Migrating | None, log: Log
+    ) -> Rehearsed:
         from airflow_streaming.gates.findings import report_of  # not at dag parse
-        from airflow_streaming.gates.rehearsal_compare import findings_after
+        from airflow_streaming.gates.rehearsal_compare import (
+            findings_after,
+            findings_of_migration,
+        )
         from airflow_streaming.spark_jobs.rehearsal_compare import Version, compare_versions
 
         hook, home = proposed.hook, proposed.home
@@ -197,9 +224,18 @@ class UpgradeRehearsal(NamedTuple):
             Version(program=proposed.program, runtime=proposed.runtime),
             bounds=self.bounds,
             plans=home.newest_plans(),
+            migrating=migrating,
             progress=ProgressLogger(log),
         )
-        more = findings_after(compared, self.gates, {RehearsalAnswer(one) for one in self.passing})
+        queries = frozenset() if migrating is None else migrating.queries
+        others = replace(
+            compared, queries=tuple(one for one in compared.queries if one.query not in queries)
+        )
+        passing = {RehearsalAnswer(one) for one in self.passing}
+        more = [
+            *findings_of_migration(compared, queries, is_accepted=UNPROVED in self.accepted),
+            *(findings_after(others, self.gates, passing) if self.compare else ()),
+        ]
         return replace(
             found,
             seconds=found.seconds + compared.seconds,
@@ -411,6 +447,8 @@ class UpgradeRehearsalOperator(RehearsalOperator):
             compare=self.compare,
             passing=self.passing,
             gates=report_from(report.get("gates") or {}),
+            migrations=migrations_of(report),
+            accepted=report.get("accepted", ()),
         )
         with SharedSpark() as spark:
             return rehearsal.run(proposed, spark, self.log)
@@ -442,15 +480,21 @@ class UpgradeRehearsalOperator(RehearsalOperator):
         report = report_of_run(context, home, self.preflight_task_id) or {}
         if report.get("resumes"):
             raise AirflowSkipException("The upgrade has already started.")
-        due = rehearsal_due(choice_of(self.when, "when", RehearseWhen), gates_of(report))
+        when = choice_of(self.when, "when", RehearseWhen)
+        due = rehearsal_due(when, gates_of(report), is_migrated=bool(report.get("migrations")))
         if due is Due.REFUSED:
             raise AirflowFailException(
-                f"The gates cannot prove that the upgrade of {self.subject} is safe, and the rehearsal is "
+                f"The gates alone cannot prove that the upgrade of {self.subject} is safe, and the rehearsal is "
                 "turned off. Start the run again with a rehearsal."
             )
         if due is Due.NO:
             raise AirflowSkipException("The gates have answered everything.")
         return super().execute(context)
+
+
+def migrations_of(report: Mapping[str, Any]) -> tuple[StateMigration, ...]:
+    """Return the migrations of state in the report of a preflight."""
+    return tuple(decode(StateMigration, one, "migration") for one in report.get("migrations", ()))
 
 
 def gates_of(report: Mapping[str, Any]) -> GateDecision:

@@ -13,7 +13,6 @@ from airflow_streaming.changes.answers import Running, Settled
 from airflow_streaming.exceptions import HomeUnavailable, SpecError, UpgradeRefused
 from airflow_streaming.model.arguments.calls import name_of, run
 from airflow_streaming.model.arguments.fields import checked
-from airflow_streaming.model.jobs.migration import StateMigration
 from airflow_streaming.model.names import base_of
 from airflow_streaming.model.records.upgrade import RollbackPlan, SinkFacts, SoakTerms
 from airflow_streaming.model.records.upgrade_table import UPGRADE, Stage, UpgradeCommand
@@ -35,6 +34,7 @@ from airflow_streaming.operators.common.run_report import (
     report_of_run,
 )
 from airflow_streaming.operators.common.upgrade import StreamApprovalOperator, UpgradeTask
+from airflow_streaming.operators.rehearsal import migrations_of
 from airflow_streaming.options import Approval, ChangeApproval, Check, Soaked
 
 if TYPE_CHECKING:
@@ -238,11 +238,14 @@ class UpgradeStepOperator(UpgradeTask):
             accepts_no_way_back=True,  # or the preflight had refused it
             key=report["key"],
             partitions=int(report.get("partitions", 0)),
-            migrations=tuple(
-                decode(StateMigration, one, "migration") for one in report.get("migrations", ())
-            ),
-            reason=f"Asked by a run of a dag: {report['key']}.",
+            migrations=migrations_of(report),
+            reason=f"Asked by a run of a dag: {report['key']}.{_accepted(report)}",
         )
+
+
+def _accepted(report: Mapping[str, Any]) -> str:
+    codes = report.get("accepted") or ()
+    return f" {report.get('asker') or 'Its author'} accepts {', '.join(codes)}." if codes else ""
 
 
 def stage_of(name: str) -> Stage:

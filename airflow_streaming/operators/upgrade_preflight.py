@@ -241,7 +241,8 @@ class UpgradePreflightOperator(UpgradeTask):
         from airflow_streaming.operators import rehearsal as tasks  # not at dag parse
 
         options = self.rehearsal
-        due = rehearsal_due(choice_of(self.when, "when", RehearseWhen), found.decision)
+        when = choice_of(self.when, "when", RehearseWhen)
+        due = rehearsal_due(when, found.decision, is_migrated=bool(found.migrations))
         if options is None or due is not Due.YES:
             return
         bounds = tasks.bounds_of(options.batches, options.time_limit, self.rehearsal_minutes)
@@ -253,7 +254,13 @@ class UpgradePreflightOperator(UpgradeTask):
                 home_conn_id=self.home_conn_id,
             )
             rehearsed = tasks.UpgradeRehearsal(
-                place, bounds, options.compare, options.passing, found.gates
+                place,
+                bounds,
+                options.compare,
+                options.passing,
+                found.gates,
+                found.migrations,
+                accepted_codes(self.accept),
             ).run(tasks.proposed_of(hook), spark, self.log)
         except StreamingError as err:
             self.log.warning("The task of the rehearsal runs it, because it failed here: %s", err)
@@ -386,6 +393,10 @@ class UpgradePreflightOperator(UpgradeTask):
         # A script that starts one of its queries, and not the other, must not soak well.
         soak = replace(soak, queries=soak.queries or found.queries)
         report = {**found.to_dict(), "soak": encode(soak), "key": key_of(context)}
+        if found.migrations:
+            # The change's record keeps who accepted what.
+            report["accepted"] = sorted(accepted_codes(self.accept))
+            report["asker"] = getattr(context.get("dag_run"), "triggering_user_name", None) or ""
         push_recorded(context, hook.home, REPORT_XCOM_KEY, report)
         page = upgrade_report(found, soak)
         context["ti"].xcom_push(key=MARKDOWN_XCOM_KEY, value=markdown(page))

@@ -51,6 +51,7 @@ _STARTS: Final[Mapping[str, str]] = {
     GreenStart.BY_GATE.value: "chosen by the gates: a copy, else blue's position, else an empty checkpoint",
     GreenStart.FRESH.value: "an empty checkpoint, sources read again",
     GreenStart.CLONED.value: "a copy of blue's checkpoint",
+    GreenStart.MIGRATED.value: "a migrated copy of blue's checkpoint, where the gates refuse a plain one",
     GreenStart.CARRIED.value: "blue's position, without state",
 }
 

@@ -58,6 +58,7 @@ _WAYS: Final = {
 _STARTS: Final = {
     StartWay.FRESH: "an empty checkpoint",
     StartWay.CLONED: "a copy of blue's checkpoint",
+    StartWay.MIGRATED: "a migrated copy of blue's checkpoint",
     StartWay.CARRIED: "blue's position in the sources, without state",
 }
 _BACK: Final[Mapping[SwitchMethod, Words]] = {
@@ -194,7 +195,7 @@ def _gates(one: PairPreflight) -> Iterator[Block]:
     if not one.gates.findings:
         return
     yield Heading("Gates: can green resume from blue's checkpoint?", 4)
-    if one.pair.start is not StartWay.CLONED:
+    if not one.pair.start.is_copy:
         yield Paragraph(
             "Green does not resume from blue's state, so findings about state explain why green starts "
             "this way and do not count against it."

@@ -92,6 +92,7 @@ def migrate_checkpoint(
     *,
     conf: Mapping[str, Any] | None = None,
     keep_query_id: bool = False,
+    query_id: str | None = None,
     timeout: float = DEFAULT_TIMEOUT,
     storage_options: Mapping[str, Any] | None = None,
     progress: Progress = no_progress,
@@ -101,6 +102,7 @@ def migrate_checkpoint(
 
     :param to: A place that is missing, empty, or has the copy of a run that was killed.
     :param keep_query_id: Keep the id of the query, for a move of it.
+    :param query_id: The copy's id otherwise; a new random one when not given.
     :param timeout: Seconds for Spark's part.
     :raises SpecError: the runtime is too old to write state, or source and target overlap.
     :raises CheckpointRefused: the migration does not fit the checkpoint, or its proof is not clean; no copy is left.
@@ -115,6 +117,7 @@ def migrate_checkpoint(
     copied = clone(
         *(uri, to),
         keep_query_id=keep_query_id,
+        query_id=query_id,
         beside={MARKER: MARK},
         storage_options=storage_options,
         progress=progress,

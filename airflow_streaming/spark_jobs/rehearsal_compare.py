@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -28,6 +28,7 @@ from airflow_streaming.launch.runtime import Runtime
 from airflow_streaming.model.jobs.drill import DrilledQuery
 from airflow_streaming.model.jobs.rehearsal import Bounds, RehearsalEvent, Seen
 from airflow_streaming.model.spark.plan import QueryPlan
+from airflow_streaming.spark_jobs.migrated_copies import Migrating
 from airflow_streaming.spark_jobs.rehearsal import PREFIX, run_events, scratch_order
 from airflow_streaming.spark_jobs.runner import Program
 from airflow_streaming.spark_jobs.scratch import Scratch, scratch_folder
@@ -55,6 +56,7 @@ def compare_versions(
     bounds: Bounds = Bounds(),  # noqa: B008 - a frozen value
     most_past: int = MOST_PAST,
     plans: Sequence[QueryPlan] = (),
+    migrating: Migrating | None = None,
     scratch: Path | None = None,
     progress: Progress = no_progress,
 ) -> Compared:
@@ -65,7 +67,8 @@ def compare_versions(
     :param bounds: How many batches the old version goes, and the time of each version.
     :param most_past: Most batches of the past for a run from scratch; 0 for none.
     :param plans: Plans of the new version, which tell whether a watermark ends its state.
-    :param scratch: As of ``rehearse``; it holds three copies of all state.
+    :param migrating: The new version continues from copies with migrated state.
+    :param scratch: As of ``rehearse``; it holds three copies of all state, and two more of migrated state.
     :raises CheckpointError: the checkpoints cannot be copied.
     :raises LaunchError: a runtime's Spark could not be started.
     """
@@ -79,7 +82,10 @@ def compare_versions(
         pinned = place.copies(own.folder / "pinned", progress)
         first = _run(sides, "old", old, sides.copied(pinned, "old"))
         planned = {query.folder: _planned(first, query) for query in pinned}
-        second = _run(sides, "new", new, _stepped(sides, pinned, "new", planned), spark=spark)
+        changed = sides.migrated(pinned, migrating)
+        uncut = frozenset() if migrating is None else migrating.queries
+        stepped = _stepped(sides, changed, "new", planned, uncut)
+        second = _run(sides, "new", new, stepped, spark=spark)
         past, why_not = _past(place, pinned, planned, most_past)
         third = _run(sides, "fresh", new, _stepped(sides, past, "fresh", planned), spark=spark)
         found = tuple(
@@ -195,6 +201,21 @@ class _Sides:
             for copy, query in zip(copies, pinned, strict=True)
         ]
 
+    def migrated(
+        self, pinned: Sequence[DrilledQuery], migrating: Migrating | None
+    ) -> Sequence[DrilledQuery]:
+        """Return copies with migrated state; the pinned ones without a migration."""
+        if migrating is None:
+            return pinned
+        folders = {query.folder: query for query in pinned}
+        copies = migrating.copies(
+            self.copied(pinned, "before"), self.folder("migrated"), self.progress
+        )
+        # A query without a migration is copied anew, because its copy here was not cut back.
+        return [
+            copy if copy.folder in migrating.queries else folders[copy.folder] for copy in copies
+        ]
+
 
 def _run(
     sides: _Sides,
@@ -229,9 +250,17 @@ def _planned(ran: _Ran, query: DrilledQuery) -> _Planned:
 
 
 def _stepped(
-    sides: _Sides, pinned: Sequence[DrilledQuery], name: str, planned: Mapping[str, _Planned]
+    sides: _Sides,
+    pinned: Sequence[DrilledQuery],
+    name: str,
+    planned: Mapping[str, _Planned],
+    uncut: Container[str] = (),
 ) -> list[DrilledQuery]:
-    """Return copies on which the batches of the old version are run one by one."""
+    """
+    Return copies on which the batches of the old version are run one by one.
+
+    :param uncut: Queries whose copies end before these batches already.
+    """
     able = [query for query in pinned if planned[query.folder].steps]
     made: list[DrilledQuery] = []
     for copy, query in zip(sides.copied(able, name), able, strict=True):
@@ -249,7 +278,8 @@ def _stepped(
                 if not (plans / path.name).exists():
                     shutil.copy(path, plans / path.name)
         steps = tuple(range(found.steps[-1] + 1)) if begins else found.steps
-        made.append(replace(copy, steps=steps, plans=str(plans), cut=() if begins else copy.cut))
+        cut = () if begins or query.folder in uncut else copy.cut
+        made.append(replace(copy, steps=steps, plans=str(plans), cut=cut))
     return made
 
 

@@ -45,11 +45,13 @@ from airflow_streaming.exceptions import (
     CheckpointBusy,
     CheckpointError,
     CutoverRefused,
+    LaunchError,
     RecordError,
     SpecError,
 )
 from airflow_streaming.gates.change_gate import look_at
 from airflow_streaming.gates.findings import report_of
+from airflow_streaming.gates.migration.migrations import lifted, migrations_in
 from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.home.live_lane import live_lane
 from airflow_streaming.model.names import Layout, base_of, other_lane
@@ -102,7 +104,7 @@ class Deploying:
             ids = self._checkpoints.start(pair, _blue(one, self._lanes.blue(pair).home))
         except CheckpointBusy as err:
             return str(err)
-        except CheckpointError as err:
+        except (CheckpointError, LaunchError, SpecError) as err:
             reason = f"{pair.green} cannot begin with that checkpoint: {err}"
             self._recorder.take(view, CutoverEvent.GREEN_FAILED, reason)
             return None
@@ -257,6 +259,8 @@ def plan_pair(
     old = candidate.blue.newest_plans(current.number)
     others = plans_of_others(Home(candidate.blue.store), candidate.stream)
     gates = judge_plan(candidate.blue, current, proposed, new, storage_options)
+    migrations = migrations_in(gates) if request.start is StartWay.MIGRATED else ()
+    gates = lifted(gates) if migrations else gates
     queries = tuple(plan.query for plan in new.queries)
     absent = queries_without_batch(current, queries, storage_options)
     start, why = chosen_start(request.start, gates, queries, absent)
@@ -269,6 +273,7 @@ def plan_pair(
         sinks=sinks_of(
             DeploymentPair(current=current, proposed=proposed, old=old, new=new), request.habits
         ),
+        migrations=migrations,
     )
     pair, _ = pair_of(candidate, request.way, facts)
     back = steps_back(

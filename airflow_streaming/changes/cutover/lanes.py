@@ -277,6 +277,7 @@ class Facts:
     queries: tuple[str, ...] = ()
     stateful: tuple[str, ...] = ()
     sinks: tuple[Any, ...] = ()
+    migrations: tuple[Any, ...] = ()
 
 
 def pair_of(candidate: Candidate, way: SwitchMethod, facts: Facts) -> tuple[Pair, bytes]:
@@ -288,7 +289,7 @@ def pair_of(candidate: Candidate, way: SwitchMethod, facts: Facts) -> tuple[Pair
     :raises SpecError: The script or the runtime is missing.
     """
     current = candidate.current()
-    is_copied = facts.start is StartWay.CLONED
+    is_copied = facts.start.is_copy
     proposed, source = candidate.propose(current.conf if is_copied else None)
     shadow = replace(proposed, replay_from=facts.replay_from)
     return (
@@ -303,6 +304,7 @@ def pair_of(candidate: Candidate, way: SwitchMethod, facts: Facts) -> tuple[Pair
             queries=facts.queries,
             stateful=facts.stateful,
             sinks=facts.sinks,
+            migrations=facts.migrations,
         ),
         source,
     )
@@ -328,7 +330,7 @@ def is_proposed(pairs: Sequence[Pair], candidates: Sequence[Candidate]) -> bool:
 
 
 def _is_same(pair: Pair, candidate: Candidate) -> bool:
-    is_copied = pair.start is StartWay.CLONED
+    is_copied = pair.start.is_copy
     carried_on = pair.shadow.conf if is_copied else None
     proposed, _ = candidate.propose(carried_on)
     apart = {name: getattr(pair.shadow, name) for name in BY_PLACE}

@@ -289,7 +289,7 @@ def counted(gates: GateReport, start: StartWay) -> Iterator[GateFinding]:
 
 
 def _counts(finding: GateFinding, start: StartWay) -> bool:
-    if start is StartWay.CLONED or finding.rule.startswith(_OF_SCRIPT):
+    if start.is_copy or finding.rule.startswith(_OF_SCRIPT):
         return True
     return start is StartWay.CARRIED and finding.rule.startswith(_OF_POSITION)
 
@@ -309,6 +309,7 @@ def _told(one: PairPreflight) -> dict[str, Any]:
         "queries": list(pair.queries),
         "stateful": list(pair.stateful),
         "sinks": encode(pair.sinks),
+        "migrations": encode(pair.migrations),
         "differences": encode(one.differences),
         "sound": [way.value for way in one.ways.sound],
     }

@@ -42,7 +42,9 @@ from airflow_streaming.exceptions import (
     RecordError,
     RestoreRefused,
 )
+from airflow_streaming.launch.runtime import Runtime
 from airflow_streaming.model.durations import age_of, duration_text
+from airflow_streaming.model.jobs.migration import MARK, MARKER
 from airflow_streaming.model.records.cutover import Pair, StartWay
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.upgrade import SinkReplaySemantics
@@ -50,12 +52,15 @@ from airflow_streaming.model.spark.listing import RESTORE_MARKER
 from airflow_streaming.model.spark.logs import MAX_LOG_BYTES
 from airflow_streaming.model.uris import join
 from airflow_streaming.model.wire import parse_json
+from airflow_streaming.spark_jobs.migration import migrate_checkpoint
 from airflow_streaming.storage.folders import Folders, open_folders
 from airflow_streaming.storage.fsspec_store import open_store
 
 YOUNG: Final = timedelta(minutes=5)
 """A copy that began less than this ago may be under way still; it is not cleared."""
 _ATTEMPTS: Final = 2
+Migrate = Callable[[str, str, str], int]
+"""Copies blue's checkpoint to green's, under an id, with migrated state; returns the batch."""
 _IDS: Final = uuid.UUID("6b0a1c52-5c0e-4b0e-9b56-6f2d6a1f3c11")
 
 COMPACT_INTERVAL: Final = "spark.sql.streaming.fileSource.log.compactInterval"
@@ -89,6 +94,7 @@ def make_start(
     *,
     query_id: str,
     stateless: bool = False,
+    migrate: Migrate | None = None,
     storage_options: Mapping[str, Any] | None = None,
     filesystem: Any = None,
     now: Callable[[], datetime] = now_in_utc,
@@ -102,6 +108,7 @@ def make_start(
     :param blue_uri: Blue's checkpoint of the query; it may be running and is only read.
     :param query_id: Green's own id, the same in every attempt; see ``own_query_id``.
     :param stateless: A user vouches that the query has no state, for ``CARRIED``.
+    :param migrate: Makes the copy with migrated state, for ``MIGRATED``; ``None`` where the state stays as it is.
     :raises CheckpointRefused: It cannot be copied, or the place has other files.
     :raises CheckpointBusy: Blue changed, or another task was working, during every attempt; try
         again.
@@ -113,7 +120,7 @@ def make_start(
         return Started(uri=green_uri)
     access: dict[str, Any] = {"storage_options": storage_options, "filesystem": filesystem}
     for _ in range(_ATTEMPTS):
-        if id_in(folders) == query_id:
+        if id_in(folders) == query_id and not _is_unproved(folders):
             committed = read_view(folders).committed
             return Started(
                 uri=green_uri, query_id=query_id, batch=committed.batch if committed else None
@@ -121,7 +128,11 @@ def make_start(
         if is_dead_copy(folders) and _clear(folders, query_id, access, now):
             continue
         try:
-            if start is StartWay.CLONED:
+            if migrate is not None:
+                return Started(
+                    uri=green_uri, query_id=query_id, batch=migrate(blue_uri, green_uri, query_id)
+                )
+            if start.is_copy:
                 made = clone(blue_uri, green_uri, query_id=query_id, **access)
             else:
                 made = carry_over(
@@ -136,6 +147,11 @@ def make_start(
     raise CheckpointBusy(
         f"{green_uri} is being created by another task at the same time. Try again."
     )
+
+
+def _is_unproved(folders: Folders) -> bool:
+    """Tell whether a migration there was cut off, or is under way."""
+    return folders.read(MARKER, len(MARK)) is not None
 
 
 def own_query_id(lane: str, deployment: int, query: str) -> str:
@@ -177,11 +193,19 @@ def _check_whole(folders: Folders, query_id: str) -> None:
 
 
 class StoredCheckpoints:
-    """Checkpoint operations of a cutover."""
+    """
+    Checkpoint operations of a cutover.
+
+    :param spark: Returns green's Spark and configuration, for a migration of state; ``None`` outside the DAG's tasks.
+    """
 
     def __init__(
-        self, storage_options: Mapping[str, Any] | None = None, filesystem: Any = None
+        self,
+        storage_options: Mapping[str, Any] | None = None,
+        filesystem: Any = None,
+        spark: Callable[[Pair], tuple[Runtime, Mapping[str, Any]]] | None = None,
     ) -> None:
+        self._spark = spark
         self._options: Final[dict[str, Any]] = {
             "storage_options": storage_options,
             "filesystem": filesystem,
@@ -197,6 +221,7 @@ class StoredCheckpoints:
                 _uri(pair.shadow, query),
                 query_id=own_query_id(pair.green, pair.shadow.number, query),
                 stateless=query not in pair.stateful,
+                migrate=self._migrate(pair, query),
                 **self._options,
             )
             if started.query_id:
@@ -204,6 +229,24 @@ class StoredCheckpoints:
             if started.batch is not None:
                 self._begin_sinks(pair, blue, query, started.batch)
         return found
+
+    def _migrate(self, pair: Pair, query: str) -> Migrate | None:
+        migration = next((one for one in pair.migrations if one.query == query), None)
+        if migration is None:
+            return None
+        if self._spark is None:
+            raise CheckpointBusy("Only a task of the stream's DAG can migrate the state of green.")
+        runtime, conf = self._spark(pair)
+
+        def migrate(blue_uri: str, green_uri: str, query_id: str) -> int:
+            return migrate_checkpoint(
+                *(blue_uri, green_uri, migration, runtime),
+                conf=conf,
+                query_id=query_id,
+                storage_options=self._options["storage_options"],
+            ).batch
+
+        return migrate
 
     def position(self, deployment: Deployment, query: str, batch: int | None = None) -> Position:
         """Return how far a query is, or was with a committed batch."""

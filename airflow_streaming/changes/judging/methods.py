@@ -312,7 +312,7 @@ def _extent(operator: OperatorPlan) -> str:
 
 def _sources(new: QueryPlan, start: StartWay) -> Iterator[GateFinding]:
     for number, source in enumerate(new.sources):
-        is_shared_rate = source.source.startswith("rate") and start is StartWay.CLONED
+        is_shared_rate = source.source.startswith("rate") and start.is_copy
         if source.source not in {FILE, KAFKA} and not is_shared_rate:
             yield INCOMPARABLE.found(new=f"source {number}: {source.source}")
 

@@ -238,6 +238,12 @@ def _consequences(subject: Subject, migration: StateMigration) -> Iterator[str]:
 
 
 def _of_columns(one: OperatorMigration) -> Iterator[str]:
+    for key in one.key:
+        if key.move is Move.ADD:
+            yield (
+                f"The groups so far continue as groups with the declared {key.of}. Declare it as the initial value in "
+                "the migration's file."
+            )
     added = dict.fromkeys(column.of for column in one.value if column.move is Move.ADD)
     for text in added:
         yield f"{text} starts anew: its value covers only rows that are read after the migration."

@@ -52,6 +52,13 @@ _RESULT: Final = frozenset(
 )
 """Aggregates whose first buffer has the type of the result."""
 _MOMENTS: Final = frozenset({"n", "avg", "m2"})
+_DECLARABLE: Final = frozenset(
+    {
+        *("tinyint", "smallint", "int", "bigint", "float", "double"),
+        *("string", "boolean", "date", "timestamp"),
+    }
+)
+"""Types of which a user can write a literal."""
 _WINDOWS: Final = ("window", "session_window", "time_window")
 
 
@@ -156,15 +163,28 @@ def _keys(old: Side, new: Side) -> tuple[StateColumn, ...]:
     for place, (key, expression) in enumerate(zip(now.keys, now.key_expressions, strict=True)):
         source = places.get(expression)
         if source is None:
-            raise NoMigration(
-                f"Key {text_of(expression)} is new: the old state cannot tell its value for a group."
-            )
+            found.append(_new_key(old, new, key, text_of(expression)))
+            continue
         move = _key_move(stored[source], key, is_same_place=place == source)
         name = stored[source].name if stored[source].name.startswith(_ANY_NAME) else key.name
         found.append(
             StateColumn(name=name, type=key.type, move=move, source=source, of=text_of(expression))
         )
     return tuple(found)
+
+
+def _new_key(old: Side, new: Side, key: Column, text: str) -> StateColumn:
+    """Return an added key, whose value for the old groups a user must declare."""
+    was, now = old.operator, new.operator
+    is_kept = set(was.key_expressions) <= set(now.key_expressions)
+    is_aggregate = now.sort is OperatorKind.AGGREGATE
+    if not (is_aggregate and is_kept and was.ends == now.ends and _is_declarable(key.type)):
+        raise NoMigration(f"Key {text} is new: the old state cannot tell its value for a group.")
+    return StateColumn(name=key.name, type=key.type, move=Move.ADD, of=text)
+
+
+def _is_declarable(type_: str) -> bool:
+    return type_ in _DECLARABLE or type_.startswith("decimal")
 
 
 def _key_move(stored: Column, key: Column, *, is_same_place: bool) -> Move:

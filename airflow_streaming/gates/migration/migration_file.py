@@ -19,6 +19,7 @@ from typing import Any, Final
 from airflow_streaming.exceptions import RecordError, SpecError
 from airflow_streaming.model.codec import encode, reader_of
 from airflow_streaming.model.jobs.migration import (
+    Carry,
     Move,
     OperatorMigration,
     StateColumn,
@@ -122,7 +123,13 @@ def _without_declared(operator: OperatorMigration) -> OperatorMigration:
         alone = column.move is Move.ADD and parts[column.of] == 1 and column.name in _DECLARABLE
         return replace(column, initial="declared") if alone else column
 
-    return replace(operator, value=tuple(map(fixed, operator.value)))
+    def key(column: StateColumn) -> StateColumn:
+        is_declared = column.move is Move.ADD and operator.carry is Carry.COLUMNS
+        return replace(column, initial="declared") if is_declared else column
+
+    return replace(
+        operator, key=tuple(map(key, operator.key)), value=tuple(map(fixed, operator.value))
+    )
 
 
 def _lines(migration: StateMigration) -> Iterator[str]:

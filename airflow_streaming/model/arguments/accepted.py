@@ -19,9 +19,11 @@ REPLAY: Final = "rollback.replay"
 """After a rollback a sink that only appends has rows twice."""
 NO_ROLLBACK: Final = "rollback.none"
 """The new deployment cannot be rolled back once it has written."""
+UNPROVED: Final = "migration.unproved"
+"""A run from scratch does not confirm the rows of a migrated state."""
 STEPS_BACK: Final = (OLDER_SPARK, OLDER_SCRIPT, DROPPED_CONF)
 """Steps back from the live deployment. A cutover has no other code: the kept blue is its rollback."""
-BY_AUTHOR: Final = (REPLAY, NO_ROLLBACK)
+BY_AUTHOR: Final = (REPLAY, NO_ROLLBACK, UNPROVED)
 """Codes that a run accepts only where ``FormPolicy.accept`` has them."""
 OF_UPGRADE: Final = (*STEPS_BACK, *BY_AUTHOR)
 """Codes of an upgrade in place and of a restart."""

@@ -30,6 +30,7 @@ from airflow_streaming.model.arguments.fields import (
     refuse_blank,
 )
 from airflow_streaming.model.durations import age_of
+from airflow_streaming.model.jobs.migration import StateMigration
 from airflow_streaming.model.names import base_of, check_names, is_path_part
 from airflow_streaming.model.records.cutover_table import (
     CutoverEvent,
@@ -108,8 +109,15 @@ class StartWay(StrEnum):
     """An empty checkpoint: the sources are read from where the script or ``replay_from`` says."""
     CLONED = "cloned"
     """A copy of blue's checkpoint at a committed batch."""
+    MIGRATED = "migrated"
+    """Such a copy, whose state is migrated where green cannot read it as it is."""
     CARRIED = "carried"
     """Blue's position in the sources, and no state."""
+
+    @property
+    def is_copy(self) -> bool:
+        """Tell whether green continues with blue's state."""
+        return self in (StartWay.CLONED, StartWay.MIGRATED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +135,7 @@ class Pair:
     :param queries: Names of the queries of both.
     :param stateful: The stateful ones among them.
     :param sinks: Of blue; a handover needs its batch ids.
+    :param migrations: Of the queries whose state green cannot read as it is.
     """
 
     stream: str
@@ -139,6 +148,7 @@ class Pair:
     queries: tuple[str, ...] = ()
     stateful: tuple[str, ...] = ()
     sinks: tuple[SinkFacts, ...] = ()
+    migrations: tuple[StateMigration, ...] = ()
 
 
 @named_fields

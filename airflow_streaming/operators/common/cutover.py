@@ -131,7 +131,9 @@ def open_engine(
         lanes.leader,
         lanes,
         by=lanes.by,
-        checkpoints=StoredCheckpoints(**access(task.stream.home, task.home_conn_id)),
+        checkpoints=StoredCheckpoints(
+            **access(task.stream.home, task.home_conn_id), spark=lanes.spark_of
+        ),
         pointers=usable(task.pointers),
         compare=Comparing(
             lanes,

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from airflow_streaming.changes.cutover.lanes import Candidate, LaneContext
     from airflow_streaming.home.home import StreamHome
     from airflow_streaming.hooks.stream import SparkStreamHook
+    from airflow_streaming.launch.runtime import Runtime
+    from airflow_streaming.model.records.cutover import Pair
     from airflow_streaming.model.records.deployment import Deployment
 
 
@@ -84,6 +86,14 @@ class DagLanes:
             runtime=green.runtime(hook.asked.runtime),
             of_profile=hook.profile_keys,
         )
+
+    def spark_of(self, pair: Pair) -> tuple[Runtime, Mapping[str, Any]]:
+        """Return green's Spark, and its configuration with secrets."""
+        hook = self.hook(pair.stream)
+        green = hook.lane(pair.green)
+        source = green.home.kept_application(pair.shadow)
+        runtime = green.runtime(hook.asked.runtime)
+        return runtime, green.program(pair.shadow, source).conf
 
     def hook(self, lane: str) -> SparkStreamHook:
         """

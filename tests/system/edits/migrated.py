@@ -28,6 +28,8 @@ from airflow_streaming.launch.runtime import Runtime
 from airflow_streaming.model.jobs.migration import (
     MigrationAnswer,
     MigrationOrder,
+    Move,
+    OperatorMigration,
     StateMigration,
 )
 from airflow_streaming.spark_jobs import migration as migrating
@@ -75,6 +77,11 @@ ORACLES: Final[dict[str, Changes]] = {
     "totals.long_to_double": of_totals('F.sum("price")', f"F.sum({late('price')})"),
     "totals.count_of_column": of_totals('F.count("kind")', f"F.count({late('kind')})"),
     "totals.total_added": of_totals('F.min("amount")', f"F.min({late('amount')})"),
+    "totals.key_added": of_totals(
+        'groupBy("user", "kind", "shop")',
+        """withColumn("shop", F.expr("CASE WHEN late THEN shop ELSE 'old' END"))"""
+        '.groupBy("user", "kind", "shop")',
+    ),
     "totals_rocksdb.sum_to_max": of_totals('F.max("amount")', f"F.max({late('amount')})"),
     "totals_rocksdb.total_added": of_totals('F.min("amount")', f"F.min({late('amount')})"),
     "windows_quoted.maximum": (
@@ -106,6 +113,8 @@ ORACLES: Final[dict[str, Changes]] = {
     "first_seen.to_aggregation": (('.groupBy("id"', f'.where("{LATE}").groupBy("id"'),),
 }
 """What becomes of the edited script for the oracle; the other edits lose nothing that a later row shows."""
+DECLARED: Final = "'old'"
+"""The value of a new key for the groups so far."""
 WITHOUT_ORACLE: Final = "hidden."
 """Aggregates of Python functions, whose input cannot be filtered by a change of the script alone."""
 
@@ -173,7 +182,20 @@ def planned(spark: str, only: tuple[str, ...]) -> Iterator[tuple[Edit, StateMigr
         for found in predictions(Path(name), spark, knows_past=True):
             migrations = migrations_in(found.report)
             if migrations and found.edit.name.startswith(only):
-                yield found.edit, migrations[0]
+                yield found.edit, declared(migrations[0])
+
+
+def declared(migration: StateMigration) -> StateMigration:
+    """Return a migration with the value of a new key."""
+
+    def given(operator: OperatorMigration) -> OperatorMigration:
+        keys = (
+            replace(key, initial=DECLARED) if key.move is Move.ADD and key.initial is None else key
+            for key in operator.key
+        )
+        return replace(operator, key=tuple(keys))
+
+    return replace(migration, operators=tuple(map(given, migration.operators)))
 
 
 def main() -> int:

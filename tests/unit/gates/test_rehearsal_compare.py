@@ -17,6 +17,7 @@ from airflow_streaming.gates.rehearsal_compare import (
     SideRun,
     compare_runs,
     findings_after,
+    findings_of_migration,
 )
 from airflow_streaming.model.jobs.rehearsal import RehearsalEvent, Seen
 from airflow_streaming.spark_jobs.rehearsal_compare import side_of
@@ -318,3 +319,24 @@ def test_a_policy_may_accept_what_settles() -> None:
     same = findings_after(compared(Answer.SAME), gate, accepted)
 
     assert [finding.severity for finding in (*settles, *same)] == [TOLD, UNKNOWN]
+
+
+@pytest.mark.parametrize(
+    ("answer", "without", "accepted"),
+    [
+        (Answer.SAME, GateDecision.ALLOWED, GateDecision.ALLOWED),
+        (Answer.NOT_REVISED, TOLD, TOLD),
+        (Answer.SETTLES, GateDecision.NOT_ALLOWED, TOLD),
+        (Answer.WRONG_FOR_GOOD, GateDecision.NOT_ALLOWED, TOLD),
+        (Answer.UNDECIDED, GateDecision.NOT_ALLOWED, TOLD),
+        (Answer.FAILS, GateDecision.NOT_ALLOWED, GateDecision.NOT_ALLOWED),
+    ],
+)
+def test_a_migration_needs_a_clean_comparison_or_a_user_who_accepts_it(
+    answer: Answer, without: GateDecision, accepted: GateDecision
+) -> None:
+    for is_accepted, decision in ((False, without), (True, accepted)):
+        (found,) = findings_of_migration(compared(answer), {"q0"}, is_accepted=is_accepted)
+        assert found.severity is decision
+        assert found.rule in RULES
+    assert findings_of_migration(compared(answer), {"other"}, is_accepted=False) == ()

@@ -41,6 +41,19 @@ def test_a_rehearsal_is_due_by_wish_and_by_what_the_gates_do_not_know(
 
 
 @pytest.mark.parametrize(
+    ("when", "due"),
+    [
+        (RehearseWhen.WHEN_UNKNOWN, Due.YES),
+        (RehearseWhen.ALWAYS, Due.YES),
+        (RehearseWhen.NEVER, Due.REFUSED),
+    ],
+)
+def test_a_migration_is_rehearsed_or_refused(when: RehearseWhen, due: Due) -> None:
+    assert rehearsal_due(when, CONSEQUENCE, is_migrated=True) is due
+    assert rehearsal_due(when, REFUSED, is_migrated=True) is Due.NO
+
+
+@pytest.mark.parametrize(
     ("gates", "rehearsal", "expected"),
     [
         (UNKNOWN, None, UNKNOWN),

@@ -659,6 +659,7 @@ EXAMPLES: Final[tuple[Record, ...]] = (
                 sinks=(
                     SinkFacts(query="revenue", sink="file", habit=SinkReplaySemantics.FILE_LOG),
                 ),
+                migrations=(StateMigration(query="revenue", operators=(MIGRATED_OPERATOR,)),),
             ),
         ),
         compare=(CompareTerms(stream="orders", keys=("country",), sums=("revenue",)),),

@@ -23,10 +23,13 @@ from airflow_streaming.gates.findings import (
     Pattern,
     report_of,
 )
+from airflow_streaming.gates.migration.migrations import MigratableReport
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.jobs.migration import StateMigration
 from airflow_streaming.model.records.cutover import CompareTerms
 from airflow_streaming.model.records.cutover_table import CutoverCommand
 from airflow_streaming.model.spark.plan import QueryPlan, ScriptPlan, SinkPlan
+from airflow_streaming.model.wire import decode
 from airflow_streaming.operators.cutover_preflight import CutoverPreflightOperator
 from airflow_streaming.spec import StreamSpec
 from tests.unit.changes.cutover.cutting import Cutting
@@ -201,6 +204,28 @@ def test_what_the_gates_refuse_counts_where_green_begins_with_blues_state(
     assert report["gates"]["findings"] == []
     with pytest.raises(AirflowFailException, match="The cutover of 'orders' is not allowed"):
         look(run, start="cloned")
+
+
+def test_green_gets_a_migrated_copy_where_the_gates_know_the_migration(
+    run: Run, gates: SimpleNamespace
+) -> None:
+    migration = StateMigration(query="counts", consequences=("max(x) starts anew.",))
+    refused = replace(finding(GateDecision.NOT_ALLOWED), migration=migration.consequences)
+    gates.change = MigratableReport(
+        findings=(refused,), pattern=Pattern.BLUE_GREEN, migrations=(migration,)
+    )
+    report, page = look(run, start="migrated")
+
+    (pair,) = report["pairs"]
+    assert decode(StateMigration, pair["migrations"][0], "migration") == migration
+    assert (report["decision"], pair["start"]) == ("allowed_with_consequence", "migrated")
+    assert "max(x) starts anew." in page
+
+
+def test_a_migrated_copy_without_a_migration_is_refused(run: Run, gates: SimpleNamespace) -> None:
+    gates.change = REFUSED
+    with pytest.raises(AirflowFailException, match=r"aggregation\.keys"):
+        look(run, start="migrated")
 
 
 def test_a_script_that_fails_is_refused_whatever_green_begins_with(

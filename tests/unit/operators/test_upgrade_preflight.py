@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -15,16 +16,18 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, T
 
 from airflow_streaming.exceptions import LaunchError, SpecError
 from airflow_streaming.gates.findings import GateDecision, GateFinding, GateReport, report_of
+from airflow_streaming.gates.migration.migrations import MigratableReport
 from airflow_streaming.gates.rehearsal import Pace, Rehearsed, RehearsedQuery
 from airflow_streaming.gates.rehearsal_compare import Answer, Compared, ComparedQuery
 from airflow_streaming.model.jobs.drill import SCRATCH_OUTPUT
+from airflow_streaming.model.jobs.migration import StateMigration
 from airflow_streaming.model.jobs.rehearsal import Ending
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.control import ChangeEnd, ChangeOutcome
 from airflow_streaming.model.records.upgrade_table import UpgradeCommand
 from airflow_streaming.model.spark.plan import QueryPlan, ScriptPlan, SinkPlan
 from airflow_streaming.operators.common.run_report import push_recorded
-from airflow_streaming.operators.rehearsal import UpgradeRehearsalOperator
+from airflow_streaming.operators.rehearsal import UpgradeRehearsalOperator, migrations_of
 from airflow_streaming.operators.upgrade import UpgradeStepOperator
 from airflow_streaming.operators.upgrade_preflight import UpgradePreflightOperator
 from airflow_streaming.options import RehearsalOptions, UpgradeOptions
@@ -285,6 +288,61 @@ def test_a_rehearsal_that_is_due_runs_in_the_spark_of_plan_mode(
 
     assert [spark for spark, _ in rehearsals] == ([gates.sparks[0]] if runs else [])
     assert (("preflight", "rehearsed") in xcoms) is runs
+
+
+MIGRATION = StateMigration(query="revenue", consequences=("max(x) starts anew.",))
+
+
+def migratable() -> GateReport:
+    refused = replace(finding(GateDecision.NOT_ALLOWED), query="revenue", migration=("It starts.",))
+    return MigratableReport(findings=(refused,), migrations=(MIGRATION,))
+
+
+def test_a_change_that_can_be_migrated_is_refused_without_the_switch(
+    world: World, gates: SimpleNamespace
+) -> None:
+    world.run()
+    gates.change = migratable()
+    with pytest.raises(AirflowFailException, match="Turn on migrate"):
+        look(world)
+
+
+@pytest.mark.parametrize(("when", "runs"), [("when_unknown", True), ("never", False)])
+def test_a_migration_is_rehearsed_before_the_approval_and_tells_what_a_user_accepts(
+    when: str,
+    runs: bool,
+    world: World,
+    gates: SimpleNamespace,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ran: list[Any] = []
+
+    def rehearsed(rehearsal: Any, *_: Any) -> Rehearsed:
+        ran.append(rehearsal)
+        return Rehearsed(application="job.py", spark="4.3.0", subject="a copy", seconds=1.0)
+
+    tasks = "airflow_streaming.operators.rehearsal"
+    monkeypatch.setattr(f"{tasks}.UpgradeRehearsal.run", rehearsed)
+    monkeypatch.setattr(f"{tasks}.place_of", lambda *_, **__: "a copy")
+    world.run()
+    gates.change = migratable()
+    xcoms = look(
+        world,
+        migrate=True,
+        rehearsal=RehearsalOptions(),
+        when=when,
+        accept=["migration.unproved"],
+    )
+
+    report = xcoms["preflight", "report"]
+    assert migrations_of(report) == (MIGRATION,)
+    assert report["accepted"] == ["migration.unproved"]
+    assert [(one.migrations, set(one.accepted)) for one in ran] == (
+        [((MIGRATION,), {"migration.unproved"})] if runs else []
+    )
+    if not runs:
+        with pytest.raises(AirflowFailException, match="the rehearsal is turned off"):
+            rehearsal(world, when=when).execute(context(xcoms, "rehearse"))
 
 
 def test_a_rehearsal_in_the_preflight_does_not_know_the_live_output(

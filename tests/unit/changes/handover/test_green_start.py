@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from airflow_streaming.changes.handover import green_start as starting
-from airflow_streaming.changes.handover.green_start import YOUNG, make_start, own_query_id
+from airflow_streaming.changes.handover.green_start import (
+    YOUNG,
+    StoredCheckpoints,
+    make_start,
+    own_query_id,
+)
 from airflow_streaming.checkpoints.reader import inspect
+from airflow_streaming.checkpoints.restore.clone import clone
 from airflow_streaming.exceptions import (
     CheckpointBusy,
     CheckpointRefused,
     RestoreRefused,
     RestoreTaken,
 )
-from airflow_streaming.model.records.cutover import StartWay
+from airflow_streaming.model.jobs.migration import MARK, MARKER, StateMigration
+from airflow_streaming.model.records.cutover import StartWay, SwitchMethod
 from airflow_streaming.model.spark.listing import RESTORE_MARKER
 from airflow_streaming.storage.folders import RemoteFolders
+from tests.unit.changes.cutover.sights import pair_of
 from tests.unit.checkpoints.restoring import Killed, Life, Memory, bytes_of, run_batches
 
 ID = own_query_id("orders.green", 3, "q")
@@ -168,3 +179,54 @@ def test_a_place_that_has_something_else_is_refused(start: StartWay, tmp_path: P
     with pytest.raises((CheckpointRefused, RestoreRefused)):
         make_start(start, str(blue), str(other), query_id=ID, stateless=True)
     assert bytes_of(other) == before
+
+
+def migrating(blue: str, green: str, query_id: str, *, dies: bool = False) -> int:
+    """Play the migration of a state: the copy has a mark until its proof is clean."""
+    folder = Path(green)
+    shutil.rmtree(folder, ignore_errors=True)
+    made = clone(blue, green, query_id=query_id, beside={MARKER: MARK})
+    if dies:
+        raise Killed
+    (folder / MARKER).unlink()
+    return made.batch
+
+
+def test_green_starts_from_a_migrated_copy_once_it_is_proved(tmp_path: Path) -> None:
+    blue, green = run_batches(tmp_path / "blue", 3), tmp_path / "green"
+    asked: Any = {"start": StartWay.MIGRATED, "query_id": ID}
+    with pytest.raises(Killed):
+        make_start(
+            blue_uri=str(blue),
+            green_uri=str(green),
+            migrate=partial(migrating, dies=True),
+            **asked,
+        )
+    assert (green / "metadata").exists(), "a whole copy, whose state is not migrated"
+
+    runs: list[str] = []
+
+    def counted(blue: str, green: str, query_id: str) -> int:
+        runs.append(green)
+        return migrating(blue, green, query_id)
+
+    both = {"blue_uri": str(blue), "green_uri": str(green), "migrate": counted}
+    made = make_start(**both, **asked)
+    assert made == starting.Started(uri=str(green), query_id=ID, batch=3)
+    assert make_start(**both, **asked) == made
+    assert len(runs) == 1, "a proved copy is not made again"
+
+
+def test_a_query_whose_state_stays_is_copied_as_it_is(tmp_path: Path) -> None:
+    blue, green = run_batches(tmp_path / "blue", 3), tmp_path / "green"
+    made = make_start(StartWay.MIGRATED, str(blue), str(green), query_id=ID)
+
+    assert made.batch == 3
+    assert inspect(str(green)).query_id == ID
+
+
+def test_only_a_task_of_the_dag_migrates_the_state_of_green() -> None:
+    queries = {"migrations": (StateMigration(query="counts"),), "queries": ("counts",)}
+    pair = replace(pair_of(SwitchMethod.PARALLEL), **queries)
+    with pytest.raises(CheckpointBusy, match="Only a task"):
+        StoredCheckpoints().start(pair, pair.shadow)

@@ -208,8 +208,20 @@ def test_an_aggregate_that_is_not_additive_forbids_to_drop_a_key() -> None:
     assert "of several groups" in why
 
 
-def test_a_new_key_has_no_migration() -> None:
-    assert "is new" in why_not(of_keys("a", "b"), of_keys("a", "b", "c"), schemas=KEYED)
+def test_a_new_key_waits_for_a_value_that_a_user_declares() -> None:
+    found = migrated(of_keys("a", "b"), of_keys("a", "b", "c"), schemas=KEYED)
+
+    assert [(key.source, key.move, key.initial) for key in found.operators[0].key] == [
+        (0, Move.KEEP, None),
+        (1, Move.KEEP, None),
+        (None, Move.ADD, None),
+    ]
+    assert [key.of for key in found.undeclared()] == ["c"]
+    assert "with the declared c" in " ".join(found.consequences)
+
+
+def test_a_key_in_the_place_of_another_has_no_migration() -> None:
+    assert "is new" in why_not(of_keys("a", "b"), of_keys("a", "c"), schemas=KEYED)
 
 
 def test_the_window_cannot_be_dropped_from_the_keys() -> None:
