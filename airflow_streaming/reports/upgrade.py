@@ -94,7 +94,6 @@ def changes_of(changed: Sequence[Difference], nothing: str) -> Block:
 
 
 def kept_blocks(kept: Sequence[Override]) -> Iterator[Block]:
-    """Yield the values that stay live though the DAG names others; nothing without any."""
     if not kept:
         return
     yield Paragraph("The DAG names other values than the live ones; the live ones stay.")

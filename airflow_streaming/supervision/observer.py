@@ -197,7 +197,6 @@ class Observer:
         self._sizes: SizeObserver | None = None
 
     def lose_sight(self) -> None:
-        """Note a failed look: the time until the next successful one is not silence."""
         self._is_blind = True
 
     def driver_end(self) -> DriverEnd | None:

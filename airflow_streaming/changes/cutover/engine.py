@@ -59,8 +59,6 @@ class Cutover:
     """
     Advances the cutovers of one leading stream, for one task or user.
 
-    All methods may be called again, by any task and at any time: finished work is not repeated.
-
     :param leader: The stream whose base lane keeps the records.
     :param lanes: Opens lanes. Each is opened once; its observer keeps its memory.
     :param checkpoints: Checkpoint operations. Without them green cannot start and a handover is

@@ -184,7 +184,6 @@ class PairPreflight:
     :param ways: The sound methods of switching, and the consequences of each.
     :param why: The reason for green's start, as a sentence.
     :param replay: Time from which a fresh green must read; ``None`` for every other start.
-    :param kept: Values that stay live though the DAG names others.
     """
 
     pair: Pair

@@ -17,6 +17,7 @@ from datetime import datetime, timedelta
 from typing import Final, Self
 
 from airflow_streaming.changes.judging.soak import (
+    QUIET_S,
     Backlog,
     backlog_of,
     batches_of,
@@ -31,8 +32,6 @@ from airflow_streaming.model.progress import BatchProgress, watermark_at
 from airflow_streaming.model.status import QueryStatus, Status
 from airflow_streaming.supervision.health import judge
 
-QUIET_S: Final = 20.0
-"""Seconds without a commit after which a query that has nothing to read counts as idle."""
 MOST_WAIT: Final = timedelta(days=1)
 """Longest wait for a row that a status is believed; a forged interval would hold a comparison for ever."""
 

@@ -27,7 +27,7 @@ from airflow_streaming.supervision.health import judge
 _BAD: Final = frozenset({VerdictState.HUNG})
 _LEAST: Final = {"files": 10.0, "bytes": 64.0 * 1024 * 1024}
 """A smaller backlog counts as empty; for records the bound is the largest batch."""
-_QUIET_S: Final = 20.0
+QUIET_S: Final = 20.0
 """Seconds without a commit after which a query that has nothing to read counts as idle."""
 
 
@@ -241,7 +241,7 @@ def _has_moved(rows: Sequence[BatchProgress]) -> bool:
 
 def _is_idle(query: QueryStatus) -> bool:
     # Between two batches of a busy query there is a moment that looks the same.
-    quiet = query.committed_ago_s is None or query.committed_ago_s >= _QUIET_S
+    quiet = query.committed_ago_s is None or query.committed_ago_s >= QUIET_S
     return quiet and not query.processing and not query.data_available
 
 

@@ -368,8 +368,6 @@ class UpgradeInPlace:
     """
     Upgrades one stream for one task or user.
 
-    All methods may be called again, by any task and at any time: finished work is not repeated.
-
     :param controller: Acts on the stream; its spec gives the secrets of both deployments, and its
         ``propose`` makes the proposed one.
     :param observer: Observes the stream, with its memory.

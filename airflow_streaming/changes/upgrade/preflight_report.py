@@ -67,7 +67,6 @@ class Preflight:
     :param partitions: New number of state partitions; 0 leaves them.
     :param migrations: Of the queries whose state is migrated before the new deployment starts.
     :param prewarm: The new driver starts before the old driver stops.
-    :param kept: Values that stay live though the DAG names others.
     """
 
     stream: str

@@ -39,11 +39,7 @@ Move = tuple[str, str]
 
 
 class Output(Protocol):
-    """
-    An output folder.
-
-    Methods raise ``HomeUnavailable`` if the store cannot be reached.
-    """
+    """An output folder."""
 
     uri: str
     folders: Folders

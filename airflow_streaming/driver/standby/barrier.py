@@ -51,11 +51,7 @@ Absorb = Callable[[int], int]
 
 
 class OrderBook:
-    """
-    The orders to one standby driver.
-
-    Methods raise ``HomeUnavailable`` when the home cannot be reached; call them again later.
-    """
+    """The orders to one standby driver."""
 
     def __init__(self, store: Store, layout: Layout, epoch: int) -> None:
         self._store, self._layout, self._epoch = store, layout, epoch

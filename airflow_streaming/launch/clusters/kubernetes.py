@@ -70,7 +70,6 @@ _LOG_LINES: Final = 2000
 _STATUSES: Final[SharedTables[str]] = SharedTables()
 _IDENTITIES: Final[SharedTables[Mapping[str, Any]]] = SharedTables()
 _PENDING: Final[SharedTables[Mapping[str, Any]]] = SharedTables()
-"""Each stream of a triggerer has a launcher of its own; the lists are one for all of them."""
 _DRIVERS: Final = f"{MANAGED},spark-role=driver"
 _RUNNING: Final = "Running"
 

@@ -97,7 +97,6 @@ class KeepAlive:
         return self._steer(hook, {})
 
     def resume(self, event: dict[str, Any]) -> dict[str, Any]:
-        """Handle the trigger's event, after a new look at the stream."""
         self.task.log.info("The trigger asks to %s; looking at the stream.", event.get("action"))
         # The event is about this lane. The next step checks whether it is still live.
         lane = str(event.get("lane") or self.task.stream.name)

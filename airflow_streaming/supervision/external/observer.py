@@ -416,7 +416,6 @@ class ExternalObserver:
         )
 
     def lose_sight(self) -> None:
-        """Note a failed look: the time until the next successful one is not silence."""
         self._is_blind = True
 
     def memory(self) -> dict[str, Any]:
