@@ -100,6 +100,7 @@ class QueryHold:
     :param lock: Its lock.
     :param is_active: Tells whether the query runs.
     :param on_lost: Called with a sentence when the lock could not be given back.
+    :param note: Called with ``None`` when the query is held, and with the seconds of the pause when it continues.
     """
 
     def __init__(
@@ -109,8 +110,9 @@ class QueryHold:
         *,
         is_active: Callable[[], bool],
         on_lost: Callable[[str], object],
+        note: Callable[[float | None], object] = lambda _: None,
     ) -> None:
-        self.name = name
+        self.name, self._note = name, note
         self._lock, self._is_active, self._on_lost = lock, is_active, on_lost
         self._held, self._released = threading.Event(), threading.Event()
         self._thread = threading.Thread(
@@ -143,9 +145,12 @@ class QueryHold:
     def _run(self) -> None:
         try:
             if self._reach_boundary():
+                begun = time.monotonic()
+                self._note(None)
                 self._held.set()
                 logger.info("Query %r is held between two batches.", self.name)
                 self._released.wait()
+                self._note(time.monotonic() - begun)
         except Exception as err:  # noqa: BLE001 - any error of py4j: the query must continue
             logger.warning("Query %r could not be held: %s", self.name, err)
         finally:

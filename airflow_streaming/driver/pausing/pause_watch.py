@@ -58,6 +58,9 @@ class HeldQuery(Protocol):
     def batch_lock(self) -> BatchLock:
         """Return Spark's lock of its batches."""
 
+    def note_pause(self, seconds: float | None) -> None:
+        """Take note of the begin of a pause, or of its length."""
+
 
 @dataclass(slots=True)
 class _Open:
@@ -232,7 +235,13 @@ class PauseWatch:
                 logger.warning("The pause is not carried out: %s", found.refusal)
                 found.release()
                 return
-            hold = QueryHold(query.name, lock, is_active=query.is_running, on_lost=self._on_lost)
+            hold = QueryHold(
+                query.name,
+                lock,
+                is_active=query.is_running,
+                on_lost=self._on_lost,
+                note=query.note_pause,
+            )
             found.holds[query.run_id] = query, hold
             hold.begin()
         if found.waiting():

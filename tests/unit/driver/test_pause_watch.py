@@ -57,6 +57,7 @@ class Query:
     def __init__(self, name: str = "q", refusal: str = "") -> None:
         self.name = self.run_id = name
         self.lock = RunningQuery()
+        self.notes: list[float | None] = []
         self.lock.refusal = lambda: refusal  # type: ignore[method-assign]
         self.lock.lasts = 0.001
         self.lock.begin()
@@ -66,6 +67,9 @@ class Query:
 
     def batch_lock(self) -> RunningQuery:
         return self.lock
+
+    def note_pause(self, seconds: float | None) -> None:
+        self.notes.append(seconds)
 
 
 class Driver:
@@ -126,6 +130,8 @@ def test_every_query_is_held_and_continues_after_the_end(driver: Driver) -> None
     assert driver.watch.status() is None
     for query in driver.queries:
         moves(query.lock)
+        assert query.notes[0] is None, "its figures leave the pause out"
+        assert query.notes[1] is not None
 
 
 def test_two_pauses_one_after_the_other(driver: Driver) -> None:
