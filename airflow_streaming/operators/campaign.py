@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
@@ -60,6 +60,7 @@ class FleetUpgradeOperator(SpecsTask):
     :param soak: Conditions for a new deployment; the campaign may replace ``at_most``.
     :param rehearsal: How a change is rehearsed that the gates call *unknown*.
     :param room: Returns how many more streams the cluster can take now, ``None`` without a limit.
+    :param query_hosts: Hosts that the queries of a campaign may ask, e.g. ``prometheus:9090``.
     :param backup_store: URI of the backups; ``<home>/_backups`` by default. (templated)
     """
 
@@ -77,10 +78,12 @@ class FleetUpgradeOperator(SpecsTask):
         soak: SoakTerms | None = None,
         rehearsal: RehearsalOptions | None = None,
         room: Annotated[Callable[[], int | None], Called(())] | None = None,
+        query_hosts: Sequence[str] = (),
         backup_store: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        self.query_hosts = tuple(query_hosts)
         self.streams = list(streams)
         for stream in self.streams:
             stream.check_written()
@@ -103,6 +106,7 @@ class FleetUpgradeOperator(SpecsTask):
         return self._work(context, memories or {})
 
     def _work(self, context: Context, memories: dict[str, Any]) -> dict[str, str]:
+        from airflow_streaming.changes.campaign.analysis import judge_wave
         from airflow_streaming.changes.campaign.upgrades import StreamUpgrades
         from airflow_streaming.changes.campaign.worker import CampaignWorker  # not at dag parse
 
@@ -114,6 +118,7 @@ class FleetUpgradeOperator(SpecsTask):
                     *(campaigns, number, StreamUpgrades(members.open, room=self._room)),
                     by=who(context),
                     now=lambda: datetime.now(UTC),
+                    judge=partial(judge_wave, hosts=self.query_hosts),
                 ).work()
                 for number in self._numbers(campaigns, memories.get("campaigns"), context)
             ]

@@ -33,6 +33,7 @@ def fleet_dags(
     soak: SoakTerms | None = None,
     rehearsal: RehearsalOptions | None = None,
     room: Annotated[Callable[[], int | None], Called(())] | None = None,
+    query_hosts: Sequence[str] = (),
     connections: Connections = Connections(),
     start_date: datetime = START,
 ) -> dict[str, DAG]:
@@ -46,6 +47,7 @@ def fleet_dags(
     :param soak: Conditions for a new deployment.
     :param rehearsal: How a change is rehearsed that the gates call *unknown*.
     :param room: Returns how many more streams the cluster can take now, ``None`` without a limit.
+    :param query_hosts: Hosts that the queries of a campaign may ask, e.g. ``prometheus:9090``.
     :param connections: How its tasks reach Spark, the home and the backups.
     :raises SpecError: an argument is wrong, or the streams are in several homes.
     """
@@ -74,6 +76,7 @@ def fleet_dags(
             soak=soak,
             rehearsal=rehearsal,
             room=room,
+            query_hosts=query_hosts,
             conn_id=connections.conn_id,
             home_conn_id=connections.home_conn_id,
             backup_store=connections.backup_store,

@@ -1,5 +1,5 @@
 """
-The keys of Spark SQL's configuration, as a release defines them.
+The keys of the configuration of Spark SQL and of Spark's core, as a release defines them.
 
 They are the texts in the constants of ``SQLConf`` and its like that are a key. No JVM is needed.
 
@@ -13,7 +13,7 @@ import re
 import struct
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +21,8 @@ _KEY: Final = re.compile(r"spark\.sql\.[A-Za-z0-9_.-]*[A-Za-z0-9_]")
 _CLASSES: Final = re.compile(
     r"org/apache/spark/sql/(?:internal/(?:SQLConf|StaticSQLConf|SqlApiConf|SqlApiConfHelper)|hive/HiveUtils)\$?\.class"
 )
+_CORE_KEY: Final = re.compile(r"spark\.[A-Za-z][A-Za-z0-9_.-]*[A-Za-z0-9_]")
+_CORE_CLASSES: Final = re.compile(r"org/apache/spark/internal/config/[\w$]+\.class")
 _SIZES: Final = {
     3: 4,
     4: 4,
@@ -46,13 +48,24 @@ _TEXT: Final = 1
 
 def keys_of(runtime: Path) -> list[str]:
     """Return every key that the SQL of an installed Spark defines."""
+    return _keys(runtime, _JARS, _CLASSES, _KEY)
+
+
+def core_keys_of(runtime: Path) -> list[str]:
+    """Return every key that the core of an installed Spark defines."""
+    return _keys(runtime, ("spark-core",), _CORE_CLASSES, _CORE_KEY)
+
+
+def _keys(
+    runtime: Path, names: Iterable[str], classes: re.Pattern[str], key: re.Pattern[str]
+) -> list[str]:
     (jars,) = runtime.glob("lib/python3*/site-packages/pyspark/jars")
     found: set[str] = set()
-    for jar in sorted(path for name in _JARS for path in jars.glob(f"{name}_*.jar")):
+    for jar in sorted(path for name in names for path in jars.glob(f"{name}_*.jar")):
         with zipfile.ZipFile(jar) as opened:
             for name in opened.namelist():
-                if _CLASSES.fullmatch(name):
-                    found |= {text for text in texts_of(opened.read(name)) if _KEY.fullmatch(text)}
+                if classes.fullmatch(name):
+                    found |= {text for text in texts_of(opened.read(name)) if key.fullmatch(text)}
     return sorted(found)
 
 

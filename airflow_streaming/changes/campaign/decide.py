@@ -9,16 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
 from airflow_streaming.changes.campaign.state import (
     BUSY,
+    DOUBT,
     CampaignFacts,
     CampaignState,
     MemberProgress,
     MemberState,
+    QueryResult,
     Seen,
 )
 from airflow_streaming.model.durations import duration_text
@@ -29,6 +31,10 @@ from airflow_streaming.model.records.campaign import (
 )
 
 E, M = CampaignEvent, MemberState
+_ENDS: Final = frozenset({M.KEPT, M.ROLLED_BACK, M.REFUSED, M.OUT, M.GOOD})
+DOUBT_PATIENCE: Final = timedelta(minutes=10)
+"""How long an inconclusive query is asked again; then the next wave waits for an approval."""
+ASKS_AGAIN: Final = timedelta(minutes=1)
 
 
 class Do(StrEnum):
@@ -95,6 +101,8 @@ def wakes_at(state: CampaignState, now: datetime) -> datetime | None:
     ends = [end for one in terms.blackouts if (end := one.ends_at(now)) is not None]
     if state.passed < state.wave:
         ends.append(state.settled_at + terms.wave_soak)
+    if terms.queries and has_settled(state, now):
+        ends.append(now + ASKS_AGAIN)
     return min((end for end in ends if end > now), default=None)
 
 
@@ -203,8 +211,7 @@ def _keeping(state: CampaignState) -> Iterator[CampaignMove]:
 
 def _wave(state: CampaignState, facts: CampaignFacts) -> Iterator[CampaignMove]:
     """Pass a wave whose streams have all come to an end; open the next one, or close the campaign."""
-    ends = {M.KEPT, M.ROLLED_BACK, M.REFUSED, M.OUT, M.GOOD}
-    if any(state.members[name] not in ends for name in state.open_wave):
+    if any(state.members[name] not in _ENDS for name in state.open_wave):
         return
     if state.passed < state.wave:
         until = state.settled_at + state.campaign.terms.wave_soak
@@ -212,11 +219,13 @@ def _wave(state: CampaignState, facts: CampaignFacts) -> Iterator[CampaignMove]:
             left = duration_text(until - facts.now)
             yield _waiting(f"Wave {state.wave} soaks for {left} more.", state, facts)
             return
+        yield from _judging(state, facts)
         yield CampaignMove(
             do=Do.RECORD,
             event=E.WAVE_PASSED,
             reason=f"All {len(state.open_wave)} streams of wave {state.wave} have come to an end.",
             wave=state.wave,
+            facts={answer.name: answer.reason for answer in facts.answers} | _doubt(facts),
         )
     elif any(state.members[name] is M.GOOD for name in state.open_wave):
         yield _waiting(f"The streams of wave {state.wave} are being kept.", state, facts)
@@ -226,6 +235,38 @@ def _wave(state: CampaignState, facts: CampaignFacts) -> Iterator[CampaignMove]:
         yield _waiting("Streams that were taken out come to their own end.", state, facts)
     else:
         yield _closing(CampaignOutcome.DONE, "All waves have passed.")
+
+
+def _judging(state: CampaignState, facts: CampaignFacts) -> Iterator[CampaignMove]:
+    """Stop the campaign by a failed query; wait a while for an inconclusive one."""
+    upgraded = [name for name in state.open_wave if state.members[name] in (M.KEPT, M.GOOD)]
+    failed = [one for one in facts.answers if one.result is QueryResult.FAILURE]
+    if failed and upgraded:
+        yield CampaignMove(
+            do=Do.RECORD,
+            event=E.BAD,
+            reason=f"Wave {state.wave}: {failed[0].reason}",
+            streams=tuple(upgraded),
+        )
+    until = state.settled_at + state.campaign.terms.wave_soak + DOUBT_PATIENCE
+    doubts = [one for one in facts.answers if one.result is QueryResult.INCONCLUSIVE]
+    if doubts and facts.now < until:
+        yield _waiting(f"Wave {state.wave} is judged: {doubts[0].reason}", state, facts)
+
+
+def _doubt(facts: CampaignFacts) -> dict[str, str]:
+    doubts = [one for one in facts.answers if one.result is QueryResult.INCONCLUSIVE]
+    return {DOUBT: doubts[0].reason} if doubts else {}
+
+
+def has_settled(state: CampaignState, now: datetime) -> bool:
+    """Tell whether the open wave can be judged: its streams and its soak have come to an end."""
+    is_open = state.passed < state.wave and not state.is_stopping and state.outcome is None
+    return (
+        is_open
+        and all(state.members[name] in _ENDS for name in state.open_wave)
+        and now >= state.settled_at + state.campaign.terms.wave_soak
+    )
 
 
 def _opening(state: CampaignState, facts: CampaignFacts) -> CampaignMove:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from airflow_streaming.model.records.campaign import (
     ApproveWaves,
@@ -15,6 +15,9 @@ from airflow_streaming.model.records.campaign import (
     CampaignOutcome,
     CampaignStep,
 )
+
+DOUBT: Final = "inconclusive"
+"""Fact of a passed wave whose queries stayed inconclusive."""
 
 
 class MemberState(StrEnum):
@@ -62,6 +65,22 @@ class Seen(StrEnum):
     """It was not begun, or given up before anything was changed."""
 
 
+class QueryResult(StrEnum):
+    """The answer of a query that judges a wave."""
+
+    SUCCESS = "success"
+    FAILURE = "failure"
+    INCONCLUSIVE = "inconclusive"
+
+
+class QueryAnswer(NamedTuple):
+    """The result of a query, and the reason with the value."""
+
+    name: str
+    result: QueryResult
+    reason: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberProgress:
     """
@@ -91,6 +110,7 @@ class CampaignFacts:
     :param troubles: Why a kept stream of the open wave is not well, by stream.
     :param blackout: Why no stream is admitted now; empty outside of blackouts.
     :param room: How many more streams the cluster can take; ``None`` without a limit.
+    :param answers: Of the queries that judge the open wave, once it has settled.
     """
 
     now: datetime
@@ -98,6 +118,7 @@ class CampaignFacts:
     troubles: Mapping[str, str] = field(default_factory=dict)
     blackout: str = ""
     room: int | None = None
+    answers: Sequence[QueryAnswer] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +135,7 @@ class CampaignState:
     :param settled_at: When a stream of the open wave last came to an end.
     :param outcome: ``None`` while it is open.
     :param steps: Number of its steps.
+    :param doubtful: The last wave whose queries stayed inconclusive.
     """
 
     campaign: Campaign
@@ -129,6 +151,7 @@ class CampaignState:
     settled_at: datetime
     outcome: CampaignOutcome | None = None
     steps: int = 0
+    doubtful: int = 0
 
     @property
     def is_stopping(self) -> bool:
@@ -166,7 +189,7 @@ class CampaignState:
             return False
         approve = self.campaign.terms.approve
         is_wanted = approve is ApproveWaves.EACH or (approve is ApproveWaves.SECOND and wave == 2)
-        return is_wanted or not self.has_kept(wave - 1)
+        return is_wanted or self.doubtful == wave - 1 or not self.has_kept(wave - 1)
 
     def has_kept(self, wave: int) -> bool:
         """Tell whether a stream of a wave, or of an earlier one, was kept; else nothing is proved."""
@@ -177,7 +200,7 @@ class CampaignState:
 def state_of(campaign: Campaign, steps: Iterable[CampaignStep]) -> CampaignState:
     """Return the state of a campaign by its steps."""
     members = dict.fromkeys(campaign.streams, MemberState.WAITING)
-    told: dict[str, int] = {"wave": 0, "passed": 0, "approved": 0}
+    told: dict[str, int] = {"wave": 0, "passed": 0, "approved": 0, "doubtful": 0}
     flags = {CampaignEvent.PAUSED: False, CampaignEvent.ABORTED: False}
     out, bad, refused = set[str](), dict[str, str](), dict[str, str]()
     told_of = {CampaignEvent.BAD: bad, CampaignEvent.REFUSED: refused}
@@ -189,6 +212,7 @@ def state_of(campaign: Campaign, steps: Iterable[CampaignStep]) -> CampaignState
                 told["wave"], settled_at = step.wave, step.at
             case CampaignEvent.WAVE_PASSED:
                 told["passed"] = step.wave
+                told["doubtful"] = step.wave if DOUBT in step.facts else 0
             case CampaignEvent.APPROVED:
                 told["approved"] = step.wave
             case CampaignEvent.PAUSED | CampaignEvent.ABORTED:

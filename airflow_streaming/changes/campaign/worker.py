@@ -8,15 +8,17 @@ and a command that is in force changes nothing.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Protocol
 
+from airflow_streaming.changes.campaign.analysis import judge_wave
 from airflow_streaming.changes.campaign.decide import (
     PASSIVE,
     CampaignMove,
     Do,
+    has_settled,
     next_step,
 )
 from airflow_streaming.changes.campaign.state import (
@@ -24,6 +26,7 @@ from airflow_streaming.changes.campaign.state import (
     CampaignState,
     MemberProgress,
     MemberState,
+    QueryAnswer,
     state_of,
 )
 from airflow_streaming.exceptions import HomeUnavailable
@@ -33,6 +36,7 @@ from airflow_streaming.model.records.campaign import (
     CampaignEvent,
     CampaignOutcome,
     CampaignStep,
+    WaveQuery,
 )
 
 log: Final = logging.getLogger(__name__)
@@ -96,11 +100,13 @@ class CampaignWorker:
         *,
         by: str,
         now: Callable[[], datetime],
+        judge: Callable[[Sequence[WaveQuery]], Sequence[QueryAnswer]] = judge_wave,
     ) -> None:
-        self._campaigns, self._fleet = campaigns, fleet
+        self._campaigns, self._fleet, self._judge = campaigns, fleet, judge
         self._by, self._now = by, now
         self._campaign = campaigns.campaign(number)
         self._steps: list[CampaignStep] = []
+        self._answers: dict[int, Sequence[QueryAnswer]] = {}
 
     def work(self) -> CampaignProgress:
         """
@@ -108,6 +114,7 @@ class CampaignWorker:
 
         :raises RecordError: a step is missing or damaged.
         """
+        self._answers = {}
         seen: dict[str, MemberProgress] = {}
         looked = set[str]()
         for _ in range(MOST_MOVES):
@@ -165,7 +172,15 @@ class CampaignWorker:
             troubles=self._fleet.troubles(kept) if soaks and kept else {},
             blackout=_blackout(self._campaign, now),
             room=None if state.is_stopping else self._fleet.room(),
+            answers=self._answered(state) if has_settled(state, now) else (),
         )
+
+    def _answered(self, state: CampaignState) -> Sequence[QueryAnswer]:
+        """Ask the queries of a wave, once in a call of ``work``."""
+        queries = self._campaign.terms.queries
+        if queries and state.wave not in self._answers:
+            self._answers[state.wave] = self._judge(queries)
+        return self._answers.get(state.wave, ())
 
     def _act(self, state: CampaignState, move: CampaignMove) -> str:
         """Make a move; return why it could not be made now."""

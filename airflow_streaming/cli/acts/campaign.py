@@ -40,8 +40,10 @@ from airflow_streaming.model.names import base_of
 from airflow_streaming.model.records.campaign import (
     ApproveWaves,
     BadSoak,
+    Bound,
     CampaignTerms,
     FleetChange,
+    WaveQuery,
 )
 from airflow_streaming.model.records.policy import Blackout
 from airflow_streaming.reports.campaigns.course import (
@@ -204,6 +206,18 @@ def _add_change(verb: argparse.ArgumentParser) -> None:
         default=ApproveWaves.NONE.value,
         help="which waves wait for 'campaign approve' (default: none)",
     )
+    course.add_argument(
+        "--query",
+        action="append",
+        default=[],
+        nargs=4,
+        metavar=("NAME", "URL", "SUCCESS", "FAILURE"),
+        help="judge each wave by a number, e.g. slo 'http://prometheus:9090/api/v1/query?query=...' "
+        "'>= 0.99' '< 0.9'; an empty FAILURE fails all but SUCCESS; repeatable",
+    )
+    add_repeated(
+        course, "--query-path", "NAME=PATH", "where another JSON reply has the number", pair
+    )
     add_repeated(course, "--accept", "CODE", "accept a finding, as in an upgrade; repeatable")
 
 
@@ -273,6 +287,7 @@ def _start(home: Home, arguments: argparse.Namespace, probe: Probe, person: Pers
         soak=arguments.soak,
         approve=ApproveWaves(arguments.approve),
         accept=tuple(arguments.accept),
+        queries=_queries(arguments),
     )
     selection, campaigns = _selection(home, arguments, probe), Campaigns(home.store)
     state = acts.begin_campaign(
@@ -290,6 +305,24 @@ def _start(home: Home, arguments: argparse.Namespace, probe: Probe, person: Pers
         number = state.campaign.number
         show_lines([f"Trigger the DAG of the fleet to work on campaign {number}."])
     return OK
+
+
+def _queries(arguments: argparse.Namespace) -> tuple[WaveQuery, ...]:
+    paths = dict(arguments.query_path)
+    names = [name for name, *_ in arguments.query]
+    unknown = sorted(set(paths) - set(names))
+    if unknown:
+        raise SpecError(f"--query-path names {unknown[0]!r:.80}, which no --query defines.")
+    return tuple(
+        WaveQuery(
+            name=name,
+            url=url,
+            path=paths.get(name, ""),
+            success=Bound.parsed(success),
+            failure=Bound.parsed(failure) if failure.strip() else None,
+        )
+        for name, url, success, failure in arguments.query
+    )
 
 
 def _list(campaigns: Campaigns, arguments: argparse.Namespace) -> int:

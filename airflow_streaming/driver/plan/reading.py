@@ -34,6 +34,7 @@ from airflow_streaming.driver.plan.sources import sources_of
 from airflow_streaming.driver.plan.steps import Visit, node_of, step_of
 from airflow_streaming.driver.plan.writer_settings import WriterSettings, said_on
 from airflow_streaming.model.jobs.drill import is_kept_back
+from airflow_streaming.model.plan.core_settings import recorded_core
 from airflow_streaming.model.plan.schema import Column, columns_of
 from airflow_streaming.model.spark.conf import parse_spark_version, redact
 from airflow_streaming.model.spark.plan import (
@@ -91,6 +92,12 @@ def read_settings(session: Any) -> dict[str, str]:
     return redact(found)
 
 
+def read_core(session: Any) -> dict[str, str]:
+    """Return the settings of Spark's core that are set, without those of a deployment and those of short jobs."""
+    pairs = session.sparkContext.getConf().getAll()
+    return redact({key: value for key, value in recorded_core(pairs) if not is_kept_back(key)})
+
+
 def read_conf(session: Any) -> dict[str, str]:
     """Return the session's values, defaults included; what cannot be read is left out."""
     conf, found = session._jsparkSession.conf(), {}
@@ -118,6 +125,7 @@ class Taken(NamedTuple):
     conf: Mapping[str, str]
     default_format: str
     settings: Mapping[str, str] = MappingProxyType({})
+    core: Mapping[str, str] | None = None
     notes: tuple[str, ...] = ()
     default_fs: str = "file:///"
     reads: Mapping[str, str] = MappingProxyType({})
@@ -137,9 +145,10 @@ def take(writer: Any, given: Mapping[str, Any], *, query: str, checkpoint: str) 
     """
     session = writer._spark
     settings: Mapping[str, str] = {}
+    core: Mapping[str, str] | None = None
     notes: tuple[str, ...] = ()
     try:
-        settings = read_settings(session)
+        settings, core = read_settings(session), read_core(session)
     except Exception as err:  # noqa: BLE001 - a Spark that keeps them elsewhere
         notes = (f"The session's settings could not be read: {type(err).__name__}.",)
     writer_settings = said_on(writer).begun(given)
@@ -153,6 +162,7 @@ def take(writer: Any, given: Mapping[str, Any], *, query: str, checkpoint: str) 
         conf=read_conf(session),
         default_format=default_format(session),
         settings=settings,
+        core=core,
         notes=notes,
         default_fs=default_fs(session.sparkContext),
         reads=_reads_of_sink(session, writer_settings),
@@ -191,6 +201,7 @@ def read_plan(taken: Taken, variables: Variables | None = None) -> QueryPlan:
         capture=CAPTURE,
         nodes=parts.nodes,
         settings=taken.settings,
+        core=taken.core,
         refusal=refusal,
         reads=parts.reads,
     )

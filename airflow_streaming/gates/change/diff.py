@@ -85,6 +85,8 @@ def leaves(plan: QueryPlan) -> dict[str, Any]:
 def differences(pair: Pair) -> Iterator[tuple[str, Any, Any]]:
     """Yield every place at which two plans differ, with both values."""
     old, new = leaves(pair.old), leaves(pair.new)
+    for found, core in zip((old, new), pair.cores, strict=True):
+        found |= {f"core.{key}": value for key, value in core.items()}
     unseen = {*_variables_not_seen(pair)}
     for at in sorted({*old, *new} - unseen):
         was, now = old.get(at), new.get(at)

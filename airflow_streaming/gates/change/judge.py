@@ -44,6 +44,7 @@ from airflow_streaming.gates.change.pair import Pair, SameFiles, offsets_file
 from airflow_streaming.gates.change.projection import judge_projection
 from airflow_streaming.gates.change.settings import (
     judge_conf,
+    judge_core,
     judge_real_time,
     judge_settings,
     judge_trigger,
@@ -471,6 +472,7 @@ def _by_rules(pair: Pair) -> Iterator[GateFinding]:
     yield from judge_trigger(pair)
     yield from judge_conf(pair)
     yield from judge_settings(pair)
+    yield from judge_core(pair)
     yield from judge_reads(pair)
 
 

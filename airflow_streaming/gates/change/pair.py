@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -124,6 +124,12 @@ class Pair:
         if is_unread or self.other_spark:
             return self.same_code or (not is_unread and old == new)
         return old == new
+
+    @property
+    def cores(self) -> tuple[Mapping[str, str], Mapping[str, str]]:
+        """Return the settings of Spark's core of both plans; none where one of them was recorded without."""
+        old, new = self.old.core, self.new.core
+        return ({}, {}) if old is None or new is None else (old, new)
 
     def pinned(self, key: str) -> str | None:
         """Return a configuration that the checkpoint pins; without one, the old plan's."""

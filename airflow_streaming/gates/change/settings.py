@@ -6,8 +6,8 @@ it by the checkpoint's value. A new number of shuffle partitions and another of 
 stores are a consequence then, because they were measured to change no row; unmeasured settings are
 refused, because they would have no effect.
 
-The effects of other session settings are in a table, ``settings.toml``; a key outside it is
-unknown.
+The effects of other settings, of the session and of Spark's core, are in a table, ``settings.toml``; a key outside it
+is unknown.
 """
 
 from __future__ import annotations
@@ -173,18 +173,28 @@ def judge_settings(pair: Pair) -> Iterator[GateFinding]:
     """Compare the sessions' settings besides the pinned configuration, each key by its class."""
     old, new = pair.old.settings, pair.new.settings
     for key in sorted({*old, *new}):
-        if value_of(pair.old, key) == value_of(pair.new, key):
-            continue
-        was, now = old.get(key), new.get(key)
-        known = meaning_of(key)
-        rule = _rule_of_effect(pair, key, known.effect if known is not None else Effect.UNKNOWN)
-        yield rule.found(
-            f"{key}: {rule.sentence}",
-            old="Spark's default" if was is None else was,
-            new="Spark's default" if now is None else now,
-            evidence=f"settings.{key} in {pair.shown_by_plan}",
-            about=(f"settings.{key}",),
-        )
+        if value_of(pair.old, key) != value_of(pair.new, key):
+            yield _changed(pair, key, f"settings.{key}", old.get(key), new.get(key))
+
+
+def judge_core(pair: Pair) -> Iterator[GateFinding]:
+    """Compare the settings of Spark's core, each key by its class."""
+    old, new = pair.cores
+    for key in sorted({*old, *new}):
+        if old.get(key) != new.get(key):
+            yield _changed(pair, key, f"core.{key}", old.get(key), new.get(key))
+
+
+def _changed(pair: Pair, key: str, at: str, was: str | None, now: str | None) -> GateFinding:
+    known = meaning_of(key)
+    rule = _rule_of_effect(pair, key, known.effect if known is not None else Effect.UNKNOWN)
+    return rule.found(
+        f"{key}: {rule.sentence}",
+        old="Spark's default" if was is None else was,
+        new="Spark's default" if now is None else now,
+        evidence=f"{at} in {pair.shown_by_plan}",
+        about=(at,),
+    )
 
 
 def judge_trigger(pair: Pair) -> Iterator[GateFinding]:

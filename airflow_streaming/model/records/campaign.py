@@ -7,12 +7,15 @@ so two workers on one campaign get one history.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import operator
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import chain
 from typing import Annotated, ClassVar, Final
+from urllib.parse import urlsplit
 
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.arguments.accepted import accepted_codes
@@ -27,6 +30,16 @@ MOST_AT_ONCE: Final = 100
 MOST_BLACKOUTS: Final = 20
 SIZES: Final = ("executors", "executor_cores", "executor_memory", "shuffle_partitions")
 """The sizes that a form of a rescale has, too."""
+
+_BOUND: Final = re.compile(
+    r"\s*(?P<sign><=|>=|<|>)\s*(?P<value>-?[0-9]{1,15}(?:\.[0-9]{1,15})?)\s*"
+)
+_SIGNS: Final[Mapping[str, Callable[[float, float], bool]]] = {
+    "<=": operator.le,
+    ">=": operator.ge,
+    "<": operator.lt,
+    ">": operator.gt,
+}
 
 AtOnce = Annotated[int, Range(least=1, most=MOST_AT_ONCE)]
 WaveSoak = Annotated[timedelta, Range(least=timedelta(0), most=timedelta(days=30))]
@@ -135,6 +148,61 @@ class FleetChange:
         return ", ".join(filter(None, parts)) or "no change"
 
 
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A condition on a number, such as ``>= 0.99``."""
+
+    sign: str
+    value: float
+
+    @classmethod
+    def parsed(cls, text: str) -> Bound:
+        """
+        Return the condition of a text.
+
+        :raises SpecError: it cannot be read.
+        """
+        match = _BOUND.fullmatch(text)
+        if match is None:
+            raise SpecError(f"{text!r:.80} is not a condition such as '>= 0.99' or '< 5'.")
+        return cls(match["sign"], float(match["value"]))
+
+    def holds(self, number: float) -> bool:
+        return _SIGNS[self.sign](number, self.value)
+
+    def __post_init__(self) -> None:
+        if self.sign not in _SIGNS:
+            raise SpecError(f"{self.sign!r:.80} is not a condition; give {', '.join(_SIGNS)}.")
+
+    def __str__(self) -> str:
+        return f"{self.sign} {self.value:g}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaveQuery:
+    """
+    A query by HTTP that judges a wave; between both conditions it is inconclusive.
+
+    :param url: Without a user or password, because the campaign records it.
+    :param path: Where the JSON reply has the number, such as ``checks.lag``; empty for a reply of Prometheus.
+    :param failure: ``None``: whatever is no success fails.
+    :raises SpecError: the URL cannot be asked.
+    """
+
+    name: str
+    url: str
+    success: Bound
+    failure: Bound | None = None
+    path: str = ""
+
+    def __post_init__(self) -> None:
+        place = urlsplit(self.url)
+        if place.scheme not in ("http", "https") or not place.hostname or place.username:
+            raise SpecError(
+                f"Query {self.name!r:.80} needs a URL that begins with http:// or https:// and names no user."
+            )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CampaignTerms:
     """
@@ -147,6 +215,7 @@ class CampaignTerms:
     :param soak: Maximum duration of the soak of a stream; default: of the operator.
     :param approve: Which waves a user approves.
     :param accept: Codes of findings that are accepted, as for an upgrade.
+    :param queries: Judge each wave at its end, beside the soaks.
     """
 
     at_once: AtOnce = 1
@@ -156,9 +225,11 @@ class CampaignTerms:
     soak: StreamSoak | None = None
     approve: ApproveWaves = ApproveWaves.NONE
     accept: tuple[str, ...] = ()
+    queries: tuple[WaveQuery, ...] = ()
 
     def __post_init__(self) -> None:
         check_values(self)
+        check_names("The campaign", [query.name for query in self.queries])
         accepted_codes(self.accept)
         if len(self.blackouts) > MOST_BLACKOUTS:
             raise SpecError(

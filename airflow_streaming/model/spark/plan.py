@@ -278,6 +278,8 @@ class QueryPlan(Record):
     :param nodes: Every node of Spark's plan, in the order from the sink to the sources.
     :param settings: The session's other settings, besides ``conf``, that differ from Spark's
         default.
+    :param core: Settings of Spark's core that are set, without those of a deployment; ``None`` in a plan that was
+        recorded before they were read.
     :param refusal: Why Spark would refuse to start the query; empty where it would not.
     :param reads: What the Python code in the plan reads beside its text, with a digest each, by a name such
         as ``file rates.json``, ``package numpy`` or ``environment REGION``.
@@ -302,6 +304,7 @@ class QueryPlan(Record):
     capture: int = CAPTURE
     nodes: tuple[NodePlan, ...] = ()
     settings: Mapping[str, str] = field(default_factory=dict)
+    core: Mapping[str, str] | None = None
     refusal: str = ""
     writes: tuple[SinkPlan, ...] = ()
     reads: Mapping[str, str] = field(default_factory=dict)

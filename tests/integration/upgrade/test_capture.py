@@ -29,7 +29,10 @@ import sys
 from pyspark.sql import SparkSession, Window, functions as F
 from pyspark.sql.types import StringType
 
-spark = SparkSession.builder.master("local[1]").getOrCreate()
+builder = SparkSession.builder.master("local[1]")
+for key, value in {"spark.vendor.mode": "strict", "spark.hadoop.fs.vendor.impl": "Vendor"}.items():
+    builder = builder.config(key, value)
+spark = builder.getOrCreate()
 folder = sys.argv[1]
 for place in ("first", "second"):
     spark.range(3).withColumnRenamed("id", "v").write.parquet(f"{folder}/{place}")
@@ -298,3 +301,11 @@ def test_nothing_stays_opaque(planned: ScriptPlan) -> None:
 
     assert [name for name, text in told.items() if OPAQUE in text] == []
     assert {one.query: one.notes for one in planned.queries if one.notes} == {}
+
+
+def test_settings_of_the_core_are_captured_without_those_of_the_deployment(
+    planned: ScriptPlan,
+) -> None:
+    cores = [{**(one.core or {})} for one in planned.queries]
+
+    assert cores == [{"spark.vendor.mode": "strict"}] * len(cores)

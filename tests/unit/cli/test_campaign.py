@@ -125,3 +125,28 @@ def test_the_evidence_is_one_file(run: Run, tmp_path: Path) -> None:
     assert [one["stream"] for one in told["upgrades"]] == ["clicks", "refunds", "views"]
     code, _, err = run("campaign", "evidence", "1", "--write", str(tmp_path / "e.txt"))
     assert (code, ".json or .html" in err) == (2, True)
+
+
+def test_queries_judge_the_waves_of_a_campaign(run: Run, home: Home) -> None:
+    url = "http://prometheus:9090/api/v1/query?query=up"
+    more = ("--query", "slo", url, ">= 0.99", "< 0.9", "--query", "lag", url, "<5", "")
+
+    code, _, err = run("campaign", "start", *WEB, *more, "--query-path", "lag=checks.lag")
+
+    assert code == 0, err
+    slo, lag = Campaigns(home.store).campaign(1).terms.queries
+    assert (str(slo.success), str(slo.failure), slo.path) == (">= 0.99", "< 0.9", "")
+    assert (str(lag.success), lag.failure, lag.path) == ("< 5", None, "checks.lag")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ("--query", "slo", "file:///etc/passwd", "> 1", ""),
+        ("--query", "slo", "http://prometheus", "one", ""),
+        ("--query-path", "lag=x"),
+    ],
+)
+def test_a_wrong_query_begins_nothing(run: Run, home: Home, wrong: tuple[str, ...]) -> None:
+    assert run("campaign", "start", *WEB, *wrong)[0] == 2
+    assert not Campaigns(home.store).numbers()

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
-from airflow_streaming.changes.campaign.state import CampaignState, MemberProgress, Seen, state_of
+from airflow_streaming.changes.campaign.state import (
+    CampaignState,
+    MemberProgress,
+    QueryAnswer,
+    Seen,
+    state_of,
+)
 from airflow_streaming.changes.campaign.worker import CampaignProgress, CampaignWorker
 from airflow_streaming.exceptions import AlreadyExists
 from airflow_streaming.home.campaigns import Campaigns
-from airflow_streaming.model.records.campaign import Campaign, CampaignTerms, FleetChange
+from airflow_streaming.model.records.campaign import Campaign, CampaignTerms, FleetChange, WaveQuery
 from airflow_streaming.services.campaigns.commands import begin_campaign
 from tests.unit.home.make import NOON
 
@@ -147,6 +153,7 @@ class PlayedFleet:
     sick: dict[str, str] = field(default_factory=dict)
     before: Callable[[], None] = lambda: None
     most_busy: int = 0
+    judge: Callable[[Sequence[WaveQuery]], Sequence[QueryAnswer]] = lambda _: ()
 
     @property
     def campaigns(self) -> Campaigns:
@@ -176,7 +183,9 @@ class PlayedFleet:
         return self.worker(number).work()
 
     def worker(self, number: int = 1) -> CampaignWorker:
-        return CampaignWorker(self.campaigns, number, self, by="fleet", now=lambda: self.now)
+        return CampaignWorker(
+            self.campaigns, number, self, by="fleet", now=lambda: self.now, judge=self.judge
+        )
 
     def state(self, number: int = 1) -> CampaignState:
         return state_of(self.campaigns.campaign(number), self.campaigns.steps(number))

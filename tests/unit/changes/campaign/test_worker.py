@@ -10,13 +10,15 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.changes.campaign.state import MemberState
+from airflow_streaming.changes.campaign.state import MemberState, QueryAnswer, QueryResult
 from airflow_streaming.exceptions import CampaignRefused, RecordError
 from airflow_streaming.model.records.campaign import (
     ApproveWaves,
     BadSoak,
+    Bound,
     CampaignEvent,
     CampaignOutcome,
+    WaveQuery,
 )
 from airflow_streaming.model.records.policy import Blackout
 from airflow_streaming.services.campaigns import commands as acts
@@ -74,6 +76,69 @@ def test_a_stream_that_fails_while_its_wave_is_judged_takes_the_wave_with_it() -
 
     assert fleet.play().state.outcome is CampaignOutcome.STOPPED
     assert deployments(fleet) == "233111"
+
+
+SLO = WaveQuery(name="slo", url="http://prometheus/x", success=Bound(">=", 0.99))
+
+
+def judged(*results: QueryResult) -> Any:
+    """Return a judge that gives these answers, the last one for ever."""
+    left = list(results)
+    return lambda _: [QueryAnswer("slo", left.pop(0) if len(left) > 1 else left[0], "It is 0.9.")]
+
+
+@pytest.mark.parametrize(
+    ("policy", "wanted"), [(BadSoak.STREAM, "222111"), (BadSoak.WAVE, "233111")]
+)
+def test_a_failed_query_stops_the_campaign(policy: BadSoak, wanted: str) -> None:
+    fleet = fleet_of(*NAMES)
+    fleet.judge = judged(QueryResult.SUCCESS, QueryResult.FAILURE)
+    fleet.begin(*WAVES, at_once=2, bad_soak=policy, queries=(SLO,))
+
+    state = fleet.play().state
+
+    assert state.outcome is CampaignOutcome.STOPPED
+    assert deployments(fleet) == wanted
+    assert state.bad["b"] == "Wave 2: It is 0.9."
+
+
+def test_a_good_answer_passes_each_wave_and_is_recorded() -> None:
+    fleet = fleet_of(*NAMES)
+    fleet.judge = judged(QueryResult.INCONCLUSIVE, QueryResult.INCONCLUSIVE, QueryResult.SUCCESS)
+    fleet.begin(*WAVES, queries=(SLO,))
+
+    assert fleet.play().state.outcome is CampaignOutcome.DONE
+    assert deployments(fleet) == "222222"
+    passed = [s for s in fleet.campaigns.steps(1) if s.event is CampaignEvent.WAVE_PASSED]
+    assert [step.facts for step in passed] == [{"slo": "It is 0.9."}] * 3
+
+
+def test_an_inconclusive_query_asks_a_user_before_the_next_wave() -> None:
+    fleet = fleet_of(*NAMES)
+    fleet.judge = judged(QueryResult.INCONCLUSIVE)
+    fleet.begin(*WAVES, queries=(SLO,))
+
+    progress = fleet.play()
+    assert progress.needs_person
+    assert (progress.state.passed, deployments(fleet)) == (1, "211111")
+
+    acts.approve(fleet.campaigns, 1, **ADA)
+    progress = fleet.play()
+    assert (progress.state.passed, deployments(fleet)) == (2, "222111")
+
+
+def test_queries_are_asked_only_when_a_wave_has_settled() -> None:
+    fleet, asked = fleet_of(*NAMES), list[int]()
+
+    def judge(_: Any) -> Any:
+        asked.append(fleet.state().wave)
+        return judged(QueryResult.SUCCESS)(_)
+
+    fleet.judge = judge
+    fleet.begin(*WAVES, queries=(SLO,), wave_soak=timedelta(minutes=3))
+    fleet.play()
+
+    assert asked == [1, 2, 3]
 
 
 def test_refused_streams_are_left_and_named() -> None:
