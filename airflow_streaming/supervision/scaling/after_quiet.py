@@ -11,10 +11,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from airflow_streaming.supervision.scaling.autoscale import Sample
+
+class EndedBatch(Protocol):
+    """As much of a batch as its growth needs."""
+
+    @property
+    def at(self) -> datetime:
+        """Return its start."""
+
+    @property
+    def rows(self) -> int:
+        """Return the rows it has read."""
+
+    @property
+    def seconds(self) -> float:
+        """Return its length."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,13 +40,13 @@ class Growth:
     :param spans_s: Seconds in which the rows of each of them came, and of the batch in work.
     """
 
-    before: Sequence[Sample]
-    since: Sequence[Sample]
+    before: Sequence[EndedBatch]
+    since: Sequence[EndedBatch]
     spans_s: tuple[float, ...]
 
 
 def growth_after_quiet(
-    full: Sequence[Sample], *, now: datetime, lasts: float, interval: float, quiet: timedelta
+    full: Sequence[EndedBatch], *, now: datetime, lasts: float, interval: float, quiet: timedelta
 ) -> Growth | None:
     """
     Return the batches since a quiet time, if each of them takes longer than the processing interval.
@@ -57,7 +70,7 @@ def growth_after_quiet(
     return Growth(before=full[:first], since=since, spans_s=spans)
 
 
-def _first_since_quiet(full: Sequence[Sample], begun: datetime, quiet: timedelta) -> int | None:
+def _first_since_quiet(full: Sequence[EndedBatch], begun: datetime, quiet: timedelta) -> int | None:
     """Return the place of the first batch after the newest quiet time; the batch in work is behind the last."""
     following = begun
     for place in range(len(full), 0, -1):
