@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -66,7 +69,17 @@ def _launch(world: World) -> None:
 
 
 def _kill_driver(world: World) -> None:
-    world.stream.kill_driver()
+    if not world.made.profile.has_cluster:
+        world.stream.kill_driver()
+        return
+    epoch = world.stream.epoch
+    # The records of a driver on a cluster name no process of this host.
+    pids = world.made.stage.drivers.alive().get(epoch.mark if epoch else "", [])
+    if not pids:
+        raise RuntimeError(f"Stream {world.stream.name} has no driver to kill.")
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def _edit(world: World) -> dict[str, str]:

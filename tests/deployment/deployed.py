@@ -42,6 +42,7 @@ from tests.deployment.profiles import (
 )
 from tests.deployment.requests import NAME_VARIABLE, PROGRAM
 from tests.integration.home.servers import ACCESS_KEY, S3A, SECRET_KEY, S3Server, seaweedfs
+from tests.integration.servers.standalone import standalone_cluster
 
 DAGS: Final = Path(__file__).parent / "dags"
 STREAM: Final = "orders"
@@ -246,6 +247,10 @@ def deployment(
             store, requests = _counted(stack, store, place / "store-proxy", logs, say)
             home, metrics = f"{BUCKET}/home", f"http://127.0.0.1:{port}/metrics"
             environment |= _stored(store)
+        if profile.has_cluster:
+            made = standalone_cluster(machine.spark_4_3, _made(place / "cluster"))
+            connection = json.dumps(stack.enter_context(made).connection())
+            environment["AIRFLOW_CONN_SPARK_DEFAULT"] = connection
         stage = Stage(
             folder,
             runtime=machine.spark_4_3,

@@ -50,6 +50,7 @@ class Profile:
     :param has_proxy: nginx stands before the API servers, with a path prefix.
     :param has_roles: The FAB auth manager with users and roles; else everybody is an administrator.
     :param is_stored: Home and logs lie on an S3 server; else in a folder.
+    :param has_cluster: Drivers run on a standalone cluster, in cluster mode; else on the worker's host.
     """
 
     database: Database
@@ -58,6 +59,7 @@ class Profile:
     has_proxy: bool = False
     has_roles: bool = False
     is_stored: bool = False
+    has_cluster: bool = False
 
     def count(self, component: str) -> int:
         """Return how many of a component run."""
@@ -80,6 +82,7 @@ PROFILES: Final[Mapping[str, Profile]] = {
     "s3-postgresql": Profile(database=Database.POSTGRESQL, is_stored=True),
     "mariadb": Profile(database=Database.MARIADB),
     "pods-postgresql": Profile(database=Database.POSTGRESQL, executor=Executor.PODS),
+    "pods-cluster": Profile(database=Database.POSTGRESQL, executor=Executor.PODS, has_cluster=True),
 }
 
 

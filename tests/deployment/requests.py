@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -22,6 +22,8 @@ LOG_FORMAT: Final = (
     '{"verb":"$request_method","uri":"$request_uri","agent":"$http_user_agent","status":$status}'
 )
 HOUR: Final = 3600.0
+LEAST_SHARE: Final = 0.01
+"""Of all requests; rarer kinds are added up."""
 _NAME: Final = re.compile(r"\bapp/([\w-]+)")
 _RUN_TASKS: Final = ("scheduler", "worker")
 _SPARK_FOLDERS: Final = {"checkpoints": "checkpoint", "output": "output"}
@@ -66,24 +68,38 @@ def object_kind(target: str, home: str) -> str:
     """Return the kind of an object or folder by its path, with the bucket."""
     if not f"{target}/".startswith(f"{home}/"):
         return "task log" if "/logs" in target else "other"
-    _, *below = target.removeprefix(home).strip("/").split("/")
+    stream, *below = target.removeprefix(home).strip("/").split("/")
+    if not stream:
+        return "list of streams"
+    if not stream[0].isalnum():
+        return stream.lstrip("._")
     if not below:
-        return "list of streams" if target.strip("/") == home else "stream"
+        return "stream"
     folder, *rest = below
-    if folder in _SPARK_FOLDERS:
-        return _SPARK_FOLDERS[folder]
-    if folder == "epochs":
-        return _EPOCH_FILES.get(rest[1], "epoch") if len(rest) > 1 else "newer epoch"
-    return folder
+    return _epoch_kind(rest) if folder == "epochs" else _SPARK_FOLDERS.get(folder, folder)
+
+
+def _epoch_kind(path: Sequence[str]) -> str:
+    if not path:
+        return "epochs"
+    if len(path) == 1:
+        return "newer epoch" if path[0].endswith(".json") else "epoch"
+    return _EPOCH_FILES.get(path[1], "epoch")
 
 
 def markdown(found: Counter[Kind], *, seconds: float, streams: int) -> str:
-    """Return a table of the requests of an hour and stream, the most frequent kinds first."""
-    rate = HOUR / seconds / streams
+    """Return a table of the requests of an hour and stream: frequent kinds, then the rest of each sender."""
+    rate, least = HOUR / seconds / streams, found.total() * LEAST_SHARE
+    rest: Counter[str] = Counter()
     lines = ["| sender | object | verb | an hour and stream |", "|---|---|---|---|"]
+    for kind, count in found.most_common():
+        if count < least:
+            rest[kind.sender] += count
+        else:
+            lines.append(f"| {kind.sender} | {kind.of} | {kind.verb} | {count * rate:,.0f} |")
     lines += [
-        f"| {kind.sender} | {kind.of} | {kind.verb} | {count * rate:,.0f} |"
-        for kind, count in found.most_common()
+        f"| {sender} | other kinds | | {count * rate:,.0f} |"
+        for sender, count in rest.most_common()
     ]
     return "\n".join(lines)
 

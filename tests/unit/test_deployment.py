@@ -95,6 +95,7 @@ def test_pods_are_an_executor_that_airflow_can_import() -> None:
     module, _, name = found["AIRFLOW__CORE__EXECUTOR"].rpartition(".")
     assert issubclass(getattr(import_module(module), name), LocalExecutor)
     assert missing(PODS, lambda _: True, lambda _: True) == []
+    assert settings(PROFILES["pods-cluster"], ports(PODS)) == found
 
 
 def test_everything_that_a_task_of_a_pod_has_started_ends_with_it(tmp_path: Path) -> None:
