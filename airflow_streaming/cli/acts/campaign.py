@@ -54,6 +54,7 @@ from airflow_streaming.reports.campaigns.course import (
 )
 from airflow_streaming.services.campaigns import commands as acts
 from airflow_streaming.services.campaigns.planning import (
+    Examine,
     FleetSelection,
     plan_campaign,
     select_streams,
@@ -80,6 +81,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     start = _verb(verbs, "start", "begin a campaign; the DAG of the fleet works on it")
     for verb in (plan, start):
         _add_change(verb)
+    plan.add_argument(
+        "--with-spark",
+        action="store_true",
+        help="run plan mode and the gate for each stream, --at-once at a time (default: records alone)",
+    )
     add_person(start)
     _verb(verbs, "list", "list the campaigns of the home, newest first")
     status = _verb(verbs, "status", "show the waves and streams of a campaign")
@@ -258,12 +264,27 @@ def _selection(home: Home, arguments: argparse.Namespace, probe: Probe) -> Fleet
 
 def _plan(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
     change, selection = _change(arguments), _selection(home, arguments, probe)
-    rows = plan_campaign(home, selection, change, spark=_spark(arguments.runtime))
+    rows = plan_campaign(
+        home,
+        selection,
+        change,
+        spark=_spark(arguments.runtime),
+        examine=_examine(home, change) if arguments.with_spark else None,
+        at_once=arguments.at_once,
+    )
     if arguments.json:
         show_json(plan_facts(rows, change))
     else:
         show(plan_report(rows, change, [len(wave) for wave in selection.waves]))
     return PROBLEM if any(row.decision is GateDecision.NOT_ALLOWED for row in rows) else OK
+
+
+def _examine(home: Home, change: FleetChange) -> Examine:
+    from airflow_streaming.cli.spark import fleet_gate  # other verbs do without
+
+    if change.size:
+        raise SpecError("--with-spark plans no size; leave it out, or plan the size alone.")
+    return fleet_gate.gate_of(home, change)
 
 
 def _spark(runtime: str) -> str:

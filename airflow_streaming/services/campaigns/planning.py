@@ -1,13 +1,14 @@
 """
 Plan a campaign by the records: its streams in order, its waves, and the findings on each stream.
 
-Nothing is changed, and no Spark is started. A finding that needs plan mode is `unknown` here. The task of the
+Nothing is changed. By default no Spark is started, and a finding that needs plan mode is `unknown`. The task of the
 campaign runs plan mode, and rehearses where it must, before the upgrade of each stream begins.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -29,6 +30,8 @@ from airflow_streaming.services.selection import LookAt, selected
 from airflow_streaming.storage.one_look import look_at_each
 
 _NOT_ALLOWED: Final = GateDecision.NOT_ALLOWED
+Examine = Callable[[StreamHome], GateReport]
+"""Judges the change of one stream; may raise ``StreamingError``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,11 +87,14 @@ def plan_campaign(
     *,
     spark: str = "",
     storage_options: Mapping[str, Any] | None = None,
+    examine: Examine | None = None,
+    at_once: int = 1,
 ) -> list[PlanRow]:
     """
     Return the findings on each stream, the worst stream first.
 
     :param spark: Version of the new runtime's Spark; empty where it is not known here.
+    :param examine: Runs the gate on a stream with a Spark, ``at_once`` streams at a time; default: records alone.
     """
     taken = {
         name: state.campaign.number
@@ -104,36 +110,51 @@ def plan_campaign(
             stream=name,
             wave=waves[name],
             spark="" if deployment is None else deployment.spark_version,
-            report=_judged(stream, change, spark, taken.get(name), storage_options),
+            report=_judged(
+                stream, taken.get(name), examine or _by_records(change, spark, storage_options)
+            ),
         )
 
-    rows = look_at_each(home.store, plan, list(selection.lanes))
+    rows = _planned(home, plan, list(selection.lanes), at_once if examine else 0)
     return sorted(rows, key=lambda row: (-row.decision.weight, row.wave, row.stream))
 
 
-def _judged(
-    stream: StreamHome,
-    change: FleetChange,
-    spark: str,
-    taken: int | None,
-    storage_options: Mapping[str, Any] | None,
-) -> GateReport:
+def _planned(
+    home: Home, plan: Callable[[str], PlanRow], names: Sequence[str], threads: int
+) -> list[PlanRow]:
+    if not threads:
+        return look_at_each(home.store, plan, names)
+    with ThreadPoolExecutor(threads, "plan") as pool:
+        return list(pool.map(plan, names))
+
+
+def _judged(stream: StreamHome, taken: int | None, examine: Examine) -> GateReport:
     """Return the findings on one stream; a stream that cannot be read does not hold up the others."""
+    findings: list[GateFinding] = []
     try:
-        findings = [*_in_the_way(stream, taken), *_of_change(change, spark)]
-        deployment = stream.newest_deployment()
+        findings += _in_the_way(stream, taken)
+        findings += examine(stream).findings
+    except StreamingError as err:
+        findings.append(_finding("campaign.unread", GateDecision.UNKNOWN, str(err)))
+    return report_of(findings)
+
+
+def _by_records(
+    change: FleetChange, spark: str, storage_options: Mapping[str, Any] | None
+) -> Examine:
+    """Return the gate on a stream's records, which starts no Spark."""
+
+    def examine(stream: StreamHome) -> GateReport:
+        findings, deployment = _of_change(change, spark), stream.newest_deployment()
         if spark and deployment is not None and deployment.spark_version != spark:
             conf = {key: text for key, text in change.conf.items() if text is not None}
             report = gate_stream_version(
-                stream,
-                spark,
-                conf={**deployment.conf, **conf},
-                storage_options=storage_options,
+                stream, spark, conf={**deployment.conf, **conf}, storage_options=storage_options
             )
             findings += report.findings
-    except StreamingError as err:
-        findings = [_finding("campaign.unread", GateDecision.UNKNOWN, str(err))]
-    return report_of(findings)
+        return report_of(findings)
+
+    return examine
 
 
 def _in_the_way(stream: StreamHome, taken: int | None) -> list[GateFinding]:

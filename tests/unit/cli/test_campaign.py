@@ -5,14 +5,21 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from airflow_streaming.cli.spark import fleet_gate
+from airflow_streaming.exceptions import LaunchError
 from airflow_streaming.home.campaigns import Campaigns
 from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.model.records.campaign import BadSoak
 from airflow_streaming.model.records.control import DesiredState
 from airflow_streaming.model.records.supervision import Supervision
+from airflow_streaming.model.spark.plan import ScriptPlan
+from airflow_streaming.spark_jobs.runner import Program
+from tests.fakes import make_spark_home
 from tests.unit.cli.host import Run
 from tests.unit.home.make import NOON, SCRIPT, make_deployment, make_epoch
 
@@ -150,3 +157,55 @@ def test_queries_judge_the_waves_of_a_campaign(run: Run, home: Home) -> None:
 def test_a_wrong_query_begins_nothing(run: Run, home: Home, wrong: tuple[str, ...]) -> None:
     assert run("campaign", "start", *WEB, *wrong)[0] == 2
     assert not Campaigns(home.store).numbers()
+
+
+@pytest.fixture
+def planned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Program]:
+    """The programs that a played Spark has planned."""
+    ran: list[Program] = []
+
+    def plan_script(program: Program, runtime: Any) -> ScriptPlan:
+        ran.append(program)
+        if "bad" in program.source.decode():
+            raise LaunchError("The Spark did not start.")
+        return ScriptPlan(application=program.application, spark="4.3.0", queries=())
+
+    spark = {"spark-4.3": str(make_spark_home(tmp_path / "spark"))}
+    monkeypatch.setenv("AIRFLOW__STREAMING__RUNTIMES", json.dumps(spark))
+    monkeypatch.setattr(fleet_gate, "plan_script", plan_script)
+    monkeypatch.setattr(fleet_gate, "checkpoints_of", lambda _: SimpleNamespace(checkpoints={}))
+    return ran
+
+
+def test_a_plan_with_spark_runs_the_gate_for_each_stream(
+    run: Run, planned: list[Program], tmp_path: Path
+) -> None:
+    more = ("--remove-conf", "spark.x", "--with-spark", "--at-once", "2", "--json")
+    code, out, err = run("campaign", "plan", *WEB, *more)
+
+    assert code == 1, err
+    told = json.loads(out)
+    found = {row["stream"]: [one["rule"] for one in row["findings"]] for row in told["streams"]}
+    assert found == {name: ["script.no_query"] for name in ("clicks", "refunds", "views")}
+    assert len(planned) == 3
+    assert {one.conf["spark.sql.shuffle.partitions"] for one in planned} == {"8"}
+    assert all(one.source == SCRIPT for one in planned)
+
+
+def test_a_stream_whose_spark_fails_does_not_hold_up_the_plan(
+    run: Run, planned: list[Program], tmp_path: Path
+) -> None:
+    script = tmp_path / "new.py"
+    script.write_text("# bad\n")
+
+    code, out, _ = run("campaign", "plan", *WEB, "--script", str(script), "--with-spark", "--json")
+
+    told = json.loads(out)
+    assert code == 0
+    assert {row["decision"] for row in told["streams"]} == {"unknown"}
+    assert "The Spark did not start" in told["streams"][0]["findings"][0]["message"]
+
+
+def test_a_plan_with_spark_takes_no_size(run: Run, planned: list[Program]) -> None:
+    assert run("campaign", "plan", *WEB, "--size", "executors=3", "--with-spark")[0] == 2
+    assert planned == []
