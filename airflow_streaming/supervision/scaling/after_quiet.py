@@ -1,7 +1,7 @@
 """
 Batches that grow after a quiet time: a source that comes back.
 
-Such a source sends in minutes what it kept for hours. Each batch holds the rows that came during the batch before it, so
+Such a source sends the rows of hours in minutes. Each batch holds the rows that came during the batch before it, so
 the batches grow by the same factor until the size follows. Figures of enough ended batches come too late.
 """
 

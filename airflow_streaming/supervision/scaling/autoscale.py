@@ -3,7 +3,7 @@ Decide the number of a stream's executors from its figures.
 
 A batch of ``x`` rows takes ``a + b * x`` seconds. More executors make ``b`` smaller and leave
 ``a``: planning, scheduling, commits. Both are fitted to the batches of the present driver, because
-the pace of small batches is no measure: a stream without a processing trigger is always busy with
+the pace of small batches measures nothing: a stream without a processing trigger is always busy with
 the rows that arrived meanwhile. That ``b`` shrinks with the number of executors is an assumption;
 if it is wrong, the next figures show it, and one change at most quadruples or halves the number.
 
@@ -312,7 +312,7 @@ def _need_in_work(s: SizeInput, query: str) -> Need | None:
         return None
     fixed, each = cost
     usable = max(0.0, 1.0 - fixed / interval)
-    # As long as the batch in work lasts, its rows are at least those of the time so far.
+    # The batch in work has at least the rows of the time so far.
     rows = [*(float(one.rows) for one in growth.since), max(0.0, lasts - fixed) / each]
     arrival = max(amount / span for amount, span in zip(rows, growth.spans_s, strict=True))
     return Need(
