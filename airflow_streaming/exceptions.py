@@ -159,6 +159,10 @@ class PointerFailed(StreamingError):
     """The pointer of consumers could not be moved now; trying again may help."""
 
 
+class PauseRefused(StreamingError):
+    """A pause cannot be opened, or the stream did not stand still in it."""
+
+
 class CircuitReopened(StreamingError):
     """A circuit was closed and is open all the same."""
 

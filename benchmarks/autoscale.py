@@ -112,6 +112,7 @@ class Stream:
     scales: bool = True
     """More executors make the rows of a batch cheaper."""
     running: Sample | None = None
+    batch_at: int = 0
 
     def second(self, now: int, rows: float) -> float:
         """Let a second pass; return the age of the oldest row that is not committed."""
@@ -127,8 +128,11 @@ class Stream:
         return now - oldest
 
     def _begin(self, now: int) -> None:
-        self.batch, self.pending = self.pending, [[now, 0.0]]
-        rows = sum(one for _, one in self.batch)
+        rows = sum(one for _, one in self.pending)
+        self.batch, self.pending, self.batch_at = self.pending, [[now, 0.0]], now
+        if not rows:
+            self.batch = []  # Spark runs no batch without data
+            return
         seconds = FIXED_S + rows / (
             ROWS_A_SECOND * (self.executors if self.scales else 1)
         ) * self.chance.uniform(0.9, 1.1)
@@ -159,6 +163,7 @@ def autoscaled(stream: Stream, policy: Autoscale, now: int, changes: list[SizeCh
             alive=stream.executors,
             batches={"q": stream.samples[-500:]},
             intervals_s={"q": INTERVAL},
+            in_work_s={"q": now - stream.batch_at} if stream.batch else {},
             changes=changes,
         )
     )

@@ -90,6 +90,7 @@ TASKS: Final = {
     "monitoring": "metrics.md#dashboards-and-an-alert",
     "init": "operations.md#a-new-home",
     "start": "operations.md#stop-and-start",
+    "pause": "operations.md#hold-a-stream-between-two-batches",
     "stop": "operations.md#stop-and-start",
     "maintenance": "maintenance.md",
     "declare-dead": "lost-hosts.md",

@@ -262,6 +262,16 @@ COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
                 ),
             ),
             Command(
+                "pause",
+                "Hold a stream between two batches while its tables are changed",
+                _of("acts.batch_pause", "add_arguments"),
+                "The driver lives on. The stream continues at `end`, or after --longest.",
+                (
+                    'pause begin orders --longest 1800 --reason "vacuum"',
+                    "pause end orders",
+                ),
+            ),
+            Command(
                 "maintenance",
                 "Stop several streams for some time",
                 _of("acts.maintenance", "add_arguments"),

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -120,10 +121,18 @@ def list_streams(home: Home, probe: Probe, arguments: argparse.Namespace) -> int
         values = {"home": home.store.uri, "streams": [one.to_dict() for one in rows]}
         show_json({**values, "unreadable": unread, "after": following}, sort_keys=True)
     else:
-        show(streams_report(rows, home.store.uri, unread, datetime.now(UTC)))
+        asked = " ".join(_chosen_by(arguments))
+        show(streams_report(rows, home.store.uri, unread, datetime.now(UTC), asked))
         if following is not None:
             notice(f"{len(names) - len(page)} more: airflow-streaming list --after {following}")
     return PROBLEM if unread else OK
+
+
+def _chosen_by(arguments: argparse.Namespace) -> Iterator[str]:
+    if arguments.select is not None:
+        yield f"--select {arguments.select}"
+    if arguments.after:
+        yield f"--after {arguments.after}"
 
 
 def _selected(

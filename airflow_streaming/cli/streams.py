@@ -173,6 +173,12 @@ def _prune(stream: StreamHome, arguments: argparse.Namespace) -> int:
     return prune.run(Home(stream.store), stream, arguments, person_of(arguments))
 
 
+def _pause(stream: StreamHome, arguments: argparse.Namespace, probe: Probe) -> int:
+    from airflow_streaming.cli.acts import batch_pause  # the others do without
+
+    return batch_pause.run(stream, arguments, probe)
+
+
 def _windows(stream: StreamHome, arguments: argparse.Namespace) -> int:
     from airflow_streaming.cli import windows  # the others do without
 
@@ -199,6 +205,7 @@ _COMMANDS: Final[dict[str, Callable[[StreamHome, argparse.Namespace, Probe], int
     "doctor": lambda stream, a, _: _show_advice(stream, a),
     "events": lambda stream, a, _: _show_events(stream, a),
     "log": lambda stream, a, _: _show_log(stream, a),
+    "pause": _pause,
     "upgrade": lambda stream, a, _: _upgrade(stream, a),
     "cutover": lambda stream, a, _: _cutover(stream, a),
     "prune": lambda stream, a, _: _prune(stream, a),

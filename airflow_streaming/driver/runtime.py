@@ -63,6 +63,7 @@ from airflow_streaming.driver.monitoring.output_files import APPENDER, OutputFil
 from airflow_streaming.driver.monitoring.queries import Queries
 from airflow_streaming.driver.output_places.batch_writes import BatchWrites
 from airflow_streaming.driver.output_places.live_outputs import LiveOutputs
+from airflow_streaming.driver.pausing.pause_watch import PauseWatch
 from airflow_streaming.driver.plan.keeping import PlanKeeper
 from airflow_streaming.driver.script import has_script_threads, run_script
 from airflow_streaming.driver.shutdown import (
@@ -172,6 +173,14 @@ class Driver:
             barrier=self._barrier,
             outputs=outputs,
         )
+        self._pauses = PauseWatch(
+            store,
+            lane,
+            queries=self._guard.started,
+            is_ending=self._ending.begun.is_set,
+            on_lost=self._end_held,
+        )
+        self._guard.pauses = self._report.pauses = self._pauses
         self._start_hook = StartHook(
             guard=self._guard,
             gate=Gate(
@@ -191,6 +200,7 @@ class Driver:
         """Run the script and its queries to their end and return the process's exit code."""
         self._report.begin()
         self._watch.begin()
+        self._pauses.begin()
         if self._lease is not None:
             self._lease.begin()
             self._lease.wait_until_held()
@@ -290,6 +300,7 @@ class Driver:
 
     def _bring_down(self) -> None:
         self._ending.begun.wait()
+        self._pauses.release()
         left = stop_queries(
             self._guard.started,
             until=time.monotonic() + self._ending.grace,
@@ -313,6 +324,11 @@ class Driver:
         self._still_active = tuple(q.name for q in self._queries.all() if q.active)
         logger.error("Not stopped in time: %s. Ending at once.", ", ".join(self._still_active))
         self._end_at_once(self._conclude(cut_off=True))
+
+    def _end_held(self, reason: str) -> None:
+        """End the driver, because one of its queries would wait for ever; its task starts another."""
+        logger.error("%s Ending the driver.", reason)
+        self._ending.fail()
 
     def _end_without_jvm(self) -> NoReturn:
         self._end_at_once(self._conclude(jvm_gone=True, cut_off=True))

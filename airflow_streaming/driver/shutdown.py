@@ -106,7 +106,7 @@ def stop_queries(
     begun, asked = clock(), set[str]()
     faults = ErrorBoundary()
     boundaries = _Boundaries(until - begun)
-    while pending := [q for q in queries() if _is_active(q, faults)]:
+    while pending := [q for q in queries() if q.is_running()]:
         if clock() >= until:
             return [q.name for q in pending]
         for query in pending:
@@ -117,12 +117,6 @@ def stop_queries(
                 _stop_aside(query)
         pause(_LOOK_EVERY)
     return []
-
-
-def _is_active(query: TrackedQuery, faults: ErrorBoundary) -> bool:
-    with faults.contained(f"Asking query {query.name!r} whether it runs"):
-        return query.query.is_active()
-    return query.active
 
 
 def _may_stop(

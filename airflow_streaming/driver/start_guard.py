@@ -20,6 +20,7 @@ from airflow_streaming.driver.exit_status import ShutdownState
 from airflow_streaming.driver.monitoring.queries import Queries, TrackedQuery
 from airflow_streaming.driver.monitoring.spark_query import Query
 from airflow_streaming.driver.output_places.live_outputs import LiveOutputs
+from airflow_streaming.driver.pausing.pause_watch import PauseWatch
 from airflow_streaming.driver.script import error_of
 from airflow_streaming.driver.standby.barrier import StandbyBarrier
 from airflow_streaming.driver.standby.starts import Run, absorb
@@ -102,6 +103,9 @@ class StartGuard:
     :param outputs: Refuses a place that the live lane writes; not checked by default.
     """
 
+    pauses: PauseWatch | None = None
+    """Pauses between batches, in which no query starts."""
+
     def __init__(
         self,
         checkpoint: str,
@@ -153,7 +157,7 @@ class StartGuard:
             place = self._place(request, open_checkpoint, run_planned)
             if self._barrier is not None:
                 self._barrier.wait(place.name, place.absorb)
-        with self._lock:
+        with self._outside_pauses():
             self._check_not_ending(request)
             with self._telling(request):
                 files = place.open()
@@ -176,6 +180,18 @@ class StartGuard:
                 )
             )
             self._claims.keep(place.name, started.id, files.location)
+
+    @contextlib.contextmanager
+    def _outside_pauses(self) -> Iterator[None]:
+        """Hold the lock of the starts at a moment at which no pause is open."""
+        while True:
+            if self.pauses is not None:
+                self.pauses.wait_to_start()
+            with self._lock:
+                # A pause that opens from here on waits for this start.
+                if self.pauses is None or not self.pauses.is_open:
+                    yield
+                    return
 
     def _place(
         self,

@@ -7,6 +7,8 @@ the change names. So leftovers of a dead or slower task block no other task.
 A cutover is recorded in the home of the leading stream's base lane. Every other lane that it
 touches has a guest: a change of the same sort that names the leader and keeps other tasks from
 changing that lane meanwhile.
+
+A pause is no change: the driver stays, and its record says when it is over.
 """
 
 from __future__ import annotations
@@ -14,13 +16,27 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
 from typing import Any, Final, Self, TypeVar
 
-from airflow_streaming.exceptions import AlreadyExists, RecordError
+from airflow_streaming.exceptions import (
+    AlreadyExists,
+    HomeUnavailable,
+    PauseRefused,
+    RecordError,
+)
 from airflow_streaming.home.folder import StreamFolder
+from airflow_streaming.model.codec import format_time
 from airflow_streaming.model.names import numbered
 from airflow_streaming.model.records.change_table import ChangeTable, Transition
-from airflow_streaming.model.records.control import Change, ChangeEnd, ChangeKind
+from airflow_streaming.model.records.control import (
+    BatchPause,
+    BatchPauseEnd,
+    Change,
+    ChangeEnd,
+    ChangeKind,
+)
 from airflow_streaming.model.records.cutover import CheckResult, CutoverTerms
 from airflow_streaming.model.records.cutover_table import CUTOVER, CutoverTransition
 from airflow_streaming.model.records.upgrade import UpgradeTerms
@@ -237,3 +253,62 @@ class Cutovers(Histories):
 
     def leads(self, change: Change) -> bool:
         return change.what is ChangeKind.CUTOVER and not change.leader
+
+
+class BatchPauses(StreamFolder):
+    """Open and close pauses between batches."""
+
+    def newest_pause(self) -> BatchPause | None:
+        """Return the newest pause, open or not."""
+        return self._newest(BatchPause)
+
+    def batch_pauses(self) -> list[BatchPause]:
+        """Return all pauses, oldest first."""
+        return [self._numbered(BatchPause, one) for one in self._numbers_of(BatchPause)]
+
+    def batch_pause(self, number: int) -> BatchPause:
+        """
+        Return one pause.
+
+        :raises RecordError: this number does not exist, or its record is unreadable.
+        """
+        return self._numbered(BatchPause, number)
+
+    def batch_pause_end(self, number: int) -> BatchPauseEnd | None:
+        """Return the record that closed a pause; ``None`` while it is open or was left to its length."""
+        return self._get(BatchPauseEnd, number=number)
+
+    def open_pause(self, now: datetime) -> BatchPause | None:
+        """Return the pause that is open."""
+        newest = self.newest_pause()
+        return newest if newest is not None and self._is_open(newest, now) else None
+
+    def begin_pause(self, wanted: BatchPause, now: datetime) -> BatchPause:
+        """
+        Record a pause under the next number, or return the open pause of the same key.
+
+        :raises PauseRefused: another run or user has opened a pause.
+        """
+
+        def change(newest: BatchPause | None, number: int) -> BatchPause | None:
+            if newest is None or not self._is_open(newest, now):
+                return replace(wanted, number=number)
+            if newest.key and newest.key == wanted.key:
+                return None
+            raise PauseRefused(
+                f"Pause {newest.number} of {self.name} is open by {newest.by} until "
+                f"{format_time(newest.until)} at the latest. Wait for its end, or close it: "
+                f"airflow-streaming pause end {self.name}"
+            )
+
+        found = self._append(BatchPause, change)
+        if found is None:
+            raise HomeUnavailable(f"The pause of {self.name!r} was not recorded.")
+        return found
+
+    def end_pause(self, end: BatchPauseEnd) -> bool:
+        """Close a pause; tell whether no other task or user was first."""
+        return self._create(end)
+
+    def _is_open(self, pause: BatchPause, now: datetime) -> bool:
+        return now < pause.until and self.batch_pause_end(pause.number) is None

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from airflow_streaming.exceptions import AccessDenied, RecordError, StreamRemoved
-from airflow_streaming.home.changes import Changes, Cutovers
+from airflow_streaming.home.changes import BatchPauses, Changes, Cutovers
 from airflow_streaming.home.control import AlertLog, Control, Owners, Timeline
 from airflow_streaming.home.deployments import Claims, Deployments, LivePointer, Removals
 from airflow_streaming.home.epochs import Epochs, Plans, Standby
@@ -53,6 +53,7 @@ class StreamHome(
     Repairs,
     Windows,
     FreshnessRecords,
+    BatchPauses,
 ):
     """
     Every record of one stream.

@@ -63,6 +63,8 @@ PLACES: Final[Mapping[str, str]] = {
     "alert_sent": "alerts/{number}.sent.json",
     "alert_try": "alerts/{number}.try{attempt:d}.json",
     "barrier": "epochs/{epoch}/barrier.json",
+    "batch_pause": "batch_pauses/{number}.json",
+    "batch_pause_end": "batch_pauses/{number}.end.json",
     "campaign": "campaigns/{number}.json",
     "campaign_step": "campaigns/{campaign}/steps/{number}.json",
     "change": "changes/{number}.json",

@@ -157,6 +157,8 @@ class VerdictState(StrEnum):
     """Silent or long in one batch, but at work."""
     STALLED = "stalled"
     """The driver lives, and a query of it stands still although it has work."""
+    PAUSED = "paused"
+    """A pause holds every query between two batches."""
     STOPPING = "stopping"
     """A stop was requested, or it has written its exit record and is shutting down."""
     HUNG = "hung"

@@ -187,6 +187,27 @@ class ExecutorStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PauseStatus:
+    """
+    A pause as the driver carries it out.
+
+    :param number: Number of the pause.
+    :param is_held: No query has a batch in work, and none begins one.
+    :param held_for_s: How long that has been so.
+    :param left_s: Seconds until the driver lets the queries continue.
+    :param waits_for: Queries with a batch in work.
+    :param refusal: Why this driver cannot hold its queries, as a sentence; they continue.
+    """
+
+    number: int
+    is_held: bool = False
+    held_for_s: float = 0.0
+    left_s: float = 0.0
+    waits_for: tuple[str, ...] = ()
+    refusal: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Status(Record):
     """
     The driver's heartbeat.
@@ -195,6 +216,7 @@ class Status(Record):
     :param first_progress_at: When the first batch of this epoch was seen committed.
     :param standby: It waits at the barrier, see ``model.records.epoch``, until it is released.
     :param executors: ``None`` in local mode, and before the first read.
+    :param pause: The pause that is open; ``None`` without one.
     """
 
     KIND: ClassVar[str] = "status"
@@ -216,6 +238,12 @@ class Status(Record):
     sinks: tuple[SinkStatus, ...] = ()
     standby: bool = False
     executors: ExecutorStatus | None = None
+    pause: PauseStatus | None = None
+
+    @property
+    def is_held(self) -> bool:
+        """Tell whether a pause holds every query between two batches."""
+        return self.pause is not None and self.pause.is_held
 
     @property
     def batches(self) -> int:

@@ -165,14 +165,11 @@ class MaintenanceOperator(NamedParameters, BaseOperator):
         )
 
     def _selected(self, home: Home) -> list[StreamHome]:
-        from airflow_streaming.home.live_lane import live_lane
         from airflow_streaming.model.arguments.selector import parse_selector
-        from airflow_streaming.model.names import base_of
-        from airflow_streaming.services.selection import selected
+        from airflow_streaming.services.selection import live_lanes, selected
 
-        bases = sorted({base_of(name) for name in home.streams()})
-        lanes = [live_lane(home, base) for base in bases]
-        found = selected(home, lanes, parse_selector(self.select), _no_look)
+        selector = parse_selector(self.select)
+        found = selected(home, live_lanes(home, selector), selector, _no_look)
         return [home.stream(lane) for lane in found]
 
     def _check(self, context: Context) -> Any:

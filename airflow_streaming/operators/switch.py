@@ -1,7 +1,7 @@
 """
-The operators that stop a stream and let it run again.
+The operators that stop a stream, hold it between two batches, and let it run again.
 
-Both write the wish into the home first; the task that keeps the stream alive follows it. They act on
+Each writes a record into the home first; the task that keeps the stream alive, or the driver, follows it. They act on
 the lane of the stream that is live.
 """
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_streaming.exceptions import HomeUnavailable, SameCopyRefused
+from airflow_streaming.exceptions import HomeUnavailable, PauseRefused, SameCopyRefused
 from airflow_streaming.model.arguments.calls import NamedParameters
 from airflow_streaming.model.arguments.fields import Pause, Range, checked
 from airflow_streaming.model.records.control import DesiredState
@@ -33,6 +33,9 @@ MAX_ACTS = 4
 
 LONGEST_STOP = timedelta(days=115)
 """The most that a stop with an end may last."""
+LONGEST_PAUSE = timedelta(days=1)
+SHORTEST_PAUSE = timedelta(minutes=1)
+"""Bounds of a pause's length; ``services.streams`` checks the same."""
 
 
 class StreamSwitch(NamedParameters, BaseOperator):
@@ -224,3 +227,138 @@ class StartStreamOperator(StreamSwitch):
             start(self.open(context), by=who(context), reason=self.reason, again=self.again)
         except SameCopyRefused as err:
             raise AirflowFailException(str(err)) from err
+
+
+class PauseStreamOperator(StreamSwitch):
+    """
+    Hold a stream between two batches, for tasks that change its tables, files or topics.
+
+    The driver lives on with its state loaded. It lets the stream continue when ``ResumeStreamOperator`` of the same
+    run closes the pause, or after ``longest``. The task is deferred until every query is held. Retries
+    and cleared tasks of the same run find their open pause.
+
+    :param home: The home's URI. (templated)
+    :param stream: The stream's name. (templated)
+    :param reason: Why, for the records. (templated)
+    :param home_conn_id: Connection with credentials for the home. (templated)
+    :param longest: How long the stream is held at most, from a minute to a day.
+    :param begin_within: How long the batches in work may take to end; afterwards the task fails, and the stream
+        continues.
+    :param poll_interval: Interval between two looks of the trigger.
+    """
+
+    @checked
+    def __init__(
+        self,
+        *,
+        longest: Annotated[timedelta, Range(least=SHORTEST_PAUSE, most=LONGEST_PAUSE)] = timedelta(
+            hours=1
+        ),
+        begin_within: Annotated[timedelta, Range(most=LONGEST_PAUSE)] = timedelta(minutes=10),
+        poll_interval: Pause = timedelta(seconds=2),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.longest = longest
+        self.begin_within = begin_within
+        self.poll_interval = poll_interval
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        from airflow_streaming.services.streams import begin_pause  # not at dag parse
+
+        lane = self.open(context)
+        pause = begin_pause(
+            lane,
+            longest=self.longest,
+            begin_within=self.begin_within,
+            by=who(context),
+            reason=self.reason,
+            key=_run_key(context),
+        )
+        return self._await(context, lane, pause.number)
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
+        """Look again; the trigger has seen the stream stand still, or that it cannot."""
+        lane = self.open(context)
+        number = event.get("pause")
+        if number is None or event.get("lane") != lane.name:
+            # A damaged record, or a cutover since: the pause belongs to the lane that is live.
+            return self.execute(context)
+        return self._await(context, lane, int(number))
+
+    def _await(self, context: Context, lane: StreamHome, number: int) -> dict[str, Any]:
+        from airflow_streaming.hooks.launchers import task_launcher
+        from airflow_streaming.services.streams import end_pause, look_at_pause
+        from airflow_streaming.supervision.batch_pause import PauseState
+
+        pause, probe = lane.batch_pause(number), task_launcher(lane).probe
+        standing = look_at_pause(lane, pause, probe)
+        self.log.info("%s: %s", standing.state, standing.reason)
+        if standing.state is PauseState.WAITING:
+            self._defer(lane.name, number)
+        if standing.state is not PauseState.HELD:
+            end_pause(lane, pause, probe, by=who(context), reason=standing.reason)
+            raise PauseRefused(
+                f"Stream {self.stream!r} is not held by pause {number}: {standing.reason} The stream "
+                "continues. Clear this task to try again, with a longer begin_within if batches take longer; or "
+                "stop the stream with StopStreamOperator."
+            )
+        return {"stream": self.stream, "lane": lane.name, "pause": number}
+
+    def _defer(self, lane: str, number: int) -> NoReturn:
+        from airflow_streaming.triggers.batch_pause import BatchPauseTrigger  # not at dag parse
+
+        self.defer(
+            trigger=BatchPauseTrigger(
+                home=self.home,
+                stream=self.stream,
+                home_conn_id=self.home_conn_id,
+                deferred_at=datetime.now(UTC).isoformat(),
+                poll_seconds=self.poll_interval.total_seconds(),
+                pause=number,
+                paused_lane=lane,
+            ),
+            method_name="execute_complete",
+        )
+
+
+class ResumeStreamOperator(StreamSwitch):
+    """
+    Close the pause of the same run: the stream continues.
+
+    The task fails when the stream had continued before, because the pause was too short: the tasks may have met a
+    running stream. Without an open pause of this run it does nothing.
+
+    :param home: The home's URI. (templated)
+    :param stream: The stream's name. (templated)
+    :param reason: Why, for the records. (templated)
+    :param home_conn_id: Connection with credentials for the home. (templated)
+    """
+
+    def execute(self, context: Context) -> None:
+        from airflow_streaming.hooks.launchers import task_launcher
+        from airflow_streaming.services.streams import end_pause  # not at dag parse
+
+        lane = self.open(context)
+        pause = lane.newest_pause()
+        if pause is None or pause.key != _run_key(context):
+            self.log.info("This run has opened no pause of stream %r.", self.stream)
+            return
+        if lane.batch_pause_end(pause.number) is not None:
+            self.log.info("Pause %d is closed already.", pause.number)
+            return
+        done = end_pause(
+            lane, pause, task_launcher(lane).probe, by=who(context), reason=self.reason
+        )
+        if not done.held:
+            raise AirflowFailException(
+                f"Stream {self.stream!r} was not held until the end of pause {pause.number}: "
+                f"{done.reason} Verify the changes of the tasks in it, and give the pause a longer "
+                "'longest'."
+            )
+
+
+def _run_key(context: Context) -> str:
+    """Return the key of a run, the same for all its tasks and tries."""
+    ti = context["ti"]
+    return f"{ti.dag_id} {ti.run_id}"

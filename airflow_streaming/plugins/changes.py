@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any, Final
 
 from airflow_streaming.changes.upgrade.waits import waits_for
 from airflow_streaming.exceptions import RecordError
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.jobs.migration import StateMigration
 from airflow_streaming.model.observation import VerdictState
 from airflow_streaming.model.records.control import Change, ChangeEnd, ChangeKind
 from airflow_streaming.model.records.cutover import CutoverTerms, SwitchMethod
@@ -38,6 +40,8 @@ _UPGRADE_PATH: Final = (
     *(Stage.BEGUN, Stage.BACKED_UP, Stage.STOPPED, Stage.APPLYING, Stage.DEPLOYED),
     *(Stage.LAUNCHED, Stage.JUDGED, Stage.KEPT),
 )
+_MOST_COLUMNS: Final = 200
+"""Columns of migrated state on the page."""
 _OF_REPARTITION: Final = (Stage.REPARTITIONING, Stage.REPARTITIONED)
 _OF_MIGRATION: Final = (Stage.MIGRATING, Stage.MIGRATED)
 
@@ -133,8 +137,24 @@ def _upgrade(home: StreamHome, change: Change, end: ChangeEnd | None) -> dict[st
         "next": [],
         "verbs": [] if end is not None else list(UPGRADE.commands_in(now)),
         "rollback": quoted(terms.rollback.reason, 600) if terms else "",
+        "migration": _migrated(terms.migrations) if terms else [],
         "replay": cut(terms.rollback.replay, 600) if terms else "",
     }
+
+
+def _migrated(migrations: Sequence[StateMigration]) -> list[dict[str, Any]]:
+    """Return the columns of migrated state."""
+    rows = ((one.query, at, column) for one in migrations for at, column in one.columns())
+    return [
+        {
+            "query": cut(query, 200),
+            "operator": operator,
+            "column": quoted(column.of or column.name, 300),
+            "becomes": column.move.value,
+            "initial": quoted(column.initial or "", 100),
+        }
+        for query, operator, column in islice(rows, _MOST_COLUMNS)
+    ]
 
 
 def _cutover(home: StreamHome, change: Change, end: ChangeEnd | None) -> dict[str, Any]:

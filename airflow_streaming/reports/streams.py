@@ -387,23 +387,30 @@ def streams_report(
     home: str,
     unread: Mapping[str, str] | None = None,
     now: datetime | None = None,
+    asked: str = "",
 ) -> Report:
     """
     Return one row for every stream of a home.
 
+    :param asked: The options that chose some of the streams; empty for all.
     :param unread: Errors of unreadable streams, by name.
     :param now: The time of day, for the age of rows that triggers have left; ``None`` without ages.
     """
-    return report_of(_streams(rows, home, unread or {}, now))
+    return report_of(_streams(rows, home, unread or {}, now, asked))
 
 
 def _streams(
-    rows: Sequence[StreamRow], home: str, unread: Mapping[str, str], now: datetime | None
+    rows: Sequence[StreamRow],
+    home: str,
+    unread: Mapping[str, str],
+    now: datetime | None,
+    asked: str,
 ) -> Iterator[Block]:
     for name, why in unread.items():
         yield Paragraph((value(name), " cannot be shown: ", value(why)))
     if not rows and not unread:
-        yield Paragraph(("No stream has a deployment in ", code(home), "."))
+        known = ("No stream of ", code(home), " matches ", code(asked), ".")
+        yield Paragraph(known if asked else ("No stream has a deployment in ", code(home), "."))
     if not rows:
         return
     lane = ("lane",) if any(row.has_lanes for row in rows) else ()

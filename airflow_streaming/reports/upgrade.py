@@ -118,10 +118,9 @@ def _migrations(found: Preflight) -> Iterator[Block]:
         return
     yield Heading("Migration of the state")
     rows = (
-        (value(one.query), str(at.operator), value(column.of or column.name), column.move.value)
+        (value(one.query), str(operator), value(column.of or column.name), column.move.value)
         for one in found.migrations
-        for at in one.operators
-        for column in at.columns
+        for operator, column in one.columns()
     )
     yield table(("query", "operator", "column", "becomes"), rows)
     yield Items(items=tuple(text for one in found.migrations for text in one.consequences))

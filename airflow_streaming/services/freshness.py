@@ -140,7 +140,7 @@ def commits_since(
 
 
 def planned_stops(stream: StreamHome, now: datetime) -> Iterator[Span]:
-    """Yield the times in which a stream was stopped, or changed, because a user asked for it."""
+    """Yield the times in which a stream was stopped, held or changed because a user asked for it."""
     wishes = stream.desired_states()
     for wish, following in pairwise([*wishes, None]):
         if wish is not None and wish.state is DesiredState.STOPPED:
@@ -153,6 +153,11 @@ def planned_stops(stream: StreamHome, now: datetime) -> Iterator[Span]:
         end = now if ended is None else ended.at
         if change.at < end:
             yield Span(begin=change.at, end=end)
+    for pause in stream.batch_pauses():
+        closed = stream.batch_pause_end(pause.number)
+        end = min(now, pause.until if closed is None else closed.at)
+        if pause.at < end:
+            yield Span(begin=pause.at, end=end)
 
 
 def _is_of(timeline: Timeline, freshness: Freshness) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from airflow_streaming.exceptions import RecordError
 from airflow_streaming.home.home import Home, StreamHome
+from airflow_streaming.home.live_lane import live_lane
 from airflow_streaming.model.arguments.selector import Operator, Selector, Term
 from airflow_streaming.model.names import base_of
 from airflow_streaming.model.products.datasets import StreamDatasets, stream_datasets
@@ -58,6 +59,7 @@ def selected(
     """
     seen = rows or {}
     look_if_asked = look if selector.keys & {"state", "level"} else None
+    lanes = [lane for lane in lanes if selector.may_be(base_of(lane))]
 
     def know(lane: str) -> Known:
         row, stream = seen.get(lane), home.stream(lane)
@@ -66,7 +68,7 @@ def selected(
         else:
             labels = stream.labels() if selector.needs_labels else {}
             tags = stream.tags() if selector.needs_tags else ()
-            found = _of_records(stream, labels, tags, look_if_asked)
+            found = _of_records(stream, selector, labels, tags, look_if_asked)
         return _with_plans(found, stream) if selector.needs_plans else found
 
     known = dict(zip(lanes, look_at_each(home.store, know, lanes), strict=True))
@@ -76,6 +78,31 @@ def selected(
     for term in selector.terms:
         found &= _of_term(term, known, graph)
     return [lane for lane in graph.in_order() if lane in found]
+
+
+def live_lanes(home: Home, selector: Selector) -> list[str]:
+    """
+    Return the live lanes of the streams of a home that a selector may select.
+
+    :raises RecordError: it is not recorded, or not readable, which lane of a stream is live.
+    """
+    bases = sorted(filter(selector.may_be, {base_of(name) for name in home.streams()}))
+
+    def look(base: str) -> str:
+        try:
+            return live_lane(home, base)
+        except RecordError as err:
+            raise _damaged(selector, base, err) from err
+
+    return [*look_at_each(home.store, look, bases)]
+
+
+def _damaged(selector: Selector, lane: str, err: RecordError) -> RecordError:
+    base = base_of(lane)
+    return RecordError(
+        f"Selector {selector.text!r} needs a record of stream {base!r}. {err} Repair that stream, or leave it out with "
+        f"name!={base}."
+    )
 
 
 def _of_term(term: Term, known: Mapping[str, Known], graph: StreamGraph) -> frozenset[str]:
@@ -104,16 +131,26 @@ def _of_row(row: FleetRow) -> Known:
 
 
 def _of_records(
-    stream: StreamHome, labels: Mapping[str, str], tags: Sequence[str], look: LookAt | None
+    stream: StreamHome,
+    selector: Selector,
+    labels: Mapping[str, str],
+    tags: Sequence[str],
+    look: LookAt | None,
 ) -> Known:
-    deployment, epoch = stream.newest_deployment(), stream.newest_epoch()
-    told = {"launcher": epoch.launcher if epoch else ""}
-    if deployment is not None:
-        told |= {"runtime": deployment.runtime, "spark": deployment.spark_version}
+    """Return the facts that the selector asks for: a damaged record of another fact does no harm."""
+    told, asked = {}, selector.keys
+    try:
+        owner = stream.owner() if asked & {"dag", "dag_team"} else None
+        epoch = stream.newest_epoch() if "launcher" in asked else None
+        told["launcher"] = epoch.launcher if epoch else ""
+        if asked & {"runtime", "spark"} and (deployment := stream.newest_deployment()):
+            told |= {"runtime": deployment.runtime, "spark": deployment.spark_version}
+    except RecordError as err:
+        raise _damaged(selector, stream.name, err) from err
     if look is not None:
         standing = look(stream)
         told |= {"state": standing.word, "level": standing.level.value}
-    return _known(stream.name, stream.owner(), labels, tags, told)
+    return _known(stream.name, owner, labels, tags, told)
 
 
 def _known(

@@ -1,5 +1,5 @@
 """
-User commands for a stream: start, stop, hand over, declare a driver dead.
+User commands for a stream: start, stop, pause, hand over, declare a driver dead.
 
 Each command is one function here, and writes one record and one line on the timeline; operators,
 the command line and triggers call it and report its result. A command may be repeated: it then
@@ -20,6 +20,7 @@ from typing import Final
 from airflow_streaming.exceptions import (
     CircuitReopened,
     DeclarationRefused,
+    PauseRefused,
     RestoreRefused,
     SameCopyRefused,
     SpecError,
@@ -28,9 +29,11 @@ from airflow_streaming.exceptions import (
 )
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.port import Heartbeat
-from airflow_streaming.model.durations import age_of
+from airflow_streaming.model.durations import age_of, duration_text
 from airflow_streaming.model.observation import Observation, Process, ProcessState
 from airflow_streaming.model.records.control import (
+    BatchPause,
+    BatchPauseEnd,
     ChangeKind,
     Circuit,
     CircuitState,
@@ -47,6 +50,7 @@ from airflow_streaming.model.records.epoch import (
 )
 from airflow_streaming.model.records.owner import Owner
 from airflow_streaming.services.fleet_index import note_act
+from airflow_streaming.supervision.batch_pause import PauseStanding, PauseState, judge_pause
 from airflow_streaming.supervision.health import spawn_grace
 from airflow_streaming.supervision.restart import fails_alike, remedy_of
 
@@ -54,6 +58,9 @@ log: Final = logging.getLogger(__name__)
 _DAG_ID: Final = re.compile(r"[\w.-]{1,250}")
 """As Airflow checks ids of dags."""
 
+SHORTEST_PAUSE: Final = timedelta(minutes=1)
+LONGEST_PAUSE: Final = timedelta(days=1)
+"""Bounds of a pause's length. Sources must keep the unread data of this time."""
 Probe = Callable[[Epoch, Launch | None, Heartbeat], Process]
 
 
@@ -114,6 +121,20 @@ class Stopped:
     epoch: int | None = None
     request: StopRequest | None = None
     is_asked_now: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndedPause:
+    """
+    The result of closing a pause.
+
+    :param held: The stream stood still until now.
+    :param reason: Why, as a sentence.
+    """
+
+    pause: BatchPause
+    held: bool
+    reason: str
 
 
 @contextmanager
@@ -237,6 +258,73 @@ def stop(
 def stop_grace(home: StreamHome) -> timedelta:
     """Return how long a driver of the stream may take to stop, by what its dag says."""
     return home.supervision().stop_grace
+
+
+def begin_pause(
+    home: StreamHome,
+    *,
+    longest: timedelta,
+    begin_within: timedelta,
+    by: str,
+    reason: str,
+    key: str = "",
+) -> BatchPause:
+    """
+    Ask the stream's driver to hold its queries between two batches.
+
+    :param longest: How long the queries are held at most.
+    :param begin_within: How long the batches in work may take to end.
+    :param key: A pause that is open under the same key is returned as it is.
+    :raises PauseRefused: another pause, or a change of the stream, is open.
+    :raises SpecError: the length is out of bounds.
+    """
+    if not SHORTEST_PAUSE <= longest <= LONGEST_PAUSE:
+        raise SpecError(
+            f"A pause lasts {duration_text(SHORTEST_PAUSE)} to {duration_text(LONGEST_PAUSE)}, not "
+            f"{duration_text(longest)}. Choose another length, or stop the stream."
+        )
+    home.check_not_removed()
+    if change := home.unfinished_change():
+        raise PauseRefused(
+            f"Change {change.number} of {home.name} ({change.what}) is open, and needs a stream that "
+            "runs. Open the pause after its end."
+        )
+    now = _now()
+    wanted = BatchPause(
+        number=1,
+        by=by,
+        reason=reason,
+        at=now,
+        begin_within=begin_within.total_seconds(),
+        longest=longest.total_seconds(),
+        key=key,
+    )
+    pause = home.begin_pause(wanted, now)
+    if (pause.by, pause.at) == (by, now):
+        _tell(home, EventKind.PAUSED, by, f"Pause {pause.number} opened: {reason}")
+    return pause
+
+
+def look_at_pause(home: StreamHome, pause: BatchPause, probe: Probe) -> PauseStanding:
+    """Look once at a pause and at the stream's driver."""
+    end, epoch = home.batch_pause_end(pause.number), home.newest_epoch()
+    seen = None if epoch is None or end is not None else look_once(home, epoch, probe)
+    return judge_pause(pause, end, seen, _now())
+
+
+def end_pause(
+    home: StreamHome, pause: BatchPause, probe: Probe, *, by: str, reason: str
+) -> EndedPause:
+    """
+    Close a pause: the stream continues.
+
+    :returns: Whether the stream stood still until now. A pause that another user has closed before tells no more.
+    """
+    standing = look_at_pause(home, pause, probe)
+    end = BatchPauseEnd(number=pause.number, by=by, reason=reason, at=_now())
+    if standing.state is not PauseState.CLOSED and home.end_pause(end):
+        _tell(home, EventKind.PAUSED, by, f"Pause {pause.number} closed: {reason}")
+    return EndedPause(pause=pause, held=standing.state is PauseState.HELD, reason=standing.reason)
 
 
 def _close_circuit(home: StreamHome, *, by: str, reason: str) -> Circuit | None:

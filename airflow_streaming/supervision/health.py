@@ -13,6 +13,7 @@ batch twenty times as long as usual is a large batch, not a dead one.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from statistics import median
 from typing import Final
@@ -20,6 +21,7 @@ from typing import Final
 from airflow_streaming.exceptions import closed
 from airflow_streaming.model.durations import age_of, duration_text
 from airflow_streaming.model.health_rules import (
+    DATA_LOSS,
     QUERY_FAILED,
     Finding,
     HealthRules,
@@ -34,7 +36,7 @@ from airflow_streaming.model.observation import (
     VerdictState,
 )
 from airflow_streaming.model.records.epoch import Epoch, LaunchCause, Outcome
-from airflow_streaming.model.status import DriverState, QueryStatus, Status
+from airflow_streaming.model.status import DriverState, PauseStatus, QueryStatus, Status
 
 SPAWN_GRACE: Final = timedelta(seconds=30)
 """
@@ -385,6 +387,8 @@ def _judge_alive(seen: Observation, rules: HealthRules) -> Verdict:
     failed = _failed_queries(status)
     if status.state is DriverState.STOPPING:
         return _going_down(number, failed)
+    if status.pause is not None and status.is_held and not failed:
+        return _paused(status, status.pause, seen.findings)
     # A batch without brokers or executors is the symptom of that.
     standstill = (
         judge_sources(status, source_unreachable_after=rules.source_unreachable_after)
@@ -411,6 +415,23 @@ def _judge_alive(seen: Observation, rules: HealthRules) -> Verdict:
             reason=_nothing_committed(status),
         )
     return _well(status)
+
+
+def _paused(status: Status, hold: PauseStatus, findings: Sequence[Finding]) -> Verdict:
+    """Judge a stream that stands still on purpose; only a loss of unread data still counts."""
+    losing = [
+        finding
+        for finding in findings
+        if finding.rule == DATA_LOSS and finding.state is RuleState.FIRING
+    ]
+    return Verdict(
+        state=VerdictState.PAUSED,
+        reason=f"Pause {hold.number} holds every query between two batches since "
+        f"{duration_text(hold.held_for_s)}, for at most {duration_text(hold.left_s)} more.",
+        since=status.at - timedelta(seconds=hold.held_for_s),
+        healthy_for=status.progressed_for,
+        findings=tuple(replace(finding, severity=Severity.ALERT) for finding in losing),
+    )
 
 
 def _going_down(number: int, failed: list[Finding]) -> Verdict:

@@ -90,6 +90,7 @@ _LEVELS: Final = {
     VerdictState.STOPPED: Level.WARN,
     VerdictState.STARTING: Level.BUSY,
     VerdictState.STOPPING: Level.BUSY,
+    VerdictState.PAUSED: Level.BUSY,
     VerdictState.HEALTHY: Level.WELL,
     VerdictState.IDLE: Level.WELL,
     VerdictState.COMPLETED: Level.OFF,

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.jobs.migration import StateMigration
 from airflow_streaming.model.records.control import Change, ChangeKind
 from airflow_streaming.model.records.cutover import (
     CheckResult,
@@ -29,7 +30,9 @@ from airflow_streaming.model.records.upgrade_table import (
 )
 
 
-def write_upgrade(home: StreamHome, *events: UpgradeEvent) -> int:
+def write_upgrade(
+    home: StreamHome, *events: UpgradeEvent, migrations: tuple[StateMigration, ...] = ()
+) -> int:
     """Open an upgrade of a stream, let some events happen to it, and return its number."""
     current, now = home.newest_deployment(), datetime.now(UTC)
     assert current is not None
@@ -43,6 +46,7 @@ def write_upgrade(home: StreamHome, *events: UpgradeEvent) -> int:
             replay="The batches since the upgrade run again.",
         ),
         keeps_by_itself=False,
+        migrations=migrations,
     )
     digest = home.keep_terms(terms)
     home.begin_change(

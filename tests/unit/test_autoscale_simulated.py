@@ -57,3 +57,14 @@ def test_a_change_without_effect_is_undone_and_not_repeated() -> None:
     stuck = play(load, 1, 1, 25, Autoscale(min=1, max=12), scales=False)
     assert stuck.changes <= 3
     assert stuck.executor_hours < 1.5 * 4
+
+
+def test_a_source_that_comes_back_is_followed_before_its_second_batch_ends() -> None:
+    """Two hours of rows come within ten minutes; ended batches alone show it an hour later."""
+    load = [1_200.0] * 5_400 + [0.0] * 7_200 + [15_600.0] * 600 + [1_200.0] * 3_600
+    found = play(load, needed(1_200), 1, 25, Autoscale(min=1, max=60))
+    fixed = play(load, needed(1_200), 1, 25, None)
+
+    assert max(found.lags) < 2_400 < max(fixed.lags)
+    assert found.lags[-1] < 60
+    assert found.changes <= 4

@@ -24,7 +24,7 @@ from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.runtime import Runtime
 from airflow_streaming.model.jobs.migration import MARK, MARKER, Migrated, StateMigration
 from airflow_streaming.model.records.deployment import Deployment
-from airflow_streaming.model.records.epoch import LaunchCause, QueryClaim
+from airflow_streaming.model.records.epoch import QueryClaim
 from airflow_streaming.model.uris import join
 from airflow_streaming.spark_jobs.migration import migrate_checkpoint
 from airflow_streaming.storage.folders import Folders, open_folders
@@ -101,7 +101,6 @@ class SparkMigrator:
                 f"Stream {self.home.name!r} has no checkpoint of query {unknown[0]!r}, whose state is to be "
                 f"migrated; found {sorted(reports)}. Ask the gates again."
             )
-        _check_finished(reports, unbegun_batches(self.home))
         facts: dict[str, str] = {}
         try:
             for query, report in reports.items():
@@ -147,31 +146,6 @@ class SparkMigrator:
         fs, root = open_filesystem(to, "checkpoint", self.storage_options)
         if fs.exists(root):
             fs.rm(root, recursive=True)
-
-
-def unbegun_batches(home: StreamHome) -> Mapping[str, int]:
-    """
-    Return the planned batches that no driver has begun, by query.
-
-    Only the newest driver can know, and only if it ended at its own pace: a killed one may have
-    begun its planned batch.
-    """
-    epochs = map(home.epoch, reversed(home.epoch_numbers()))
-    newest = next((epoch for epoch in epochs if epoch.cause is not LaunchCause.FENCE), None)
-    exit = None if newest is None else home.exit(newest.number)
-    return {} if exit is None or exit.cut_off else exit.unbegun
-
-
-def _check_finished(reports: Mapping[str, Checkpoint], unbegun: Mapping[str, int]) -> None:
-    """Refuse a batch that a driver may have begun: a copy ends at the last commit, and its rows would come again."""
-    for query, report in reports.items():
-        planned = report.last_planned_batch
-        if planned not in (report.last_committed_batch, unbegun.get(query)):
-            raise CheckpointRefused(
-                f"Query {query!r} may have begun batch {planned}, and its last committed batch is "
-                f"{report.last_committed_batch}: the old driver did not stop between two batches. Ask again when it "
-                "has run for a while."
-            )
 
 
 def _is_unproved(folders: Folders) -> bool:

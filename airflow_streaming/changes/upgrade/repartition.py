@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
-from airflow_streaming.changes.restore.migrated_copy import unbegun_batches
 from airflow_streaming.changes.upgrade.decide import REPARTITION_WITHIN
 from airflow_streaming.checkpoints.copies import checkpoints_of
 from airflow_streaming.checkpoints.read.report import Checkpoint
@@ -24,6 +23,7 @@ from airflow_streaming.gates.state_partitions import RepartitionPlan, is_done, p
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.runtime import Runtime
 from airflow_streaming.model.jobs.upkeep import RepartitionAnswer, RepartitionOrder
+from airflow_streaming.model.records.epoch import LaunchCause
 from airflow_streaming.model.records.upgrade import RollbackPlan, SinkFacts
 from airflow_streaming.model.spark.conf import parse_spark_version
 from airflow_streaming.model.uris import to_hadoop
@@ -77,6 +77,19 @@ def planned_for(
         sinks=sinks,
         rollback=rollback,
     )
+
+
+def unbegun_batches(home: StreamHome) -> Mapping[str, int]:
+    """
+    Return the planned batches that no driver has begun, by query.
+
+    Only the newest driver can know, and only if it ended at its own pace: a killed one may have
+    begun its planned batch.
+    """
+    epochs = map(home.epoch, reversed(home.epoch_numbers()))
+    newest = next((epoch for epoch in epochs if epoch.cause is not LaunchCause.FENCE), None)
+    exit = None if newest is None else home.exit(newest.number)
+    return {} if exit is None or exit.cut_off else exit.unbegun
 
 
 class Repartitioner(Protocol):

@@ -35,7 +35,7 @@ from airflow_streaming.exceptions import RuntimeNotFound, SpecError
 from airflow_streaming.gates.findings import GateDecision
 from airflow_streaming.home.campaigns import Campaigns
 from airflow_streaming.home.home import Home
-from airflow_streaming.home.live_lane import live_lane
+from airflow_streaming.model.arguments.selector import parse_selector
 from airflow_streaming.model.names import base_of
 from airflow_streaming.model.records.campaign import (
     ApproveWaves,
@@ -59,8 +59,8 @@ from airflow_streaming.services.campaigns.planning import (
     plan_campaign,
     select_streams,
 )
+from airflow_streaming.services.selection import live_lanes
 from airflow_streaming.services.streams import Probe
-from airflow_streaming.storage.one_look import look_at_each
 from airflow_streaming.storage.probe import ensure_exclusive
 
 IMAGE: Final = "spark.kubernetes.container.image"
@@ -251,10 +251,9 @@ def _change(arguments: argparse.Namespace) -> FleetChange:
 
 
 def _selection(home: Home, arguments: argparse.Namespace, probe: Probe) -> FleetSelection:
-    bases = sorted({base_of(name) for name in home.streams()})
     return select_streams(
         home,
-        look_at_each(home.store, lambda base: live_lane(home, base), bases),
+        live_lanes(home, parse_selector(arguments.select)),
         arguments.select,
         lambda lane: standing_of(lane, probe),
         sizes=[size.strip() for size in arguments.waves.split(",")],

@@ -12,12 +12,11 @@ from airflow_streaming.cli.output import complain, show_lines
 from airflow_streaming.cli.status import standing_of
 from airflow_streaming.exceptions import SpecError, StreamingError
 from airflow_streaming.home.home import Home, StreamHome
-from airflow_streaming.home.live_lane import live_lane
 from airflow_streaming.model.arguments.selector import parse_selector
 from airflow_streaming.model.names import base_of
+from airflow_streaming.services.selection import live_lanes as lanes_of_selector
 from airflow_streaming.services.selection import selected
 from airflow_streaming.services.streams import Probe
-from airflow_streaming.storage.one_look import look_at_each
 from airflow_streaming.storage.probe import ensure_exclusive
 
 Act = Callable[[StreamHome, Person], object]
@@ -78,9 +77,9 @@ def _are_down(lanes: list[StreamHome], probe: Probe, limit: float) -> bool:
 
 def live_lanes(home: Home, text: str, probe: Probe) -> list[StreamHome]:
     """Return the live lanes of the selected streams, each after those whose output it reads."""
-    bases = sorted({base_of(name) for name in home.streams()})
-    lanes = look_at_each(home.store, lambda base: live_lane(home, base), bases)
-    found = selected(home, lanes, parse_selector(text), lambda lane: standing_of(lane, probe))
+    selector = parse_selector(text)
+    lanes = lanes_of_selector(home, selector)
+    found = selected(home, lanes, selector, lambda lane: standing_of(lane, probe))
     return [home.stream(lane) for lane in found]
 
 

@@ -26,6 +26,7 @@ from airflow_streaming.driver.monitoring.activity import JobsView
 from airflow_streaming.driver.monitoring.executors import ExecutorsView
 from airflow_streaming.driver.monitoring.history import History
 from airflow_streaming.driver.monitoring.queries import NewBatch, Queries
+from airflow_streaming.driver.pausing.pause_watch import PauseWatch
 from airflow_streaming.driver.sinks.outlet import Sinks
 from airflow_streaming.driver.sinks.port import Origin
 from airflow_streaming.driver.standby.barrier import StandbyBarrier
@@ -58,6 +59,9 @@ class Report:
     :param sinks: Receive every batch as well; by default the sinks of Spark's configuration.
     :param on_written: Called for every heartbeat that was written, with the time before the write.
     """
+
+    pauses: PauseWatch | None = None
+    """Pauses between batches, for the status."""
 
     def __init__(
         self,
@@ -206,6 +210,7 @@ class Report:
             sinks=self._sinks.statuses(),
             standby=self._barrier is not None and self._barrier.is_closed,
             executors=self._executors.latest,
+            pause=None if self.pauses is None else self.pauses.status(),
         )
 
     def _state(self, started: bool) -> DriverState:

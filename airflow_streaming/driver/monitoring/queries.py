@@ -33,6 +33,7 @@ from airflow_streaming.driver.monitoring.epochs import CommittedEpochs
 from airflow_streaming.driver.monitoring.failed_batch import files_of, offsets_of
 from airflow_streaming.driver.monitoring.kafka_places import KafkaPlace, explained, may_be_outage
 from airflow_streaming.driver.monitoring.spark_query import Query, QueryError, has_run_a_batch
+from airflow_streaming.driver.pausing.batch_lock import BatchLock
 from airflow_streaming.driver.sources.file_backlog import (
     Waiting,
     is_file_source,
@@ -130,9 +131,27 @@ class TrackedQuery:
         self._ends: Mapping[str, Any] = {}
         """End offsets of the latest batch, by the source's description."""
         self._kept_for: tuple[tuple[str, float], ...] = ()
+        self._is_paused = False
+        self._paused_ms = 0.0
+        """Length of pauses that Spark counts as time of the next batch."""
         self.places: tuple[KafkaPlace, ...] = ()
         """Topics of its sources and sink, once its plan is known."""
         self._reach = reach or BrokerReach()
+
+    def is_running(self) -> bool:
+        """Ask Spark whether it runs; as last known where Spark does not answer."""
+        with self._faults.contained(f"Asking query {self.name!r} whether it runs"):
+            return self.query.is_active()
+        return self.active
+
+    def batch_lock(self) -> BatchLock:
+        """Return the lock between the plan and the commit of its batches."""
+        return self.query.batch_lock()
+
+    def note_pause(self, seconds: float | None) -> None:
+        """Take note that a pause holds the query, or of the length of a pause that has ended."""
+        self._is_paused = seconds is None
+        self._paused_ms += 1000 * (seconds or 0.0)
 
     @property
     def processing(self) -> bool:
@@ -194,6 +213,8 @@ class TrackedQuery:
 
         :param others: Run ids of other queries that are processing.
         """
+        if self._is_paused:
+            return
         run, work = None, Work()
         if self.processing:
             run = TriggerRun()
@@ -288,7 +309,10 @@ class TrackedQuery:
         latest = None if self._last is None else last - self._last
         told = [report for report in self.query.progress(latest) if has_run_a_batch(report)]
         fresh = [
-            NewBatch(progress=BatchProgress.from_spark(self.name, report), report=report)
+            NewBatch(
+                progress=self._without_pause(BatchProgress.from_spark(self.name, report)),
+                report=report,
+            )
             for report in told
         ]
         fresh = [f for f in fresh if self._last is None or f.progress.batch_id > self._last]
@@ -299,6 +323,15 @@ class TrackedQuery:
             self._ends = _ends_of(fresh[-1].report)
             self._durations.extend(batch.progress.duration_ms for batch in fresh)
         return [replace(batch, progress=self._with_sources(batch.progress)) for batch in fresh]
+
+    def _without_pause(self, figures: BatchProgress) -> BatchProgress:
+        """Return the figures of a batch without the pause before it: its trigger had begun when the pause did."""
+        left = figures.duration_ms - int(self._paused_ms)
+        if not self._paused_ms or left < 0:
+            return figures
+        self._paused_ms = 0.0
+        rate = 1000 * figures.input_rows / left if left else None
+        return replace(figures, duration_ms=left, processed_rows_per_second=rate)
 
     def _with_sources(self, figures: BatchProgress) -> BatchProgress:
         """Return figures with the parts that Spark does not report of their sources."""

@@ -14,7 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from airflow_streaming.driver.jvm import connected_gateway
 from airflow_streaming.driver.monitoring.activity import TriggerRun
+from airflow_streaming.driver.pausing.batch_lock import BatchLock, SparkBatchLock
 from airflow_streaming.driver.sources.file_backlog import Waiting, files_waiting
 from airflow_streaming.driver.sources.source_outlook import SourceOutlooks
 from airflow_streaming.model.plan.schema_change import schema_change
@@ -207,6 +209,9 @@ class Query(Protocol):
     def kept_for(self) -> tuple[tuple[str, float], ...]:
         """Return the declared retention of its sources."""
 
+    def batch_lock(self) -> BatchLock:
+        """Return the lock between the plan and the commit of its batches."""
+
 
 class SparkQuery:
     """
@@ -273,6 +278,9 @@ class SparkQuery:
 
     def kept_for(self) -> tuple[tuple[str, float], ...]:
         return self._outlooks.kept_for()
+
+    def batch_lock(self) -> BatchLock:
+        return SparkBatchLock(self._jsq, connected_gateway())
 
 
 def causes_of(java: Any) -> list[Any]:

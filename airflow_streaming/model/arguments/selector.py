@@ -15,6 +15,7 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.observation import VerdictState
 
 FACTS: Final[Mapping[str, str]] = {
     "name": "the stream",
@@ -35,12 +36,23 @@ FACTS: Final[Mapping[str, str]] = {
 """Facts of a stream, which no label may be called."""
 OF_PLANS: Final = frozenset({"stateful", "source", "sink", "downstream_of", "upstream_of"})
 """Facts that the recorded plans of its queries tell."""
+CLOSED: Final[Mapping[str, frozenset[str]]] = {
+    "state": frozenset(VerdictState)
+    | {"gave_up", "never_run", "off", "restart_overdue", "restarting"},
+    "level": frozenset({"down", "bad", "warn", "busy", "well", "off"}),
+    "stateful": frozenset({"yes", "no"}),
+}
+"""All values of some facts: a misspelled one behind ``!=`` would select every stream."""
+_ANY_TEXT: Final = frozenset({"tag", "source", "sink", "downstream_of", "upstream_of"})
+"""Facts whose values may contain blanks and ``=``, such as paths."""
 MOST_LABELS: Final = 32
 MOST_TERMS: Final = 32
 MOST_CHARACTERS: Final = 2_000
 _KEY: Final = r"[A-Za-z0-9](?:[A-Za-z0-9._/-]{0,61}[A-Za-z0-9])?"
 _LABEL: Final = re.compile(_KEY)
 _VALUE: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+_PATTERN: Final = re.compile(r"[A-Za-z0-9._*-]+")
+"""Values of a label, with ``*``."""
 _TERM: Final = re.compile(
     rf"""\s*(?: !\s*(?P<missing>{_KEY})
       | (?P<key>{_KEY}) (?: \s*(?P<sign>==|!=|=)\s*(?P<value>[^=,()\s](?:[^,()]*[^,()\s])?)
@@ -112,6 +124,17 @@ class Selector:
     def needs_tags(self) -> bool:
         """Tell whether a condition is about tags of DAGs."""
         return "tag" in self.keys
+
+    def may_be(self, stream: str) -> bool:
+        """
+        Tell whether a stream must be looked at: it meets the conditions about names, which need no record.
+
+        Every stream must be where others lie behind it, or where its labels show which labels there are.
+        """
+        if self.needs_plans or self.needs_labels:
+            return True
+        facts = {"name": (stream,)}
+        return all(term.holds(facts) for term in self.terms if term.key == "name")
 
     @property
     def needs_plans(self) -> bool:
@@ -189,7 +212,7 @@ def _term(text: str, found: re.Match[str]) -> Term:
     key = found["key"]
     if found["sign"]:
         operator = Operator.NOT_IN if found["sign"] == "!=" else Operator.IN
-        return Term(key, operator, (found["value"],))
+        return _checked(text, Term(key, operator, (found["value"],)))
     if not found["set"]:
         return Term(key, Operator.EXISTS)
     values = tuple(one.strip() for one in found["values"].split(","))
@@ -197,7 +220,32 @@ def _term(text: str, found: re.Match[str]) -> Term:
         raise SpecError(
             f"Selector {text!r} has an empty value for {key!r}. Name one, or leave the comma out."
         )
-    return Term(key, Operator(found["set"]), values)
+    return _checked(text, Term(key, Operator(found["set"]), values))
+
+
+def _checked(text: str, term: Term) -> Term:
+    """
+    Return a term whose values the key can have.
+
+    :raises SpecError: with the value, and what the key has.
+    """
+    known = CLOSED.get(term.key)
+    for value in term.values:
+        if known is not None and not any(_is_like(one, value) for one in known):
+            raise SpecError(
+                f"Selector {text!r} compares {term.key!r} with {value!r:.80}, which it never is. It is one of "
+                f"{', '.join(sorted(known))}."
+            )
+        if term.key not in FACTS and not _PATTERN.fullmatch(value):
+            raise SpecError(
+                f"Selector {text!r} compares label {term.key!r} with {value!r:.80}, which no label can be. Put a comma "
+                "between two conditions; a value has letters, digits, '.', '_', '-' and '*' only."
+            )
+        if term.key not in _ANY_TEXT and {*value} & {*" \t\n\r="}:
+            raise SpecError(
+                f"Selector {text!r} compares {term.key!r} with {value!r:.80}. Put a comma between two conditions."
+            )
+    return term
 
 
 def _is_like(text: str, pattern: str) -> bool:

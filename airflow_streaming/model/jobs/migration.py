@@ -122,12 +122,17 @@ class StateMigration(Record):
     dropped: tuple[int, ...] = ()
     consequences: tuple[str, ...] = ()
 
-    def undeclared(self) -> Iterator[StateColumn]:
-        """Yield the added columns whose initial value a user must declare."""
+    def columns(self) -> Iterator[tuple[int, StateColumn]]:
+        """Yield the columns of the new state, each with the number of its operator."""
         for operator in self.operators:
             for column in operator.columns:
-                if column.move is Move.ADD and column.initial is None:
-                    yield column
+                yield operator.operator, column
+
+    def undeclared(self) -> Iterator[StateColumn]:
+        """Yield the added columns whose initial value a user must declare."""
+        for _, column in self.columns():
+            if column.move is Move.ADD and column.initial is None:
+                yield column
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

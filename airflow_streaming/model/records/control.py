@@ -1,5 +1,5 @@
 """
-Desired state, circuit, timeline events, the record of an open change, and permanent removals.
+Desired state, circuit, pauses between batches, timeline events, the record of an open change, and permanent removals.
 
 People and rules change the desired state and the circuit; the timeline lists the events.
 
@@ -164,6 +164,8 @@ class EventKind(StrEnum):
     """Rules, restart policy, stop grace or notifiers of the dag have changed."""
     OWNER = "owner"
     """The stream has been handed over to another dag."""
+    PAUSED = "paused"
+    """A pause was opened or closed."""
     PRUNED = "pruned"
     """Old records were removed."""
     REMOVED = "removed"
@@ -183,6 +185,46 @@ class Event(Record):
     message: str
     epoch: int | None = None
     facts: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchPause(Record):
+    """
+    A pause: the driver holds every query between two batches.
+
+    The driver ends it after its length, also without the home: its opener may die.
+
+    :param begin_within: Seconds until the batches in work must have ended.
+    :param longest: Seconds for which the queries are held at most.
+    :param key: Names the run that opened the pause, so that its other tasks and tries recognize it; empty of a command.
+    """
+
+    KIND: ClassVar[str] = "batch_pause"
+
+    number: int
+    by: str
+    reason: str
+    at: datetime
+    begin_within: float
+    longest: float
+    key: str = ""
+
+    @property
+    def until(self) -> datetime:
+        """Return when it is over, whatever became of its parties."""
+        return self.at + timedelta(seconds=self.begin_within + self.longest)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchPauseEnd(Record):
+    """The end of a pause; the queries continue."""
+
+    KIND: ClassVar[str] = "batch_pause_end"
+
+    number: int
+    by: str
+    reason: str
+    at: datetime
 
 
 class ChangeKind(StrEnum):

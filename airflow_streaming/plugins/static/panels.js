@@ -187,6 +187,17 @@ function changeCard(change, data, isFirst, page) {
     isOpen && change.verbs?.length ? h("p", {}, h("span", { class: "dim" }, "You can: "), change.verbs.map((verb) => page.actButton(`${change.kind}.${verb}`, words(verb)))) : null,
     change.next?.length ? h("details", {}, h("summary", {}, "Possible next states"), table(["Event", "Then"], change.next.map((one) => [h("td", {}, words(one.event)), h("td", {}, words(one.to))]))) : null,
     change.replay || change.rollback ? h("p", { class: "dim" }, change.rollback, " ", change.replay) : null,
+    change.migration?.length
+      ? h(
+          "details",
+          { open: isOpen },
+          h("summary", {}, "Migration of the state"),
+          table(
+            ["Query", "Operator", "Column", "Becomes", "Initial value"],
+            change.migration.map((one) => [one.query, one.operator, one.column, words(one.becomes), one.initial].map((text) => h("td", {}, `${text}`))),
+          ),
+        )
+      : null,
     change.checks?.length
       ? table(
           ["Check", "Result", "Observation", "Figures"],

@@ -25,7 +25,7 @@ from airflow_streaming.supervision.readiness.conditions import (
 )
 from airflow_streaming.supervision.readiness.snapshot import QuerySnapshot, StreamSnapshot
 
-_PASSING: Final = frozenset({VerdictState.STARTING, VerdictState.STOPPING})
+_PASSING: Final = frozenset({VerdictState.STARTING, VerdictState.STOPPING, VerdictState.PAUSED})
 """On the way from one state to another; the state it reaches is sent when it is reached."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 

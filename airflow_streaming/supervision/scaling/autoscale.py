@@ -3,7 +3,7 @@ Decide the number of a stream's executors from its figures.
 
 A batch of ``x`` rows takes ``a + b * x`` seconds. More executors make ``b`` smaller and leave
 ``a``: planning, scheduling, commits. Both are fitted to the batches of the present driver, because
-the pace of small batches is no measure: a stream without a processing trigger is always busy with
+the pace of small batches measures nothing: a stream without a processing trigger is always busy with
 the rows that arrived meanwhile. That ``b`` shrinks with the number of executors is an assumption;
 if it is wrong, the next figures show it, and one change at most quadruples or halves the number.
 
@@ -27,6 +27,7 @@ from typing import Final, NamedTuple
 from airflow_streaming.model.durations import age_of, duration_text
 from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.model.records.autoscale import Autoscale, SizeChange, SizeCode
+from airflow_streaming.supervision.scaling.after_quiet import growth_after_quiet
 from airflow_streaming.supervision.scaling.size_effect import (
     LEAST_GAIN,
     blocked_until,
@@ -81,6 +82,7 @@ class SizeInput:
     :param batches: Batches of the present epoch, oldest first, by query.
     :param intervals_s: Interval of the processing trigger, by query; missing if Spark starts the
         next batch at once.
+    :param in_work_s: How long the batch in work has lasted, by query.
     :param changes: Changes of the last day at least, oldest first.
     :param blackout_until: End of the current blackout.
     :param cores_each: Cores of an executor.
@@ -94,6 +96,7 @@ class SizeInput:
     alive: int | None = None
     batches: Mapping[str, Sequence[Sample]] = field(default_factory=dict)
     intervals_s: Mapping[str, float] = field(default_factory=dict)
+    in_work_s: Mapping[str, float] = field(default_factory=dict)
     changes: Sequence[SizeChange] = ()
     blackout_until: datetime | None = None
     is_dynamic: bool = False
@@ -238,6 +241,9 @@ def _step(s: SizeInput) -> SizeStep:
             SizeCode.NOT_ARRIVED,
             f"{s.alive} of {s.executors} executors are there; the cluster has not given the others.",
         )
+    returning = _after_quiet(s, s.executors)
+    if returning is not None:
+        return _allowed(s, s.executors, returning)
     up = _needs(s, s.policy.up_after, parts=1)
     if up is None:
         return _hold(
@@ -272,6 +278,57 @@ def _undone(s: SizeInput, present: int, need: Need | SizeCode) -> SizeStep | Non
         f"gain. {_told(need)}",
         need=need,
     )
+
+
+def _after_quiet(s: SizeInput, present: int) -> SizeStep | None:
+    """Return the step to more executors for a source that comes back after a quiet time."""
+    found = [need for query in s.in_work_s if (need := _need_in_work(s, query)) is not None]
+    need = max(found, key=lambda one: _weight(one.executors), default=None)
+    if need is None or need.executors is None or present >= s.policy.max:
+        return None
+    wanted = min(need.executors, present * _UP_FACTOR)
+    if wanted <= present:
+        return None
+    reason = (
+        f"Query {need.query!r} had no input for a while, and its batches grow since: at least "
+        f"{need.arrival:,.0f} rows/s come, and {need.capacity:,.0f} rows/s can be processed."
+    )
+    return SizeStep(code=SizeCode.UP, executors=s.policy.within(wanted), reason=reason, need=need)
+
+
+def _need_in_work(s: SizeInput, query: str) -> Need | None:
+    """Return the least need that the batches since a quiet time show; ``None`` without a quiet time before them."""
+    interval, lasts = s.intervals_s.get(query), s.in_work_s[query]
+    full = [one for one in _settled(s.batches.get(query, ())) if one.rows]
+    if not interval:
+        return None
+    growth = growth_after_quiet(
+        full, now=s.now, lasts=lasts, interval=interval, quiet=s.policy.up_after
+    )
+    if growth is None or len(growth.before) < MIN_BATCHES:
+        return None
+    cost = _cost(full, full[-MIN_BATCHES:], is_free=False)
+    if cost is None or cost[1] <= 0:
+        return None
+    fixed, each = cost
+    usable = max(0.0, 1.0 - fixed / interval)
+    # The batch in work has at least the rows of the time so far.
+    rows = [*(float(one.rows) for one in growth.since), max(0.0, lasts - fixed) / each]
+    arrival = max(amount / span for amount, span in zip(rows, growth.spans_s, strict=True))
+    return Need(
+        query=query,
+        share=arrival * each + fixed / interval,
+        arrival=arrival,
+        capacity=usable / each,
+        backlog=0.0,
+        executors=_executors(s, arrival, 0.0, each, usable),
+        pace=sum(one.rows for one in full) / sum(one.seconds for one in full),
+    )
+
+
+def _settled(batches: Sequence[Sample]) -> list[Sample]:
+    """Return the batches without the first ones, which compile."""
+    return [one for n, one in enumerate(batches) if n >= WARM_UP or one.seconds >= _LONG]
 
 
 def _wanted_up(s: SizeInput, present: int, need: Need | SizeCode) -> SizeStep | None:
@@ -376,7 +433,7 @@ def _needs(s: SizeInput, over: timedelta, *, parts: int) -> Need | SizeCode | No
     found: list[Need | SizeCode] = []
     part = over / parts
     for query, batches in s.batches.items():
-        settled = [one for n, one in enumerate(batches) if n >= WARM_UP or one.seconds >= _LONG]
+        settled = _settled(batches)
         # A quiet query has no say, and its driver must have been watched for the whole time.
         if not any(sample.rows for sample in settled):
             continue

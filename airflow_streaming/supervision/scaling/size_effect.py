@@ -1,5 +1,5 @@
 """
-What a change of the size has brought, what it would cost, and who else needs executors.
+The gain of a change of the size, its cost, and the executors of other streams.
 
 More executors help a stream only where its batches divide: a skewed key, a slow sink or a single partition makes them
 useless. The pace before a change is in its record, the pace after it in the present figures. Both are rows for a second
@@ -47,7 +47,7 @@ def blocked_until(
 
 
 def rounds_text(executors: int, cores_each: int, partitions: int | None) -> str:
-    """Return what a number of executors costs in the last round of the state's tasks; empty without a cost."""
+    """Return the idle cores in the last round of the state's tasks, as a sentence; empty without any."""
     cores = executors * cores_each
     if not partitions or not cores or partitions % cores == 0:
         return ""

@@ -136,6 +136,11 @@ class SizeObserver:
                     for query in queries
                     if query.processing_interval_s
                 },
+                in_work_s={
+                    query.name: query.batch_for_s
+                    for query in queries
+                    if query.batch_for_s and not query.is_real_time
+                },
                 changes=changes,
                 blackout_until=restarts.blackout_until(seen.now),
                 is_dynamic=is_dynamic(conf),

@@ -1,10 +1,10 @@
 """
-Orders whose shape changes: an enforced schema, an output for bad records, and three versions.
+Orders whose shape changes: an enforced schema, an output for bad records, and four further versions.
 
 spark-submit orders.py --input /data/orders --output /data/orders_out --version 1
 
-Version 2 adds a column that may be empty, version 3 drops one, version 4 changes the type of a sum.
-The README shows which of them may continue from the checkpoint of version 1.
+Version 2 adds a column that may be empty, version 3 drops one, version 4 changes the type of a sum,
+version 5 adds an aggregate. The README shows which of them may continue from the checkpoint of version 1.
 """
 
 from __future__ import annotations
@@ -30,11 +30,14 @@ def totals(orders: DataFrame, version: int) -> DataFrame:
     """Sum up the quantities of an hour and article, with state."""
     keys = [name for name in ("sku",) if name in orders.columns]
     amount = F.col("quantity").cast("double") if version == 4 else F.col("quantity")
+    more = [F.max("quantity").alias("largest")] if version == 5 else []
     return (
         orders.withWatermark("ts", LATENESS)
         .groupBy(F.window("ts", "1 hour"), *keys)
-        .agg(F.sum(amount).alias("quantity"))
-        .select(F.col("window.start").alias("hour"), *keys, "quantity")
+        .agg(F.sum(amount).alias("quantity"), *more)
+        .select(
+            F.col("window.start").alias("hour"), *keys, "quantity", *(["largest"] if more else [])
+        )
     )
 
 
@@ -43,7 +46,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Orders, good and bad.")
     parser.add_argument("--input", required=True, help="folder of JSON lines")
     parser.add_argument("--output", required=True)
-    parser.add_argument("--version", type=int, choices=(1, 2, 3, 4), default=1)
+    parser.add_argument("--version", type=int, choices=(1, 2, 3, 4, 5), default=1)
     parser.add_argument("--trigger-seconds", type=float, default=2.0)
     arguments = parser.parse_args()
     spark = (

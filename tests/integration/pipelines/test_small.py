@@ -12,6 +12,7 @@ import pytest
 
 from airflow_streaming.gates.change_gate import gate_change
 from airflow_streaming.gates.findings import GateDecision
+from airflow_streaming.gates.migration.migrations import migrations_in
 from airflow_streaming.launch.runtime import resolve_runtime
 from airflow_streaming.model.spark.plan import ScriptPlan
 from airflow_streaming.spark_jobs.plan_mode import plan_script
@@ -169,14 +170,16 @@ def test_the_gate_knows_which_version_goes_on(
 
     old = planned("1").queries
     answers = {
-        version: gate_change(checkpoints, old, planned(version)) for version in ("2", "3", "4")
+        version: gate_change(checkpoints, old, planned(version)) for version in ("2", "3", "4", "5")
     }
 
     assert {version: report.decision for version, report in answers.items()} == {
         "2": GateDecision.ALLOWED_WITH_CONSEQUENCE,
         "3": GateDecision.NOT_ALLOWED,
         "4": GateDecision.NOT_ALLOWED,
+        "5": GateDecision.NOT_ALLOWED,
     }, answers["2"]
+    assert [one.query for one in migrations_in(answers["5"])] == ["totals"], answers["5"]
 
 
 def test_bad_records_are_kept_apart_and_state_decides_which_version_goes_on(

@@ -58,12 +58,15 @@ def looked(
     stage: Stage, proposal: tuple[Deployment, bytes], migrate: Migrate, spark: SharedSpark
 ) -> Preflight:
     deployment, source = proposal
+    home = stage.lane(STREAM)
+    # The tests give every driver settings by its environment, which plan mode does not have.
+    settings = {key: value for plan in home.newest_plans() for key, value in plan.settings.items()}
+    conf = {**settings, **deployment.conf}
     candidate = Candidate(
         deployment=deployment,
-        program=program_of(deployment, source, stage.home_uri, deployment.conf),
+        program=program_of(deployment, source, stage.home_uri, conf),
         runtime=stage.runtime,
     )
-    home = stage.lane(STREAM)
     current = home.newest_deployment()
     assert current is not None
     return preflight(*(home, current, candidate, Ways()), migrate=migrate, spark=spark)

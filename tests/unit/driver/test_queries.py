@@ -330,3 +330,40 @@ def test_a_query_that_asks_its_source_reports_the_refusal() -> None:
     now[0] = 31.0
 
     assert tracked.as_status().refused_for_s == 31.0
+
+
+def test_a_pause_is_no_time_of_the_batch_after_it() -> None:
+    fake = FakeQuery()
+    tracked = make_tracked(fake)
+    fake.commit(1)
+    tracked.poll()
+    tracked.note_pause(None)
+    tracked.note_pause(60.0)
+    held = {**report(2, rows=40), "durationMs": {"triggerExecution": 60_200, "addBatch": 80}}
+    fake.reports += [held, report(3)]
+
+    found = [one.progress for one in tracked.poll()]
+
+    assert [one.duration_ms for one in found] == [200, 120]
+    assert found[0].processed_rows_per_second == 200.0
+    assert tracked.as_status().recent_durations_ms == (120, 200, 120)
+
+
+def test_a_held_query_has_no_batch_that_lasts() -> None:
+    fake, none = FakeQuery(), ActivitySnapshot
+    fake.processing = True
+    tracked = make_tracked(fake)
+    tracked.poll()
+    for at in (0.0, 2.0, 4.0):
+        tracked.time_work(none(at=at), others=())
+    before = tracked.as_status()
+    tracked.note_pause(None)
+    for at in (6.0, 8.0, 900.0):
+        tracked.time_work(none(at=at), others=())
+    during = tracked.as_status()
+
+    assert before.batch_for_s == 4.0
+    assert (during.batch_for_s, during.committed_ago_s) == (
+        before.batch_for_s,
+        before.committed_ago_s,
+    )

@@ -86,6 +86,8 @@ from airflow_streaming.model.records.campaign import (
     FleetChange,
 )
 from airflow_streaming.model.records.control import (
+    BatchPause,
+    BatchPauseEnd,
     Change,
     ChangeEnd,
     ChangeKind,
@@ -498,6 +500,16 @@ EXAMPLES: Final[tuple[Record, ...]] = (
         consequences=("Column lines begins with 0 for every group.",),
     ),
     Desired(number=1, state=DesiredState.STOPPED, by="kim", reason="Schönes Wetter.", at=NOW),
+    BatchPause(
+        number=1,
+        by="vacuum.begin run r1 try 1",
+        reason="vacuum",
+        at=NOW,
+        begin_within=600.0,
+        longest=3600.0,
+        key="vacuum r1",
+    ),
+    BatchPauseEnd(number=1, by="vacuum.end run r1 try 1", reason="vacuum", at=NOW),
     PlanOrder(
         result="/scratch/plan.json",
         seconds=300.0,

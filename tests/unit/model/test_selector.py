@@ -9,6 +9,7 @@ import pytest
 
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.arguments.selector import (
+    CLOSED,
     FACTS,
     MOST_CHARACTERS,
     MOST_LABELS,
@@ -16,6 +17,8 @@ from airflow_streaming.model.arguments.selector import (
     check_labels,
     parse_selector,
 )
+from airflow_streaming.model.observation import VerdictState
+from airflow_streaming.supervision.stream_status import Level, Standing
 
 ORDERS = {
     "team": ("payments",),
@@ -131,7 +134,7 @@ def test_a_message_cuts_the_label_of_a_forged_record() -> None:
 def test_only_some_selectors_need_plans() -> None:
     assert not parse_selector("name,dag,runtime,state,team").needs_plans
     for key in ("stateful", "source", "sink", "upstream_of", "downstream_of"):
-        assert parse_selector(f"team,{key}=x").needs_plans
+        assert parse_selector(f"team,{key}=*").needs_plans
 
 
 @pytest.mark.parametrize(
@@ -171,3 +174,45 @@ def test_a_label_that_cannot_be_used_is_named(labels: dict[str, str], says: str)
     with pytest.raises(SpecError) as refused:
         check_labels("orders", labels)
     assert says in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        # Without a comma the second condition was a part of the first one's value.
+        ("team!=payments tier=1", "compares label 'team' with 'payments tier=1'"),
+        ("team=pay\nments", "which no label can be"),
+        ("tier in (1, a/b)", "compares label 'tier' with 'a/b'"),
+        ("name=orders spark=3.5", "Put a comma between two conditions"),
+        (
+            "level!=dwon",
+            "'dwon', which it never is. It is one of bad, busy, down, off, warn, well.",
+        ),
+        ("state=foo", "gave_up"),
+        ("stateful=maybe", "It is one of no, yes."),
+    ],
+)
+def test_a_value_that_the_key_never_has_is_refused(text: str, says: str) -> None:
+    with pytest.raises(SpecError) as refused:
+        parse_selector(text)
+    assert says in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "team=pay*,tier!=1.2_b-c",
+        "level in (down, b*)",
+        "state!=health*",
+        "tag=my team",
+        "source=s3://lake/day=1/my folder",
+        "downstream_of=kafka://b:9092/orders",
+    ],
+)
+def test_a_value_that_the_key_may_have_is_read(text: str) -> None:
+    assert parse_selector(text).text == text
+
+
+def test_the_words_of_state_and_level_are_those_of_a_stream() -> None:
+    assert CLOSED["level"] == {*Level}
+    assert CLOSED["state"] == {*VerdictState, *Standing}

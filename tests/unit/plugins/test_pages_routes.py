@@ -19,6 +19,13 @@ from fastapi.routing import APIRoute
 
 from airflow_streaming.home.home import StreamHome, open_home
 from airflow_streaming.model.history import ended_at
+from airflow_streaming.model.jobs.migration import (
+    Carry,
+    Move,
+    OperatorMigration,
+    StateColumn,
+    StateMigration,
+)
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.control import DesiredState, Event, EventKind
 from airflow_streaming.model.records.owner import Actor
@@ -586,7 +593,30 @@ def test_an_upgrade_lists_the_stages_that_it_has(client: TestClient, home: Path)
 
     stages = [row["state"] for row in upgrade["table"]]
     assert stages[:2] == ["begun", "backed_up"]
-    assert not {"repartitioning", "repartitioned"} & set(stages)
+    assert not {"repartitioning", "repartitioned", "migrating", "migrated"} & set(stages)
+    assert upgrade["migration"] == []
+
+
+def test_an_upgrade_lists_the_columns_of_its_migrated_state(client: TestClient, home: Path) -> None:
+    added = StateColumn(name="max", type="bigint", move=Move.ADD, initial="NULL", of="max(x)")
+    kept = StateColumn(name="sum", type="bigint", move=Move.KEEP, source=0, of="sum(x)")
+    operator = OperatorMigration(
+        operator=1, name="stateStoreSave", carry=Carry.COLUMNS, source=1, value=(kept, added)
+    )
+    write_upgrade(
+        stream(home),
+        E.BACKUP_HOLDS,
+        migrations=(StateMigration(query="totals", operators=(operator,)),),
+    )
+
+    [upgrade] = client.get(f"{STREAM}/changes").json()["changes"][:1]
+
+    assert {"migrating", "migrated"} <= {row["state"] for row in upgrade["table"]}
+    own = {"query": "totals", "operator": 1}
+    assert upgrade["migration"] == [
+        {**own, "column": "sum(x)", "becomes": "keep", "initial": ""},
+        {**own, "column": "max(x)", "becomes": "add", "initial": "NULL"},
+    ]
 
 
 def test_a_stage_without_a_deadline_shows_none(client: TestClient, home: Path) -> None:

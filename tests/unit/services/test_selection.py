@@ -23,7 +23,7 @@ from airflow_streaming.model.spark.plan import (
 )
 from airflow_streaming.model.storage import LocalStore
 from airflow_streaming.services.fleet_rows import FleetRow
-from airflow_streaming.services.selection import selected
+from airflow_streaming.services.selection import live_lanes, selected
 from airflow_streaming.supervision.stream_status import Level, StreamStanding
 from tests.unit.home.make import SCRIPT, make_deployment, make_epoch
 
@@ -190,3 +190,32 @@ def test_a_label_of_a_forged_record_is_no_fact(fleet: Fleet) -> None:
     )
 
     assert fleet.select("runtime=spark-4.3") == ["a_sums", "alerts"]
+
+
+def test_a_damaged_stream_holds_up_no_selection_that_does_not_need_its_record(fleet: Fleet) -> None:
+    (Path(fleet.home.store.uri) / "raw/deployments/000001.json").write_text('{"kind":"x"}')
+
+    assert fleet.select("name=*") == ["a_sums", "alerts", "raw"]
+    assert fleet.select("name!=raw,spark=*") == ["a_sums", "alerts"]
+    assert fleet.select("team=data") == ["a_sums", "raw"]
+    with pytest.raises(RecordError) as refused:
+        fleet.select("spark=*")
+    assert "needs a record of stream 'raw'" in str(refused.value)
+    assert "leave it out with name!=raw" in str(refused.value)
+
+
+def test_a_stream_that_its_name_leaves_out_still_shows_which_labels_there_are(
+    fleet: Fleet,
+) -> None:
+    assert fleet.select("name!=raw,!tier") == ["a_sums", "alerts"]
+
+
+def test_the_live_lanes_are_found_beside_a_damaged_record_of_a_stream_that_is_left_out(
+    fleet: Fleet,
+) -> None:
+    (Path(fleet.home.store.uri) / "raw/live").mkdir()
+    (Path(fleet.home.store.uri) / "raw/live/000001.json").write_text('{"kind":"x"}')
+
+    assert live_lanes(fleet.home, parse_selector("name!=raw")) == ["a_sums", "alerts"]
+    with pytest.raises(RecordError, match=r"leave it out with name!=raw\.$"):
+        live_lanes(fleet.home, parse_selector("name=*"))

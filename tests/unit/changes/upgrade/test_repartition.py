@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import pytest
 
-from airflow_streaming.changes.restore.migrated_copy import unbegun_batches
 from airflow_streaming.changes.upgrade.decide import REPARTITION_PATIENCE
+from airflow_streaming.changes.upgrade.repartition import unbegun_batches
 from airflow_streaming.checkpoints.read.report import Checkpoint, Finding, FindingCode, Operator
 from airflow_streaming.exceptions import SpecError, UpgradeRefused
 from airflow_streaming.gates.state_partitions import Refusal, is_done, plan_repartition
