@@ -105,6 +105,9 @@ NEEDED: Final[dict[str, Any]] = {
     "tooltip": "?",
     "group_id": "g",
     "complete_within": timedelta(minutes=15),
+    "to": "/srv/drills",
+    "select": "tier=1",
+    "lasts": timedelta(hours=1),
 }
 OF_ONE: Final[dict[str, dict[str, Any]]] = {
     "CutoverStepOperator": {"until": "shadowing"},
@@ -113,6 +116,7 @@ OF_ONE: Final[dict[str, dict[str, Any]]] = {
     "UpgradeApprovalOperator": {"subject": "?"},
     "ClosedWindowsOperator": {"asset": window_asset("orders", SPEC.home)},
     "FleetUpgradeOperator": {"streams": [SPEC]},
+    "DisasterDrillOperator": {"streams": [SPEC]},
     "fleet_dags": {"streams": [SPEC]},
     "AnnounceWindowsOperator": {
         "start": "2026-11-27T06:00:00Z",
