@@ -57,7 +57,7 @@ PROBLEMS: dict[str, Any] = {
     "cutover": ("cutover", "abort", "orders"),
     "pause": ("pause", "end", "nosuch"),
     "maintenance": ("maintenance", "--select", "name=nosuch", "--for", "60", "--yes"),
-    "disaster-drill": ("disaster-drill", "--select", "name=nosuch", "--to", "/no/such/home"),
+    "disaster-drill": ("disaster-drill", "--select", "name=nosuch", "--to", "s3:/bucket"),
     "compare": ("compare", "--blue", STORE, "--green", STORE, *RUNTIME),
     "checkpoint": ("checkpoint", "list", STORE),
     "windows": ("windows", "orders", "--from", "2026-11-27T06:00Z", "--reason", "late"),
