@@ -169,8 +169,9 @@ def test_a_refused_change_is_migrated_and_kept_and_another_one_rolled_back(
     [
         # The sum of a group goes on with the state, so its rows are those of a run from scratch.
         (('F.count("*").alias("n"),\n', ""), CLEAN),
-        # A window that was open has the maximum of its later rows alone.
-        (None, {Answer.SETTLES}),
+        # A window that was open has the maximum of its later rows alone; whether all of these end within the
+        # compared batches is up to the machine.
+        (None, {Answer.SETTLES, Answer.UNDECIDED}),
     ],
     ids=["aggregate removed", "aggregate added"],
 )
