@@ -102,7 +102,7 @@ class CampaignTrigger(PollingTrigger):
             found |= self._acts(home, state)
         if self._known is None:
             self._known = found
-        # The task has just tried what was possible at the first look.
+        # The task has just tried every act of the first look.
         news = {name: why for name, why in found.items() if self._known.get(name) != why}
         if news or (found and waited >= RETRY):
             name, why = next(iter((news or found).items()))
@@ -137,7 +137,7 @@ class CampaignTrigger(PollingTrigger):
         return state_of(campaigns.campaign(number), steps), len(steps)
 
     def _acts(self, home: Home, state: CampaignState) -> dict[str, str]:
-        """Return by stream what the task could do now."""
+        """Return the possible acts of the task by stream."""
         found = {}
         for name in state.in_flight:
             try:
