@@ -41,10 +41,9 @@ def run(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
     lanes = live_lanes(home, arguments.select, probe)
     named = ", ".join(base_of(lane.name) for lane in lanes)
     if not lanes:
-        complain(
+        raise SpecError(
             f"No stream of {home.store.uri} matches {arguments.select!r}. Nothing was changed."
         )
-        return PROBLEM
     if not arguments.yes:
         show_lines(
             [

@@ -91,7 +91,7 @@ def test_a_start_of_a_selection_leaves_a_copy_that_was_given_up(
 def test_a_selection_of_nothing_is_a_problem(run: Run, streams: dict[str, StreamHome]) -> None:
     code, _, err = run("stop", "--select", "team=x", "--yes")
 
-    assert code == 1
+    assert code == 2
     assert "No stream of" in err
     assert states(streams) == []
 
