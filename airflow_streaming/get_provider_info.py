@@ -134,6 +134,7 @@ def get_provider_info() -> dict[str, Any]:
             *(
                 "triggers",
                 "asset",
+                "batch_pause",
                 "campaign",
                 "change",
                 "gate",

@@ -22,7 +22,7 @@ EPOCHS: Final = "epochs"
 OUTPUT: Final = "output"
 _GOES: Final = (
     *("alerts", "checkpoints", "queries", "sizes", "supervision", "owners", "repairs"),
-    *("deviations", "rehearsals", "run_reports", "freshness"),
+    *("deviations", "rehearsals", "run_reports", "freshness", "batch_pauses"),
     *(OUTPUT, "deployments"),
 )
 """Folders of a lane that are deleted whole, in their order. A lane with deployments is listed, so these are last."""

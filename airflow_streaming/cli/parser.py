@@ -279,7 +279,7 @@ COMMANDS: Final[tuple[tuple[str, tuple[Command, ...]], ...]] = (
                 "Meanwhile no stream is restarted or reported. Exit codes: 0 held, or all back; 1 a stream is left as it is "
                 "or not back; 2 wrong use.",
                 (
-                    "maintenance --select 'source=kafka://broker-1*' --for 7200 --yes",
+                    "maintenance --select 'source=kafka://b1*' --for 7200 --yes",
                     "maintenance --show",
                 ),
             ),

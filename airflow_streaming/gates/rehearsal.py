@@ -33,6 +33,7 @@ RULES: Final[Mapping[str, str]] = MappingProxyType(
         "rehearsal.out_of_time": "No batch was committed within the time limit.",
         "rehearsal.input_gone": "The input of the batch is no longer there.",
         "rehearsal.no_batch": "The query started, and had no input to process.",
+        "rehearsal.no_rows": "The batch that ran again has input by its plan, and read no row.",
         "rehearsal.not_started": "The script does not start a query that has a checkpoint.",
         "rehearsal.new_query": "The script starts a query that has no checkpoint.",
         "rehearsal.sink_refused": "Spark would refuse the sink that the script chose.",
@@ -85,6 +86,7 @@ class RehearsedQuery:
     :param pinned: Newest committed batch of the copy; ``None`` for a new query.
     :param batches: Batches committed in the copy, from ``first_batch`` to ``last_batch``.
     :param replayed: The first of them had been run before, with the same input.
+    :param plan_reads: The batch to run again has input by its plan.
     :param has_state: State was loaded and updated; ``state_rows`` is the number of rows.
     :param first_rows: Rows that the first of them read; ``None`` without a batch.
     :param output_rows: Rows that would have been written.
@@ -105,6 +107,7 @@ class RehearsedQuery:
     first_batch: int | None = None
     last_batch: int | None = None
     replayed: bool = False
+    plan_reads: bool = False
     has_state: bool = False
     state_rows: int | None = None
     input_rows: int = 0
@@ -261,6 +264,15 @@ def _of_query(
         )
     elif query.batches == 0:
         yield _nothing_run(query, shown)
+    elif query.plan_reads and query.input_rows == 0:
+        yield _finding(
+            "rehearsal.no_rows",
+            GateDecision.UNKNOWN,
+            query,
+            f"{shown} read no row, although the plan of batch {query.first_batch} reads some. Spark's file source skips "
+            "files that are gone, so the new code may have seen no data.",
+            "Rehearse on a newer backup or on the live checkpoint, while its input is there.",
+        )
 
 
 def _spark_of(events: Sequence[RehearsalEvent]) -> str:

@@ -101,6 +101,7 @@ def _query(
         first_batch=min(numbers, default=None),
         last_batch=max(numbers, default=None),
         replayed=not is_new and bool(numbers) and min(numbers) <= query.batch,
+        plan_reads=query.runs is not None and query.has_input,
         has_state=bool(state),
         state_rows=state[-1] if state else None,
         input_rows=sum(f.input_rows for f in figures),

@@ -21,6 +21,7 @@ _RESULTS: Final[Mapping[str, RecoveryResult]] = {
     "rehearsal.out_of_time": RecoveryResult.OUT_OF_TIME,
     "rehearsal.not_started": RecoveryResult.NOTHING_RAN,
     "rehearsal.no_batch": RecoveryResult.NOTHING_RAN,
+    "rehearsal.no_rows": RecoveryResult.NO_ROWS,
 }
 """The gravest one counts, in the order of ``RecoveryResult``."""
 _ORDER: Final = tuple(RecoveryResult)

@@ -169,15 +169,18 @@ def test_a_refused_change_is_migrated_and_kept_and_another_one_rolled_back(
     [
         # The sum of a group goes on with the state, so its rows are those of a run from scratch.
         (('F.count("*").alias("n"),\n', ""), CLEAN),
-        # A window that was open has the maximum of its later rows alone.
-        (None, {Answer.SETTLES}),
+        # A window that was open has the maximum of its later rows alone; whether all of these end within the
+        # compared batches is up to the machine.
+        (None, {Answer.SETTLES, Answer.UNDECIDED}),
     ],
     ids=["aggregate removed", "aggregate added"],
 )
 def test_the_new_code_is_compared_on_migrated_copies_with_a_run_from_scratch(
     edit: tuple[str, str] | None, answers: set[Answer], spark_4_3: Path, tmp_path: Path
 ) -> None:
-    stage = Stage.at(tmp_path, spark_4_3, "parquet")
+    # The run from scratch begins with batch 0, which a stream forgets after 100 batches.
+    keeps = {"spark.sql.streaming.minBatchesToRetain": "100000"}
+    stage = replace(Stage.at(tmp_path, spark_4_3, "parquet"), conf=keeps)
     applications, home = write(tmp_path / "applications"), stage.lane(STREAM)
     script = applications["new"]
     if edit is not None:

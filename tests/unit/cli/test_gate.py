@@ -691,7 +691,7 @@ def totals(tmp_path: Path) -> Path:
     for name, edit in (
         ("old", "totals"),
         ("new", "totals.total_added"),
-        ("key", "totals.key_added"),
+        ("key", "totals.other_key"),
     ):
         (tmp_path / "totals" / f"{name}.json").write_bytes(plans[edit].to_bytes())
     return tmp_path / "totals"

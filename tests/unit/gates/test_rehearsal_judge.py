@@ -237,6 +237,13 @@ UNKNOWN, NOT_ALLOWED = GateDecision.UNKNOWN, GateDecision.NOT_ALLOWED
             id="nothing to run",
         ),
         pytest.param(
+            [SPARK, STARTED, batch(7, input_rows=0), CAUGHT_UP, END],
+            "no_rows",
+            UNKNOWN,
+            "Query 'counts' read no row, although the plan of batch 7 reads some.",
+            id="files are gone",
+        ),
+        pytest.param(
             [SPARK, STARTED, seen(Seen.ENDED, ending=Ending.OUT_OF_TIME), END],
             "out_of_time",
             UNKNOWN,
@@ -447,3 +454,19 @@ def test_a_rehearsal_out_of_time_names_the_place_of_its_limit() -> None:
 
     assert "RehearsalOptions(" in found.findings[0].remedy
     assert "time_limit" in {field.name for field in fields(RehearsalOptions)}
+
+
+@pytest.mark.parametrize("later", [batch(8), batch(8, input_rows=1)])
+def test_a_batch_without_rows_is_no_doubt_when_a_later_one_has_some(later: RehearsalEvent) -> None:
+    found = judged(SPARK, STARTED, batch(7, input_rows=0), later, CAUGHT_UP, END)
+
+    assert found.decision is GateDecision.ALLOWED
+
+
+def test_a_batch_without_input_by_its_plan_may_read_no_row() -> None:
+    order = an_order()
+    idle = replace(order, queries=tuple(replace(one, has_input=False) for one in order.queries))
+
+    found = judged(SPARK, STARTED, batch(7, input_rows=0), CAUGHT_UP, END, order=idle)
+
+    assert found.decision is GateDecision.ALLOWED

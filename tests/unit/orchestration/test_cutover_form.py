@@ -58,7 +58,7 @@ def test_what_stands_in_the_form_may_be_sent_as_it_is_and_only_looks() -> None:
     ("name", "choices"),
     [
         ("way", ["parallel", "handover"]),
-        ("start", ["by_gate", "fresh", "cloned", "carried"]),
+        ("start", ["by_gate", "fresh", "cloned", "migrated", "carried"]),
         ("approval_begin", ["ask", "auto"]),
         ("approval_switch", ["ask", "auto"]),
         ("approval_end", ["ask", "auto"]),

@@ -9,7 +9,7 @@ from typing import Any, Final
 from airflow_streaming.model.health_rules import Finding, HealthRules, RuleState, Severity
 from airflow_streaming.model.observation import BUSY_SHARE, LAST_WORD_GRACE, ProcessState
 from airflow_streaming.model.records.epoch import Outcome
-from airflow_streaming.model.status import DriverState
+from airflow_streaming.model.status import DriverState, PauseStatus
 from airflow_streaming.supervision.health import SPAWN_GRACE
 from tests.unit.supervision.builders import (
     NOW,
@@ -58,6 +58,16 @@ def busy(silent_for: timedelta, share: float = 2 * BUSY_SHARE) -> dict[str, Any]
 
 
 CASES: Final = {
+    "held between two batches is paused": (
+        observed(
+            RUNNING,
+            status=a_status(
+                queries=(a_query(quiet_for_s=7200.0),),
+                pause=PauseStatus(number=4, is_held=True, held_for_s=20.0, left_s=280.0),
+            ),
+        ),
+        "paused",
+    ),
     # The launcher is at work.
     "an epoch begun moments ago is starting": (observed(GONE, **UNBORN), "starting"),
     "also where its host cannot be seen": (observed(UNSEEN, **UNBORN), "starting"),
