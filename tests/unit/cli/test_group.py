@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from airflow_streaming.cli.acts.single import stop
 from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.model.records.control import DesiredState
 from airflow_streaming.model.records.policy import RestartAction
@@ -56,6 +59,24 @@ def test_a_selection_is_named_first_and_stopped_with_yes(
 
     assert run("start", "--select", "team=web", "--yes")[0] == 0
     assert states(streams) == ["clicks running", "views running"]
+
+
+def test_a_stream_that_vanishes_meanwhile_is_refused_and_leaves_no_half_of_itself(
+    run: Run, home: Home, streams: dict[str, StreamHome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    views = Path(home.store.uri) / "views"
+
+    def stop_and_lose_the_next(*arguments: Any, **options: Any) -> Any:
+        shutil.rmtree(views, ignore_errors=True)
+        return stop(*arguments, **options)
+
+    monkeypatch.setattr("airflow_streaming.cli.acts.group.stop", stop_and_lose_the_next)
+    code, _, err = run("stop", "--select", "team=web", "--yes")
+
+    assert code == 1
+    assert "views: It has no deployment any more, and was not changed." in err
+    assert states(streams) == ["clicks stopped"]
+    assert not views.exists()
 
 
 def test_a_selection_that_is_stopped_for_some_time_starts_at_one_moment(
