@@ -242,9 +242,30 @@ def add_json(parser: argparse._ActionsContainer) -> None:
 def add_report(parser: argparse.ArgumentParser) -> None:
     """Add ``--report`` and ``--json``."""
     parser.add_argument(
-        "--report", type=Path, metavar="FILE", help="also write the report to FILE, as Markdown"
+        "--report",
+        type=writable_file,
+        metavar="FILE",
+        help="also write the report to FILE, as Markdown",
     )
     add_json(parser)
+
+
+def writable_file(text: str) -> Path:
+    """
+    Return the path of a file that can be written, before the work whose result it takes.
+
+    :raises argparse.ArgumentTypeError: it is a folder, or this process may not write there.
+    """
+    path = Path(text)
+    folder = os.path.dirname(os.path.abspath(text))  # noqa: PTH100, PTH120 - they do not raise
+    place = text if os.path.exists(text) else folder  # noqa: PTH110
+    if os.path.isdir(text):  # noqa: PTH112
+        raise argparse.ArgumentTypeError(f"{text!r:.200} is a folder; name a file")
+    if not os.access(place, os.W_OK):
+        raise argparse.ArgumentTypeError(
+            f"{text!r:.200} cannot be written: {place} does not exist or is read-only; name another file"
+        )
+    return path
 
 
 def add_runtime(parser: argparse.ArgumentParser, what: str, *, required: bool = True) -> None:

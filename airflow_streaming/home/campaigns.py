@@ -33,7 +33,12 @@ class Campaigns(StreamFolder):
 
         :raises RecordError: it does not exist, or its record is damaged.
         """
-        return self._numbered(Campaign, number)
+        try:
+            return self._numbered(Campaign, number)
+        except RecordError as err:
+            raise RecordError(
+                f"{err} Restore the original file: it may have streams that another campaign wants."
+            ) from err
 
     def begin(self, campaign: Campaign) -> bool:
         """Record a campaign; tell whether its number was free."""

@@ -169,8 +169,7 @@ def check_apart(first: str, second: str, *, what: str, other: str) -> None:
     else:
         return
     raise SpecError(
-        f"The {what} {first} and the {other} {second} {how}. Choose a place for the {other} that "
-        "has nothing to do with the checkpoint."
+        f"The {what} {first} and the {other} {second} {how}. Choose another place for the {other}."
     )
 
 

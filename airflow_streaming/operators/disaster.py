@@ -22,10 +22,13 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_streaming.checkpoints.backup.records import Backup
+    from airflow_streaming.checkpoints.vault.store import BackupStore
     from airflow_streaming.home.home import StreamHome
     from airflow_streaming.hooks.stream import SparkStreamHook
     from airflow_streaming.model.jobs.recovery import DisasterDrill, StreamRecovery
-    from airflow_streaming.services.disaster.drill import DrillMember, DrillPlace, DrillTerms
+    from airflow_streaming.model.storage import Store
+    from airflow_streaming.services.disaster.drill import DrillMember, DrillTerms
+    from airflow_streaming.services.disaster.place import DrillPlace
     from airflow_streaming.spark_jobs.runner import Program
     from airflow_streaming.supervision.stream_status import StreamStanding
 
@@ -113,10 +116,13 @@ class DisasterDrillOperator(SpecsTask):
 
         hooks = {one.name: self.open_hook(context, one) for one in self.streams}
         place, ti = self._place(), context["ti"]
+        home = next(iter(hooks.values())).home.store
         drill = begin_drill(
             place,
             self.streams[0].home,
             self._selected(hooks),
+            backups=self._backups(home),
+            open_backups=lambda: self._open_backups(home),
             selector=self.select,
             key=f"{ti.dag_id} {ti.task_id} {ti.run_id} {ti.map_index}",
             by=who(context),
@@ -140,14 +146,24 @@ class DisasterDrillOperator(SpecsTask):
         return DrillTerms(bounds=bounds, at_once=self.at_once, keeps=self.keep)
 
     def _place(self) -> DrillPlace:
-        from airflow_streaming.home.home import init_home
+        from airflow_streaming.home.home import open_home
         from airflow_streaming.hooks.home import access_options
         from airflow_streaming.model.uris import check_uri
-        from airflow_streaming.services.disaster.drill import DrillPlace
+        from airflow_streaming.services.disaster.place import DrillPlace
 
         to = check_uri(self.to, "to")
         options = access_options(to, self.to_conn_id)
-        return DrillPlace(store=init_home(to, options).store, storage_options=options)
+        return DrillPlace(store=open_home(to, options).store, storage_options=options)
+
+    def _backups(self, home: Store) -> str:
+        from airflow_streaming.checkpoints.backup.stream_backup import default_store
+
+        return self.backup_store or default_store(home.uri)
+
+    def _open_backups(self, home: Store) -> BackupStore:
+        from airflow_streaming.hooks.checkpoint import BackupStoreHook
+
+        return BackupStoreHook(self._backups(home), self.home_conn_id).get_conn(home=home)
 
     def _selected(self, hooks: dict[str, SparkStreamHook]) -> list[str]:
         from airflow_streaming.model.arguments.selector import parse_selector
@@ -161,8 +177,6 @@ class DisasterDrillOperator(SpecsTask):
         return [base_of(lane) for lane in found]
 
     def _member(self, hooks: dict[str, SparkStreamHook], name: str) -> DrillMember:
-        from airflow_streaming.checkpoints.backup.stream_backup import default_store
-        from airflow_streaming.hooks.checkpoint import BackupStoreHook
         from airflow_streaming.services.disaster.drill import DrillMember
 
         hook = hooks.get(name)
@@ -171,7 +185,6 @@ class DisasterDrillOperator(SpecsTask):
                 f"Task {self.task_id!r} has no stream {name!r}. Add it to streams of the task."
             )
         home = hook.home
-        uri = self.backup_store or default_store(home.store.uri)
 
         def program(backup: Backup) -> Program:
             number = backup.deployment
@@ -183,7 +196,7 @@ class DisasterDrillOperator(SpecsTask):
 
         return DrillMember(
             lane=home.name,
-            backups=lambda: BackupStoreHook(uri, self.home_conn_id).get_conn(home=home.store),
+            backups=lambda: self._open_backups(home.store),
             program=program,
             runtime=lambda backup: hook.runtime(home.deployment(backup.deployment or 0).runtime),
         )

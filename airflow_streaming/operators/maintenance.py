@@ -42,8 +42,9 @@ class MaintenanceOperator(NamedParameters, BaseOperator):
 
     Each stream is stopped at a batch boundary, and its keep-alive task starts it again: first the streams whose
     sources remove unread data soonest. Meanwhile none of them is restarted or reported. A stream that is stopped
-    without an end stays so. The task is deferred until the streams are back, and fails if some are not back 10 minutes
-    after their end. A second try continues the same maintenance.
+    without an end stays so; a stream that another stop holds longer starts at the end of that stop. The task is
+    deferred until the streams are back, and fails if some are not back 10 minutes after their end. A second try
+    continues the same maintenance.
 
     :param home: The home's URI. (templated)
     :param select: Selector of the streams, without ``state`` and ``level``. (templated)
@@ -100,27 +101,22 @@ class MaintenanceOperator(NamedParameters, BaseOperator):
         from airflow_streaming.services.maintenance import MaintenanceLog
 
         home = self._open()
-        maintenance = MaintenanceLog(home.store).newest()
-        if maintenance is None or maintenance.key != self._key(context):
+        maintenance = MaintenanceLog(home.store).by_key(self._key(context))
+        if maintenance is None:
             raise AirflowFailException(
-                f"The maintenance of task {self.task_id!r} is not the newest one of {self.home}: another one was "
-                "begun since, which reports the end."
+                f"{self.home} has no record of the maintenance of task {self.task_id!r}. Check that the home is "
+                "mounted whole, and look at the streams: airflow-streaming list."
             )
         return self._wait(home, maintenance, context)
 
     def _wait(self, home: Home, maintenance: Maintenance, context: Context) -> dict[str, str]:
-        from airflow_streaming.services.maintenance import HeldState, course, ended_alert
+        from airflow_streaming.services.maintenance import course, ended_alert, missing_streams
 
-        now, last = datetime.now(UTC), max(one.until for one in maintenance.streams)
+        now = datetime.now(UTC)
         states = course(home, maintenance, now)
-        if all(state in (HeldState.BACK, HeldState.LEFT) for state in states.values()):
-            missing = []
-        elif now < last + PATIENCE:
+        missing = missing_streams(states)
+        if missing and now < maintenance.last_end + PATIENCE:
             self._defer(maintenance.until - now)
-        else:
-            missing = [
-                name for name, s in states.items() if s not in (HeldState.BACK, HeldState.LEFT)
-            ]
         with self._alerts(home, context) as alerts:
             alerts.tell(ended_alert(maintenance, states, now))
         if missing:
@@ -147,9 +143,8 @@ class MaintenanceOperator(NamedParameters, BaseOperator):
         )
 
         key, now = self._key(context), datetime.now(UTC)
-        newest = MaintenanceLog(home.store).newest()
-        if newest is not None and newest.key == key:
-            return newest
+        if found := MaintenanceLog(home.store).by_key(key):
+            return found
         lanes, until = self._selected(home), now + self.lasts
         if not lanes:
             raise AirflowSkipException(f"No stream of {self.home} matches {self.select!r:.200}.")

@@ -3,14 +3,15 @@ Hold several streams for a maintenance: one record, one alert at the begin, one 
 
 A held stream is stopped with an end, so its keep-alive task neither restarts it nor sends an alert about it, and starts it
 afterwards. The streams do not start at one moment: the stream whose source removes unread data first is the first.
+A stream of several maintenances starts at the latest of their ends, so that each of them holds it as long as it needs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from airflow_streaming.exceptions import StreamingError
 from airflow_streaming.home.control import AlertLog
@@ -36,6 +37,8 @@ from airflow_streaming.supervision.alerts.alerting import moment
 _FAR: Final = datetime.max.replace(tzinfo=UTC)
 _NAMED: Final = 20
 """Streams that an alert names."""
+_LOOKED_AT: Final = 50
+"""Newest maintenances among which one is looked for."""
 
 
 class HeldState(StrEnum):
@@ -43,10 +46,19 @@ class HeldState(StrEnum):
 
     LEFT = "left"
     """It was stopped without an end, or was started by a user since: the maintenance does not touch it."""
+    NOT_HELD = "not_held"
+    """The maintenance never stopped it: the command or task was killed before, or the stream refused."""
     HELD = "held"
+    HELD_LONGER = "held_longer"
+    """Another stop, with a later end, holds it."""
     STARTING = "starting"
     """Its end has come, and no driver works yet."""
     BACK = "back"
+
+
+_DONE: Final = frozenset(
+    {HeldState.LEFT, HeldState.NOT_HELD, HeldState.HELD_LONGER, HeldState.BACK}
+)
 
 
 class MaintenanceLog(AlertLog):
@@ -57,6 +69,18 @@ class MaintenanceLog(AlertLog):
 
     def newest(self) -> Maintenance | None:
         return self._newest(Maintenance)
+
+    def by_key(self, key: str) -> Maintenance | None:
+        """Return the newest maintenance of a request."""
+        return next((one for one in self._latest() if one.key == key), None)
+
+    def unfinished(self, now: datetime) -> list[Maintenance]:
+        """Return the maintenances whose last end is to come, newest first."""
+        return [one for one in self._latest() if one.last_end > now]
+
+    def _latest(self) -> Iterator[Maintenance]:
+        numbers = self._numbers_of(Maintenance)
+        return (self._numbered(Maintenance, number) for number in reversed(numbers[-_LOOKED_AT:]))
 
     def begin(self, maintenance: Maintenance) -> bool:
         """Record a maintenance; tell whether its number was free."""
@@ -73,11 +97,16 @@ def held_streams(
     :param at_once: Streams that start at one moment; the next ones follow after ``spacing``.
     """
     seen = look_at_each(lanes[0].store, _facts, lanes) if lanes else []
-    losses = {base_of(lane.name): loss for lane, (_, loss) in zip(lanes, seen, strict=True)}
+    losses = {base_of(lane.name): one.loss for lane, one in zip(lanes, seen, strict=True)}
     ends = starts(losses, until, at_once=at_once, spacing=spacing)
     return tuple(
-        HeldStream(name=name, until=ends[name], epoch=epoch, loss_at=loss)
-        for name, (epoch, loss) in zip(losses, seen, strict=True)
+        HeldStream(
+            name=name,
+            until=max(ends[name], one.stopped_until or ends[name]),
+            epoch=one.epoch,
+            loss_at=one.loss,
+        )
+        for name, one in zip(losses, seen, strict=True)
     )
 
 
@@ -108,9 +137,9 @@ def begin_maintenance(
     """Record a maintenance, or return the one that this request has begun."""
     records = MaintenanceLog(home.store)
     for _ in range(APPEND_TRIES):
+        if found := records.by_key(key):
+            return found
         newest = records.newest()
-        if newest is not None and newest.key == key:
-            return newest
         begun = Maintenance(
             number=newest.number + 1 if newest else 1,
             selector=selector,
@@ -143,8 +172,9 @@ def hold_streams(
         try:
             lane = home.stream(live_lane(home, one.name))
             check(lane)
-            why = _why_left(lane.desired(), maintenance)
-            if not why:
+            desired = lane.desired()
+            why = _why_left(desired, maintenance.at)
+            if not why and not _lasts_longer(desired, one.until):
                 reason = f"Maintenance {maintenance.number}: {maintenance.reason}"
                 stop(lane, by=by, reason=reason, until=one.until)
         except StreamingError as err:
@@ -154,12 +184,30 @@ def hold_streams(
     return left
 
 
+def streams_left(home: Home, streams: Sequence[HeldStream], at: datetime) -> dict[str, str]:
+    """Return the streams that a maintenance which begins now would leave as they are, with the reasons."""
+
+    def look(one: HeldStream) -> str:
+        try:
+            return _why_left(home.stream(live_lane(home, one.name)).desired(), at)
+        except StreamingError as err:
+            return str(err)
+
+    found = look_at_each(home.store, look, streams)
+    return {one.name: why for one, why in zip(streams, found, strict=True) if why}
+
+
+def missing_streams(states: Mapping[str, HeldState]) -> list[str]:
+    """Return the streams that the maintenance stopped and that are not back."""
+    return [name for name, state in states.items() if state not in _DONE]
+
+
 def course(home: Home, maintenance: Maintenance, now: datetime) -> dict[str, HeldState]:
     """Return the state of each stream of a maintenance; a stream that cannot be read is starting."""
 
     def look(one: HeldStream) -> HeldState:
         try:
-            return _state(home.stream(live_lane(home, one.name)), one, now)
+            return _state(home.stream(live_lane(home, one.name)), maintenance, one, now)
         except StreamingError:
             return HeldState.STARTING
 
@@ -196,7 +244,7 @@ def begun_alert(maintenance: Maintenance, left: Mapping[str, str]) -> Alert:
 def ended_alert(maintenance: Maintenance, states: Mapping[str, HeldState], now: datetime) -> Alert:
     """Return the alert at the end of a maintenance."""
     back = [name for name, state in states.items() if state is HeldState.BACK]
-    missing = [n for n, state in states.items() if state in (HeldState.STARTING, HeldState.HELD)]
+    missing = missing_streams(states)
     facts = {"not back": _named(missing)}
     return Alert(
         stream=FLEET,
@@ -217,28 +265,52 @@ def ended_alert(maintenance: Maintenance, states: Mapping[str, HeldState], now: 
     )
 
 
-def _facts(lane: StreamHome) -> tuple[int, datetime | None]:
-    epoch = lane.newest_epoch()
-    status = None if epoch is None else lane.status(epoch.number)
-    loss = None if status is None or status.loss is None else status.loss.at
-    return (0 if epoch is None else epoch.number), loss
+class _Facts(NamedTuple):
+    epoch: int = 0
+    loss: datetime | None = None
+    stopped_until: datetime | None = None
 
 
-def _why_left(desired: Desired | None, maintenance: Maintenance) -> str:
+def _facts(lane: StreamHome) -> _Facts:
+    """Return the facts of a stream; the stop of an unreadable stream fails and tells why."""
+    try:
+        epoch, desired = lane.newest_epoch(), lane.desired()
+        status = None if epoch is None else lane.status(epoch.number)
+    except StreamingError:
+        return _Facts()
+    is_stopped = desired is not None and desired.state is DesiredState.STOPPED
+    return _Facts(
+        epoch=0 if epoch is None else epoch.number,
+        loss=None if status is None or status.loss is None else status.loss.at,
+        stopped_until=desired.until if desired is not None and is_stopped else None,
+    )
+
+
+def _why_left(desired: Desired | None, begun_at: datetime) -> str:
     if desired is None:
         return ""
     if desired.state is DesiredState.STOPPED:
         return "" if desired.until is not None else "it is stopped without an end"
-    is_later = desired.at > maintenance.at
-    return f"{desired.by} has started it since" if is_later else ""
+    return f"{desired.by} has started it since" if desired.at > begun_at else ""
 
 
-def _state(lane: StreamHome, one: HeldStream, now: datetime) -> HeldState:
+def _lasts_longer(desired: Desired | None, until: datetime) -> bool:
+    is_stopped = desired is not None and desired.state is DesiredState.STOPPED
+    return (
+        is_stopped and desired is not None and desired.until is not None and desired.until > until
+    )
+
+
+def _state(lane: StreamHome, maintenance: Maintenance, one: HeldStream, now: datetime) -> HeldState:
     desired, epoch = lane.desired(), lane.newest_epoch()
     if desired is not None and desired.state is DesiredState.STOPPED:
         if desired.until is None:
             return HeldState.LEFT
+        if desired.until > max(now, one.until):
+            return HeldState.HELD_LONGER
         return HeldState.HELD if now < desired.until else HeldState.STARTING
+    if desired is None or desired.at < maintenance.at:
+        return HeldState.NOT_HELD
     status = None if epoch is None else lane.status(epoch.number)
     works = status is not None and status.state is DriverState.RUNNING
     is_new = epoch is not None and epoch.number > one.epoch

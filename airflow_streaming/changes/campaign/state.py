@@ -158,6 +158,15 @@ class CampaignState:
         """Tell whether nothing more begins."""
         return self.is_aborted or bool(self.bad)
 
+    @property
+    def word(self) -> str:
+        """Return how far the campaign is, in one word: open, paused, stopping, or its outcome."""
+        if self.outcome is not None:
+            return self.outcome.value
+        if self.is_stopping:
+            return "stopping"
+        return "paused" if self.is_paused else "open"
+
     def streams_in(self, *states: MemberState) -> list[str]:
         """Return the streams in one of some states, in the order of the campaign."""
         return [name for name in self.campaign.streams if self.members[name] in states]

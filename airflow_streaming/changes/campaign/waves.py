@@ -28,12 +28,12 @@ def waves_of(
     canaries: Collection[str] = (),
 ) -> tuple[tuple[str, ...], ...]:
     """
-    Cut streams into waves; the rest is the last wave.
+    Cut streams into waves.
 
     :param streams: In the order of their data.
-    :param sizes: Numbers, shares of all streams such as ``5%``, or ``rest`` at the end.
+    :param sizes: Numbers, shares of all streams such as ``5%``, or ``rest`` at the end; none for one wave.
     :param canaries: Streams of the first wave, whatever its size.
-    :raises SpecError: a size cannot be read, or a canary is not among the streams.
+    :raises SpecError: a size cannot be read, a canary is not among the streams, or streams are in no wave.
     """
     strange = sorted(set(canaries) - set(streams))
     if strange:
@@ -45,6 +45,11 @@ def waves_of(
     for count in counts[len(waves) :]:
         waves.append(tuple(others[:count]))
         del others[:count]
+    if others and sizes and sizes[-1] != REST:
+        raise SpecError(
+            f"The waves {', '.join(sizes)!r:.200} have room for {len(streams) - len(others)} of {len(streams)} streams. "
+            f"End them with {REST!r}, or give more waves."
+        )
     return tuple(filter(None, (*waves, tuple(others))))
 
 

@@ -169,7 +169,7 @@ def check_outside(place: Folders) -> None:
 
     :raises SpecError: it does; both are named.
     """
-    for above in islice(_above(place), _LEVELS):
+    for above in folders_above(place):
         try:
             metadata, mark = _small(above, METADATA), _small(above, STORE)
         except HomeUnavailable:
@@ -189,6 +189,11 @@ def _kind_of(metadata: bytes | None, mark: bytes | None) -> tuple[str, str] | No
     if mark is not None and _STORE_KIND in mark:
         return "a backup store", "verification and retention would treat it as a part of the store"
     return None
+
+
+def folders_above(place: Folders) -> Iterator[Folders]:
+    """Return the folders above a place, nearest first, as far as a mark is looked for."""
+    return islice(_above(place), _LEVELS)
 
 
 def _above(place: Folders) -> Iterator[Folders]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -31,7 +31,7 @@ from airflow_streaming.cli.common import (
 )
 from airflow_streaming.cli.output import show, show_json, show_lines
 from airflow_streaming.cli.status import standing_of
-from airflow_streaming.exceptions import RuntimeNotFound, SpecError
+from airflow_streaming.exceptions import RecordError, RuntimeNotFound, SpecError
 from airflow_streaming.gates.findings import GateDecision
 from airflow_streaming.home.campaigns import Campaigns
 from airflow_streaming.home.home import Home
@@ -239,6 +239,11 @@ def blackout(text: str) -> Blackout:
 
 
 def _change(arguments: argparse.Namespace) -> FleetChange:
+    both = sorted({*dict(arguments.conf)} & {*arguments.remove_conf})
+    if both:
+        raise SpecError(
+            f"--conf sets {both[0]!r:.200} and --remove-conf removes it. Leave one of them out."
+        )
     conf: dict[str, str | None] = {**dict(arguments.conf), **dict.fromkeys(arguments.remove_conf)}
     if arguments.image:
         conf[IMAGE] = arguments.image
@@ -346,20 +351,32 @@ def _queries(arguments: argparse.Namespace) -> tuple[WaveQuery, ...]:
 
 
 def _list(campaigns: Campaigns, arguments: argparse.Namespace) -> int:
-    numbers: Sequence[int] = [*reversed(campaigns.numbers())]
-    states = [acts.state_by_number(campaigns, number) for number in numbers]
+    found = {number: _state_of(campaigns, number) for number in reversed(campaigns.numbers())}
+    unread = {number: one for number, one in found.items() if isinstance(one, str)}
     if arguments.json:
-        show_json({"campaigns": [campaign_facts(state, ()) for state in states]})
-        return OK
-    show_lines(
-        [
-            f"{state.campaign.number}: {state.outcome or 'open'}, wave {state.wave} of "
-            f"{len(state.campaign.waves)}, {len(state.members)} streams, {state.campaign.change}"
-            for state in states
-        ]
-        or [f"{campaigns.store.uri} has no campaign."]
+        states = [one for one in found.values() if not isinstance(one, str)]
+        told = [campaign_facts(state, ()) for state in states]
+        show_json({"campaigns": told, "unreadable": unread})
+    else:
+        lines = [f"{number}: {_line_of(one)}" for number, one in found.items()]
+        show_lines(lines or [f"{campaigns.store.uri} has no campaign."])
+    return PROBLEM if unread else OK
+
+
+def _state_of(campaigns: Campaigns, number: int) -> CampaignState | str:
+    try:
+        return acts.state_by_number(campaigns, number)
+    except RecordError as err:
+        return str(err)
+
+
+def _line_of(state: CampaignState | str) -> str:
+    if isinstance(state, str):
+        return state
+    return (
+        f"{state.word}, wave {state.wave} of {len(state.campaign.waves)}, {len(state.members)} streams, "
+        f"{state.campaign.change}"
     )
-    return OK
 
 
 def _show(state: CampaignState, campaigns: Campaigns, arguments: argparse.Namespace) -> int:

@@ -41,10 +41,9 @@ def run(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
     lanes = live_lanes(home, arguments.select, probe)
     named = ", ".join(base_of(lane.name) for lane in lanes)
     if not lanes:
-        complain(
+        raise SpecError(
             f"No stream of {home.store.uri} matches {arguments.select!r}. Nothing was changed."
         )
-        return PROBLEM
     if not arguments.yes:
         show_lines(
             [
@@ -96,6 +95,11 @@ def _stop_together(arguments: argparse.Namespace, probe: Probe) -> Act:
 
 def _is_done(act: Act, lane: StreamHome, person: Person) -> bool:
     try:
+        if not lane.deployment_numbers():
+            # A record of the act would be all that is left of the stream.
+            raise SpecError(
+                "It has no deployment any more, and was not changed. Look for its folder."
+            )
         act(lane, person)
     except StreamingError as err:
         complain(f"{base_of(lane.name)}: {err}")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from datetime import UTC, datetime
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
 
 from airflow_streaming.cli.acts.group import live_lanes
 from airflow_streaming.cli.common import (
@@ -12,6 +14,7 @@ from airflow_streaming.cli.common import (
     add_json,
     add_person,
     duration,
+    number,
     person_of,
     positive,
 )
@@ -28,9 +31,24 @@ from airflow_streaming.services.maintenance import (
     course,
     held_streams,
     hold_streams,
+    streams_left,
 )
 from airflow_streaming.services.streams import Probe
 from airflow_streaming.storage.probe import ensure_exclusive
+
+AT_ONCE: Final = 10
+SPACING: Final = timedelta(minutes=1)
+_OF_BEGIN: Final = ("yes", "at_once", "spacing", "by", "reason")
+"""Options that ``--show`` does not have."""
+_STATES: Final = {
+    HeldState.LEFT: "is left as it is: a user stopped it without an end.",
+    HeldState.HELD_LONGER: "is held longer by another stop, and starts at its end.",
+    HeldState.NOT_HELD: "was never held. Repeat the command to hold it.",
+}
+
+
+def _seconds_from_one(text: str) -> timedelta:
+    return timedelta(seconds=number(1, 10_000_000, "seconds")(text))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,25 +57,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--select", metavar="SELECTOR", help="the streams, e.g. 'source=kafka://broker-1*'"
     )
-    what.add_argument("--show", action="store_true", help="show the newest maintenance")
+    what.add_argument(
+        "--show",
+        action="store_true",
+        help="show the newest maintenance, and others that are not over",
+    )
     parser.add_argument(
         "--for",
         dest="lasts",
-        type=duration,
+        type=_seconds_from_one,
         metavar="SECONDS",
         help="time until the first streams start again (required with --select)",
     )
     parser.add_argument(
         "--at-once",
         type=positive,
-        default=10,
         metavar="N",
         help="streams that start at one moment (default: 10)",
     )
     parser.add_argument(
         "--spacing",
         type=duration,
-        default=duration("60"),
         metavar="SECONDS",
         help="time until the next of them start (default: 60)",
     )
@@ -75,23 +95,23 @@ def run(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
     :raises SpecError: an argument is wrong.
     """
     if arguments.show:
-        newest = MaintenanceLog(home.store).newest()
-        if newest is None:
-            raise SpecError(f"{home.store.uri} has no maintenance.")
-        return _show(home, newest, arguments)
+        return _show_newest(home, arguments)
     if arguments.lasts is None:
         raise SpecError("--select needs the duration of the maintenance: give --for SECONDS.")
     lanes, now = live_lanes(home, arguments.select, probe), datetime.now(UTC)
     if not lanes:
-        complain(
+        raise SpecError(
             f"No stream of {home.store.uri} matches {arguments.select!r}. Nothing was changed."
         )
-        return PROBLEM
     until = now + arguments.lasts
-    streams = held_streams(lanes, until, at_once=arguments.at_once, spacing=arguments.spacing)
+    streams = held_streams(
+        lanes,
+        until,
+        at_once=arguments.at_once or AT_ONCE,
+        spacing=SPACING if arguments.spacing is None else arguments.spacing,
+    )
     if not arguments.yes:
-        show_lines([*map(_line, streams), "Nothing was changed. Repeat the command with --yes."])
-        return OK
+        return _show_plan(streams, streams_left(home, streams, now), arguments)
     ensure_exclusive(home.store)
     person = person_of(arguments)
     begun = begin_maintenance(
@@ -105,21 +125,71 @@ def run(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
         now=now,
     )
     left = hold_streams(home, begun, by=person.name)
+    complain_left(left)
+    states = course(home, begun, datetime.now(UTC))
+    if arguments.json:
+        show_json(_facts(begun, states) | {"left": left})
+    else:
+        show_lines(_lines(begun, states))
+    return PROBLEM if left else _code(states)
+
+
+def complain_left(left: Mapping[str, str]) -> None:
     for name, why in left.items():
         complain(f"{name} is left as it is: {why}")
-    code = _show(home, begun, arguments)
-    return PROBLEM if left else code
 
 
-def _show(home: Home, maintenance: Maintenance, arguments: argparse.Namespace) -> int:
-    states = course(home, maintenance, datetime.now(UTC))
+def _show_plan(
+    streams: Sequence[HeldStream], left: Mapping[str, str], arguments: argparse.Namespace
+) -> int:
+    """Show what the command would do with ``--yes``, and return the code that it would return."""
     if arguments.json:
-        show_json({**maintenance.to_dict(), "states": encode(states)})
+        show_json({"number": None, "streams": [encode(one) for one in streams], "left": dict(left)})
     else:
-        begun = f"Maintenance {maintenance.number} by {maintenance.by}: {maintenance.reason}"
-        lines = (f"{_line(one)} Now: {states[one.name]}." for one in maintenance.streams)
-        show_lines([begun, *lines])
-    return PROBLEM if HeldState.STARTING in states.values() else OK
+        complain_left(left)
+        held = [_line(one) for one in streams if one.name not in left]
+        show_lines([*held, "Nothing was changed. Repeat the command with --yes."])
+    return PROBLEM if left else OK
+
+
+def _show_newest(home: Home, arguments: argparse.Namespace) -> int:
+    given = [f"--{name}" for name in _OF_BEGIN if getattr(arguments, name) not in (None, False)]
+    if arguments.lasts is not None:
+        given.append("--for")
+    if given:
+        raise SpecError(
+            f"--show changes nothing, and {', '.join(given)} begins a maintenance. Leave one of them out."
+        )
+    log, now = MaintenanceLog(home.store), datetime.now(UTC)
+    newest = log.newest()
+    if newest is None:
+        raise SpecError(f"{home.store.uri} has no maintenance.")
+    earlier = [one for one in log.unfinished(now) if one.number != newest.number]
+    shown = [(one, course(home, one, now)) for one in (newest, *earlier)]
+    if arguments.json:
+        first, *others = (_facts(one, states) for one, states in shown)
+        show_json(first | {"earlier": others})
+    else:
+        show_lines([line for one, states in shown for line in _lines(one, states)])
+    return max(_code(states) for _, states in shown)
+
+
+def _facts(maintenance: Maintenance, states: Mapping[str, HeldState]) -> dict[str, Any]:
+    return {**maintenance.to_dict(), "states": encode(states)}
+
+
+def _code(states: Mapping[str, HeldState]) -> int:
+    return PROBLEM if {HeldState.STARTING, HeldState.NOT_HELD} & {*states.values()} else OK
+
+
+def _lines(maintenance: Maintenance, states: Mapping[str, HeldState]) -> list[str]:
+    begun = f"Maintenance {maintenance.number} by {maintenance.by}: {maintenance.reason}"
+    return [begun, *(_state_line(one, states[one.name]) for one in maintenance.streams)]
+
+
+def _state_line(one: HeldStream, state: HeldState) -> str:
+    text = _STATES.get(state)
+    return f"{one.name} {text}" if text else f"{_line(one)} Now: {state}."
 
 
 def _line(one: HeldStream) -> str:

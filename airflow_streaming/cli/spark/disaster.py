@@ -27,7 +27,11 @@ from airflow_streaming.cli.common import (
     place,
 )
 from airflow_streaming.cli.output import NOT_WRITTEN, answer, notice, progress, write_page
-from airflow_streaming.exceptions import RecordError, SpecError
+from airflow_streaming.exceptions import (
+    BackupStoreMissing,
+    RecordError,
+    SpecError,
+)
 from airflow_streaming.home.home import Home, open_home
 from airflow_streaming.home.live_lane import live_lane
 from airflow_streaming.launch.runtime import Runtime
@@ -42,16 +46,15 @@ from airflow_streaming.reports.markdown import markdown
 from airflow_streaming.services.disaster.drill import (
     DRILLED,
     DrillMember,
-    DrillPlace,
     DrillTerms,
     begin_drill,
     run_drill,
 )
 from airflow_streaming.services.disaster.drills import Drills
+from airflow_streaming.services.disaster.place import DrillPlace
 from airflow_streaming.services.streams import Probe
 from airflow_streaming.spark_jobs.drill import choose_runtime, runtimes_from
 from airflow_streaming.spark_jobs.runner import Program, deployed_program
-from airflow_streaming.storage.probe import ensure_exclusive
 
 _CODES: Final = {
     RecoveryVerdict.LOST: PROBLEM,
@@ -64,7 +67,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument(
         "--to",
-        type=place,
         required=True,
         metavar="URI",
         help="home of the drills, outside the live one: another folder or bucket (required)",
@@ -114,16 +116,22 @@ def run(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
             raise SpecError(f"{arguments.to} has no disaster drill.")
         return _show(newest, [*drills.recoveries(newest).values()], arguments)
     lanes = live_lanes(home, arguments.select, probe)
-    ensure_exclusive(place_of_drill.store)
-    drill = begin_drill(
-        place_of_drill,
-        home.store.uri,
-        [base_of(lane.name) for lane in lanes],
-        selector=arguments.select,
-        key=f"select {arguments.select}",
-        by=person_of(arguments).name,
-        now=datetime.now(UTC),
-    )
+    backups = arguments.store or default_store(home.store.uri)
+    try:
+        drill = begin_drill(
+            place_of_drill,
+            home.store.uri,
+            [base_of(lane.name) for lane in lanes],
+            backups=backups,
+            open_backups=lambda: open_backup_store(backups, home=home.store),
+            selector=arguments.select,
+            key=f"select {arguments.select}",
+            by=person_of(arguments).name,
+            now=datetime.now(UTC),
+        )
+    except BackupStoreMissing as err:
+        # The code of another error is the code of a lost stream.
+        raise SpecError(f"{err} Nothing was drilled.") from err
     terms = DrillTerms(
         bounds=replace(DRILLED, seconds=arguments.seconds),
         at_once=arguments.at_once,
@@ -133,7 +141,7 @@ def run(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
         found = run_drill(
             place_of_drill,
             drill,
-            lambda name: _member(home, name, arguments.store),
+            lambda name: _member(home, name, backups),
             terms,
             now=lambda: datetime.now(UTC),
             progress=told,
@@ -152,7 +160,7 @@ def _show(drill: DisasterDrill, found: list[StreamRecovery], arguments: argparse
     return code if is_whole or code == PROBLEM else INCONCLUSIVE
 
 
-def _member(home: Home, name: str, store: str | None) -> DrillMember:
+def _member(home: Home, name: str, backups: str) -> DrillMember:
     lane = live_lane(home, name)
 
     def program(backup: Backup) -> Program:
@@ -165,10 +173,9 @@ def _member(home: Home, name: str, store: str | None) -> DrillMember:
     def runtime(backup: Backup) -> Runtime:
         return choose_runtime(runtimes_from(os.environ), backup)
 
-    uri = store or default_store(home.store.uri)
     return DrillMember(
         lane=lane,
-        backups=lambda: open_backup_store(uri, home=home.store),
+        backups=lambda: open_backup_store(backups, home=home.store),
         program=program,
         runtime=runtime,
     )

@@ -90,6 +90,11 @@ class Maintenance(Record):
     until: datetime
     streams: tuple[HeldStream, ...]
 
+    @property
+    def last_end(self) -> datetime:
+        """Return when the last stream starts again."""
+        return max((one.until for one in self.streams), default=self.until)
+
 
 class CircuitState(StrEnum):
     """Whether a failed stream may be restarted."""

@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Final, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.arguments.fields import Range, check_values, named_fields
+from airflow_streaming.model.arguments.fields import Range, check_values, checked, named_fields
 from airflow_streaming.model.durations import CLOCKS_DIFFER
 from airflow_streaming.model.spark.failure_signs import FailureClass, FailureKind
 from airflow_streaming.model.wire import JsonValue, Record
@@ -18,11 +18,15 @@ from airflow_streaming.model.wire import JsonValue, Record
 _TIME: Final = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]")
 _ZONE: Final = re.compile(r"[A-Za-z0-9_+-]{1,32}(?:/[A-Za-z0-9_+-]{1,32}){0,2}")
 _DAYS_A_WEEK: Final = 7
+_DAY_NAMES: Final = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
+_DAY: Final = rf"(?:[0-7]|{'|'.join(_DAY_NAMES)})"
 _CRON: Final = re.compile(
-    r"([0-9]{1,2})\s+([0-9]{1,2})\s+\*\s+\*\s+(\*|[0-7](?:-[0-7])?(?:,[0-7](?:-[0-7])?)*)"
+    rf"([0-9]{{1,2}})\s+([0-9]{{1,2}})\s+\*\s+\*\s+(\*|{_DAY}(?:-{_DAY})?(?:,{_DAY}(?:-{_DAY})?)*)",
+    re.IGNORECASE,
 )
 _LAST_MINUTE: Final = 59
 _LAST_HOUR: Final = 23
+_TICK: Final = timedelta(milliseconds=1)
 
 
 @named_fields
@@ -32,8 +36,8 @@ class Blackout:
     A time of day in which no running stream is restarted.
 
     A stream whose driver has ended is brought back all the same: it does no work. The times are
-    local wall-clock times: an hour that is skipped in spring has no part in it, and one that comes
-    twice in autumn counts both times.
+    local wall-clock times. A time that clocks skip in spring counts as the moment of the change. In
+    autumn, the blackout lasts from the first ``start`` to the last ``end``.
 
     :param start: Begin, ``HH:MM``.
     :param end: End, ``HH:MM``; before ``start`` it is on the next day, equal to it 24 hours later.
@@ -58,19 +62,21 @@ class Blackout:
             raise SpecError(f"Unknown time zone {self.timezone!r:.80}.")
 
     @classmethod
+    @checked
     def from_cron(cls, cron: str, lasts: timedelta, *, timezone: str = "UTC") -> Self:
         """
         Return the blackout that begins at the times of a cron expression.
 
-        :param cron: ``MINUTE HOUR * * DAYS``, e.g. ``0 9 * * 1-5``: one time of day, on days of the week
-            (0 or 7 for Sunday, ranges and lists). Days of a month have no blackout.
+        :param cron: ``MINUTE HOUR * * DAYS``, e.g. ``0 9 * * MON-FRI``: one time of day, on days of the week
+            (names, or 0 and 7 for Sunday; ranges and lists). ``6-1`` is Saturday to Monday.
         :param lasts: Its length, at most 24 hours.
         :raises SpecError: the expression has another form.
         """
         found = _CRON.fullmatch(cron.strip())
         if found is None or int(found[1]) > _LAST_MINUTE or int(found[2]) > _LAST_HOUR:
             raise SpecError(
-                f"{cron!r:.80} is no cron expression of a blackout. Write MINUTE HOUR * * DAYS, e.g. '0 9 * * 1-5'."
+                f"{cron!r:.80} is no cron expression of a blackout. Write MINUTE HOUR * * DAYS, with one minute, one "
+                "hour and days of the week, e.g. '0 9 * * MON-FRI'."
             )
         if not timedelta(0) < lasts <= timedelta(days=1) or lasts % timedelta(minutes=1):
             raise SpecError("A blackout lasts whole minutes, 1 minute to 24 hours.")
@@ -84,15 +90,17 @@ class Blackout:
 
     def ends_at(self, now: datetime) -> datetime | None:
         """Return when the blackout that holds now is over; ``None`` outside of one."""
-        local = now.astimezone(ZoneInfo(self.timezone))
-        wall = local.replace(tzinfo=None)
+        zone = ZoneInfo(self.timezone)
+        today = now.astimezone(zone).date()
         start, end = time.fromisoformat(self.start), time.fromisoformat(self.end)
-        for day in (wall.date() - timedelta(days=1), wall.date()):
+        for day in (today - timedelta(days=1), today):
             if self.days and day.weekday() not in self.days:
                 continue
-            ends = datetime.combine(day + timedelta(days=end <= start), end)
-            if datetime.combine(day, start) <= wall < ends:
-                return ends.replace(tzinfo=local.tzinfo, fold=local.fold)
+            begins = _moment(datetime.combine(day, start), zone, fold=0)
+            last = day + timedelta(days=end <= start)
+            ends = _moment(datetime.combine(last, end), zone, fold=1)
+            if begins <= now < ends:
+                return ends.astimezone(zone)
         return None
 
 
@@ -103,8 +111,26 @@ def _days_of(text: str) -> tuple[int, ...]:
     found: set[int] = set()
     for part in text.split(","):
         first, _, last = part.partition("-")
-        found.update(range(int(first), int(last or first) + 1))
+        begin, end = _day_number(first), _day_number(last or first)
+        found.update(range(begin, end + 1 + _DAYS_A_WEEK * (end < begin)))
     return tuple(sorted({(day - 1) % _DAYS_A_WEEK for day in found}))
+
+
+def _day_number(text: str) -> int:
+    return int(text) if text.isdecimal() else _DAY_NAMES.index(text.upper())
+
+
+def _moment(wall: datetime, zone: ZoneInfo, *, fold: int) -> datetime:
+    """Return when clocks show a time: the first or, with ``fold=1``, the last time; a skipped one is the change."""
+    found = wall.replace(tzinfo=zone, fold=fold).astimezone(UTC)
+    if found.astimezone(zone).replace(tzinfo=None) == wall:
+        return found
+    before, after = (wall.replace(tzinfo=zone, fold=side).astimezone(UTC) for side in (1, 0))
+    while after - before > _TICK:
+        middle = before + (after - before) / 2
+        is_before = middle.astimezone(zone).utcoffset() == before.astimezone(zone).utcoffset()
+        before, after = (middle, after) if is_before else (before, middle)
+    return after.replace(microsecond=0)
 
 
 def _is_zone(name: str) -> bool:

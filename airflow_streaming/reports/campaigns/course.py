@@ -30,6 +30,8 @@ _TONES: Final = {
     CampaignOutcome.STOPPED: Tone.BAD,
     CampaignOutcome.ABORTED: Tone.WARNING,
 }
+_SHOWN: Final = 5
+"""Names of streams in a row."""
 _WORST_FIRST: Final = tuple(reversed(GateDecision))
 
 
@@ -151,7 +153,7 @@ def _blocks(
     campaign, counts = state.campaign, Counter(state.members.values())
     yield Heading(f"Campaign {campaign.number}", 2)
     yield Verdict(
-        word=state.outcome.value if state.outcome else ("paused" if state.is_paused else "open"),
+        word=state.word,
         tone=Tone.NEUTRAL if state.outcome is None else _TONES[state.outcome],
         reason=", ".join(f"{count} {_words(one)}" for one, count in counts.items()),
     )
@@ -166,8 +168,23 @@ def _blocks(
     )
     for name, why in state.bad.items():
         yield Paragraph((value(name), " stopped the campaign: ", value(why)))
-    if members:
-        yield Heading("Streams")
+    if state.word == "stopping":
+        yield Paragraph(
+            "The next run of the fleet's DAG puts streams back and closes the campaign."
+        )
+    yield Heading("Streams")
+    if not members:
+        waves = enumerate(campaign.waves, 1)
+        yield table(
+            ("stream", "wave", "state"),
+            (
+                (value(name), str(wave), _words(state.members[name]))
+                for wave, names in waves
+                for name in names
+            ),
+            numbers="wave",
+        )
+    else:
         yield table(
             ("stream", "state", "change", "from", "to", "backup", "digest", "reason"),
             (_member(one, state) for one in members),
@@ -176,8 +193,14 @@ def _blocks(
     yield Heading("Steps")
     yield table(
         ("time", "step", "by", "reason"),
-        ((format_time(s.at), _words(s.event), value(s.by), value(s.reason)) for s in steps),
+        ((format_time(s.at), _step(s), value(s.by), value(s.reason)) for s in steps),
     )
+
+
+def _step(step: CampaignStep) -> Any:
+    streams = ", ".join(step.streams[:_SHOWN])
+    more = f" and {len(step.streams) - _SHOWN} more" if len(step.streams) > _SHOWN else ""
+    return (_words(step.event), ": " if streams else "", value(streams), more)
 
 
 def _member(one: MemberEvidence, state: CampaignState) -> tuple[Any, ...]:
@@ -193,11 +216,8 @@ def _member(one: MemberEvidence, state: CampaignState) -> tuple[Any, ...]:
 
 
 def _why(row: PlanRow) -> Any:
-    findings = row.report.findings
-    if not findings:
-        return "No finding."
-    more = f" And {len(findings) - 1} more." if len(findings) > 1 else ""
-    return (value(findings[0].message), more)
+    messages = [finding.message for finding in row.report.findings]
+    return value(" ".join(messages)) if messages else "No finding."
 
 
 def _words(name: str) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from airflow_streaming.changes.campaign.waves import follows_of, waves_of
-from airflow_streaming.exceptions import CampaignRefused, StreamingError
+from airflow_streaming.exceptions import SpecError, StreamingError
 from airflow_streaming.gates.findings import GateDecision, GateFinding, GateReport, report_of
 from airflow_streaming.gates.version_gate import gate_stream_version
 from airflow_streaming.home.campaigns import Campaigns
@@ -62,12 +62,11 @@ def select_streams(
     Return the streams that a selector selects, in waves.
 
     :param lanes: The live lanes of the home.
-    :raises SpecError: the selector, a size or a canary is wrong.
-    :raises CampaignRefused: no stream matches.
+    :raises SpecError: the selector, a size or a canary is wrong, or no stream matches.
     """
     found = selected(home, lanes, parse_selector(selector), look)
     if not found:
-        raise CampaignRefused(f"No stream of {home.store.uri} matches {selector!r:.200}.")
+        raise SpecError(f"No stream of {home.store.uri} matches {selector!r:.200}.")
     plans = look_at_each(home.store, lambda lane: home.stream(lane).newest_plans(), found)
     datasets = [stream_datasets(one) for one in plans]
     graph = StreamGraph.of(dict(zip(map(base_of, found), datasets, strict=True)))

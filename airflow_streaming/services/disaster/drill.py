@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -27,7 +27,6 @@ from airflow_streaming.checkpoints.vault.layout import check_apart
 from airflow_streaming.checkpoints.vault.store import BackupStore
 from airflow_streaming.exceptions import (
     BackupDamaged,
-    BackupStoreMissing,
     CheckpointError,
     RestoreRefused,
     SpecError,
@@ -44,14 +43,13 @@ from airflow_streaming.model.jobs.recovery import (
 )
 from airflow_streaming.model.jobs.rehearsal import QUICK, Bounds
 from airflow_streaming.model.names import numbered
-from airflow_streaming.model.storage import Store
 from airflow_streaming.model.uris import join
 from airflow_streaming.services.disaster.drills import Drills
 from airflow_streaming.services.disaster.judge import Judgment, after_replay, judge, ran_nothing
+from airflow_streaming.services.disaster.place import DrillPlace, check_place
 from airflow_streaming.spark_jobs.rehearsal import rehearse
 from airflow_streaming.spark_jobs.runner import Program
-from airflow_streaming.storage.blobs import Blobs
-from airflow_streaming.storage.fsspec_blobs import open_blobs
+from airflow_streaming.storage.probe import ensure_exclusive
 
 WORK: Final = "_drill"
 """The folder of restored checkpoints; no stream can have this name."""
@@ -63,22 +61,6 @@ IN_HOME: Final = "The backups lie in the live home: a disaster that takes the ho
 
 class DrillStopped(BaseException):
     """Another thread was interrupted; the streams in progress are given up and not recorded."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DrillPlace:
-    """
-    The home of drills.
-
-    :param storage_options: Passed to fsspec for its checkpoints.
-    """
-
-    store: Store
-    storage_options: Mapping[str, Any] | None = None
-
-    @property
-    def blobs(self) -> Blobs:
-        return open_blobs(self.store.uri, self.storage_options)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,18 +99,26 @@ def begin_drill(
     home: str,
     streams: Sequence[str],
     *,
+    backups: str,
+    open_backups: Callable[[], BackupStore],
     selector: str,
     key: str,
     by: str,
     now: datetime,
 ) -> DisasterDrill:
     """
-    Return the unfinished drill of this request, or begin one.
+    Return the unfinished drill of this request, or begin one; nothing is written before every check has passed.
 
     :param streams: In the order of the drill; of an unfinished drill its own streams count.
-    :raises SpecError: the place overlaps the live home, or no stream is selected.
+    :param backups: URI of the backup store.
+    :raises SpecError: the place cannot be the home of a drill, there is no backup store, or no stream is selected.
+    :raises BackupStoreMissing: the live home knows another store there.
     """
-    check_apart(place.store.uri, home, what="home of the drill", other="live home")
+    check_place(place, home, backups)
+    try:
+        open_backups()
+    except CheckpointError as err:
+        raise SpecError(f"{err} Nothing was drilled.") from err
     drills = Drills(place.store)
     for _ in range(APPEND_TRIES):
         newest = drills.newest()
@@ -137,6 +127,7 @@ def begin_drill(
             return newest
         if not streams:
             raise SpecError(f"No stream of {home} matches {selector!r:.200}. Nothing was drilled.")
+        ensure_exclusive(place.store)
         drill = DisasterDrill(
             number=newest.number + 1 if newest else 1,
             home=home,
@@ -273,10 +264,7 @@ class _Recovery:
             return Judgment(RecoveryResult.NOT_TRIED, str(err))
 
     def _recovered(self, member: DrillMember) -> Judgment:
-        try:
-            store = member.backups()
-        except (CheckpointError, BackupStoreMissing) as err:
-            return Judgment(RecoveryResult.NO_BACKUP, str(err))
+        store = member.backups()
         if _lies_in(store.uri, self._drill.home):
             self._found.remarks.append(IN_HOME)
         listed = store.listed(member.lane)

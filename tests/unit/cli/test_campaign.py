@@ -72,7 +72,7 @@ def test_a_campaign_is_begun_shown_and_commanded(run: Run, home: Home) -> None:
     assert campaign.terms.blackouts[0].timezone == "Europe/Berlin"
 
     assert run("campaign", "pause", "1", "--reason", "lunch")[0] == 0
-    assert "paused" in run("campaign", "list")[1] or "open" in run("campaign", "list")[1]
+    assert "1: paused, wave 0 of 2" in run("campaign", "list")[1]
     code, out, _ = run("campaign", "status", "1")
     assert (code, "paused" in out, "lunch" in out) == (0, True, True)
     assert run("campaign", "resume", "1")[0] == 0
@@ -80,6 +80,34 @@ def test_a_campaign_is_begun_shown_and_commanded(run: Run, home: Home) -> None:
     told = json.loads(run("campaign", "status", "1", "--json")[1])
     assert told["streams"] == {"clicks": "waiting", "refunds": "waiting", "views": "out"}
     assert run("campaign", "abort", "1", "--reason", "enough")[0] == 0
+    assert "1: stopping, wave 0 of 2" in run("campaign", "list")[1]
+    code, out, _ = run("campaign", "status", "1")
+    assert "The next run of the fleet's DAG puts streams back and closes the campaign." in out
+    rows = [line.split() for line in out.splitlines()]
+    assert ["clicks", "2", "waiting"] in rows
+    assert ["views", "1", "out"] in rows
+    assert "taken out: views" in out
+
+
+def test_a_damaged_campaign_is_listed_beside_the_others_and_blocks_the_next_one_with_a_reason(
+    run: Run, home: Home, tmp_path: Path
+) -> None:
+    run("campaign", "start", *WEB)
+    run("campaign", "abort", "1")
+    (record,) = Path(home.store.uri).rglob("_fleet/campaigns/000001.json")
+    (record.parent / "000002.json").write_text("{")
+
+    code, out, _ = run("campaign", "list")
+    assert code == 1
+    assert "2: " in out
+    assert "cannot be read" in out
+    assert "1: stopping" in out
+    facts = json.loads(run("campaign", "list", "--json")[1])
+    assert [one["campaign"]["number"] for one in facts["campaigns"]] == [1]
+    assert [*facts["unreadable"]] == ["2"]
+    code, _, err = run("campaign", "status", "2")
+    assert code == 1
+    assert "Restore the original file: it may have streams that another campaign wants." in err
 
 
 def test_a_stream_of_an_open_campaign_is_refused_to_another_one(run: Run) -> None:
@@ -98,6 +126,11 @@ def test_a_stream_of_an_open_campaign_is_refused_to_another_one(run: Run) -> Non
         (("start", "--select", "team=web"), "changes nothing"),
         (("start", "--select", "team=x", "--runtime", "r"), "No stream"),
         (("start", *WEB, "--waves", "x"), "not the size of a wave"),
+        (("start", *WEB, "--waves", "1"), "have room for 1 of 3 streams"),
+        (
+            ("start", *WEB, "--conf", "spark.x=1", "--remove-conf", "spark.x"),
+            "--conf sets 'spark.x' and --remove-conf removes it",
+        ),
         (("start", *WEB, "--canary", "orders"), "no stream 'orders' to be a canary"),
         (("start", *WEB, "--blackout", "6-8"), "is not HH:MM-HH:MM"),
         (("start", *WEB, "--at-once", "101"), "at_once"),

@@ -13,7 +13,7 @@ from airflow_streaming.checkpoints.backup.live_copy import sources_of
 from airflow_streaming.checkpoints.backup.records import Backup, Origin
 from airflow_streaming.checkpoints.vault.store import open_backup_store
 from airflow_streaming.gates.rehearsal import Rehearsed
-from airflow_streaming.home.home import Home
+from airflow_streaming.home.home import Home, init_home
 from airflow_streaming.model.jobs.drill import SCRATCH_OUTPUT
 from airflow_streaming.services.disaster import drill as module
 from airflow_streaming.spark_jobs.runner import Program
@@ -93,21 +93,80 @@ def test_a_drill_of_what_is_recovered_is_all_right(
     assert run("disaster-drill", "--select", "name=orders", "--to", to)[0] == 0
 
 
+def refused_places(home: Home, to: str) -> dict[str, str]:
+    """Return places that cannot be the home of a drill."""
+    live = Path(home.store.uri)
+    other = init_home(f"{to}/other")
+    other.stream("clicks").create_deployment(make_deployment(stream="clicks"), SCRIPT)
+    link = Path(to, "link")
+    link.symlink_to(live)
+    return {
+        "in the live home": f"{live}/drills",
+        "above it": str(live.parent),
+        "the live home": str(live),
+        "a link to it": str(link),
+        "another home with streams": other.store.uri,
+        "in another home": f"{other.store.uri}/drills",
+        "in a checkpoint": f"{live}/orders/checkpoints/000001/drills",
+        "in the backups": f"{live}/_backups/drills",
+        "relative": "drills",
+    }
+
+
+def test_no_place_of_something_live_is_the_home_of_a_drill(
+    run: Run, home: Home, programs: list[Program], to: str
+) -> None:
+    for name, place in refused_places(home, to).items():
+        before = files_below(Path(to)), files_below(Path(home.store.uri).parent)
+
+        code, _, err = run("disaster-drill", "--select", "name", "--to", place)
+
+        assert code == 2, name
+        assert "Choose another place for the home of the drill" in err or name == "relative", name
+        assert (files_below(Path(to)), files_below(Path(home.store.uri).parent)) == before, name
+    assert programs == []
+
+
+def files_below(folder: Path) -> list[Path]:
+    return sorted(folder.rglob("*"))
+
+
+def test_a_missing_backup_store_is_one_refusal(
+    run: Run, programs: list[Program], to: str, tmp_path: Path
+) -> None:
+    code, out, err = run(
+        *("disaster-drill", "--select", "name", "--to", to, "--store", str(tmp_path / "typo"))
+    )
+
+    assert (code, out) == (2, "")
+    assert err.count("is not a backup store") == 1
+    assert files_below(Path(to)) == []
+
+
+def test_a_report_without_a_folder_is_refused_before_the_work(
+    run: Run, programs: list[Program], to: str, tmp_path: Path
+) -> None:
+    page = str(tmp_path / "none" / "drill.md")
+    with pytest.raises(SystemExit) as left:
+        run("disaster-drill", "--select", "name", "--to", to, "--report", page)
+
+    assert left.value.code == 2
+    assert (programs, files_below(Path(to))) == ([], [])
+
+
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [
-        (("--select", "name"), "overlap"),
         (("--select", "name=none"), "No stream"),
         (("--select", "teem=web"), "teem"),
         (("--show",), "no disaster drill"),
     ],
 )
 def test_a_wrong_use_drills_nothing(
-    run: Run, home: Home, programs: list[Program], to: str, wrong: tuple[str, ...], why: str
+    run: Run, programs: list[Program], to: str, wrong: tuple[str, ...], why: str
 ) -> None:
-    place = f"{home.store.uri}/drills" if why == "overlap" else to
-    code, _, err = run("disaster-drill", *wrong, "--to", place)
+    code, _, err = run("disaster-drill", *wrong, "--to", to)
 
     assert code == 2
-    assert why in err or (why == "overlap" and "live home" in err)
-    assert programs == []
+    assert why in err
+    assert (programs, files_below(Path(to))) == ([], [])

@@ -248,15 +248,19 @@ def test_a_page_that_cannot_be_written_costs_the_exit_code_and_not_the_verdict(
     run: Run, checkpoint: Path, plan: Path, tmp_path: Path
 ) -> None:
     asked = ("gate", "change", "--checkpoint", str(checkpoint), "--plan", str(plan))
-    page = str(tmp_path / "no" / "page.md")
 
-    code, out, err = run(*asked, "--old-plan", str(plan), "--report", page, "--json")
+    code, out, err = run(*asked, "--old-plan", str(plan), "--report", "/dev/full", "--json")
 
     assert code == 2
     assert json.loads(out)["decision"]
     assert err.strip() == (
-        f"airflow-streaming: The report cannot be written to {page}: No such file or directory."
+        "airflow-streaming: The report cannot be written to /dev/full: No space left on device."
     )
+
+    for page in (tmp_path, tmp_path / "no" / "page.md"):
+        with pytest.raises(SystemExit) as left:
+            run(*asked, "--old-plan", str(plan), "--report", str(page))
+        assert left.value.code == 2, "before the work whose report it is"
 
 
 @pytest.mark.parametrize(

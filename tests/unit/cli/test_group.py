@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from airflow_streaming.cli.acts.single import stop
 from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.model.records.control import DesiredState
 from airflow_streaming.model.records.policy import RestartAction
@@ -58,6 +61,24 @@ def test_a_selection_is_named_first_and_stopped_with_yes(
     assert states(streams) == ["clicks running", "views running"]
 
 
+def test_a_stream_that_vanishes_meanwhile_is_refused_and_leaves_no_half_of_itself(
+    run: Run, home: Home, streams: dict[str, StreamHome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    views = Path(home.store.uri) / "views"
+
+    def stop_and_lose_the_next(*arguments: Any, **options: Any) -> Any:
+        shutil.rmtree(views, ignore_errors=True)
+        return stop(*arguments, **options)
+
+    monkeypatch.setattr("airflow_streaming.cli.acts.group.stop", stop_and_lose_the_next)
+    code, _, err = run("stop", "--select", "team=web", "--yes")
+
+    assert code == 1
+    assert "views: It has no deployment any more, and was not changed." in err
+    assert states(streams) == ["clicks stopped"]
+    assert not views.exists()
+
+
 def test_a_selection_that_is_stopped_for_some_time_starts_at_one_moment(
     run: Run, streams: dict[str, StreamHome]
 ) -> None:
@@ -91,7 +112,7 @@ def test_a_start_of_a_selection_leaves_a_copy_that_was_given_up(
 def test_a_selection_of_nothing_is_a_problem(run: Run, streams: dict[str, StreamHome]) -> None:
     code, _, err = run("stop", "--select", "team=x", "--yes")
 
-    assert code == 1
+    assert code == 2
     assert "No stream of" in err
     assert states(streams) == []
 

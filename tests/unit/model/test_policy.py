@@ -128,12 +128,13 @@ def berlin(text: str) -> datetime:
         # Clocks go from 2:00 to 3:00 on March 29, and from 3:00 to 2:00 on October 25.
         (SMALL_HOURS, "2026-03-29T01:59", None),
         (SMALL_HOURS, "2026-03-29T03:00", "2026-03-29T05:00"),
-        (UNTIL_LATE, "2026-03-29T01:59", "2026-03-29T02:30"),
+        (UNTIL_LATE, "2026-03-29T01:59", "2026-03-29T03:00"),
         (UNTIL_LATE, "2026-03-29T03:00", None),
         (SMALL_HOURS, "2026-10-25T02:29", None),
         (SMALL_HOURS, "2026-10-25T02:30", "2026-10-25T05:00"),
-        (UNTIL_LATE, "2026-10-25T02:29", "2026-10-25T02:30"),
-        (UNTIL_LATE, "2026-10-25T02:30", None),
+        (SMALL_HOURS, "2026-10-25T02:15+01:00", "2026-10-25T05:00"),
+        (UNTIL_LATE, "2026-10-25T02:29", "2026-10-25T02:30+01:00"),
+        (UNTIL_LATE, "2026-10-25T02:30", "2026-10-25T02:30+01:00"),
         (UNTIL_LATE, "2026-10-25T02:29+01:00", "2026-10-25T02:30+01:00"),
         (UNTIL_LATE, "2026-10-25T02:30+01:00", None),
     ],
@@ -156,10 +157,11 @@ def berlin(text: str) -> datetime:
         "and is over after it",
         "before it begins in the hour that comes twice",
         "begun in the hour that comes twice",
-        "before it ends in the hour that comes twice",
-        "after it has ended in that hour",
-        "when that hour comes again",
-        "after it has ended again",
+        "without a hole when that hour comes again",
+        "before its first end in the hour that comes twice",
+        "between its two ends",
+        "before its last end",
+        "after its last end",
     ],
 )
 def test_a_blackout_says_when_it_is_over(blackout: Blackout, now: str, ends: str | None) -> None:
@@ -216,7 +218,8 @@ def test_no_file_is_looked_for_by_what_cannot_name_a_zone(
         "0 9 1 * *",
         "*/5 9 * * *",
         "0 9 * * 8",
-        "0 9 * * mon",
+        "0 9 * * mon#1",
+        "0 9 1,2 * 1-5",
     ],
 )
 def test_a_cron_expression_that_is_no_blackout_is_refused(cron: str) -> None:
@@ -228,3 +231,33 @@ def test_a_cron_expression_that_is_no_blackout_is_refused(cron: str) -> None:
 def test_a_blackout_by_cron_has_a_length_of_whole_minutes(lasts: timedelta) -> None:
     with pytest.raises(SpecError, match="whole minutes"):
         Blackout.from_cron("0 9 * * *", lasts)
+
+
+@pytest.mark.parametrize(
+    ("days", "found"),
+    [
+        ("*", ()),
+        ("0", (6,)),
+        ("7", (6,)),
+        ("1-5", (0, 1, 2, 3, 4)),
+        ("6-1", (0, 5, 6)),
+        ("5-3", (0, 1, 2, 4, 5, 6)),
+        ("7-2", (0, 1, 6)),
+        ("mon,FRI-Sun", (0, 4, 5, 6)),
+    ],
+)
+def test_days_of_cron_are_days_of_a_blackout(days: str, found: tuple[int, ...]) -> None:
+    assert Blackout.from_cron(f"0 9 * * {days}", timedelta(hours=1)).days == found
+
+
+@pytest.mark.parametrize(
+    ("cron", "lasts", "named"),
+    [
+        (None, timedelta(hours=1), "cron"),
+        ("0 9 * * *", 3600, "lasts"),
+        ("0 9 * * *", "8h", "lasts"),
+    ],
+)
+def test_a_value_of_another_type_is_refused_by_name(cron: Any, lasts: Any, named: str) -> None:
+    with pytest.raises(SpecError, match=named):
+        Blackout.from_cron(cron, lasts)

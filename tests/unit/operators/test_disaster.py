@@ -9,6 +9,7 @@ import pytest
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException
 
+from airflow_streaming.checkpoints.vault.store import open_backup_store
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.gates.rehearsal import Rehearsed
 from airflow_streaming.operators.common.checkpoint import Terminated
@@ -65,7 +66,15 @@ def test_the_deployed_script_runs_with_the_secrets_of_the_dag(
     assert "Disaster drill 1" in stream.ti.xcoms["markdown"]
 
 
+def test_a_missing_backup_store_is_refused_and_leaves_nothing(stream: World) -> None:
+    with pytest.raises(AirflowFailException, match="is not a backup store"):
+        drill(stream).execute(stream.context())
+
+    assert not (stream.folder / "drills").exists()
+
+
 def test_a_lost_stream_fails_the_task_after_its_report(stream: World) -> None:
+    open_backup_store(str(stream.folder / "home" / "_backups"), create=True)
     with pytest.raises(AirflowFailException, match=r"1 of 1 streams .* orders: no_backup"):
         drill(stream).execute(stream.context())
 

@@ -179,6 +179,36 @@ def test_streams_that_are_not_back_fail_the_task_after_the_one_alert(
     assert fleet.kinds() == [AlertKind.HELD, AlertKind.RECOVERED]
 
 
+def test_a_later_maintenance_of_others_does_not_end_the_first(fleet: Fleet) -> None:
+    first, second = (
+        fleet.task(timedelta(hours=1), select="name=orders"),
+        fleet.task(timedelta(hours=2), select="name=views"),
+    )
+    assert isinstance(fleet.step(first, first=True), TaskDeferred)
+    own, fleet.world.ti.task_id = fleet.world.ti.task_id, "other"
+    assert isinstance(fleet.step(second, first=True), TaskDeferred)
+    fleet.world.ti.task_id = own
+
+    assert isinstance(fleet.step(first), TaskDeferred), "it waits for its own end"
+    assert isinstance(fleet.step(first, first=True), TaskDeferred)
+    newest = MaintenanceLog(open_home(fleet.world.uri).store).newest()
+    assert newest.number == 2, "the second try begins no third one"
+
+
+def test_a_stream_that_another_stop_holds_longer_is_not_missing(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("airflow_streaming.operators.maintenance.PATIENCE", timedelta(0))
+    now = datetime.now(UTC)
+    task = fleet.task(timedelta(seconds=1))
+    fleet.step(task, first=True)
+    for member in fleet.members.values():
+        longer = now + timedelta(hours=1)
+        member.home.want(DesiredState.STOPPED, by="kim", reason="net", now=now, until=longer)
+
+    assert fleet.step(task) == dict.fromkeys(NAMES, "held_longer")
+
+
 def test_a_selection_of_nothing_is_skipped(fleet: Fleet) -> None:
     with pytest.raises(AirflowSkipException, match="No stream of"):
         fleet.step(fleet.task(select="name=none"), first=True)

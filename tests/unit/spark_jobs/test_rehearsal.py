@@ -365,7 +365,7 @@ def test_a_page_that_cannot_be_written_costs_the_exit_code_and_not_the_verdict(
     (tmp_path / "job.py").write_bytes(SCRIPT)
     given = ["--checkpoint", str(checkpoint.parent), "--script", str(tmp_path / "job.py")]
 
-    code = main(["rehearse", *given, "--runtime", "r", "--report", str(tmp_path / "no" / "page")])
+    code = main(["rehearse", *given, "--runtime", "r", "--report", "/dev/full"])
 
     shown = capsys.readouterr()
     assert code == 2

@@ -20,7 +20,7 @@ def names(count: int) -> list[str]:
         (12, DEFAULT_WAVES, [1, 1, 3, 7]),
         (3, DEFAULT_WAVES, [1, 1, 1]),
         (1, DEFAULT_WAVES, [1]),
-        (10, ("2",), [2, 8]),
+        (10, ("2", "80%"), [2, 8]),
         (10, ("rest",), [10]),
         (10, (), [10]),
         (10, ("100%",), [10]),
@@ -35,11 +35,19 @@ def test_all_streams_are_in_one_wave(count: int, sizes: tuple[str, ...], wanted:
 
 
 def test_a_user_chooses_canaries() -> None:
-    waves = waves_of(names(5), ("1", "2"), canaries={"s004", "s002"})
+    waves = waves_of(names(5), ("1", "2", "rest"), canaries={"s004", "s002"})
 
     assert waves == (("s002", "s004"), ("s000", "s001"), ("s003",))
     with pytest.raises(SpecError, match="no stream 's9' to be a canary"):
         waves_of(names(5), canaries={"s9"})
+
+
+@pytest.mark.parametrize("sizes", [("1",), ("1", "5%"), ("2", "50%")])
+def test_waves_that_leave_streams_out_are_refused_and_take_none_in_silence(
+    sizes: tuple[str, ...],
+) -> None:
+    with pytest.raises(SpecError, match=r"of 150 streams\. End them with 'rest'"):
+        waves_of(names(150), sizes)
 
 
 @pytest.mark.parametrize("size", ["0", "-1", "101%", "5 %", "x", "", "rest", "1e3", "0%"])

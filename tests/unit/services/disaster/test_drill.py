@@ -14,10 +14,10 @@ import pytest
 from airflow_streaming.checkpoints.backup.records import Backup
 from airflow_streaming.checkpoints.progress import no_progress
 from airflow_streaming.checkpoints.vault.store import open_backup_store
-from airflow_streaming.exceptions import RuntimeNotFound, SpecError
+from airflow_streaming.exceptions import BackupStoreMissing, RuntimeNotFound, SpecError
 from airflow_streaming.gates.findings import GateDecision, GateFinding
 from airflow_streaming.gates.rehearsal import Rehearsed, RehearsedQuery
-from airflow_streaming.home.home import init_home
+from airflow_streaming.home.home import init_home, open_home
 from airflow_streaming.model.jobs.recovery import RecoveryResult as R
 from airflow_streaming.model.jobs.recovery import StreamRecovery
 from airflow_streaming.model.jobs.rehearsal import Ending
@@ -26,12 +26,12 @@ from airflow_streaming.reports.markdown import markdown
 from airflow_streaming.services.disaster import drill as module
 from airflow_streaming.services.disaster.drill import (
     DrillMember,
-    DrillPlace,
     DrillTerms,
     begin_drill,
     run_drill,
 )
 from airflow_streaming.services.disaster.drills import Drills
+from airflow_streaming.services.disaster.place import DrillPlace
 from airflow_streaming.spark_jobs.runner import Program
 from tests.patience import PATIENCE, until
 from tests.unit.checkpoints.restoring import Killed, back_up, bytes_of, run_batches
@@ -101,6 +101,8 @@ class Fleet:
             self.place,
             str(self.live),
             streams or NAMES,
+            backups=str(self.vault),
+            open_backups=lambda: self.store,
             selector="",
             key=key,
             by="ada",
@@ -275,14 +277,27 @@ def test_another_request_gets_a_drill_of_its_own(fleet: Fleet) -> None:
     ]
 
 
-@pytest.mark.parametrize("inside", ["drills", "."])
-def test_a_drill_in_the_live_home_is_refused(fleet: Fleet, inside: str) -> None:
-    place = DrillPlace(store=init_home(str(fleet.live / inside)).store)
+def test_a_drill_in_the_live_home_is_refused(fleet: Fleet) -> None:
+    fleet.place = DrillPlace(store=open_home(str(fleet.live / "drills")).store)
 
-    with pytest.raises(SpecError, match="live home"):
-        begin_drill(
-            place, str(fleet.live), NAMES, selector="", key="", by="ada", now=datetime.now(UTC)
-        )
+    with pytest.raises(SpecError, match="Choose another place for the home of the drill"):
+        fleet.begin()
+    assert not (fleet.live / "drills").exists()
+
+
+def test_a_store_that_goes_away_meanwhile_proves_no_loss(fleet: Fleet) -> None:
+    def gone() -> Any:
+        raise BackupStoreMissing("The backup store is not in its place.")
+
+    found = run_drill(
+        fleet.place,
+        fleet.begin("clicks"),
+        lambda name: replace(fleet.member(name), backups=gone),
+        DrillTerms(),
+        now=lambda: datetime.now(UTC),
+    )
+
+    assert found[0].result is R.NOT_TRIED
 
 
 def test_backups_in_the_live_home_are_remarked(fleet: Fleet) -> None:
