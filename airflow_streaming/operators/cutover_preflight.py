@@ -22,6 +22,7 @@ from airflow_streaming.model.codec import encode
 from airflow_streaming.model.records.cutover import CompareTerms, ReadyTerms, StartWay, SwitchMethod
 from airflow_streaming.model.records.cutover_table import CUTOVER, CutoverState
 from airflow_streaming.model.records.upgrade import SoakTerms
+from airflow_streaming.operators.common.base import run_key
 from airflow_streaming.operators.common.checkpoint import truth
 from airflow_streaming.operators.common.cutover import (
     CutoverTask,
@@ -36,7 +37,6 @@ from airflow_streaming.operators.common.form_edits import (
     choice_of,
     hours,
     is_asked,
-    key_of,
 )
 from airflow_streaming.operators.common.gate import (
     MARKDOWN_XCOM_KEY,
@@ -246,7 +246,7 @@ class CutoverPreflightOperator(CutoverTask):
         with self.working():
             lanes = self.lanes(context)
             self._carry_out(lanes, context)
-            check_is_new(lanes.home, key_of(context))
+            check_is_new(lanes.home, run_key(context))
             candidates = lanes.candidates()
             change = open_cutover(lanes, candidates, choice_of(self.way, "way", SwitchMethod))
             if change is not None:
@@ -342,7 +342,7 @@ class CutoverPreflightOperator(CutoverTask):
 
         log_decision(found.decision, found.deciding.findings, self.log)
         course = self.asked_course()
-        report = {**found.to_dict(), "course": encode(course), "key": key_of(context)}
+        report = {**found.to_dict(), "course": encode(course), "key": run_key(context)}
         page = cutover_report(found, course, what_is_given_up(home))
         push_recorded(context, home, REPORT_XCOM_KEY, report)
         context["ti"].xcom_push(key=MARKDOWN_XCOM_KEY, value=markdown(page))

@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow_streaming.exceptions import RecordError, SpecError
 from airflow_streaming.model.arguments.fields import Positive, checked
 from airflow_streaming.model.names import base_of
-from airflow_streaming.operators.common.base import ProgressLogger, SpecsTask, who
+from airflow_streaming.operators.common.base import ProgressLogger, SpecsTask, task_key, who
 from airflow_streaming.operators.common.checkpoint import Terminated
 from airflow_streaming.operators.common.gate import MARKDOWN_XCOM_KEY, REPORT_XCOM_KEY
 from airflow_streaming.spec import StreamSpec
@@ -23,14 +23,12 @@ if TYPE_CHECKING:
 
     from airflow_streaming.checkpoints.backup.records import Backup
     from airflow_streaming.checkpoints.vault.store import BackupStore
-    from airflow_streaming.home.home import StreamHome
     from airflow_streaming.hooks.stream import SparkStreamHook
     from airflow_streaming.model.jobs.recovery import DisasterDrill, StreamRecovery
     from airflow_streaming.model.storage import Store
     from airflow_streaming.services.disaster.drill import DrillMember, DrillTerms
     from airflow_streaming.services.disaster.place import DrillPlace
     from airflow_streaming.spark_jobs.runner import Program
-    from airflow_streaming.supervision.stream_status import StreamStanding
 
 __all__ = ["DisasterDrillOperator"]
 
@@ -115,7 +113,7 @@ class DisasterDrillOperator(SpecsTask):
         from airflow_streaming.services.disaster.drill import begin_drill, run_drill
 
         hooks = {one.name: self.open_hook(context, one) for one in self.streams}
-        place, ti = self._place(), context["ti"]
+        place = self._place()
         home = next(iter(hooks.values())).home.store
         drill = begin_drill(
             place,
@@ -124,7 +122,7 @@ class DisasterDrillOperator(SpecsTask):
             backups=self._backups(home),
             open_backups=lambda: self._open_backups(home),
             selector=self.select,
-            key=f"{ti.dag_id} {ti.task_id} {ti.run_id} {ti.map_index}",
+            key=task_key(context),
             by=who(context),
             now=datetime.now(UTC),
         )
@@ -167,13 +165,13 @@ class DisasterDrillOperator(SpecsTask):
 
     def _selected(self, hooks: dict[str, SparkStreamHook]) -> list[str]:
         from airflow_streaming.model.arguments.selector import parse_selector
-        from airflow_streaming.services.selection import selected
+        from airflow_streaming.services.selection import no_look, selected
 
         if not self.select.strip():
             return list(hooks)
         home = next(iter(hooks.values())).streams
         lanes = [hook.home.name for hook in hooks.values()]
-        found = selected(home, lanes, parse_selector(self.select), _no_look)
+        found = selected(home, lanes, parse_selector(self.select), no_look)
         return [base_of(lane) for lane in found]
 
     def _member(self, hooks: dict[str, SparkStreamHook], name: str) -> DrillMember:
@@ -216,7 +214,3 @@ class DisasterDrillOperator(SpecsTask):
             raise AirflowFailException(
                 f"{len(bad)} of {len(found)} streams were not recovered in drill {drill.number}. {told}"
             )
-
-
-def _no_look(stream: StreamHome) -> StreamStanding:
-    raise SpecError("select of a disaster drill has no state and no level; leave them out.")

@@ -14,7 +14,7 @@ from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.arguments.calls import NamedParameters, Notifiers
 from airflow_streaming.model.arguments.fields import Positive, Range, checked
 from airflow_streaming.model.records.alert import AlertKind, AlertSource
-from airflow_streaming.operators.common.base import actor_of, who
+from airflow_streaming.operators.common.base import actor_of, task_key, who
 from airflow_streaming.operators.switch import LONGEST_STOP
 from airflow_streaming.task_errors import spec_errors_are_final
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from airflow_streaming.home.home import Home, StreamHome
     from airflow_streaming.model.records.control import Maintenance
     from airflow_streaming.notifications.alerts import Alerts
-    from airflow_streaming.supervision.stream_status import StreamStanding
 
 __all__ = ["MaintenanceOperator"]
 
@@ -101,7 +100,7 @@ class MaintenanceOperator(NamedParameters, BaseOperator):
         from airflow_streaming.services.maintenance import MaintenanceLog
 
         home = self._open()
-        maintenance = MaintenanceLog(home.store).by_key(self._key(context))
+        maintenance = MaintenanceLog(home.store).by_key(task_key(context))
         if maintenance is None:
             raise AirflowFailException(
                 f"{self.home} has no record of the maintenance of task {self.task_id!r}. Check that the home is "
@@ -142,7 +141,7 @@ class MaintenanceOperator(NamedParameters, BaseOperator):
             held_streams,
         )
 
-        key, now = self._key(context), datetime.now(UTC)
+        key, now = task_key(context), datetime.now(UTC)
         if found := MaintenanceLog(home.store).by_key(key):
             return found
         lanes, until = self._selected(home), now + self.lasts
@@ -161,20 +160,16 @@ class MaintenanceOperator(NamedParameters, BaseOperator):
 
     def _selected(self, home: Home) -> list[StreamHome]:
         from airflow_streaming.model.arguments.selector import parse_selector
-        from airflow_streaming.services.selection import live_lanes, selected
+        from airflow_streaming.services.selection import live_lanes, no_look, selected
 
         selector = parse_selector(self.select)
-        found = selected(home, live_lanes(home, selector), selector, _no_look)
+        found = selected(home, live_lanes(home, selector), selector, no_look)
         return [home.stream(lane) for lane in found]
 
     def _check(self, context: Context) -> Any:
         from airflow_streaming.model.records.owner import DagAct
 
         return lambda lane: lane.check_owner(actor_of(self, context), DagAct.OPERATE)
-
-    def _key(self, context: Context) -> str:
-        ti = context["ti"]
-        return f"{ti.dag_id} {ti.task_id} {ti.run_id} {ti.map_index}"
 
     def _alerts(self, home: Home, context: Context) -> Alerts:
         from airflow_streaming.notifications.alerts import Alerts
@@ -188,7 +183,3 @@ class MaintenanceOperator(NamedParameters, BaseOperator):
             by=who(context),
             source=AlertSource.FLEET,
         )
-
-
-def _no_look(stream: StreamHome) -> StreamStanding:
-    raise SpecError("select of a maintenance has no state and no level; leave them out.")

@@ -18,7 +18,7 @@ from airflow_streaming.exceptions import HomeUnavailable, PauseRefused, SameCopy
 from airflow_streaming.model.arguments.calls import NamedParameters
 from airflow_streaming.model.arguments.fields import Pause, Range, checked
 from airflow_streaming.model.records.control import DesiredState
-from airflow_streaming.operators.common.base import actor_of, blocked_message, who
+from airflow_streaming.operators.common.base import actor_of, blocked_message, run_key, who
 from airflow_streaming.task_errors import spec_errors_are_final
 
 if TYPE_CHECKING:
@@ -273,7 +273,7 @@ class PauseStreamOperator(StreamSwitch):
             begin_within=self.begin_within,
             by=who(context),
             reason=self.reason,
-            key=_run_key(context),
+            key=run_key(context),
         )
         return self._await(context, lane, pause.number)
 
@@ -341,7 +341,7 @@ class ResumeStreamOperator(StreamSwitch):
 
         lane = self.open(context)
         pause = lane.newest_pause()
-        if pause is None or pause.key != _run_key(context):
+        if pause is None or pause.key != run_key(context):
             self.log.info("This run has opened no pause of stream %r.", self.stream)
             return
         if lane.batch_pause_end(pause.number) is not None:
@@ -356,9 +356,3 @@ class ResumeStreamOperator(StreamSwitch):
                 f"{done.reason} Verify the changes of the tasks in it, and give the pause a longer "
                 "'longest'."
             )
-
-
-def _run_key(context: Context) -> str:
-    """Return the key of a run, the same for all its tasks and tries."""
-    ti = context["ti"]
-    return f"{ti.dag_id} {ti.run_id}"

@@ -20,6 +20,7 @@ from airflow_streaming.model.codec import encode
 from airflow_streaming.model.records.control import ChangeKind
 from airflow_streaming.model.records.upgrade import SinkReplaySemantics, SoakTerms
 from airflow_streaming.model.records.upgrade_table import UPGRADE, Stage
+from airflow_streaming.operators.common.base import run_key
 from airflow_streaming.operators.common.checkpoint import truth
 from airflow_streaming.operators.common.form_edits import (
     ENDED_XCOM_KEY,
@@ -27,7 +28,6 @@ from airflow_streaming.operators.common.form_edits import (
     choice_of,
     found_change,
     is_asked,
-    key_of,
 )
 from airflow_streaming.operators.common.gate import (
     MARKDOWN_XCOM_KEY,
@@ -287,7 +287,7 @@ class UpgradePreflightOperator(UpgradeTask):
 
     def _check_is_new(self, hook: SparkStreamHook, context: Context) -> None:
         """Refuse a run that was cleared after its upgrade had ended: it would only tell the end."""
-        change = found_change(hook.home, {"key": key_of(context)})
+        change = found_change(hook.home, {"key": run_key(context)})
         end = None if change is None else hook.home.change_end(change.number)
         if end is not None:
             raise AirflowFailException(
@@ -392,7 +392,7 @@ class UpgradePreflightOperator(UpgradeTask):
         soak = bounded(self.soak, self.soak_minutes)
         # A script that starts one of its queries, and not the other, must not soak well.
         soak = replace(soak, queries=soak.queries or found.queries)
-        report = {**found.to_dict(), "soak": encode(soak), "key": key_of(context)}
+        report = {**found.to_dict(), "soak": encode(soak), "key": run_key(context)}
         if found.migrations:
             # The change's record keeps who accepted what.
             report["accepted"] = sorted(accepted_codes(self.accept))

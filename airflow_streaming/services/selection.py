@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from airflow_streaming.exceptions import RecordError
+from airflow_streaming.exceptions import RecordError, SpecError
 from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.home.live_lane import live_lane
 from airflow_streaming.model.arguments.selector import Operator, Selector, Term
@@ -95,6 +95,15 @@ def live_lanes(home: Home, selector: Selector) -> list[str]:
             raise _damaged(selector, base, err) from err
 
     return [*look_at_each(home.store, look, bases)]
+
+
+def no_look(stream: StreamHome) -> StreamStanding:
+    """
+    Refuse to look at a stream, for a task that has no launcher of all streams.
+
+    :raises SpecError: always.
+    """
+    raise SpecError("select of a task has no state and no level; leave them out.")
 
 
 def _damaged(selector: Selector, lane: str, err: RecordError) -> RecordError:

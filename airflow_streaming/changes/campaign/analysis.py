@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 import math
-import urllib.request
 from collections.abc import Collection, Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from airflow_streaming.changes.campaign.state import QueryAnswer, QueryResult
-from airflow_streaming.exceptions import RecordError
+from airflow_streaming.exceptions import RecordError, StreamingError
+from airflow_streaming.launch.clusters.rest import Unreachable, ask
 from airflow_streaming.model.records.campaign import WaveQuery
 
 SECONDS: Final = 10.0
@@ -44,7 +44,7 @@ def answer_of(query: WaveQuery, hosts: Collection[str] | None = None) -> QueryAn
         return QueryAnswer(query.name, QueryResult.INCONCLUSIVE, reason)
     try:
         value = number_in(fetched(query.url), query.path or PROMETHEUS)
-    except (OSError, RecordError, ValueError) as err:
+    except (Unreachable, StreamingError, ValueError) as err:
         return QueryAnswer(query.name, QueryResult.INCONCLUSIVE, f"{where} has no answer: {err}")
     shown = f"{where} is {value:g}"
     if query.failure and query.failure.holds(value):
@@ -61,9 +61,12 @@ def number_in(data: bytes, path: str) -> float:
     """
     Return the number at a path of a JSON reply, such as ``data.result.0.value.1``.
 
-    :raises RecordError: there is none.
+    :raises RecordError: the path or a number at it is missing.
     """
-    found: Any = json.loads(data)
+    try:
+        found: Any = json.loads(data)
+    except RecursionError:
+        raise RecordError("The reply is nested too deeply.") from None
     for part in path.split("."):
         try:
             found = found[int(part)] if isinstance(found, list) else found[part]
@@ -75,23 +78,14 @@ def number_in(data: bytes, path: str) -> float:
     return value
 
 
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Follows no redirect: it might lead to another host."""
-
-    def redirect_request(self, *_: Any) -> None:
-        return None
-
-
 def fetched(url: str) -> bytes:
     """
-    Return the body of a reply.
+    Return the body of a reply, without redirects and proxies.
 
-    :raises OSError: no answer, or an error.
-    :raises RecordError: it is too large.
+    :raises Unreachable: no whole answer in time, or a larger one.
+    :raises RecordError: the answer is an error.
     """
-    opener = urllib.request.build_opener(_NoRedirect)
-    with opener.open(url, timeout=SECONDS) as reply:
-        data: bytes = reply.read(MOST_BYTES + 1)
-    if len(data) > MOST_BYTES:
-        raise RecordError(f"The reply is larger than {MOST_BYTES} bytes.")
-    return data
+    answer = ask(url, timeout=SECONDS, most=MOST_BYTES)
+    if not answer.is_success:
+        raise RecordError(f"The reply has the HTTP status {answer.status}.")
+    return answer.raw

@@ -76,7 +76,7 @@ def _towards_running(view: CutoverView, pair: PairView) -> Move | None:
     if is_stop_wanted(view):
         return None
     care = care_for(pair.blue, LaunchCause.ROLLBACK)
-    # Lead consumers back even if blue cannot be started: green is no better.
+    # Lead consumers back even if blue cannot be started: green is not better.
     if care.move is not None and not care.move.is_passive:
         return care.move
     return None

@@ -14,10 +14,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import ClassVar, Protocol
+from typing import ClassVar, Final, Protocol
 
-from airflow_streaming.exceptions import closed
+from airflow_streaming.exceptions import SpecError, closed
 from airflow_streaming.model.wire import MAX_NOTE_BYTES, Record
+
+MOST_PAUSE_SECONDS: Final = 10_000_000
+"""Of a pause between batches, as of a stop with an end."""
 
 
 class DesiredState(StrEnum):
@@ -213,6 +216,12 @@ class BatchPause(Record):
     begin_within: float
     longest: float
     key: str = ""
+
+    def __post_init__(self) -> None:
+        # A driver follows this record, and a forged one must not hold its queries for years.
+        for name in ("begin_within", "longest"):
+            if not 0 <= getattr(self, name) <= MOST_PAUSE_SECONDS:
+                raise SpecError(f"{name} of a pause must be 0 to {MOST_PAUSE_SECONDS:,} seconds.")
 
     @property
     def until(self) -> datetime:

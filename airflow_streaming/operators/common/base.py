@@ -41,6 +41,18 @@ def who(context: Context) -> str:
     return f"{ti.dag_id}.{ti.task_id} run {ti.run_id} try {ti.try_number}"
 
 
+def run_key(context: Context) -> str:
+    """Return the key of a run: all its tasks, and their tries, mean one request."""
+    ti = context["ti"]
+    return f"{ti.dag_id} {ti.run_id}"
+
+
+def task_key(context: Context) -> str:
+    """Return the key of a task in a run, the same for all its tries."""
+    ti = context["ti"]
+    return f"{ti.dag_id} {ti.task_id} {ti.run_id} {ti.map_index}"
+
+
 def actor_of(task: BaseOperator, context: Context) -> Actor:
     """Return the dag on whose behalf a task acts, as Airflow has started it."""
     from airflow_streaming.model.records.owner import Actor  # not at dag parse

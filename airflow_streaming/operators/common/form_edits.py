@@ -64,12 +64,6 @@ def pulled(context: Context, task_id: str, key: str) -> Any:
     return None if found == [] else found
 
 
-def key_of(context: Context) -> str:
-    """Return what names the wish of this run: all its tasks, and their tries, mean one upgrade."""
-    ti = context["ti"]
-    return f"{ti.dag_id} {ti.run_id}"
-
-
 def found_change(home: StreamHome, report: Mapping[str, Any] | None) -> Change | None:
     """
     Return the upgrade that a run has begun, or continues with, ended or not; ``None`` before that.

@@ -17,8 +17,8 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_streaming.exceptions import HomeUnavailable
 from airflow_streaming.model.names import base_of
-from airflow_streaming.operators.common.base import who
-from airflow_streaming.operators.common.form_edits import key_of, pulled
+from airflow_streaming.operators.common.base import run_key, who
+from airflow_streaming.operators.common.form_edits import pulled
 from airflow_streaming.operators.common.gate import REPORT_XCOM_KEY
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def push_recorded(context: Context, home: StreamHome, key: str, value: Any) -> N
     """Record the digest of a value in the home, and push the value as an XCom of this task."""
     ti = context["ti"]
     _base(home).record_run_report(
-        *(key_of(context), ti.task_id, key),
+        *(run_key(context), ti.task_id, key),
         digest_of(value),
         by=who(context),
         now=datetime.now(UTC),
@@ -46,7 +46,7 @@ def push_recorded(context: Context, home: StreamHome, key: str, value: Any) -> N
 
 def is_recorded(context: Context, home: StreamHome, task_id: str, key: str, value: Any) -> bool:
     """Tell whether the home has recorded this value for the XCom of a task of this run."""
-    recorded = _base(home).run_report(key_of(context), task_id, key)
+    recorded = _base(home).run_report(run_key(context), task_id, key)
     return recorded is not None and recorded.digest == digest_of(value)
 
 

@@ -18,9 +18,9 @@ from airflow_streaming.model.arguments.calls import NamedParameters
 from airflow_streaming.model.arguments.fields import checked
 from airflow_streaming.model.arguments.rewinding import AuthorsRewind
 from airflow_streaming.model.records.upgrade_table import Stage, UpgradeCommand
-from airflow_streaming.operators.common.base import ProgressLogger
+from airflow_streaming.operators.common.base import ProgressLogger, run_key
 from airflow_streaming.operators.common.change import ChangeTask
-from airflow_streaming.operators.common.form_edits import ADVISED, ENDED_XCOM_KEY, key_of, pulled
+from airflow_streaming.operators.common.form_edits import ADVISED, ENDED_XCOM_KEY, pulled
 from airflow_streaming.operators.common.gate import REPORT_XCOM_KEY
 from airflow_streaming.operators.common.run_report import records_of
 
@@ -228,7 +228,7 @@ class UpgradeTask(ChangeTask):
 
         :raises AirflowFailException: the edits, or the spec, cannot run.
         """
-        self._run_key = key_of(context)
+        self._run_key = run_key(context)
         if self.takes_advice:
             # Before there is a report it is left as it is, and nothing is begun with that.
             self.size = {**self.sizes(), "executors": self._advised(context)}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
+from airflow_streaming.exceptions import RecordError
 from airflow_streaming.model.health_rules import (
     DATA_LOSS,
     Finding,
@@ -101,3 +103,13 @@ def test_a_silent_driver_is_hung_although_it_held_its_queries() -> None:
     silent = replace(seen(HELD), silent_for=timedelta(hours=2))
 
     assert judge(silent, HealthRules()).state is VerdictState.HUNG
+
+
+@pytest.mark.parametrize("field", ["begin_within", "longest"])
+@pytest.mark.parametrize("seconds", ["1e308", "1e12", "-5.0"])
+def test_a_forged_pause_without_an_end_cannot_be_read(field: str, seconds: str) -> None:
+    whole = json.loads(PAUSE.to_bytes())
+    forged = json.dumps({**whole, field: "@"}).replace('"@"', seconds)
+
+    with pytest.raises(RecordError, match=field):
+        BatchPause.from_bytes(forged.encode())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -52,6 +53,7 @@ def server() -> Iterator[str]:
         "/text": (200, b"all is well"),
         "/error": (500, b"down"),
         "/moved": (302, b""),
+        "/deep": (200, b"[" * 200_000),
         "/large": (200, b"1" * (2 * 1024 * 1024)),
     }
     made = HTTPServer(("127.0.0.1", 0), Answering)
@@ -136,3 +138,21 @@ def test_only_the_hosts_of_the_dag_are_asked(server: str) -> None:
 def test_a_boolean_is_no_number() -> None:
     with pytest.raises(RecordError, match="not a number"):
         number_in(b'{"ok": true}', "ok")
+
+
+def test_a_reply_that_is_nested_without_end_says_nothing(server: str) -> None:
+    assert asked(query(f"{server}/deep")).result is I
+
+
+def test_a_server_that_speaks_no_http_says_nothing() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answer() -> None:
+            with listening.accept()[0] as connection:
+                connection.recv(1_000)
+                connection.sendall(b"SSH-2.0-x\r\n")
+
+        threading.Thread(target=answer, daemon=True).start()
+        found = asked(query(f"http://127.0.0.1:{listening.getsockname()[1]}/slo"))
+
+    assert found.result is I
