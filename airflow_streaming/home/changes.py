@@ -45,6 +45,8 @@ from airflow_streaming.model.records.upgrade_table import UPGRADE, Stage, Upgrad
 log: Final = logging.getLogger(__name__)
 _LED: Final = re.compile(r"[0-9]{1,12}")
 _IN_HAND: Final = frozenset({ChangeKind.UPGRADE, ChangeKind.CUTOVER})
+_LOOKED_AT: Final = 50
+"""Newest pauses among which a run's is looked for."""
 
 
 T = TypeVar("T", bound=Transition[Any, Any])
@@ -261,6 +263,12 @@ class BatchPauses(StreamFolder):
     def newest_pause(self) -> BatchPause | None:
         """Return the newest pause, open or not."""
         return self._newest(BatchPause)
+
+    def pause_of(self, key: str) -> BatchPause | None:
+        """Return the newest pause that a run has opened, open or not."""
+        numbers = self._numbers_of(BatchPause)[-_LOOKED_AT:]
+        pauses = (self.batch_pause(number) for number in reversed(numbers))
+        return next((one for one in pauses if one.key == key), None)
 
     def batch_pauses(self) -> list[BatchPause]:
         """Return all pauses, oldest first."""

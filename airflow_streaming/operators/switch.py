@@ -297,7 +297,8 @@ class PauseStreamOperator(StreamSwitch):
         if standing.state is PauseState.WAITING:
             self._defer(lane.name, number)
         if standing.state is not PauseState.HELD:
-            end_pause(lane, pause, probe, by=who(context), reason=standing.reason)
+            closing = {"by": who(context), "reason": standing.reason, "key": run_key(context)}
+            end_pause(lane, pause, probe, **closing)
             raise PauseRefused(
                 f"Stream {self.stream!r} is not held by pause {number}: {standing.reason} The stream "
                 "continues. Clear this task to try again, with a longer begin_within if batches take longer; or "
@@ -326,8 +327,8 @@ class ResumeStreamOperator(StreamSwitch):
     """
     Close the pause of the same run: the stream continues.
 
-    The task fails when the stream had continued before, because the pause was too short: the tasks may have met a
-    running stream. Without an open pause of this run it does nothing.
+    The task fails when the stream had continued before, because the pause was too short or a user closed it: the
+    tasks may have met a running stream. A run that opened no pause has nothing to close.
 
     :param home: The home's URI. (templated)
     :param stream: The stream's name. (templated)
@@ -339,17 +340,17 @@ class ResumeStreamOperator(StreamSwitch):
         from airflow_streaming.hooks.launchers import task_launcher
         from airflow_streaming.services.streams import end_pause  # not at dag parse
 
-        lane = self.open(context)
-        pause = lane.newest_pause()
-        if pause is None or pause.key != run_key(context):
+        lane, key = self.open(context), run_key(context)
+        pause = lane.pause_of(key)
+        if pause is None:
             self.log.info("This run has opened no pause of stream %r.", self.stream)
             return
-        if lane.batch_pause_end(pause.number) is not None:
+        end = lane.batch_pause_end(pause.number)
+        if end is not None and end.key == key:
             self.log.info("Pause %d is closed already.", pause.number)
             return
-        done = end_pause(
-            lane, pause, task_launcher(lane).probe, by=who(context), reason=self.reason
-        )
+        probe = task_launcher(lane).probe
+        done = end_pause(lane, pause, probe, by=who(context), reason=self.reason, key=key)
         if not done.held:
             raise AirflowFailException(
                 f"Stream {self.stream!r} was not held until the end of pause {pause.number}: "

@@ -32,6 +32,7 @@ from airflow_streaming.launch.port import Heartbeat
 from airflow_streaming.model.durations import age_of, duration_text
 from airflow_streaming.model.observation import Observation, Process, ProcessState
 from airflow_streaming.model.records.control import (
+    MOST_PAUSE_SECONDS,
     BatchPause,
     BatchPauseEnd,
     ChangeKind,
@@ -59,8 +60,7 @@ _DAG_ID: Final = re.compile(r"[\w.-]{1,250}")
 """As Airflow checks ids of dags."""
 
 SHORTEST_PAUSE: Final = timedelta(minutes=1)
-LONGEST_PAUSE: Final = timedelta(days=1)
-"""Bounds of a pause's length. Sources must keep the unread data of this time."""
+LONGEST_PAUSE: Final = timedelta(seconds=MOST_PAUSE_SECONDS)
 Probe = Callable[[Epoch, Launch | None, Heartbeat], Process]
 
 
@@ -313,15 +313,16 @@ def look_at_pause(home: StreamHome, pause: BatchPause, probe: Probe) -> PauseSta
 
 
 def end_pause(
-    home: StreamHome, pause: BatchPause, probe: Probe, *, by: str, reason: str
+    home: StreamHome, pause: BatchPause, probe: Probe, *, by: str, reason: str, key: str = ""
 ) -> EndedPause:
     """
     Close a pause: the stream continues.
 
+    :param key: The run that closes it; empty of a command.
     :returns: Whether the stream stood still until now. A pause that another user has closed before tells no more.
     """
     standing = look_at_pause(home, pause, probe)
-    end = BatchPauseEnd(number=pause.number, by=by, reason=reason, at=_now())
+    end = BatchPauseEnd(number=pause.number, by=by, reason=reason, at=_now(), key=key)
     if standing.state is not PauseState.CLOSED and home.end_pause(end):
         _tell(home, EventKind.PAUSED, by, f"Pause {pause.number} closed: {reason}")
     return EndedPause(pause=pause, held=standing.state is PauseState.HELD, reason=standing.reason)

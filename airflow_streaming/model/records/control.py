@@ -19,8 +19,8 @@ from typing import ClassVar, Final, Protocol
 from airflow_streaming.exceptions import SpecError, closed
 from airflow_streaming.model.wire import MAX_NOTE_BYTES, Record
 
-MOST_PAUSE_SECONDS: Final = 10_000_000
-"""Of a pause between batches, as of a stop with an end."""
+MOST_PAUSE_SECONDS: Final = 86_400
+"""Of a pause between batches. Sources must keep the unread data of this time."""
 
 
 class DesiredState(StrEnum):
@@ -231,7 +231,11 @@ class BatchPause(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchPauseEnd(Record):
-    """The end of a pause; the queries continue."""
+    """
+    The end of a pause; the queries continue.
+
+    :param key: The run that closed it, as of ``BatchPause``; empty of a command.
+    """
 
     KIND: ClassVar[str] = "batch_pause_end"
 
@@ -239,6 +243,7 @@ class BatchPauseEnd(Record):
     by: str
     reason: str
     at: datetime
+    key: str = ""
 
 
 class ChangeKind(StrEnum):

@@ -10,7 +10,13 @@ from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
 from airflow_streaming.exceptions import PauseRefused
 from airflow_streaming.model.observation import VerdictState
-from airflow_streaming.model.records.control import BatchPauseEnd, Change, ChangeKind, EventKind
+from airflow_streaming.model.records.control import (
+    BatchPause,
+    BatchPauseEnd,
+    Change,
+    ChangeKind,
+    EventKind,
+)
 from airflow_streaming.model.status import PauseStatus
 from airflow_streaming.operators.switch import PauseStreamOperator, ResumeStreamOperator
 from airflow_streaming.services.freshness import planned_stops
@@ -178,6 +184,37 @@ def test_a_window_counts_as_planned_for_the_freshness_objective(world: World) ->
     world.home.end_pause(end)
     spans = list(planned_stops(world.home, now + timedelta(hours=1)))
     assert [(one.begin, one.end) for one in spans] == [(pause.at, end.at)]
+
+
+@pytest.mark.parametrize("is_followed", [False, True])
+def test_a_window_that_another_user_has_closed_fails_its_run(
+    world: World, is_followed: bool
+) -> None:
+    world.run()
+    world.say(beat=1, pause=HELD)
+    make_begin(world).execute(world.context())
+    now = datetime.now(UTC)
+    world.home.end_pause(BatchPauseEnd(number=1, by="ann", reason="in my way", at=now))
+    if is_followed:
+        of_ann = BatchPause(
+            number=2, by="ann", reason="x", at=now, begin_within=60.0, longest=300.0
+        )
+        world.home.begin_pause(of_ann, now)
+
+    with pytest.raises(AirflowFailException, match=r"pause 1: Closed by ann: in my way\."):
+        make_end(world).execute(world.context())
+
+
+def test_a_window_that_its_own_run_has_closed_is_closed_once(world: World) -> None:
+    world.run()
+    world.say(beat=1, pause=HELD)
+    make_begin(world).execute(world.context())
+
+    make_end(world).execute(world.context())
+    first = world.home.batch_pause_end(1)
+    make_end(world).execute(world.context())
+
+    assert world.home.batch_pause_end(1) == first
 
 
 @pytest.mark.parametrize("minutes", [0.5, 1500], ids=["too_short", "too_long"])
