@@ -11,17 +11,12 @@ from airflow_streaming.hooks.snapshot import SnapshotReader, open_looker
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.observation import VerdictState
-from airflow_streaming.supervision.readiness.conditions import (
+from airflow_streaming.supervision.readiness.conditions import asked, catch_up, gate, with_watermark
+from airflow_streaming.supervision.readiness.snapshot import StreamSnapshot
+from airflow_streaming.supervision.readiness.subject import (
     Condition,
-    asked,
-    catch_up,
-    gate,
-    with_watermark,
-)
-from airflow_streaming.supervision.readiness.snapshot import (
     Readiness,
     ReadinessState,
-    StreamSnapshot,
     Subject,
 )
 from airflow_streaming.triggers.home import rules_from

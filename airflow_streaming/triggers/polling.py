@@ -31,11 +31,11 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from airflow_streaming import telemetry
 from airflow_streaming.exceptions import HomeUnavailable, RecordError
 from airflow_streaming.launch.driver_end import DriverEnd
-from airflow_streaming.model.observation import VerdictState
 from airflow_streaming.model.uris import is_local
-from airflow_streaming.supervision.readiness.snapshot import Subject
+from airflow_streaming.supervision.readiness.subject import Subject
 
 if TYPE_CHECKING:
+    from airflow_streaming.model.observation import VerdictState
     from airflow_streaming.supervision.rules.states import RuleStates
 
 Result = TypeVar("Result")
