@@ -265,6 +265,20 @@ class _Reader(Contents):
             self._take(function.__dict__.get("__wrapped__"))
         self._globals(function, names, normal)
 
+    def _called(self, function: types.FunctionType) -> types.FunctionType:
+        """Return what a decorator wrapped, where its wrapper calls it, logs, reads clocks and does nothing else."""
+        inner = function.__dict__.get("__wrapped__")
+        if self._exact or type(inner) is not types.FunctionType or len(function.__dict__) > 1:
+            return function
+        normal = normal_form(function, self._marked, self._origin)
+        cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+        if normal is None or normal.passes not in cells or function.__name__ != inner.__name__:
+            return function
+        with contextlib.suppress(ValueError):
+            if cells[normal.passes].cell_contents is inner:
+                return self._called(inner)
+        return function
+
     def _origin(self, module: str, *names: str, is_table: bool = False) -> str:
         around = self._surroundings()
         found = "" if around is None else around.origin(module, *names, is_table=is_table)

@@ -223,3 +223,23 @@ def test_a_statement_that_runs_code_of_the_user_counts(script: ScriptIn, more: s
     text = "import lib\ndef f(x): return lib.use(x)"
 
     assert script(text, lib_py=f"{LIB}{more}\n").code != script(text, lib_py=LIB).code
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_same"),
+    [
+        ("x * 3600", "x * (60 * 60)", True),
+        ("x * 3600", "x * 60 * 60", False),
+        ("x * 0.5", "x * (1 / 2)", True),
+        ("x * 2", "x * (1 + 1.0)", False),
+        ("x * 2", "x * (1 + True)", False),
+        ("x * 3", "x * (1 / 0)", False),
+        ("x + 'aa'", "x + 'a' * 2", False),
+    ],
+)
+def test_numbers_that_python_computes_once_are_their_result(
+    script: ScriptIn, old: str, new: str, *, is_same: bool
+) -> None:
+    text = "def f(x): return {}"
+
+    assert (script(text.format(old)).code == script(text.format(new)).code) is is_same
