@@ -21,7 +21,7 @@ from airflow_streaming.home.folder import APPEND_TRIES, StreamFolder
 from airflow_streaming.model.names import base_of, number_of, numbered
 from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.model.records.alert import Alert, AlertSent, AlertTry, is_told
-from airflow_streaming.model.records.autoscale import SizeChange
+from airflow_streaming.model.records.autoscale import SizeChange, SizeChangeEnd
 from airflow_streaming.model.records.control import (
     Circuit,
     CircuitState,
@@ -244,6 +244,10 @@ class Control(Shared):
     def newest_size(self) -> SizeChange | None:
         """Return the newest change of the stream's size, ``None`` when it was never changed."""
         return self._newest(SizeChange)
+
+    def size_end(self, number: int) -> SizeChangeEnd | None:
+        """Return the driver's answer to a change of the size; ``None`` without one."""
+        return self._get(SizeChangeEnd, number=number)
 
     def add_size(self, change: SizeChange) -> bool:
         """Record a change of the size under its number; tell whether no other task was first."""

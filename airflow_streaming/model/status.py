@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import ClassVar, Final
 
 from airflow_streaming.model.progress import BatchProgress
+from airflow_streaming.model.records.autoscale import Resizing
 from airflow_streaming.model.records.epoch import Host
 from airflow_streaming.model.spark.failure_signs import Hint, hints
 from airflow_streaming.model.wire import Record
@@ -208,6 +209,27 @@ class PauseStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SizeStatus:
+    """
+    The size of a driver that can change it, see ``driver.resizing``.
+
+    :param executors: Executors that it has asked the cluster for.
+    :param number: The newest change that it has seen; 0 before the first.
+    :param state: What it makes of that change; ``None`` before the first.
+    :param reason: Why it refuses, or what it waits for.
+    :param working_for_s: How long the change has been in work, without the time in a pause.
+    :param since: When this size was reached; ``None`` of the size at the start.
+    """
+
+    executors: int
+    number: int = 0
+    state: Resizing | None = None
+    reason: str = ""
+    working_for_s: float = 0.0
+    since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Status(Record):
     """
     The driver's heartbeat.
@@ -217,6 +239,7 @@ class Status(Record):
     :param standby: It waits at the barrier, see ``model.records.epoch``, until it is released.
     :param executors: ``None`` in local mode, and before the first read.
     :param pause: The pause that is open; ``None`` without one.
+    :param size: ``None`` of a driver whose number of executors is not managed.
     """
 
     KIND: ClassVar[str] = "status"
@@ -239,6 +262,7 @@ class Status(Record):
     standby: bool = False
     executors: ExecutorStatus | None = None
     pause: PauseStatus | None = None
+    size: SizeStatus | None = None
 
     @property
     def is_held(self) -> bool:

@@ -77,7 +77,12 @@ from airflow_streaming.model.products.windows import (
     WindowRequest,
 )
 from airflow_streaming.model.records.alert import AlertSent, AlertTry
-from airflow_streaming.model.records.autoscale import SizeChange, SizeCode
+from airflow_streaming.model.records.autoscale import (
+    Resizing,
+    SizeChange,
+    SizeChangeEnd,
+    SizeCode,
+)
 from airflow_streaming.model.records.campaign import (
     Campaign,
     CampaignEvent,
@@ -460,6 +465,18 @@ EXAMPLES: Final[tuple[Record, ...]] = (
         by="kim",
         at=NOW,
         figures={"share": 0.95, "backlog": 1200.0},
+    ),
+    SizeChangeEnd(
+        number=1,
+        epoch=3,
+        result=Resizing.IN_PLACE,
+        executors=6,
+        seconds=4.5,
+        held_s=0.1,
+        state_partitions=48,
+        moved=12,
+        reason="The cluster has given 5 of 6 executors; the others come when it has room.",
+        at=NOW,
     ),
     ClassLoadingOrder(folder="/scratch/streams", seconds=600.0),
     RepartitionOrder(
