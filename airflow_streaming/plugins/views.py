@@ -26,6 +26,7 @@ from airflow_streaming.model.durations import age_of
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.names import color_of
 from airflow_streaming.model.observation import Observation, Process
+from airflow_streaming.model.records.autoscale import size_text
 from airflow_streaming.model.records.control import ChangeInProgress, StreamRemoval
 from airflow_streaming.model.records.cutover import CutoverStanding
 from airflow_streaming.model.records.cutover_table import CutoverState
@@ -122,9 +123,11 @@ class StreamWatch:
         newest = self.home.newest_size()
         if newest is None:
             return None
+        end = self.home.size_end(newest.number)
         return {
             "recommended": newest.is_recommended_only,
-            "text": cut(newest.sentence, 600),
+            "result": "" if end is None else end.result.value,
+            "text": cut(size_text(newest, end), 600),
             "at": told(newest.at),
         }
 

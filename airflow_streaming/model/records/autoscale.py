@@ -222,6 +222,11 @@ class SizeChangeEnd(Record):
         return f"{text} {self.reason}".rstrip()
 
 
+def size_text(change: SizeChange, end: SizeChangeEnd | None) -> str:
+    """Return a change of the size in words, with the driver's answer once there is one."""
+    return change.sentence if end is None else f"{change.sentence} {end.sentence}"
+
+
 def configured_executors(conf: Mapping[str, str]) -> int | None:
     """Return the executors that a configuration asks for; ``None`` where it does not fix them."""
     if conf.get(EXECUTORS, "").isdecimal():
