@@ -1,8 +1,8 @@
 """
 For how long does a stream commit nothing when its number of executors changes?
 
-One stateful query under load on a real standalone cluster, three ways one after the other: the driver changes its size
-by itself, the driver is stopped and started with the new size, and Spark's dynamic allocation chooses. The load
+One stateful query under load on a real standalone cluster, three ways one after the other: the driver changes its own
+size, the driver is stopped and started with the new size, and Spark's dynamic allocation chooses. The load
 alternates between two rates; the first two ways go from 2 to 4 executors and back with it. A restart is timed without
 the looks of a keep-alive task, so the real one is longer. A gap is the longest time between two commits around a
 change, by the times of the checkpoint's files; the seconds over one batch are the gap less the longest time between two
@@ -28,7 +28,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from airflow_streaming.model.records.autoscale import Resizing
+from airflow_streaming.model.status import Resizing
 from benchmarks.figures import heed_signals, machine, percentile, table
 from benchmarks.upgrade_gap import Commits
 from tests.conftest import find_runtimes

@@ -26,7 +26,6 @@ from airflow_streaming.model.durations import age_of
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.names import color_of
 from airflow_streaming.model.observation import Observation, Process
-from airflow_streaming.model.records.autoscale import size_text
 from airflow_streaming.model.records.control import ChangeInProgress, StreamRemoval
 from airflow_streaming.model.records.cutover import CutoverStanding
 from airflow_streaming.model.records.cutover_table import CutoverState
@@ -38,7 +37,7 @@ from airflow_streaming.plugins.access.drivers import in_time
 from airflow_streaming.plugins.changes import acts_of, open_upgrade_waits_for
 from airflow_streaming.plugins.lists import backup_view
 from airflow_streaming.plugins.page_values import cut, quoted, told, tried
-from airflow_streaming.reports.streams import loss_text
+from airflow_streaming.reports.streams import loss_text, size_text
 from airflow_streaming.services.fleet_rows import FleetRow
 from airflow_streaming.services.fleet_writer import row_of
 from airflow_streaming.services.freshness import recorded_freshness

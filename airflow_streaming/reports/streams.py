@@ -14,9 +14,15 @@ from airflow_streaming.model.names import color_of
 from airflow_streaming.model.observation import Observation, Verdict
 from airflow_streaming.model.products.freshness import FreshnessFigures
 from airflow_streaming.model.progress import BatchProgress
-from airflow_streaming.model.records.autoscale import SizeChange, SizeChangeEnd, size_text
+from airflow_streaming.model.records.autoscale import SizeChange
 from airflow_streaming.model.records.control import Event
-from airflow_streaming.model.status import DataLoss, ExecutorStatus, QueryStatus, SinkStatus
+from airflow_streaming.model.status import (
+    DataLoss,
+    ExecutorStatus,
+    QueryStatus,
+    SinkStatus,
+    SizeChangeEnd,
+)
 from airflow_streaming.reports.report import (
     Block,
     Heading,
@@ -281,6 +287,11 @@ def _data(view: StreamView, status: StreamStatus) -> Iterator[tuple[Words, Words
         yield "standby", value(view.standby)
     if view.freshness is not None:
         yield "freshness", value(freshness_text(view.freshness))
+
+
+def size_text(change: SizeChange, end: SizeChangeEnd | None) -> str:
+    """Return a change of the size in words, with the driver's answer once there is one."""
+    return change.sentence if end is None else f"{change.sentence} {end.sentence}"
 
 
 def loss_text(loss: DataLoss, now: datetime) -> str:

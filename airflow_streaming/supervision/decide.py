@@ -35,7 +35,6 @@ from airflow_streaming.model.records.policy import RestartAction, RestartDecisio
 from airflow_streaming.supervision.alerts.alerting import decided, due
 from airflow_streaming.supervision.health import judge
 from airflow_streaming.supervision.restart import fails_alike
-from airflow_streaming.supervision.scaling.carry_out import CarryOut, carry_out
 from airflow_streaming.supervision.standby import (
     StandbyView,
     can_take_over,
@@ -379,10 +378,10 @@ def _with_driver(s: ReconcileInput, seen: Observation, verdict: Verdict) -> Step
 def _on_size(s: ReconcileInput, seen: Observation, size: SizeView, step: Step) -> Step:
     if not has_settled(seen) or s.change is not None or _blackout(s) is not None:
         return step
-    carried = carry_out(size.state)
-    if carried.how is CarryOut.IN_PLACE:
+    carried = size.carried
+    if carried.is_in_place:
         return replace(step, reason=carried.reason)
-    if carried.how is CarryOut.RESTART:
+    if carried.is_restart:
         return Step(
             action=Action.STOP,
             reason=f"The stream gets {size.wanted} executors; its driver has {size.present}. {carried.reason}",

@@ -81,7 +81,7 @@ class SparkBackend:
         if most is None or most <= executors:
             return []
         self.ask_for(executors)
-        # The master numbers them from 0, and starts them before anybody can ask for fewer.
+        # The master numbers them from 0, and starts them before a request for fewer can come.
         surplus = [str(number) for number in range(executors, most)]
         self._backend.doKillExecutors(self._sequence(surplus))
         return surplus

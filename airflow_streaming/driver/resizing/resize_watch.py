@@ -28,8 +28,8 @@ from airflow_streaming.driver.resizing.decide import (
 )
 from airflow_streaming.exceptions import AlreadyExists
 from airflow_streaming.model.names import Layout, number_of
-from airflow_streaming.model.records.autoscale import Resizing, SizeChange, SizeChangeEnd
-from airflow_streaming.model.status import SizeStatus
+from airflow_streaming.model.records.autoscale import SizeChange
+from airflow_streaming.model.status import Resizing, SizeChangeEnd, SizeStatus
 from airflow_streaming.model.storage import LocalStore, Store
 
 LOOK_SECONDS: Final = 1.0

@@ -10,7 +10,6 @@ from typing import ClassVar, Final
 
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.arguments.fields import check_values, named_fields
-from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.wire import JsonValue, Record
 
 EXECUTORS: Final = "spark.executor.instances"
@@ -167,64 +166,6 @@ class SizeChange(Record):
     def __post_init__(self) -> None:
         if self.executors < 1 or self.before < 1 or self.configured < 1:
             raise SpecError("A size has at least one executor.")
-
-
-class Resizing(StrEnum):
-    """What a driver makes of a change of its size."""
-
-    WORKING = "working"
-    """The change is not reached yet."""
-    IN_PLACE = "in_place"
-    """The driver has the new size, without a restart."""
-    REFUSED = "refused"
-    """The driver cannot change its size; a restart does."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SizeChangeEnd(Record):
-    """
-    The driver's answer to a change of its size.
-
-    :param epoch: The epoch of the driver.
-    :param result: ``in_place`` or ``refused``.
-    :param executors: Executors at that time.
-    :param seconds: From the driver's first sight of the change to its answer.
-    :param held_s: Seconds for which the queries were held between two batches.
-    :param state_partitions: Loaded partitions of state, where Spark tells them; ``moved`` of them lose their executor
-        and are loaded again.
-    :param reason: A sentence: why not, or what is still missing.
-    """
-
-    KIND: ClassVar[str] = "size_change_end"
-
-    number: int
-    epoch: int
-    result: Resizing
-    executors: int
-    seconds: float
-    at: datetime
-    held_s: float = 0.0
-    state_partitions: int = 0
-    moved: int = 0
-    reason: str = ""
-
-    @property
-    def sentence(self) -> str:
-        """Return the answer in words."""
-        if self.result is not Resizing.IN_PLACE:
-            return f"With a restart: {self.reason}"
-        moved = (
-            f", {self.moved} of {self.state_partitions} state partitions are loaded again"
-            if self.moved
-            else ""
-        )
-        text = f"Without a restart, in {duration_text(self.seconds)}{moved}."
-        return f"{text} {self.reason}".rstrip()
-
-
-def size_text(change: SizeChange, end: SizeChangeEnd | None) -> str:
-    """Return a change of the size in words, with the driver's answer once there is one."""
-    return change.sentence if end is None else f"{change.sentence} {end.sentence}"
 
 
 def configured_executors(conf: Mapping[str, str]) -> int | None:

@@ -28,7 +28,7 @@ from airflow_streaming.model.durations import age_of, duration_text
 from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.model.records.autoscale import Autoscale, SizeChange, SizeCode
 from airflow_streaming.supervision.scaling.after_quiet import growth_after_quiet
-from airflow_streaming.supervision.scaling.carry_out import SizeState
+from airflow_streaming.supervision.scaling.carry_out import CarryOutStep, SizeState, carry_out
 from airflow_streaming.supervision.scaling.size_effect import (
     LEAST_GAIN,
     blocked_until,
@@ -173,6 +173,11 @@ class SizeView:
 
     state: SizeState
     step: SizeStep
+
+    @property
+    def carried(self) -> CarryOutStep:
+        """Return how the stream gets its size."""
+        return carry_out(self.state)
 
     @property
     def wanted(self) -> int | None:

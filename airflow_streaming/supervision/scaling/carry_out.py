@@ -13,8 +13,8 @@ from enum import StrEnum
 from typing import Final
 
 from airflow_streaming.model.durations import age_of, duration_text
-from airflow_streaming.model.records.autoscale import Resizing, SizeChange
-from airflow_streaming.model.status import SizeStatus
+from airflow_streaming.model.records.autoscale import SizeChange
+from airflow_streaming.model.status import Resizing, SizeStatus
 
 ANSWER_WITHIN: Final = timedelta(minutes=2)
 """Time for a driver to see a change; it looks every 10 s, and a home may be away."""
@@ -64,6 +64,16 @@ class CarryOutStep:
 
     how: CarryOut
     reason: str = ""
+
+    @property
+    def is_in_place(self) -> bool:
+        """Tell whether the driver changes its size."""
+        return self.how is CarryOut.IN_PLACE
+
+    @property
+    def is_restart(self) -> bool:
+        """Tell whether a new driver starts with the size."""
+        return self.how is CarryOut.RESTART
 
 
 def carry_out(s: SizeState) -> CarryOutStep:

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Final, Self
 
 from airflow_streaming.home.home import StreamHome
-from airflow_streaming.model.records.autoscale import SizeChange, SizeChangeEnd, SizeCode
+from airflow_streaming.model.records.autoscale import SizeChange, SizeCode
+from airflow_streaming.model.status import SizeChangeEnd
 from tests.integration.driver.running import STREAM, Driver, World
 from tests.integration.servers.standalone import Cluster
 from tests.patience import PATIENCE

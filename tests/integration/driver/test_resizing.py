@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_streaming.model.records.autoscale import Resizing
+from airflow_streaming.model.status import Resizing
 from tests.integration.driver.resized import MOST, Load, ResizedStream
 from tests.integration.driver.running import World
 from tests.integration.servers.standalone import standalone_cluster

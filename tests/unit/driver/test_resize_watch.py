@@ -13,13 +13,13 @@ import pytest
 from airflow_streaming.driver.resizing.decide import LIMIT_SECONDS
 from airflow_streaming.driver.resizing.resize_watch import ResizeWatch
 from airflow_streaming.home.home import StreamHome
-from airflow_streaming.model.records.autoscale import Resizing, SizeChange, SizeChangeEnd
-from airflow_streaming.model.status import SizeStatus
+from airflow_streaming.model.records.autoscale import SizeChange
+from airflow_streaming.model.status import Resizing, SizeChangeEnd, SizeStatus
 from tests.patience import until
 from tests.unit.driver.fakes import LAYOUT, NOON, AbsentStore
 from tests.unit.driver.test_batch_lock import moves
+from tests.unit.driver.test_decide_resize import DOWN, UP
 from tests.unit.driver.test_pause_watch import Query
-from tests.unit.driver.test_resize_decide import DOWN, UP
 
 STANDALONE = {
     "spark.master": "spark://master:7077",

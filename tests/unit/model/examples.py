@@ -77,12 +77,7 @@ from airflow_streaming.model.products.windows import (
     WindowRequest,
 )
 from airflow_streaming.model.records.alert import AlertSent, AlertTry
-from airflow_streaming.model.records.autoscale import (
-    Resizing,
-    SizeChange,
-    SizeChangeEnd,
-    SizeCode,
-)
+from airflow_streaming.model.records.autoscale import SizeChange, SizeCode
 from airflow_streaming.model.records.campaign import (
     Campaign,
     CampaignEvent,
@@ -162,6 +157,7 @@ from airflow_streaming.model.spark.plan import (
     SourcePlan,
     WatermarkPlan,
 )
+from airflow_streaming.model.status import Resizing, SizeChangeEnd
 from airflow_streaming.model.wire import Record
 from airflow_streaming.storage.known_stores import KnownStore, StoreMark
 from airflow_streaming.storage.probe import StoreProbe

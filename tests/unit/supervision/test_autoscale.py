@@ -19,7 +19,6 @@ from airflow_streaming.model.codec import encode
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.autoscale import (
     Autoscale,
-    Resizing,
     SizeChange,
     SizeCode,
     sized_conf,
@@ -27,7 +26,7 @@ from airflow_streaming.model.records.autoscale import (
 )
 from airflow_streaming.model.records.control import EventKind
 from airflow_streaming.model.records.policy import Blackout, RestartPolicy
-from airflow_streaming.model.status import ExecutorStatus, SizeStatus
+from airflow_streaming.model.status import ExecutorStatus, Resizing, SizeStatus
 from airflow_streaming.model.storage import LocalStore
 from airflow_streaming.supervision.controller import StreamController, Submission
 from airflow_streaming.supervision.decide import Action, Step, decide

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import pytest
 
-from airflow_streaming.model.records.autoscale import Resizing, SizeChange, SizeCode
-from airflow_streaming.model.status import SizeStatus
+from airflow_streaming.model.records.autoscale import SizeChange, SizeCode
+from airflow_streaming.model.status import Resizing, SizeStatus
 from airflow_streaming.supervision.scaling.carry_out import (
     ANSWER_WITHIN,
     WORK_WITHIN,
