@@ -12,12 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from airflow_streaming.model.records.autoscale import (
-    MOST_CORES,
-    SizeChange,
-    executor_cores,
-    is_dynamic,
-)
+from airflow_streaming.model.arguments.autoscale import MOST_CORES, executor_cores, is_dynamic
+from airflow_streaming.model.records.size_change import SizeChange
 from airflow_streaming.model.spark.conf import has_executors
 
 LIMIT_SECONDS: Final = 120.0

@@ -28,7 +28,7 @@ from airflow_streaming.driver.resizing.decide import (
 )
 from airflow_streaming.exceptions import AlreadyExists
 from airflow_streaming.model.names import Layout, number_of
-from airflow_streaming.model.records.autoscale import SizeChange
+from airflow_streaming.model.records.size_change import SizeChange
 from airflow_streaming.model.status import Resizing, SizeChangeEnd, SizeStatus
 from airflow_streaming.model.storage import LocalStore, Store
 

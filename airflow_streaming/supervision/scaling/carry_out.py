@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Final
 
 from airflow_streaming.model.durations import age_of, duration_text
-from airflow_streaming.model.records.autoscale import SizeChange
+from airflow_streaming.model.records.size_change import SizeChange
 from airflow_streaming.model.status import Resizing, SizeStatus
 
 ANSWER_WITHIN: Final = timedelta(minutes=2)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from airflow_streaming.home.home import StreamHome
-from airflow_streaming.model.records.autoscale import SizeChange, SizeCode
+from airflow_streaming.model.records.size_change import SizeChange, SizeCode
 from airflow_streaming.model.status import SizeChangeEnd
 from tests.integration.driver.running import STREAM, Driver, World
 from tests.integration.servers.standalone import Cluster

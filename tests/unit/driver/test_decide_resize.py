@@ -16,7 +16,7 @@ from airflow_streaming.driver.resizing.decide import (
     most_executors,
     refusal,
 )
-from airflow_streaming.model.records.autoscale import SizeChange, SizeCode
+from airflow_streaming.model.records.size_change import SizeChange, SizeCode
 from tests.unit.driver.fakes import NOON
 
 UP = SizeChange(

@@ -13,7 +13,7 @@ import pytest
 from airflow_streaming.driver.resizing.decide import LIMIT_SECONDS
 from airflow_streaming.driver.resizing.resize_watch import ResizeWatch
 from airflow_streaming.home.home import StreamHome
-from airflow_streaming.model.records.autoscale import SizeChange
+from airflow_streaming.model.records.size_change import SizeChange
 from airflow_streaming.model.status import Resizing, SizeChangeEnd, SizeStatus
 from tests.patience import until
 from tests.unit.driver.fakes import LAYOUT, NOON, AbsentStore

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from airflow_streaming.model.records.autoscale import SizeChange, SizeCode
+from airflow_streaming.model.records.size_change import SizeChange, SizeCode
 from airflow_streaming.model.status import Resizing, SizeStatus
 from airflow_streaming.supervision.scaling.carry_out import (
     ANSWER_WITHIN,
