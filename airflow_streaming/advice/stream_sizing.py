@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 from airflow_streaming.advice.sizing import Size, SizeAdvice, SizeSource, advise, advised_executors
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.arguments.autoscale import EXECUTORS
 from airflow_streaming.model.progress import BatchProgress
-from airflow_streaming.model.records.autoscale import EXECUTORS
 from airflow_streaming.model.spark.conf import configured_cores
 
 BATCHES: Final = 200

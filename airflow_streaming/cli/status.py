@@ -30,9 +30,9 @@ from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.names import Color, base_of, color_of, is_lane, other_lane
 from airflow_streaming.model.observation import Observation, ProcessState
 from airflow_streaming.model.products.freshness import FreshnessFigures
-from airflow_streaming.model.records.autoscale import SizeChange
 from airflow_streaming.model.records.control import ChangeInProgress
 from airflow_streaming.model.records.epoch import Epoch
+from airflow_streaming.model.records.size_change import SizeChange
 from airflow_streaming.model.status import Status
 from airflow_streaming.model.uris import lies_in
 from airflow_streaming.reports.streams import (

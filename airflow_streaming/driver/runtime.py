@@ -89,10 +89,11 @@ from airflow_streaming.exceptions import (
 from airflow_streaming.model.lease import HeldLease, Instant
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.epoch import Epoch, Exit
-from airflow_streaming.model.spark.conf import DIES_WITH_JVM, LOG_BYTES, secret_values
+from airflow_streaming.model.spark.conf import DIES_WITH_JVM, LOG_BYTES
 from airflow_streaming.model.spark.failures import hide
 from airflow_streaming.model.spark.own_places import places_of
 from airflow_streaming.model.spark.plan import QueryPlan
+from airflow_streaming.model.spark.secret_conf import secret_values
 from airflow_streaming.model.storage import LocalStore, Store
 
 SCRIPT_GRACE: Final = 10.0

@@ -21,7 +21,6 @@ from airflow_streaming.home.folder import APPEND_TRIES, StreamFolder
 from airflow_streaming.model.names import base_of, number_of, numbered
 from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.model.records.alert import Alert, AlertSent, AlertTry, is_told
-from airflow_streaming.model.records.autoscale import SizeChange
 from airflow_streaming.model.records.control import (
     Circuit,
     CircuitState,
@@ -31,6 +30,7 @@ from airflow_streaming.model.records.control import (
 )
 from airflow_streaming.model.records.deployment import Deviation, Override
 from airflow_streaming.model.records.owner import Actor, DagAct, Owner, claimed, refusal
+from airflow_streaming.model.records.size_change import SizeChange
 from airflow_streaming.model.records.supervision import DEFAULTS, Supervision
 from airflow_streaming.model.records.upgrade import RunReport
 from airflow_streaming.model.wire import decode, parse_json

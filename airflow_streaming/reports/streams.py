@@ -14,8 +14,8 @@ from airflow_streaming.model.names import color_of
 from airflow_streaming.model.observation import Observation, Verdict
 from airflow_streaming.model.products.freshness import FreshnessFigures
 from airflow_streaming.model.progress import BatchProgress
-from airflow_streaming.model.records.autoscale import SizeChange
 from airflow_streaming.model.records.control import Event
+from airflow_streaming.model.records.size_change import SizeChange
 from airflow_streaming.model.status import DataLoss, ExecutorStatus, QueryStatus, SinkStatus
 from airflow_streaming.reports.report import (
     Block,

@@ -18,6 +18,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from airflow_streaming.exceptions import closed
+from airflow_streaming.model.arguments.policies import RestartPolicy
 from airflow_streaming.model.durations import age_of, duration_text
 from airflow_streaming.model.health_rules import (
     DATA_LOSS,
@@ -31,7 +32,7 @@ from airflow_streaming.model.records.alert import Alert, is_told
 from airflow_streaming.model.records.control import ChangeInProgress, Circuit, DesiredState
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.epoch import LaunchCause, StopRequest
-from airflow_streaming.model.records.policy import RestartAction, RestartDecision, RestartPolicy
+from airflow_streaming.model.records.restart_decision import RestartAction, RestartDecision
 from airflow_streaming.supervision.alerts.alerting import decided, due
 from airflow_streaming.supervision.health import judge
 from airflow_streaming.supervision.restart import fails_alike

@@ -24,9 +24,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
+from airflow_streaming.model.arguments.autoscale import Autoscale
 from airflow_streaming.model.durations import age_of, duration_text
 from airflow_streaming.model.progress import BatchProgress
-from airflow_streaming.model.records.autoscale import Autoscale, SizeChange, SizeCode
+from airflow_streaming.model.records.size_change import SizeChange, SizeCode
 from airflow_streaming.supervision.scaling.after_quiet import growth_after_quiet
 from airflow_streaming.supervision.scaling.size_effect import (
     LEAST_GAIN,

@@ -9,20 +9,18 @@ from typing import Final
 
 from airflow_streaming.exceptions import RecordError
 from airflow_streaming.home.home import Home, StreamHome
-from airflow_streaming.model.names import is_lane
-from airflow_streaming.model.observation import Observation
-from airflow_streaming.model.progress import BatchProgress
-from airflow_streaming.model.records.autoscale import (
+from airflow_streaming.model.arguments.autoscale import (
     Autoscale,
-    SizeChange,
-    SizeCode,
     configured_executors,
     executor_cores,
     is_dynamic,
-    wanted_executors,
 )
+from airflow_streaming.model.arguments.policies import RestartPolicy
+from airflow_streaming.model.names import is_lane
+from airflow_streaming.model.observation import Observation
+from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.model.records.deployment import Deployment
-from airflow_streaming.model.records.policy import RestartPolicy
+from airflow_streaming.model.records.size_change import SizeChange, SizeCode, wanted_executors
 from airflow_streaming.model.status import QueryStatus
 from airflow_streaming.storage.one_look import look_at_each
 from airflow_streaming.supervision.scaling.autoscale import (

@@ -15,8 +15,8 @@ import pytest
 
 from airflow_streaming.launch.cluster_policy import ask_recorded
 from airflow_streaming.launch.registry import open_launcher
-from airflow_streaming.model.records.autoscale import SizeChange, SizeCode
 from airflow_streaming.model.records.epoch import Outcome
+from airflow_streaming.model.records.size_change import SizeChange, SizeCode
 from airflow_streaming.spec import Autoscale
 from airflow_streaming.supervision.observer import Observer
 from tests.integration.stream.conftest import UNBOUNDED, ClusterStream, KeptStream

@@ -6,12 +6,12 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 
+from airflow_streaming.model.arguments.policies import Blackout, RestartPolicy
 from airflow_streaming.model.health_rules import HealthRules, Severity
 from airflow_streaming.model.observation import ProcessState
-from airflow_streaming.model.records.autoscale import SizeCode
 from airflow_streaming.model.records.control import CircuitState, DesiredState
 from airflow_streaming.model.records.epoch import LaunchCause, Outcome
-from airflow_streaming.model.records.policy import Blackout, RestartPolicy
+from airflow_streaming.model.records.size_change import SizeCode
 from airflow_streaming.model.spark.failure_signs import FailureKind
 from airflow_streaming.model.status import DriverState
 from airflow_streaming.supervision.decide import STOP_MARGIN

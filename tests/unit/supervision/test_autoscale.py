@@ -15,17 +15,17 @@ import pytest
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.port import LaunchRequest
+from airflow_streaming.model.arguments.autoscale import Autoscale
+from airflow_streaming.model.arguments.policies import Blackout, RestartPolicy
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.names import Layout
-from airflow_streaming.model.records.autoscale import (
-    Autoscale,
+from airflow_streaming.model.records.control import EventKind
+from airflow_streaming.model.records.size_change import (
     SizeChange,
     SizeCode,
     sized_conf,
     wanted_executors,
 )
-from airflow_streaming.model.records.control import EventKind
-from airflow_streaming.model.records.policy import Blackout, RestartPolicy
 from airflow_streaming.model.status import ExecutorStatus
 from airflow_streaming.model.storage import LocalStore
 from airflow_streaming.supervision.controller import StreamController, Submission
