@@ -40,7 +40,7 @@ GOAL_SECONDS: Final = 1.0
 FEW, MANY = 2, 4
 CALM, BUSY = 150.0, 350.0
 """Rows a second; an executor reads 200."""
-STEADY_SECONDS: Final = 6.0
+STEADY_SECONDS: Final = 5.0
 PHASE_SECONDS: Final = 20.0
 """Time that dynamic allocation gets for each load."""
 IN_PLACE, RESTART, DYNAMIC = "in place", "restart", "dynamic allocation"
@@ -122,7 +122,8 @@ def changes_of(
 ) -> Iterator[Change]:
     for number in range(2 * times):
         grows = number % 2 == 0
-        commits.await_steady(time.time(), STEADY_SECONDS)
+        if not number:
+            commits.await_steady(time.time(), 2 * STEADY_SECONDS)
         usual = _longest(commits.since(time.time() - 2 * STEADY_SECONDS))
         began = time.time()
         load.rows_a_second = BUSY if grows else CALM
@@ -214,6 +215,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ways: dict[str, Carry] = {IN_PLACE: in_place, RESTART: restart, DYNAMIC: left_to_spark}
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
     parser.add_argument("--times", type=int, default=10, help="changes of each way, up and down")
+    parser.add_argument("--others", type=int, help="changes of the ways but in place")
     parser.add_argument("--runtime", type=Path, default=find_runtimes().get("spark-4.3"))
     parser.add_argument("--only", nargs="*", choices=ways, default=list(ways))
     given = parser.parse_args(arguments)
@@ -224,12 +226,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="resizing-", ignore_cleanup_errors=True) as made:
         folder = Path(made).resolve()
         with standalone_cluster(given.runtime, folder) as cluster:
-            found = {
-                way: measure(
-                    way, ways[way], folder / f"way{n}", given.runtime, cluster, given.times
-                )
-                for n, way in enumerate(given.only)
-            }
+            found = {}
+            for number, way in enumerate(given.only):
+                times = given.times if way == IN_PLACE else given.others or given.times
+                place = folder / f"way{number}"
+                found[way] = measure(way, ways[way], place, given.runtime, cluster, times)
     return tell(found)
 
 

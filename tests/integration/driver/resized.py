@@ -20,15 +20,11 @@ from tests.patience import PATIENCE
 
 MOST: Final = 4
 SCRIPT: Final = """
-from pyspark.sql.functions import udf
+from pyspark.sql.functions import col, expr
 
-@udf("long")
-def slowly(text):
-    time.sleep(0.005)
-    return int(text)
-
-rows = spark.readStream.text(str(folder / "input")).repartition(8)
-rows = rows.select(slowly("value").alias("value")).dropDuplicates(["value"])
+pause = expr("reflect('java.lang.Thread', 'sleep', 5L)")
+rows = spark.readStream.text(str(folder / "input")).repartition(4)
+rows = rows.where(pause.isNotNull()).select(col("value").cast("long")).dropDuplicates(["value"])
 writer = rows.writeStream.queryName("q").format("json").option("path", str(folder / "out"))
 writer.trigger(processingTime="1 second").start().awaitTermination()
 """
@@ -100,7 +96,7 @@ class ResizedStream:
             "spark.executor.memory": "512m",
             "spark.executor.cores": "1",
             "spark.cores.max": str(most),
-            "spark.sql.shuffle.partitions": "8",
+            "spark.sql.shuffle.partitions": "4",
             "spark.pyspark.python": str(self.world.runtime / "bin" / "python"),
             **({} if executors is None else {"spark.executor.instances": str(executors)}),
             **self._conf,
