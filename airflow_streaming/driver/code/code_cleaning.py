@@ -22,8 +22,10 @@ _BLOCKS: Final = ("body", "handlers", "orelse", "finalbody", "cases")
 """Fields of statements with statements in them."""
 _LEAVING: Final = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 """Statements after which no later one of their block runs."""
-_CLOCKS: Final = frozenset({"perf_counter", "monotonic", "process_time", "thread_time", "time"})
-_CLOCKS_NS: Final = frozenset(f"{name}_ns" for name in _CLOCKS)
+_CLOCKS: Final = frozenset(
+    {"perf_counter", "monotonic", "process_time", "thread_time", "time"}
+    | {"perf_counter_ns", "monotonic_ns", "process_time_ns", "thread_time_ns", "time_ns"}
+)
 _OWN_NAMES: Final = frozenset({"__name__", "__qualname__", "__module__"})
 _OF_TIMES: Final = (ast.Add, ast.Sub, ast.Mult)
 _DISPLAYS: Final = (
@@ -216,9 +218,10 @@ class _Cleaner:
                 return isinstance(op, _OF_TIMES) and all(self._is_time(one, times) for one in parts)
             case ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr=clock), args=[]):
                 return (
-                    clock in _CLOCKS | _CLOCKS_NS
+                    clock in _CLOCKS
                     and owner not in self._bound | self._locals
                     and self._lookup(owner) is time
+                    and type(getattr(time, clock)) is types.BuiltinFunctionType
                     and not node.keywords
                 )
         return False

@@ -74,10 +74,6 @@ class Contents(abc.ABC):
         """Count a function; of a root the name does not count."""
 
     @abc.abstractmethod
-    def _called(self, function: types.FunctionType) -> types.FunctionType:
-        """Return the function that a call of another one calls, where this one does nothing else."""
-
-    @abc.abstractmethod
     def _class(self, kind: type) -> None:
         """Count a class with its attributes."""
 
@@ -114,8 +110,6 @@ class Contents(abc.ABC):
         if type(thing) in _PLAIN:
             self._say_plain(type(thing).__name__, thing)
             return
-        if type(thing) is types.FunctionType and thing.__dict__ and not is_root:
-            thing = self._called(thing)
         known = self._seen.get(id(thing))
         if known is not None:
             self._say("seen", known)

@@ -88,9 +88,9 @@ def normal_form(
     found.decorator_list = []  # they have run, and the function object has what they made
     found.body = [*map(folded, with_numbers(body, function, inlining.taken, origin))]
     passes = passed_through(found)
-    return normal_text(found, mark)._replace(
-        more=inlining.values, helpers=tuple(inlining.helpers), passes=passes
-    )
+    normal = normal_text(found, mark)
+    more = {name: value for name, value in inlining.values.items() if name in normal.names}
+    return normal._replace(more=more, helpers=tuple(inlining.helpers), passes=passes)
 
 
 def passed_through(node: Function) -> str:

@@ -18,6 +18,21 @@ def f(x):
     total = [x]
     return total + RATE
 """
+PRINTED = """import contextlib, io
+def f(x):
+    buffer = io.StringIO()
+    with contextlib.redirect_stdout(buffer):
+        print('at')
+    return buffer.getvalue()
+"""
+LOGGED = """import io, logging
+log = logging.getLogger('job')
+def f(x):
+    buffer = io.StringIO()
+    log.addHandler(logging.StreamHandler(buffer))
+    log.error('at')
+    return buffer.getvalue()
+"""
 
 
 def with_line(line: str) -> str:
@@ -110,3 +125,8 @@ def test_a_branch_after_a_block_that_leaves_may_stand_behind_it(
     without = BASE.replace("    return", flat + "    return")
 
     assert (script(with_branches).code == script(without).code) is is_same
+
+
+@pytest.mark.parametrize("text", [PRINTED, LOGGED], ids=["print", "log"])
+def test_a_line_counts_where_code_reads_the_output(script: ScriptIn, text: str) -> None:
+    assert script(text).code != script(text.replace("'at'", "'on'")).code

@@ -40,6 +40,10 @@ SAME = {
         "import lib\nRATE = 3\ndef f(x): return [y * RATE for y in x]",
         "from lib import RATE\ndef f(x): return [y * RATE for y in x]",
     ),
+    "a number of a helper": (
+        "import lib\ndef h(a): return a * 20\ndef f(x): return h(x)",
+        "import lib\nSTEPS = 20\ndef h(a): return a * STEPS\ndef f(x): return h(x)",
+    ),
     "a default": (
         "import lib\ndef f(x):\n    def g(y, z=3): return y + z\n    return g(x)",
         "from lib import RATE\ndef f(x):\n    def g(y, z=RATE): return y + z\n    return g(x)",

@@ -123,6 +123,7 @@ def test_a_decorator_may_measure_in_another_way(script: ScriptIn, text: str) -> 
         ),
         pytest.param("begin = time.perf_counter()", "begin = time.localtime()", id="no clock"),
         pytest.param("@timed\n", "calls = []\ndef time(): pass\n@timed\n", id="another clock"),
+        pytest.param("@timed\n", "time.perf_counter = list\n@timed\n", id="a replaced clock"),
         pytest.param(
             "@timed\ndef g(x):\n    return x + 1\n",
             "@timed\ndef g(x):\n    return x + 1\ng.tries = 3\n",
@@ -142,6 +143,22 @@ def test_a_wrapper_counts_where_code_looks_behind_it(script: ScriptIn) -> None:
     use = (
         "import lib\ndef f(x): return lib.g.__wrapped__(x) if hasattr(lib.g, '__wrapped__') else 0"
     )
+
+    assert script(use, lib_py=BARE).code != script(use, lib_py=TIMED).code
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        pytest.param("def f(x): return x.applyInPandas(lib.g, 'a int')", id="handed on"),
+        pytest.param("def f(x):\n    h = lib.g\n    return h(x)", id="another name"),
+        pytest.param("def f(x): return getattr(lib, x)(x)", id="a computed name"),
+        pytest.param("ALL = [lib.g]\ndef f(x): return ALL[0](x)", id="in a list"),
+        pytest.param("def f(x): return x.call('g') + lib.g(x)", id="its name as a text"),
+    ],
+)
+def test_a_wrapper_counts_where_code_does_more_than_call_it(script: ScriptIn, use: str) -> None:
+    use = f"import lib\n{use}"
 
     assert script(use, lib_py=BARE).code != script(use, lib_py=TIMED).code
 
