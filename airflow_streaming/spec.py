@@ -140,8 +140,8 @@ class StreamSpec:
         epoch is that driver's. It takes the memory of a second driver, and the script's part before
         its first query runs in it too. For drivers on the worker's host (launcher ``local``);
         elsewhere it is not started.
-    :param autoscale: Change the number of executors with the load, by planned restarts at a batch
-        boundary, inside the limits given; default: the size stays what ``conf`` says. It needs
+    :param autoscale: Change the number of executors with the load, between two batches and without a
+        restart where Spark can, inside the limits given; default: the size stays what ``conf`` says. It needs
         ``spark.executor.instances`` and ``spark.executor.cores`` in ``conf``, the size to begin with.
         With dynamic allocation Spark gets the limits instead, unless ``conf`` has its own.
     :param stop_grace: How long a stop may wait for a batch boundary before the driver is killed, at

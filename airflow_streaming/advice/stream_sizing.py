@@ -53,9 +53,11 @@ def _figures(home: StreamHome, cores: int | None) -> _Figures | None:
     if epoch is None:
         return None
     conf = home.deployment(epoch.deployment).conf
-    if epoch.executors is not None:
-        conf = {**conf, EXECUTORS: str(epoch.executors)}
     status = home.status(epoch.number)
+    resized = None if status is None or status.size is None else status.size.executors
+    executors = epoch.executors if resized is None else resized
+    if executors is not None:
+        conf = {**conf, EXECUTORS: str(executors)}
     queries = status.queries if status else ()
     partitions = conf.get(_PARTITIONS, "")
     is_stateful = {q.name for q in queries if q.progress and q.progress.state_rows is not None}

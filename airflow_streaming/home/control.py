@@ -33,6 +33,7 @@ from airflow_streaming.model.records.owner import Actor, DagAct, Owner, claimed,
 from airflow_streaming.model.records.size_change import SizeChange
 from airflow_streaming.model.records.supervision import DEFAULTS, Supervision
 from airflow_streaming.model.records.upgrade import RunReport
+from airflow_streaming.model.status import SizeChangeEnd
 from airflow_streaming.model.wire import decode, parse_json
 
 log: Final = logging.getLogger(__name__)
@@ -244,6 +245,10 @@ class Control(Shared):
     def newest_size(self) -> SizeChange | None:
         """Return the newest change of the stream's size, ``None`` when it was never changed."""
         return self._newest(SizeChange)
+
+    def size_end(self, number: int) -> SizeChangeEnd | None:
+        """Return the driver's answer to a change of the size; ``None`` without one."""
+        return self._get(SizeChangeEnd, number=number)
 
     def add_size(self, change: SizeChange) -> bool:
         """Record a change of the size under its number; tell whether no other task was first."""

@@ -416,7 +416,7 @@ class StreamController(StreamActions):
         if deployment is None or seen is None or size is None or situation.size is None:
             return
         change = SizeChange(
-            number=max(self._home.size_numbers(), default=0) + 1,
+            number=situation.size.next_number,
             epoch=seen.epoch.number,
             code=size.code,
             executors=size.executors,
@@ -428,10 +428,8 @@ class StreamController(StreamActions):
             figures=size.figures,
         )
         newest = self._home.newest_size()
-        if newest is not None and newest.epoch == change.epoch:
-            same = (newest.code, newest.executors) == (change.code, change.executors)
-            if same or not newest.is_recommended_only:
-                return  # another task was faster
+        if newest is not None and newest.number >= change.number:
+            return  # another task was faster
         if not self._home.add_size(change):
             return
         figures = {name: number_text(value, digits=6) for name, value in size.figures.items()}

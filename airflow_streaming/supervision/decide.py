@@ -217,7 +217,7 @@ class Action(StrEnum):
     STANDBY = "standby"
     """Start the stream's hot standby, in place of an unusable one."""
     RESIZE = "resize"
-    """Record another number of executors; the driver is then stopped, and started with it."""
+    """Record another number of executors; the driver changes to it, or is stopped and started with it."""
     RELEASE = "release"
     """Release a promoted standby; the task that took the epoch died in between."""
     FINISH = "finish"
@@ -379,10 +379,13 @@ def _with_driver(s: ReconcileInput, seen: Observation, verdict: Verdict) -> Step
 def _on_size(s: ReconcileInput, seen: Observation, size: SizeView, step: Step) -> Step:
     if not has_settled(seen) or s.change is not None or _blackout(s) is not None:
         return step
-    if size.is_due:
+    carried = size.carried
+    if carried.is_in_place:
+        return replace(step, reason=carried.reason)
+    if carried.is_restart:
         return Step(
             action=Action.STOP,
-            reason=f"The stream gets {size.wanted} executors; its driver has {size.present}.",
+            reason=f"The stream gets {size.wanted} executors; its driver has {size.present}. {carried.reason}",
         )
     if size.step.changes:
         return Step(action=Action.RESIZE, reason=size.step.reason, size=size.step)

@@ -28,9 +28,9 @@ class Autoscale(JsonValue):
     How many executors a stream may have, and when their number changes.
 
     The number is the one at which the busiest query works ``target`` of its time, and which reads an
-    existing backlog within ``catch_up``. A change is a planned restart at a batch boundary, so it
-    costs the time of one; ``up_after``, ``down_after``, ``cool_down`` and ``changes_a_day`` bound how
-    often that is. The blackouts of the stream's restart policy hold here too.
+    existing backlog within ``catch_up``. The driver changes its size between two batches; where it
+    cannot, a change is a planned restart. ``up_after``, ``down_after``, ``cool_down`` and ``changes_a_day``
+    bound how often that is. The blackouts of the stream's restart policy hold here too.
 
     :param min: Fewest executors, at least 1.
     :param max: Most executors, at most 100,000.

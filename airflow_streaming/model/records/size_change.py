@@ -129,8 +129,9 @@ def sized_conf(
     """
     Return a configuration with a stream's new size.
 
-    A standalone cluster uses ``spark.cores.max``, others ``spark.executor.instances``. With dynamic
-    allocation Spark keeps the limits, unless the stream sets its own.
+    ``spark.executor.instances`` is the size to begin with. A standalone master fixes ``spark.cores.max`` at the start,
+    so it is the limit's: the driver asks for its own size at once, and for more later. With dynamic allocation Spark
+    keeps the limits, unless the stream sets its own.
 
     :param executors: As ``wanted_executors`` returns it.
     """
@@ -141,5 +142,5 @@ def sized_conf(
     if executors is None:
         return dict(conf)
     each = executor_cores(conf)
-    most = {MOST_CORES: str(executors * each)} if each else {}
+    most = {MOST_CORES: str(max(executors, policy.max) * each)} if each else {}
     return {**conf, EXECUTORS: str(executors), **most}

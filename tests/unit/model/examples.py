@@ -159,6 +159,7 @@ from airflow_streaming.model.spark.plan import (
     SourcePlan,
     WatermarkPlan,
 )
+from airflow_streaming.model.status import Resizing, SizeChangeEnd
 from airflow_streaming.model.wire import Record
 from airflow_streaming.storage.known_stores import KnownStore, StoreMark
 from airflow_streaming.storage.probe import StoreProbe
@@ -462,6 +463,18 @@ EXAMPLES: Final[tuple[Record, ...]] = (
         by="kim",
         at=NOW,
         figures={"share": 0.95, "backlog": 1200.0},
+    ),
+    SizeChangeEnd(
+        number=1,
+        epoch=3,
+        result=Resizing.IN_PLACE,
+        executors=6,
+        seconds=4.5,
+        held_s=0.1,
+        state_partitions=48,
+        moved=12,
+        reason="The cluster has given 5 of 6 executors; the others come when it has room.",
+        at=NOW,
     ),
     ClassLoadingOrder(folder="/scratch/streams", seconds=600.0),
     RepartitionOrder(

@@ -16,6 +16,7 @@ from airflow_streaming.model.spark.failure_signs import FailureKind
 from airflow_streaming.model.status import DriverState
 from airflow_streaming.supervision.decide import STOP_MARGIN
 from airflow_streaming.supervision.scaling.autoscale import SizeStep, SizeView
+from airflow_streaming.supervision.scaling.carry_out import SizeState
 from tests.unit.supervision.builders import (
     EPOCH,
     NOW,
@@ -373,8 +374,7 @@ TABLE: Final[dict[str, tuple[dict[str, Any], str]]] = {
     "a stream whose load has changed gets another size": (
         {
             "size": SizeView(
-                wanted=4,
-                present=4,
+                state=SizeState(epoch=EPOCH, wanted=4, started_with=4, now=NOW),
                 step=SizeStep(code=SizeCode.UP, executors=6, reason="It is busy."),
             )
         },
