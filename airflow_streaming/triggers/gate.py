@@ -53,7 +53,7 @@ class StreamGate:
 
         :raises HomeUnavailable: a read failed.
         :raises RecordError: a record was found damaged.
-        :raises SpecError: a stream as named cannot be looked at.
+        :raises SpecError: no stream of this name can be read.
         """
         if not self._lookers:
             others = [self._other] if self._other is not None else []

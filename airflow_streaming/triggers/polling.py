@@ -6,7 +6,7 @@ ones soon until no process of the driver is left; the event loop waits for it, w
 poll stays for all other events and for ends that are not reported.
 
 The threads are not asyncio's own: a store that hangs would fill those up, and block Airflow's own
-work in threads. Each home has its own lane of threads, so that one that hangs holds up no other.
+work in threads. Each home has its own lane of threads, so that a hanging home delays no other.
 
 A trigger looks and never acts: it may run twice, anywhere, and be cut off without notice. It holds
 no state but its kwargs; it passes its findings on in the event.
