@@ -238,7 +238,7 @@ class SpecTask(SpecsTask):
 
     def note_written(self, templates: Templates) -> None:
         self._has_authors_application = self.stream is not None and is_authors(
-            self.stream.application, templates
+            self.stream.program, templates
         )
 
     def known_applications(self) -> tuple[str, ...]:
@@ -251,7 +251,7 @@ class SpecTask(SpecsTask):
         with spec_errors_are_final():
             home = StreamHomeHook(self.stream.home, self.home_conn_id, looks_only=True).get_conn()
             deployed = home.stream(live_lane(home, self.stream.name)).newest_deployment()
-        authors = (self.stream.application,) if self._has_authors_application else ()
+        authors = (self.stream.program,) if self._has_authors_application else ()
         return authors if deployed is None else (*authors, deployed.application)
 
     def open_edited_hook(
