@@ -36,7 +36,6 @@ from airflow_streaming.model.names import (
     check_stream_name,
     is_path_part,
 )
-from airflow_streaming.model.pipeline.program import is_pipeline, rhythm_of
 from airflow_streaming.model.records.autoscale import (
     CORES_EACH,
     EXECUTORS,
@@ -335,13 +334,18 @@ def _check_program(spec: StreamSpec, given: Mapping[str, Any]) -> None:
         raise SpecError(
             f"Stream {spec.name!r} has both an application and a pipeline. Give one of them."
         )
+    if not spec.pipeline and not application.lower().endswith((".yml", ".yaml")):
+        return
+    from airflow_streaming.model.pipeline.program import (
+        is_pipeline,
+        rhythm_of,
+    )  # only for a pipeline
+
     if application is not ANY and is_pipeline(application):
         raise SpecError(
             f"application of stream {spec.name!r} is {application!r:.80}, the file of a declarative pipeline. "
             "Give it as pipeline."
         )
-    if not spec.pipeline:
-        return
     if pipeline is not ANY and not is_pipeline(pipeline):
         raise SpecError(
             f"pipeline of stream {spec.name!r} is {pipeline!r:.80}. Give the pipeline's YAML file, *.yml."

@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 from typing import Final
 
 from airflow_streaming.exceptions import RecordError, SpecError
@@ -74,8 +73,7 @@ class PipelineProgram:
 def is_inside(path: str) -> bool:
     """Tell whether a path stays below the folder from which it starts."""
     parts = path.split("/")
-    plain = not PurePosixPath(path).is_absolute() and "\\" not in path and "\0" not in path
-    return plain and not {"", ".", ".."} & set(parts)
+    return "\\" not in path and "\0" not in path and not {"", ".", ".."} & set(parts)
 
 
 def _are_texts(files: Mapping[object, object]) -> bool:
