@@ -10,10 +10,18 @@ from typing import Any, Final
 
 import pytest
 
+from airflow_streaming.checkpoints.backup.backup import take_backup
+from airflow_streaming.checkpoints.backup.live_copy import sources_of
+from airflow_streaming.checkpoints.backup.records import Origin
+from airflow_streaming.checkpoints.reader import query_folders
+from airflow_streaming.checkpoints.restore.restore import Place, restore
+from airflow_streaming.checkpoints.vault.store import open_backup_store
 from airflow_streaming.launch.pipeline_files import read_pipeline
+from airflow_streaming.model.pipeline.flows import query_of
 from airflow_streaming.model.records.epoch import Outcome, QueryClaim
+from airflow_streaming.storage.folders import open_folders
 from tests.conftest import find_runtimes
-from tests.integration.driver.running import LAYOUT, Driver, World
+from tests.integration.driver.running import LAYOUT, STREAM, Driver, World
 
 SPEC: Final = """
 name: orders
@@ -62,9 +70,8 @@ class Pipeline:
         (folder / "pipeline.yml").write_text(SPEC)
         (folder / "flows" / "flows.py").write_text(FLOWS)
         spec = str(folder / "pipeline.yml")
-        self.deployment = world.deploy_program(
-            read_pipeline(spec), application=spec, application_args=("--every", "1")
-        )
+        self._program = {"application": spec, "application_args": ("--every", "1")}
+        self.deployment = world.deploy_program(read_pipeline(spec), **self._program)
         self.events = Path(self.deployment.output) / "events"
         self.events.mkdir(parents=True)
 
@@ -79,9 +86,17 @@ class Pipeline:
             hidden.rename(self.events / f"{number:04}.json")
             self._made += rows
 
+    def deploy_on(self, checkpoint: str) -> None:
+        """Deploy the same program on another checkpoint."""
+        self.deployment = self.world.deploy_program(
+            read_pipeline(str(self._program["application"])),
+            self.deployment.number + 1,
+            **{**self._program, "checkpoint": checkpoint, "output": self.deployment.output},
+        )
+
     def start(self) -> Driver:
         self.epochs += 1
-        self.world.begin_epoch(self.epochs)
+        self.world.begin_epoch(self.epochs, self.deployment.number)
         catalog = f"jdbc:derby:;databaseName={self.world.folder}/metastore;create=true"
         conf = {
             "spark.sql.catalogImplementation": "hive",
@@ -134,6 +149,20 @@ def pipeline(world: World) -> Pipeline:
     return Pipeline(world)
 
 
+def restored(pipeline: Pipeline) -> str:
+    """Back the stopped pipeline up, and restore it beside; return where."""
+    checkpoint, folder = pipeline.deployment.checkpoint, pipeline.world.folder
+    store = open_backup_store(str(folder / "store"), create=True)
+    folders = open_folders(checkpoint)
+    backup = take_backup(
+        sources_of(folders), store, stream=STREAM, origin=Origin.MANUAL, by="a test"
+    )
+    assert [query.folder for query in backup.queries] == sorted(QUERIES)
+    places = {query_of(place): place for place in query_folders(folders)}
+    restore(store, backup.id, Place(to=f"{checkpoint}-restored", folders=places))
+    return f"{checkpoint}-restored"
+
+
 def test_three_flows_survive_kills_and_stop(pipeline: Pipeline) -> None:
     pipeline.feed()
     for kill in range(3):
@@ -155,7 +184,18 @@ def test_three_flows_survive_kills_and_stop(pipeline: Pipeline) -> None:
     assert ended.outcome is Outcome.STOPPED
     assert pipeline.gold() == pipeline.expected()
     assert len(pipeline.table("silver")) == len(pipeline.expected())
+
+    # The flows continue from a restored backup, and not from their old checkpoints.
+    was = pipeline.deployment.checkpoint
+    pipeline.deploy_on(restored(pipeline))
+    Path(was).rename(f"{was}-gone")
+    pipeline.feed()
+    driver = pipeline.start()
+    pipeline.has_all(driver)
+    driver.request_stop()
+    assert driver.ended() == 0, driver.log
+    assert pipeline.gold() == pipeline.expected()
     for query in QUERIES:
-        path = LAYOUT.place(QueryClaim, deployment=1, query=query)
+        path = LAYOUT.place(QueryClaim, deployment=2, query=query)
         data = pipeline.world.store.read(path)
         assert data is not None, path
