@@ -164,13 +164,13 @@ def restored(pipeline: Pipeline) -> str:
 
 
 def test_three_flows_survive_kills_and_stop(pipeline: Pipeline) -> None:
-    pipeline.feed()
-    for kill in range(3):
-        driver = pipeline.start()
-        driver.has_committed(1, GOLD if kill == 0 else QUERIES[kill - 1])
+    for query in QUERIES:
+        # Between the flows of an update: this one has committed, and the next ones have not.
         pipeline.feed()
-        driver.has_committed(2, QUERIES[kill])
-        driver.kill()
+        driver = pipeline.start().has_committed(1, query)
+        pipeline.feed()
+        driver.has_committed(2, QUERIES[0]).kill()
+    pipeline.feed()
     driver = pipeline.start()
     pipeline.has_all(driver)
     status = driver.status()
