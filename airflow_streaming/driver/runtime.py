@@ -241,6 +241,7 @@ class Driver:
                 check_may_write=self._check_may_write,
                 wait_to_start=self._pauses.wait_to_start,
                 watch_flows=self._watch_flows,
+                waits=self._barrier is not None,
             ).run()
         self._start_hook.install()
         if self._barrier is not None:

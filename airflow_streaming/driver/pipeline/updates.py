@@ -146,6 +146,7 @@ class PipelineUpdates:
     :param check_may_write: Returns only while this driver is the stream's.
     :param wait_to_start: Waits while the stream is paused.
     :param watch_flows: Makes the watch, once there is a Spark context.
+    :param waits: The driver is to wait at the barrier before its first query, which an update cannot.
     """
 
     def __init__(
@@ -156,10 +157,11 @@ class PipelineUpdates:
         check_may_write: Callable[[], None],
         wait_to_start: Callable[[], object],
         watch_flows: Callable[[], FlowWatch],
+        waits: bool = False,
     ) -> None:
         self._assignment, self._ending = assignment, ending
         self._check_may_write, self._wait_to_start = check_may_write, wait_to_start
-        self._watch_flows = watch_flows
+        self._watch_flows, self._waits = watch_flows, waits
         self._idle = threading.Event()
         self._idle.set()
         self._faults = ErrorBoundary()
@@ -179,6 +181,11 @@ class PipelineUpdates:
         return ScriptEnd(state=ScriptState.RETURNED)
 
     def _run(self) -> None:
+        if self._waits:
+            raise DriverRefusal(
+                f"The driver of pipeline {self._assignment.deployment.application} cannot wait before its first "
+                "update, as a standby, a pre-warmed upgrade and a cutover ask. Upgrade in place without prewarm."
+            )
         cli, deployment = load_cli(), self._assignment.deployment
         try:
             rhythm = rhythm_of(deployment.application_args)

@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from airflow_streaming.driver.pipeline.updates import load_cli, write_pipeline
+from airflow_streaming.driver.exit_status import ScriptState, ShutdownState
+from airflow_streaming.driver.launch_context import LaunchContext
+from airflow_streaming.driver.pipeline.updates import PipelineUpdates, load_cli, write_pipeline
 from airflow_streaming.exceptions import DriverRefusal
 from airflow_streaming.model.pipeline.program import PipelineProgram
+from tests.unit.driver.fakes import make_deployment, make_epoch
 
 yaml = pytest.importorskip("yaml")
 SPEC = """
@@ -36,6 +39,24 @@ def test_the_storage_is_the_deployments_and_placeholders_are_filled(tmp_path: Pa
         "libraries": [{"glob": {"include": "flows/**"}}],
     }
     assert (tmp_path / "flows" / "a.py").read_text() == "x = '{output}'"
+
+
+def test_a_driver_that_is_to_wait_at_the_barrier_runs_no_update() -> None:
+    """Another driver is still the stream's then."""
+    ending, started = ShutdownState(), list[str]()
+    deployment = make_deployment(b"", application="/dags/pipeline.yml")
+    updates = PipelineUpdates(
+        LaunchContext(home="/home", epoch=make_epoch(), deployment=deployment, source=b""),
+        ending=ending,
+        check_may_write=lambda: started.append("fence"),
+        wait_to_start=lambda: started.append("pause"),
+        watch_flows=lambda: pytest.fail("No update may begin."),
+        waits=True,
+    )
+
+    assert updates.run().state is ScriptState.FAILED
+    assert "cannot wait before its first update" in str(ending.refusal)
+    assert started == []
 
 
 @pytest.mark.parametrize(
