@@ -15,8 +15,16 @@ from datetime import timedelta
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
-from airflow_streaming.advice.profile import ConfValue, Profile, StateStore, production, resolve
+from airflow_streaming.advice.profile import Profile, StateStore, production
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.arguments.autoscale import (
+    CORES_EACH,
+    EXECUTORS,
+    Autoscale,
+    configured_executors,
+    executor_cores,
+    is_dynamic,
+)
 from airflow_streaming.model.arguments.fields import (
     ANY_SIGN,
     Range,
@@ -27,6 +35,7 @@ from airflow_streaming.model.arguments.fields import (
 )
 from airflow_streaming.model.arguments.form_policy import FormPolicy
 from airflow_streaming.model.arguments.placeholders import OF_ARGUMENTS, check_placeholders
+from airflow_streaming.model.arguments.policies import Blackout, Budget, Freshness, RestartPolicy
 from airflow_streaming.model.health_rules import Comparison, HealthRule, HealthRules, Severity
 from airflow_streaming.model.lease import LONGEST_LEASE, SHORTEST_LEASE, USUAL_LEASE, OnLostHost
 from airflow_streaming.model.metrics import Metric
@@ -36,21 +45,12 @@ from airflow_streaming.model.names import (
     check_stream_name,
     is_path_part,
 )
-from airflow_streaming.model.records.autoscale import (
-    CORES_EACH,
-    EXECUTORS,
-    Autoscale,
-    configured_executors,
-    executor_cores,
-    is_dynamic,
-)
-from airflow_streaming.model.records.policy import Blackout, Budget, Freshness, RestartPolicy
-from airflow_streaming.model.spark.conf import SHIPPED, check_conf_key, conf_text, redact
+from airflow_streaming.model.spark.conf import SHIPPED, check_conf_key, conf_text
 from airflow_streaming.model.spark.launchers import MAX_STOP_GRACE, USUAL_STOP_GRACE, near_launcher
-from airflow_streaming.model.spark.secrets import REDACTED, mask_uri
 from airflow_streaming.model.uris import check_uri
 
 if TYPE_CHECKING:
+    from airflow_streaming.advice.profile_conf import ConfValue
     from airflow_streaming.checkpoints.backup.records import Origin
     from airflow_streaming.checkpoints.vault.retention_policy import RetentionPolicy
     from airflow_streaming.model.records.cutover import CompareTerms, ReadyTerms
@@ -64,6 +64,8 @@ _LOADED_LATER: Final = {
     "SoakTerms": "model.records.upgrade",
 }
 """Names of options; a DAG file that only keeps a stream alive does not pay for their modules."""
+ANY: Final = "a template"
+"""Instead of a value that a run fills in."""
 _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 __all__ = [
@@ -105,6 +107,9 @@ class StreamSpec:
     :param name: The stream's name: one folder of the home. Up to 86 letters, digits, '.', '_' and '-',
         the first one a letter or a digit, without '..' or a '.' at the end. (templated)
     :param application: The PySpark script, a path (relative to the dag file) or URI. (templated)
+    :param pipeline: Instead of an application: the YAML file of a declarative pipeline, whose flows are the
+        stream's queries (Spark 4.1 or newer). Updates follow each other; ``application_args`` may be
+        ``("--every", "30")``, seconds between two updates, or ``("--once",)``. (templated)
     :param home: Folder or object-store URI that holds the records of all streams. (templated)
     :param runtime: Name of a Spark installation from ``[streaming] runtimes``. (templated)
     :param application_args: Arguments for the script. Not for secrets. (templated)
@@ -140,8 +145,8 @@ class StreamSpec:
         epoch is that driver's. It takes the memory of a second driver, and the script's part before
         its first query runs in it too. For drivers on the worker's host (launcher ``local``);
         elsewhere it is not started.
-    :param autoscale: Change the number of executors with the load, by planned restarts at a batch
-        boundary, inside the limits given; default: the size stays what ``conf`` says. It needs
+    :param autoscale: Change the number of executors with the load, between two batches and without a
+        restart where Spark can, inside the limits given; default: the size stays what ``conf`` says. It needs
         ``spark.executor.instances`` and ``spark.executor.cores`` in ``conf``, the size to begin with.
         With dynamic allocation Spark gets the limits instead, unless ``conf`` has its own.
     :param stop_grace: How long a stop may wait for a batch boundary before the driver is killed, at
@@ -163,6 +168,7 @@ class StreamSpec:
     template_fields: ClassVar[tuple[str, ...]] = (
         "name",
         "application",
+        "pipeline",
         "home",
         "runtime",
         "application_args",
@@ -177,7 +183,8 @@ class StreamSpec:
     )
 
     name: str
-    application: str
+    application: str = ""
+    pipeline: str = ""
     home: str
     runtime: str
     application_args: Sequence[str] = ()
@@ -211,6 +218,10 @@ class StreamSpec:
 
     def serialize(self) -> dict[str, Any]:
         """Return the spec without secrets, as Airflow shows it among the rendered templates."""
+        # Not when it is written.
+        from airflow_streaming.model.spark.secret_conf import redact
+        from airflow_streaming.model.spark.secrets import REDACTED
+
         values = {name: _shown(getattr(self, name)) for name in self.template_fields}
         is_conf, is_env = isinstance(self.conf, Mapping), isinstance(self.env, Mapping)
         # A template holds no secret.
@@ -231,7 +242,14 @@ class StreamSpec:
         :param sinks: The sinks that the stream's drivers have recorded.
         :raises SpecError: not a Spark version.
         """
+        from airflow_streaming.advice.profile_conf import resolve  # not at dag parse
+
         return resolve(self.profile, spark_version, self.conf, carried_on=carried_on, sinks=sinks)
+
+    @property
+    def program(self) -> str:
+        """Return the script, or the YAML of the pipeline."""
+        return self.pipeline or self.application
 
     @property
     def has_fair_pools(self) -> bool:
@@ -275,6 +293,7 @@ class StreamSpec:
             if not is_filled_in(value := getattr(self, one.name)) or one.name not in templated
         }
         _check_names(self.name, given)
+        _check_program(self, given)
         if self.labels:
             from airflow_streaming.model.arguments.selector import (
                 check_labels,
@@ -299,7 +318,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _check_names(stream: str, given: Mapping[str, Any]) -> None:
-    for what in ("name", "application", "home", "runtime"):
+    for what in ("name", "home", "runtime"):
         if what in given and not given[what].strip():
             raise SpecError(f"Stream {stream!r} has no {what}. Give it as a text.")
     if "name" in given:
@@ -310,6 +329,41 @@ def _check_names(stream: str, given: Mapping[str, Any]) -> None:
     for key in given.get("env", ()):
         if not _ENV_NAME.fullmatch(key):
             raise SpecError(f"{key!r} in env of stream {stream!r} is not a valid variable name.")
+
+
+def _check_program(spec: StreamSpec, given: Mapping[str, Any]) -> None:
+    """Check that a stream has one program, and of a pipeline also what it cannot have."""
+    application, pipeline = given.get("application", ANY), given.get("pipeline", ANY)
+    if not application.strip() and not pipeline.strip():
+        raise SpecError(f"Stream {spec.name!r} has no application. Give it as a text.")
+    if given.get("application") and given.get("pipeline"):
+        raise SpecError(
+            f"Stream {spec.name!r} has both an application and a pipeline. Give one of them."
+        )
+    if not spec.pipeline and not application.lower().endswith((".yml", ".yaml")):
+        return
+    from airflow_streaming.model.pipeline.program import (
+        is_pipeline,
+        rhythm_of,
+    )  # only for a pipeline
+
+    if application is not ANY and is_pipeline(application):
+        raise SpecError(
+            f"application of stream {spec.name!r} is {application!r:.80}, the file of a declarative pipeline. "
+            "Give it as pipeline."
+        )
+    if pipeline is not ANY and not is_pipeline(pipeline):
+        raise SpecError(
+            f"pipeline of stream {spec.name!r} is {pipeline!r:.80}. Give the pipeline's YAML file, *.yml."
+        )
+    if spec.standby:
+        raise SpecError(
+            f"Stream {spec.name!r} has both a pipeline and standby. A pipeline cannot wait before its first "
+            "update, so leave standby out."
+        )
+    arguments = given.get("application_args", ())
+    if not any(map(is_filled_in, arguments)):
+        rhythm_of(tuple(map(str, arguments)))
 
 
 def _check_looked_up(stream: str, given: Mapping[str, Any]) -> None:
@@ -356,7 +410,7 @@ def _check_autoscale(spec: StreamSpec) -> None:
 
 
 def _check_shipped(stream: str, what: str, values: Sequence[str]) -> None:
-    if any(isinstance(value, str) and mask_uri(value) != value for value in values):
+    if any(_shown(value) != value for value in values):
         raise SpecError(
             f"{what} of stream {stream!r} has a secret in a URI, which every user of the host could "
             f"read on the command line. With the launchers 'local' and 'yarn' give it in conf, as "
@@ -366,5 +420,7 @@ def _check_shipped(stream: str, what: str, values: Sequence[str]) -> None:
 
 def _shown(value: Any) -> Any:
     if isinstance(value, str):
+        from airflow_streaming.model.spark.secrets import mask_uri  # not when it is written
+
         return mask_uri(value)
     return [_shown(item) for item in value] if isinstance(value, list | tuple) else value

@@ -37,10 +37,11 @@ from airflow_streaming.driver.exit_status import (
     promoted,
     refused,
 )
-from airflow_streaming.driver.hadoop_store import open_home
+from airflow_streaming.driver.hadoop_store import HadoopStore, open_home
 from airflow_streaming.driver.jvm import (
     JvmProcess,
     JvmView,
+    active_context,
     die_with_jvm,
     is_under_jvm,
     run_as_child,
@@ -64,7 +65,10 @@ from airflow_streaming.driver.monitoring.queries import Queries
 from airflow_streaming.driver.output_places.batch_writes import BatchWrites
 from airflow_streaming.driver.output_places.live_outputs import LiveOutputs
 from airflow_streaming.driver.pausing.pause_watch import PauseWatch
+from airflow_streaming.driver.pipeline.flow_watch import FlowWatch
+from airflow_streaming.driver.pipeline.updates import PipelineUpdates
 from airflow_streaming.driver.plan.keeping import PlanKeeper
+from airflow_streaming.driver.resizing.resize_watch import ResizeWatch
 from airflow_streaming.driver.script import has_script_threads, run_script
 from airflow_streaming.driver.shutdown import (
     FENCED_CODE,
@@ -88,11 +92,13 @@ from airflow_streaming.exceptions import (
 )
 from airflow_streaming.model.lease import HeldLease, Instant
 from airflow_streaming.model.names import Layout
+from airflow_streaming.model.pipeline.program import is_pipeline
 from airflow_streaming.model.records.epoch import Epoch, Exit
-from airflow_streaming.model.spark.conf import DIES_WITH_JVM, LOG_BYTES, secret_values
+from airflow_streaming.model.spark.conf import DIES_WITH_JVM, LOG_BYTES
 from airflow_streaming.model.spark.failures import hide
 from airflow_streaming.model.spark.own_places import places_of
 from airflow_streaming.model.spark.plan import QueryPlan
+from airflow_streaming.model.spark.secret_conf import secret_values
 from airflow_streaming.model.storage import LocalStore, Store
 
 SCRIPT_GRACE: Final = 10.0
@@ -181,6 +187,7 @@ class Driver:
             on_lost=self._end_held,
         )
         self._guard.pauses = self._report.pauses = self._pauses
+        self._resizes = self._report.resizes = self._resizes_of(epoch, lane)
         self._start_hook = StartHook(
             guard=self._guard,
             gate=Gate(
@@ -201,6 +208,8 @@ class Driver:
         self._report.begin()
         self._watch.begin()
         self._pauses.begin()
+        if self._resizes is not None:
+            self._resizes.begin()
         if self._lease is not None:
             self._lease.begin()
             self._lease.wait_until_held()
@@ -214,10 +223,7 @@ class Driver:
         for work in (self._bring_down, self._keep_deadline):
             threading.Thread(target=work, name="airflow-streaming-end", daemon=True).start()
         try:
-            self._start_hook.install()
-            if self._barrier is not None:
-                install_patience(self._barrier)
-            self._script = run_script(self._assignment)
+            self._script = self._run_application()
             self._await_queries()
         except KeyboardInterrupt:
             self._ending.ask_stop(Stop(by="SIGINT", reason="Interrupted.", grace=signal_grace()))
@@ -226,6 +232,34 @@ class Driver:
         if self._ending.begun.is_set():
             self._brought_down.wait()
         return self._finish()
+
+    def _run_application(self) -> ScriptEnd:
+        if is_pipeline(self._assignment.deployment.application):
+            return PipelineUpdates(
+                self._assignment,
+                ending=self._ending,
+                check_may_write=self._check_may_write,
+                wait_to_start=self._pauses.wait_to_start,
+                watch_flows=self._watch_flows,
+                waits=self._barrier is not None,
+            ).run()
+        self._start_hook.install()
+        if self._barrier is not None:
+            install_patience(self._barrier)
+        return run_script(self._assignment)
+
+    def _watch_flows(self) -> FlowWatch:
+        context = active_context()
+        if context is None:
+            raise DriverRefusal("The pipeline has no Spark context. Start the stream again.")
+        gateway, hadoop = context._gateway, context._jsc.hadoopConfiguration()
+        return FlowWatch(
+            self._assignment.deployment.checkpoint,
+            queries=self._queries,
+            claims=self._claims,
+            ending=self._ending,
+            open_checkpoint=lambda location: HadoopStore(location, gateway, hadoop),
+        )
 
     def _orders_of(self, standby: Epoch) -> OrderBook | None:
         """Return where a hot standby waits for its epoch; ``None`` for any other driver."""
@@ -237,6 +271,22 @@ class Driver:
             standby=standby,
         )
         return PromotionBook(self._store, standby, adopt=self._adopt)
+
+    def _resizes_of(self, epoch: Epoch, lane: Layout) -> ResizeWatch | None:
+        """Return the changes of the size; ``None`` where the number of executors is not managed."""
+        if epoch.executors is None:
+            return None
+        return ResizeWatch(
+            self._store,
+            lane,
+            epoch=epoch.number,
+            executors=epoch.executors,
+            queries=self._guard.started,
+            is_paused=lambda: self._pauses.is_open,
+            is_ending=self._ending.begun.is_set,
+            check_may_write=self._check_may_write,
+            on_lost=self._end_held,
+        )
 
     def _note_places(self, plan: QueryPlan) -> None:
         self._queries.note_places(plan.query, kafka_places(plan))
@@ -301,6 +351,8 @@ class Driver:
     def _bring_down(self) -> None:
         self._ending.begun.wait()
         self._pauses.release()
+        if self._resizes is not None:
+            self._resizes.release()
         left = stop_queries(
             self._guard.started,
             until=time.monotonic() + self._ending.grace,

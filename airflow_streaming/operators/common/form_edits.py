@@ -16,11 +16,12 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.hooks.overrides import with_live
+from airflow_streaming.hooks.overrides import with_live, with_program
 from airflow_streaming.model.arguments.fields import is_template
 from airflow_streaming.model.records.control import Change, ChangeKind
 from airflow_streaming.model.records.deployment import Override
-from airflow_streaming.model.spark.conf import check_conf_key, redact
+from airflow_streaming.model.spark.conf import check_conf_key
+from airflow_streaming.model.spark.secret_conf import redact
 from airflow_streaming.model.spark.secrets import REDACTED
 from airflow_streaming.options import MOST_SOAK, Approval
 from airflow_streaming.spec import SoakTerms, StreamSpec
@@ -109,9 +110,8 @@ def edited(
     kept = {key: value for key, value in spec.conf.items() if key not in changes}
     added = {key: value for key, value in changes.items() if value is not None}
     return dataclasses.replace(
-        spec,
+        with_program(spec, _text(application) or spec.program),
         runtime=_text(runtime) or spec.runtime,
-        application=_text(application) or spec.application,
         conf={**kept, **added},
     )
 

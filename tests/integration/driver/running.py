@@ -145,7 +145,9 @@ class World:
         return self.home / LAYOUT.place(QueryClaim, deployment=deployment, query=query)
 
     def deploy(self, script: str, number: int = 1, **changes: Any) -> Deployment:
-        source = (HEADER + textwrap.dedent(script)).encode()
+        return self.deploy_program((HEADER + textwrap.dedent(script)).encode(), number, **changes)
+
+    def deploy_program(self, source: bytes, number: int = 1, **changes: Any) -> Deployment:
         digest = hashlib.sha256(source).hexdigest()
         deployment = Deployment(
             number=number,
@@ -173,12 +175,18 @@ class World:
         return deployment
 
     def begin_epoch(
-        self, number: int = 1, deployment: int = 1, *, queries: tuple[str, ...] = ()
+        self,
+        number: int = 1,
+        deployment: int = 1,
+        *,
+        queries: tuple[str, ...] = (),
+        executors: int | None = None,
     ) -> Epoch:
         """
         Begin an epoch.
 
         :param queries: Those that are to wait at the barrier, for a standby.
+        :param executors: Of a driver whose size is managed.
         """
         epoch = Epoch(
             number=number,
@@ -193,6 +201,7 @@ class World:
             created_at=NOW,
             standby=bool(queries),
             queries=queries,
+            executors=executors,
         )
         self.store.create(LAYOUT.place(Epoch, number=number), LAYOUT.bytes_of(epoch))
         return epoch
