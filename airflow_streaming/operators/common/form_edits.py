@@ -102,16 +102,15 @@ def edited(
     :param size: Sizes by the names in ``SIZES``; an empty value keeps the live size.
     :raises SpecError: a key is not Spark's, or a value is a secret.
     """
-    from airflow_streaming.hooks.overrides import with_live  # not at dag parse
+    from airflow_streaming.hooks.overrides import with_live, with_program  # not at dag parse
 
     spec = with_live(spec, live)
     changes = {**conf_changes(conf), **size_changes(spec, size or {})}
     kept = {key: value for key, value in spec.conf.items() if key not in changes}
     added = {key: value for key, value in changes.items() if value is not None}
     return dataclasses.replace(
-        spec,
+        with_program(spec, _text(application) or spec.program),
         runtime=_text(runtime) or spec.runtime,
-        application=_text(application) or spec.application,
         conf={**kept, **added},
     )
 
