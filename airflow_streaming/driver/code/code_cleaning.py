@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import logging
+import re
 import time
 import types
 from collections import Counter
@@ -27,6 +28,7 @@ _CLOCKS: Final = frozenset(
     | {"perf_counter_ns", "monotonic_ns", "process_time_ns", "thread_time_ns", "time_ns"}
 )
 _OWN_NAMES: Final = frozenset({"__name__", "__qualname__", "__module__"})
+_CONVERSION: Final = re.compile(r"%[^%a-zA-Z]*[a-zA-Z]")
 _OF_TIMES: Final = (ast.Add, ast.Sub, ast.Mult)
 _DISPLAYS: Final = (
     *(ast.List, ast.Dict, ast.Set, ast.Tuple),
@@ -282,11 +284,15 @@ def _names_items(node: ast.expr) -> bool:
 
 
 def _blank(call: ast.Call) -> None:
-    """Take out the texts of a log line whose other arguments stay."""
+    """
+    Take out the texts of a log line whose other arguments stay.
+
+    The conversions stay: each calls a method of its argument, which may have an effect.
+    """
     begin = int(getattr(call.func, "attr", "") == "log")  # the level stays
     for place, one in enumerate(call.args[begin:], begin):
         if isinstance(one, ast.Constant) and isinstance(one.value, str):
-            call.args[place] = ast.Constant(value="")
+            call.args[place] = ast.Constant(value="".join(_CONVERSION.findall(one.value)))
 
 
 def _flat(node: ast.stmt) -> list[ast.stmt]:

@@ -81,6 +81,8 @@ def test_a_line_that_may_do_something_counts(script: ScriptIn, line: str) -> Non
         ("log.log(10, 'at %s', x.day)", "log.log('on', 'at %s', x.day)", False),
         ("log.info('at %s', x.day)", "log.info('at %(a)s', x.day)", False),
         ("log.info('at %s', x.day)", "log.info(4, x.day)", False),
+        ("log.info('at %s', x.day)", "log.info('at', x.day)", False),
+        ("log.info('at %s', x.day)", "log.info('at %5r', x.day)", False),
         ("print('at', x.day)", "print('on', x.day)", True),
     ],
 )
