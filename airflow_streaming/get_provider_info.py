@@ -64,6 +64,11 @@ _OPTIONS: Final = {
         default="8",
         type_="integer",
     ),
+    "metric_labels": _option(
+        "Keys of labels of StreamSpec that the metrics of a stream carry, separated by commas, at most 8. "
+        "Each value is a time series.",
+        example="team, tier",
+    ),
     "trigger_queues": _option(
         "Queues of triggerers that share the streams, separated by commas: each stream's triggers get one "
         "of them, by a digest of its name. Needs [triggerer] queues_enabled and a triggerer started with "

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.arguments.metric_labels import NO_LABELS, MetricLabels
 from airflow_streaming.model.arguments.trigger_queues import NO_QUEUES, TriggerQueues
 from airflow_streaming.model.names import check_folder_name, numbered
 from airflow_streaming.model.uris import digest_of
@@ -76,6 +77,9 @@ class Settings:
     page_threads: int = 8
     """Homes that are read for pages at once, in one process of the API server."""
 
+    metric_labels: MetricLabels = NO_LABELS
+    """Keys of labels that the metrics of a stream carry."""
+
     trigger_queues: TriggerQueues = NO_QUEUES
     """Queues of triggerers that share the streams."""
 
@@ -121,6 +125,7 @@ def read_settings() -> Settings:
         driver_folder=Path(folder or Path(airflow_home).expanduser() / "streams"),
         driver_log_mb=int(_number("driver_log_mb", conf.get, 100, least=2, most=100_000)),
         page_deadline=_number("page_deadline", conf.get, 4.0, least=0.5, most=30.0),
+        metric_labels=MetricLabels(keys=_listed("metric_labels", conf.get)),
         trigger_queues=TriggerQueues(
             names=_listed("trigger_queues", conf.get),
             label=str(conf.get("streaming", "trigger_queue_label", fallback="") or "").strip(),

@@ -182,8 +182,7 @@ def run(home: Path, folder: Path, asked: argparse.Namespace, say: Say) -> int:
         rest(assignment, DEAD_AFTER)
         assignment.until_done(LONGEST)
         taken = time.monotonic() - killed
-        rest(assignment, 3 * asked.poll)
-        print_recovery(children[1:], lost, killed, taken)
+        print_recovery(lost, looks_after(killed, children[1:], lost, assignment), killed, taken)
     return 1 if any(found["ended"] for found in figures) else 0
 
 
@@ -224,12 +223,22 @@ def print_shares(figures: list[dict[str, Any]], asked: argparse.Namespace) -> No
     )
 
 
-def print_recovery(survivors: list[Child], lost: list[int], killed: float, taken: float) -> None:
+def looks_after(
+    moment: float, children: list[Child], wanted: list[int], assignment: Assignment
+) -> dict[int, float]:
+    """Return when each stream was first looked at after a moment, once all wanted ones were."""
     found: dict[int, float] = {}
-    for child in survivors:
-        child.tell("looks", killed)
-        for number, at in child.hear()["looks"].items():
-            found[int(number)] = min(at, found.get(int(number), at))
+    deadline = time.monotonic() + LONGEST
+    while not found.keys() >= {*wanted} and time.monotonic() < deadline:
+        rest(assignment, HEARTBEAT)
+        for child in children:
+            child.tell("looks", moment)
+            for number, at in child.hear()["looks"].items():
+                found[int(number)] = min(at, found.get(int(number), at))
+    return found
+
+
+def print_recovery(lost: list[int], found: dict[int, float], killed: float, taken: float) -> None:
     waits = [found[number] - killed for number in lost if number in found]
     print(
         f"\n{len(lost)} streams of the killed triggerer: all have another one after {taken:.0f} s; "

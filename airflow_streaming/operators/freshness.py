@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -65,6 +65,7 @@ class FreshnessOperator(NamedParameters, BaseOperator):
         # Not at dag parse.
         from airflow_streaming.hooks.home import StreamHomeHook
         from airflow_streaming.services.freshness import read_freshness, record_freshness
+        from airflow_streaming.settings import read_settings
 
         with spec_errors_are_final():
             home = StreamHomeHook(self.home, self.home_conn_id).get_conn()
@@ -77,7 +78,8 @@ class FreshnessOperator(NamedParameters, BaseOperator):
         self._alert(home.stream(self.stream), found, context)
         if record_freshness(home, self.stream, found):
             self.log.info("The late times of stream %s are recorded.", self.stream)
-        return self._exported(found)
+        labels = read_settings().metric_labels.of(home.stream(self.stream).labels())
+        return self._exported(found, {**labels, "stream": self.stream})
 
     def _objective(self, home: Home) -> Freshness:
         recorded = self.freshness or home.stream(self.stream).supervision().freshness
@@ -110,18 +112,18 @@ class FreshnessOperator(NamedParameters, BaseOperator):
         with alerts:
             alerts.tell(*due)
 
-    def _exported(self, found: StreamFreshness) -> dict[str, Any]:
+    def _exported(self, found: StreamFreshness, tags: Mapping[str, str]) -> dict[str, Any]:
         from airflow_streaming import telemetry
 
         figures = found.figures
         if figures.share is not None:
-            telemetry.gauge("freshness_share", figures.share, stream=self.stream)
-        telemetry.gauge("freshness_budget_left", figures.budget_left, stream=self.stream)
+            telemetry.gauge("freshness_share", figures.share, **tags)
+        telemetry.gauge("freshness_budget_left", figures.budget_left, **tags)
         burns = {
             burn.alert.name: {"long": burn.long, "short": burn.short} for burn in figures.burns
         }
         for name, rates in burns.items():
-            telemetry.gauge("freshness_burn_rate", rates["long"], stream=self.stream, window=name)
+            telemetry.gauge("freshness_burn_rate", rates["long"], **tags, window=name)
         return {
             "share": figures.share,
             "budget_left": figures.budget_left,
