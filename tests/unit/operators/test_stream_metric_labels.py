@@ -31,7 +31,7 @@ def test_the_trigger_tags_its_metrics(world: World) -> None:
 def test_the_driver_gets_them_without_a_new_deployment(world: World) -> None:
     world.run(world.operator(labels=LABELS))
 
-    [file] = [f for f in world.launcher.launched[0].private_files if f.name.endswith("properties")]
+    file = world.launcher.launched[0].private_files[0]
     [line] = [line for line in file.read_text().splitlines() if line.startswith(CONF_KEY)]
     assert "label_team" in line
     assert "build" not in line
