@@ -31,7 +31,7 @@ __all__ = [
 _HOMES = {
     "CutoverOptions": "options",
     "HealthRules": "model.health_rules",
-    "RestartPolicy": "model.records.policy",
+    "RestartPolicy": "model.arguments.policies",
     "SparkStreamOperator": "operators.stream",
     "StartStreamOperator": "operators.switch",
     "StopStreamOperator": "operators.switch",

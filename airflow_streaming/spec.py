@@ -15,8 +15,16 @@ from datetime import timedelta
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
-from airflow_streaming.advice.profile import ConfValue, Profile, StateStore, production, resolve
+from airflow_streaming.advice.profile import Profile, StateStore, production
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.arguments.autoscale import (
+    CORES_EACH,
+    EXECUTORS,
+    Autoscale,
+    configured_executors,
+    executor_cores,
+    is_dynamic,
+)
 from airflow_streaming.model.arguments.fields import (
     ANY_SIGN,
     Range,
@@ -27,6 +35,7 @@ from airflow_streaming.model.arguments.fields import (
 )
 from airflow_streaming.model.arguments.form_policy import FormPolicy
 from airflow_streaming.model.arguments.placeholders import OF_ARGUMENTS, check_placeholders
+from airflow_streaming.model.arguments.policies import Blackout, Budget, Freshness, RestartPolicy
 from airflow_streaming.model.health_rules import Comparison, HealthRule, HealthRules, Severity
 from airflow_streaming.model.lease import LONGEST_LEASE, SHORTEST_LEASE, USUAL_LEASE, OnLostHost
 from airflow_streaming.model.metrics import Metric
@@ -36,21 +45,12 @@ from airflow_streaming.model.names import (
     check_stream_name,
     is_path_part,
 )
-from airflow_streaming.model.records.autoscale import (
-    CORES_EACH,
-    EXECUTORS,
-    Autoscale,
-    configured_executors,
-    executor_cores,
-    is_dynamic,
-)
-from airflow_streaming.model.records.policy import Blackout, Budget, Freshness, RestartPolicy
-from airflow_streaming.model.spark.conf import SHIPPED, check_conf_key, conf_text, redact
+from airflow_streaming.model.spark.conf import SHIPPED, check_conf_key, conf_text
 from airflow_streaming.model.spark.launchers import MAX_STOP_GRACE, USUAL_STOP_GRACE, near_launcher
-from airflow_streaming.model.spark.secrets import REDACTED, mask_uri
 from airflow_streaming.model.uris import check_uri
 
 if TYPE_CHECKING:
+    from airflow_streaming.advice.profile_conf import ConfValue
     from airflow_streaming.checkpoints.backup.records import Origin
     from airflow_streaming.checkpoints.vault.retention_policy import RetentionPolicy
     from airflow_streaming.model.records.cutover import CompareTerms, ReadyTerms
@@ -140,8 +140,8 @@ class StreamSpec:
         epoch is that driver's. It takes the memory of a second driver, and the script's part before
         its first query runs in it too. For drivers on the worker's host (launcher ``local``);
         elsewhere it is not started.
-    :param autoscale: Change the number of executors with the load, by planned restarts at a batch
-        boundary, inside the limits given; default: the size stays what ``conf`` says. It needs
+    :param autoscale: Change the number of executors with the load, between two batches and without a
+        restart where Spark can, inside the limits given; default: the size stays what ``conf`` says. It needs
         ``spark.executor.instances`` and ``spark.executor.cores`` in ``conf``, the size to begin with.
         With dynamic allocation Spark gets the limits instead, unless ``conf`` has its own.
     :param stop_grace: How long a stop may wait for a batch boundary before the driver is killed, at
@@ -211,6 +211,10 @@ class StreamSpec:
 
     def serialize(self) -> dict[str, Any]:
         """Return the spec without secrets, as Airflow shows it among the rendered templates."""
+        # Not when it is written.
+        from airflow_streaming.model.spark.secret_conf import redact
+        from airflow_streaming.model.spark.secrets import REDACTED
+
         values = {name: _shown(getattr(self, name)) for name in self.template_fields}
         is_conf, is_env = isinstance(self.conf, Mapping), isinstance(self.env, Mapping)
         # A template holds no secret.
@@ -231,6 +235,8 @@ class StreamSpec:
         :param sinks: The sinks that the stream's drivers have recorded.
         :raises SpecError: not a Spark version.
         """
+        from airflow_streaming.advice.profile_conf import resolve  # not at dag parse
+
         return resolve(self.profile, spark_version, self.conf, carried_on=carried_on, sinks=sinks)
 
     @property
@@ -356,7 +362,7 @@ def _check_autoscale(spec: StreamSpec) -> None:
 
 
 def _check_shipped(stream: str, what: str, values: Sequence[str]) -> None:
-    if any(isinstance(value, str) and mask_uri(value) != value for value in values):
+    if any(_shown(value) != value for value in values):
         raise SpecError(
             f"{what} of stream {stream!r} has a secret in a URI, which every user of the host could "
             f"read on the command line. With the launchers 'local' and 'yarn' give it in conf, as "
@@ -366,5 +372,7 @@ def _check_shipped(stream: str, what: str, values: Sequence[str]) -> None:
 
 def _shown(value: Any) -> Any:
     if isinstance(value, str):
+        from airflow_streaming.model.spark.secrets import mask_uri  # not when it is written
+
         return mask_uri(value)
     return [_shown(item) for item in value] if isinstance(value, list | tuple) else value

@@ -27,7 +27,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from airflow_streaming.model.records.autoscale import Autoscale, SizeChange
+from airflow_streaming.model.arguments.autoscale import Autoscale
+from airflow_streaming.model.records.size_change import SizeChange
 from airflow_streaming.supervision.scaling.autoscale import WARM_UP, Sample, SizeInput, size_step
 from benchmarks.autoscale_rules import DynamicAllocation, FlinkRules
 

@@ -24,7 +24,7 @@ from typing import Self
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import TaskDeferred
 
-from airflow_streaming.model.records.policy import Budget, RestartPolicy
+from airflow_streaming.model.arguments.policies import Budget, RestartPolicy
 from airflow_streaming.operators.stream import SparkStreamOperator
 from airflow_streaming.spec import StreamSpec
 from demo.stage import REPOSITORY

@@ -32,8 +32,8 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_streaming.launch.clusters import kubernetes_api
 from airflow_streaming.launch.clusters.rest import ask
+from airflow_streaming.model.arguments.policies import RestartPolicy
 from airflow_streaming.model.health_rules import HealthRules
-from airflow_streaming.model.records.policy import RestartPolicy
 from airflow_streaming.triggers.stream import StreamTrigger
 from benchmarks.blocking import collections, lags_of
 from benchmarks.figures import percentile

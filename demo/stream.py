@@ -14,11 +14,11 @@ from airflow_streaming.advice.gathering import gather
 from airflow_streaming.home.home import StreamHome, open_home
 from airflow_streaming.launch.processes import ProcessHandle
 from airflow_streaming.launch.registry import open_launcher
+from airflow_streaming.model.arguments.policies import RestartPolicy
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.observation import ProcessState, Verdict, VerdictState
 from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.model.records.epoch import Epoch, Launch
-from airflow_streaming.model.records.policy import RestartPolicy
 from airflow_streaming.model.status import Status
 from airflow_streaming.services.streams import stop
 from airflow_streaming.supervision.health import judge

@@ -18,7 +18,7 @@ from airflow_streaming.advice.examined import (
     risk,
     unknown,
 )
-from airflow_streaming.advice.profile import RETAINED_BATCHES
+from airflow_streaming.advice.profile_conf import RETAINED_BATCHES
 from airflow_streaming.exceptions import RecordError
 from airflow_streaming.model.codec import parse_time
 from airflow_streaming.model.progress import BatchProgress

@@ -14,7 +14,7 @@ from airflow_streaming.advice.examined import (
     risk,
     unknown,
 )
-from airflow_streaming.advice.profile import DYNAMIC_ALLOCATION
+from airflow_streaming.advice.profile_conf import DYNAMIC_ALLOCATION
 
 OFTEN: Final = 3
 """Executors lost in an hour: one is a node that went, three are a pattern."""

@@ -14,7 +14,7 @@ from airflow_streaming.advice.examined import (
     risk,
     unknown,
 )
-from airflow_streaming.advice.profile import METRICS, SCHEDULER_MODE, SHUFFLE_PARTITIONS
+from airflow_streaming.advice.profile_conf import METRICS, SCHEDULER_MODE, SHUFFLE_PARTITIONS
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.spark.conf import configured_cores, parse_spark_version
 from airflow_streaming.model.spark.releases import EVENT_LOG_HOLE, is_fixed

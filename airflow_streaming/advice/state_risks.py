@@ -18,7 +18,8 @@ from airflow_streaming.advice.examined import (
     risk,
     unknown,
 )
-from airflow_streaming.advice.profile import STATE_PROVIDER, StateStore, is_rocksdb
+from airflow_streaming.advice.profile import StateStore
+from airflow_streaming.advice.profile_conf import STATE_PROVIDER, is_rocksdb
 from airflow_streaming.advice.state_size import heaps, state_memory
 from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.model.records.upgrade import HABITS, SinkReplaySemantics

@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 from airflow_streaming.advice.sizing import Size, SizeAdvice, SizeSource, advise, advised_executors
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.arguments.autoscale import EXECUTORS
 from airflow_streaming.model.progress import BatchProgress
-from airflow_streaming.model.records.autoscale import EXECUTORS
 from airflow_streaming.model.spark.conf import configured_cores
 
 BATCHES: Final = 200
@@ -53,9 +53,11 @@ def _figures(home: StreamHome, cores: int | None) -> _Figures | None:
     if epoch is None:
         return None
     conf = home.deployment(epoch.deployment).conf
-    if epoch.executors is not None:
-        conf = {**conf, EXECUTORS: str(epoch.executors)}
     status = home.status(epoch.number)
+    resized = None if status is None or status.size is None else status.size.executors
+    executors = epoch.executors if resized is None else resized
+    if executors is not None:
+        conf = {**conf, EXECUTORS: str(executors)}
     queries = status.queries if status else ()
     partitions = conf.get(_PARTITIONS, "")
     is_stateful = {q.name for q in queries if q.progress and q.progress.state_rows is not None}

@@ -11,7 +11,8 @@ from typing import Any
 from airflow_streaming.advice.cost.request_cost import Prices
 from airflow_streaming.advice.doctor import examine, risks
 from airflow_streaming.advice.gathering import gather
-from airflow_streaming.advice.profile import ConfValue, Profile, StateStore, production, resolve
+from airflow_streaming.advice.profile import Profile, StateStore, production
+from airflow_streaming.advice.profile_conf import ConfValue, resolve
 from airflow_streaming.cli.common import (
     INCONCLUSIVE,
     OK,

@@ -30,10 +30,10 @@ from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.names import Color, base_of, color_of, is_lane, other_lane
 from airflow_streaming.model.observation import Observation, ProcessState
 from airflow_streaming.model.products.freshness import FreshnessFigures
-from airflow_streaming.model.records.autoscale import SizeChange
 from airflow_streaming.model.records.control import ChangeInProgress
 from airflow_streaming.model.records.epoch import Epoch
-from airflow_streaming.model.status import Status
+from airflow_streaming.model.records.size_change import SizeChange
+from airflow_streaming.model.status import SizeChangeEnd, Status
 from airflow_streaming.model.uris import lies_in
 from airflow_streaming.reports.streams import (
     StreamRow,
@@ -206,6 +206,7 @@ def view_stream(
 
     is_live = live_lane(streams, home.name) == home.name
     status = read_status(home, watch, now=lambda: datetime.now(UTC), is_live=is_live)
+    size = _size(home) if events else None
     return StreamView(
         status=status,
         events=tuple(home.events(events)) if events else (),
@@ -213,13 +214,20 @@ def view_stream(
         change="" if status.unread else _change(home, status.change),
         standby=_standby(home, probe, status.seen),
         freshness=_freshness(streams, home) if events else None,
-        size=_size(home) if events else None,
+        size=size,
+        size_end=None if size is None else _size_end(home, size.number),
     )
 
 
 def _size(home: StreamHome) -> SizeChange | None:
     with contextlib.suppress(RecordError):
         return home.newest_size()
+    return None
+
+
+def _size_end(home: StreamHome, number: int) -> SizeChangeEnd | None:
+    with contextlib.suppress(RecordError):
+        return home.size_end(number)
     return None
 
 

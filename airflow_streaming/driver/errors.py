@@ -8,8 +8,8 @@ import os
 import sys
 from collections.abc import Iterator
 
-from airflow_streaming.model.spark.conf import secret_values
 from airflow_streaming.model.spark.failures import hide, mask_hidden, presentable
+from airflow_streaming.model.spark.secret_conf import secret_values
 
 logger = logging.getLogger("airflow_streaming.driver")
 

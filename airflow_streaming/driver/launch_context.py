@@ -23,8 +23,9 @@ from airflow_streaming.exceptions import DriverRefusal, FencedError, RecordError
 from airflow_streaming.model.names import Layout, number_of
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.epoch import Epoch, Exit
-from airflow_streaming.model.spark.conf import PRIVATE_CONF, PRIVATE_CONF_FILE, secret_values
+from airflow_streaming.model.spark.conf import PRIVATE_CONF, PRIVATE_CONF_FILE
 from airflow_streaming.model.spark.failures import hide
+from airflow_streaming.model.spark.secret_conf import secret_values
 from airflow_streaming.model.storage import Store
 from airflow_streaming.model.wire import Record, parse_json_text
 

@@ -65,6 +65,7 @@ from airflow_streaming.driver.output_places.batch_writes import BatchWrites
 from airflow_streaming.driver.output_places.live_outputs import LiveOutputs
 from airflow_streaming.driver.pausing.pause_watch import PauseWatch
 from airflow_streaming.driver.plan.keeping import PlanKeeper
+from airflow_streaming.driver.resizing.resize_watch import ResizeWatch
 from airflow_streaming.driver.script import has_script_threads, run_script
 from airflow_streaming.driver.shutdown import (
     FENCED_CODE,
@@ -89,10 +90,11 @@ from airflow_streaming.exceptions import (
 from airflow_streaming.model.lease import HeldLease, Instant
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.epoch import Epoch, Exit
-from airflow_streaming.model.spark.conf import DIES_WITH_JVM, LOG_BYTES, secret_values
+from airflow_streaming.model.spark.conf import DIES_WITH_JVM, LOG_BYTES
 from airflow_streaming.model.spark.failures import hide
 from airflow_streaming.model.spark.own_places import places_of
 from airflow_streaming.model.spark.plan import QueryPlan
+from airflow_streaming.model.spark.secret_conf import secret_values
 from airflow_streaming.model.storage import LocalStore, Store
 
 SCRIPT_GRACE: Final = 10.0
@@ -181,6 +183,7 @@ class Driver:
             on_lost=self._end_held,
         )
         self._guard.pauses = self._report.pauses = self._pauses
+        self._resizes = self._report.resizes = self._resizes_of(epoch, lane)
         self._start_hook = StartHook(
             guard=self._guard,
             gate=Gate(
@@ -201,6 +204,8 @@ class Driver:
         self._report.begin()
         self._watch.begin()
         self._pauses.begin()
+        if self._resizes is not None:
+            self._resizes.begin()
         if self._lease is not None:
             self._lease.begin()
             self._lease.wait_until_held()
@@ -237,6 +242,22 @@ class Driver:
             standby=standby,
         )
         return PromotionBook(self._store, standby, adopt=self._adopt)
+
+    def _resizes_of(self, epoch: Epoch, lane: Layout) -> ResizeWatch | None:
+        """Return the changes of the size; ``None`` where the number of executors is not managed."""
+        if epoch.executors is None:
+            return None
+        return ResizeWatch(
+            self._store,
+            lane,
+            epoch=epoch.number,
+            executors=epoch.executors,
+            queries=self._guard.started,
+            is_paused=lambda: self._pauses.is_open,
+            is_ending=self._ending.begun.is_set,
+            check_may_write=self._check_may_write,
+            on_lost=self._end_held,
+        )
 
     def _note_places(self, plan: QueryPlan) -> None:
         self._queries.note_places(plan.query, kafka_places(plan))
@@ -301,6 +322,8 @@ class Driver:
     def _bring_down(self) -> None:
         self._ending.begun.wait()
         self._pauses.release()
+        if self._resizes is not None:
+            self._resizes.release()
         left = stop_queries(
             self._guard.started,
             until=time.monotonic() + self._ending.grace,

@@ -36,8 +36,9 @@ from airflow_streaming.gates.migration.migrations import with_migrations
 from airflow_streaming.gates.stored import DEFAULT_STORE, StoreSchema, store_schemas
 from airflow_streaming.gates.version_gate import gate_version
 from airflow_streaming.home.home import StreamHome
-from airflow_streaming.model.spark.conf import parse_spark_version, redact
+from airflow_streaming.model.spark.conf import parse_spark_version
 from airflow_streaming.model.spark.plan import QueryPlan, ScriptPlan, SinkPlan, SourcePlan
+from airflow_streaming.model.spark.secret_conf import redact
 from airflow_streaming.model.spark.secrets import mask_password
 from airflow_streaming.storage.folders import Folders, open_folders, reporting
 from airflow_streaming.storage.fsspec_store import open_filesystem

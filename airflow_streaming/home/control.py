@@ -21,7 +21,6 @@ from airflow_streaming.home.folder import APPEND_TRIES, StreamFolder
 from airflow_streaming.model.names import base_of, number_of, numbered
 from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.model.records.alert import Alert, AlertSent, AlertTry, is_told
-from airflow_streaming.model.records.autoscale import SizeChange
 from airflow_streaming.model.records.control import (
     Circuit,
     CircuitState,
@@ -31,8 +30,10 @@ from airflow_streaming.model.records.control import (
 )
 from airflow_streaming.model.records.deployment import Deviation, Override
 from airflow_streaming.model.records.owner import Actor, DagAct, Owner, claimed, refusal
+from airflow_streaming.model.records.size_change import SizeChange
 from airflow_streaming.model.records.supervision import DEFAULTS, Supervision
 from airflow_streaming.model.records.upgrade import RunReport
+from airflow_streaming.model.status import SizeChangeEnd
 from airflow_streaming.model.wire import decode, parse_json
 
 log: Final = logging.getLogger(__name__)
@@ -244,6 +245,10 @@ class Control(Shared):
     def newest_size(self) -> SizeChange | None:
         """Return the newest change of the stream's size, ``None`` when it was never changed."""
         return self._newest(SizeChange)
+
+    def size_end(self, number: int) -> SizeChangeEnd | None:
+        """Return the driver's answer to a change of the size; ``None`` without one."""
+        return self._get(SizeChangeEnd, number=number)
 
     def add_size(self, change: SizeChange) -> bool:
         """Record a change of the size under its number; tell whether no other task was first."""

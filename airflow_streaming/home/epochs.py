@@ -29,7 +29,7 @@ from airflow_streaming.model.records.epoch import (
     StopRequest,
     TerminationProof,
 )
-from airflow_streaming.model.records.policy import RestartDecision
+from airflow_streaming.model.records.restart_decision import RestartDecision
 from airflow_streaming.model.spark.plan import QueryPlan
 from airflow_streaming.model.status import Status
 

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from airflow_streaming.model.records.deployment import Override
-from airflow_streaming.model.spark.conf import conf_text, redact
+from airflow_streaming.model.spark.conf import conf_text
+from airflow_streaming.model.spark.secret_conf import redact
 from airflow_streaming.model.spark.secrets import REDACTED
 from airflow_streaming.spec import StreamSpec
 

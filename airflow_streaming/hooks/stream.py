@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from airflow.providers.common.compat.sdk import AirflowNotFoundException
 from airflow.sdk import BaseHook
 
-from airflow_streaming.advice.profile import ConfSource
+from airflow_streaming.advice.profile_conf import ConfSource
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.home.live_lane import live_lane
@@ -62,10 +62,10 @@ from airflow_streaming.model.spark.conf import (
     SHIPPED,
     conf_text,
     has_executors,
-    secret_values,
     shipped_lists,
 )
 from airflow_streaming.model.spark.launchers import LOCAL, STANDALONE, YARN
+from airflow_streaming.model.spark.secret_conf import secret_values
 from airflow_streaming.model.spark.secrets import REDACTED
 from airflow_streaming.settings import Settings, read_settings
 from airflow_streaming.spec import StreamSpec

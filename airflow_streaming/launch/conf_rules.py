@@ -17,8 +17,9 @@ from typing import Final
 
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.launch.registry import ON_KUBERNETES
-from airflow_streaming.model.spark.conf import PY_FILES, SHIPPED, redact
+from airflow_streaming.model.spark.conf import PY_FILES, SHIPPED
 from airflow_streaming.model.spark.launchers import STANDALONE, YARN
+from airflow_streaming.model.spark.secret_conf import redact
 from airflow_streaming.model.spark.secrets import REDACTED, mask_uri
 
 _IMAGE: Final = "spark.kubernetes.container.image"

@@ -28,7 +28,8 @@ from airflow_streaming.launch.java import OPTIONS_VARIABLE, archive_options
 from airflow_streaming.launch.runtime import Runtime
 from airflow_streaming.model.names import numbered
 from airflow_streaming.model.records.epoch import Epoch
-from airflow_streaming.model.spark.conf import conf_text, redact
+from airflow_streaming.model.spark.conf import conf_text
+from airflow_streaming.model.spark.secret_conf import redact
 from airflow_streaming.model.spark.secrets import (
     REDACTED,
     SPARK_REDACTION,

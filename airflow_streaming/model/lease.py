@@ -13,10 +13,9 @@ not notice; then the fence protects the stream, see ``docs/lost-hosts.md``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 USUAL_LEASE: Final = timedelta(minutes=2)
 SHORTEST_LEASE: Final = timedelta(seconds=30)
@@ -61,8 +60,7 @@ def is_over(lease: timedelta | None, silent_for: timedelta) -> bool:
     return lease is not None and silent_for >= lease + margin_of(lease)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Instant:
+class Instant(NamedTuple):
     """
     A moment by two clocks of the driver's host, in seconds.
 
@@ -74,8 +72,7 @@ class Instant:
     wall: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeldLease:
+class HeldLease(NamedTuple):
     """
     A lease as its driver holds it.
 

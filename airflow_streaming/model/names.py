@@ -98,6 +98,7 @@ PLACES: Final[Mapping[str, str]] = {
     "sink_repair_undo": "repairs/{number}.undo.json",
     "sink_repair_undo_end": "repairs/{number}.undo.end.json",
     "size_change": "sizes/{number}.json",
+    "size_change_end": "sizes/{number}.end.json",
     "standby_answer": "epochs/{epoch}/orders/{number}.done.json",
     "standby_order": "epochs/{epoch}/orders/{number}.json",
     "status": "epochs/{epoch}/status.json",

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import ClassVar, Final
 
+from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.model.records.epoch import Host
 from airflow_streaming.model.spark.failure_signs import Hint, hints
@@ -207,6 +208,80 @@ class PauseStatus:
     refusal: str = ""
 
 
+class Resizing(StrEnum):
+    """What a driver makes of a change of its size."""
+
+    WORKING = "working"
+    """The change is not reached yet."""
+    IN_PLACE = "in_place"
+    """The driver has the new size, without a restart."""
+    REFUSED = "refused"
+    """The driver cannot change its size; a restart does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SizeChangeEnd(Record):
+    """
+    The driver's answer to a change of its size.
+
+    :param epoch: The epoch of the driver.
+    :param result: ``in_place`` or ``refused``.
+    :param executors: Executors at that time.
+    :param seconds: From the driver's first sight of the change to its answer.
+    :param held_s: Seconds for which the queries were held between two batches.
+    :param state_partitions: Loaded partitions of state, where Spark tells them; ``moved`` of them lose their executor
+        and are loaded again.
+    :param reason: A sentence: why not, or what is still missing.
+    """
+
+    KIND: ClassVar[str] = "size_change_end"
+
+    number: int
+    epoch: int
+    result: Resizing
+    executors: int
+    seconds: float
+    at: datetime
+    held_s: float = 0.0
+    state_partitions: int = 0
+    moved: int = 0
+    reason: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """Return the answer in words."""
+        if self.result is not Resizing.IN_PLACE:
+            return f"With a restart: {self.reason}"
+        moved = (
+            f", {self.moved} of {self.state_partitions} state partitions are loaded again"
+            if self.moved
+            else ""
+        )
+        text = f"Without a restart, in {duration_text(self.seconds)}{moved}."
+        return f"{text} {self.reason}".rstrip()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SizeStatus:
+    """
+    The size of a driver that can change it, see ``driver.resizing``.
+
+    :param executors: Executors that it has asked the cluster for.
+    :param number: The newest change that it has seen; 0 before the first.
+    :param state: What it makes of that change; ``None`` before the first.
+    :param reason: Why it refuses, or what it waits for.
+    :param working_for_s: How long the change has been in work, without the time in a pause.
+    :param since: When this size was reached; ``None`` of the size at the start.
+    """
+
+    executors: int
+    number: int = 0
+    state: Resizing | None = None
+    reason: str = ""
+    working_for_s: float = 0.0
+    since: datetime | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status(Record):
     """
@@ -217,6 +292,7 @@ class Status(Record):
     :param standby: It waits at the barrier, see ``model.records.epoch``, until it is released.
     :param executors: ``None`` in local mode, and before the first read.
     :param pause: The pause that is open; ``None`` without one.
+    :param size: ``None`` of a driver whose number of executors is not managed.
     """
 
     KIND: ClassVar[str] = "status"
@@ -239,6 +315,7 @@ class Status(Record):
     standby: bool = False
     executors: ExecutorStatus | None = None
     pause: PauseStatus | None = None
+    size: SizeStatus | None = None
 
     @property
     def is_held(self) -> bool:

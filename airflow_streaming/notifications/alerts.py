@@ -29,7 +29,7 @@ from airflow_streaming.home.control import MAX_TRIES
 from airflow_streaming.model.arguments.calls import Notifier, Notifiers, run
 from airflow_streaming.model.records.alert import Alert, AlertKind, AlertSource
 from airflow_streaming.model.records.epoch import LaunchCause
-from airflow_streaming.model.records.policy import RestartDecision
+from airflow_streaming.model.records.restart_decision import RestartDecision
 from airflow_streaming.model.spark.failures import presentable
 from airflow_streaming.supervision.alerts.alerting import decided, restart_failed
 from airflow_streaming.supervision.alerts.message import render

@@ -20,7 +20,7 @@ from airflow_streaming.model.arguments.literals import (
     mapping_or_template,
     uri_of,
 )
-from airflow_streaming.model.records.policy import Blackout
+from airflow_streaming.model.arguments.policies import Blackout
 from airflow_streaming.operators.common.base import who
 from airflow_streaming.operators.common.checkpoint import (
     BACKUP_XCOM_KEY,

@@ -354,7 +354,7 @@ class _MemberTask(UpgradePreflightOperator):
 
         :raises UpgradeRefused: the policy does not accept a value.
         """
-        from airflow_streaming.model.arguments.form_policy import RunValue, refusals
+        from airflow_streaming.model.arguments.form_refusals import RunValue, refusals
 
         change = campaign.change
         told = {

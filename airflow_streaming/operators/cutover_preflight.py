@@ -17,7 +17,7 @@ from airflow_streaming.model.arguments.accepted import (
     check_accepted,
 )
 from airflow_streaming.model.arguments.fields import checked
-from airflow_streaming.model.arguments.form_policy import Refusal, RunValue
+from airflow_streaming.model.arguments.form_refusals import Refusal, RunValue
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.records.cutover import CompareTerms, ReadyTerms, StartWay, SwitchMethod
 from airflow_streaming.model.records.cutover_table import CUTOVER, CutoverState

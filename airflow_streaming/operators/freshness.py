@@ -13,8 +13,8 @@ from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.arguments.calls import NamedParameters, Notifiers
 from airflow_streaming.model.arguments.fields import checked
 from airflow_streaming.model.arguments.literals import OF_A_STREAM, check_literals
+from airflow_streaming.model.arguments.policies import Freshness
 from airflow_streaming.model.records.alert import AlertKind, AlertSource
-from airflow_streaming.model.records.policy import Freshness
 from airflow_streaming.operators.common.base import who
 from airflow_streaming.task_errors import spec_errors_are_final
 

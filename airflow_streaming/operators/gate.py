@@ -195,7 +195,7 @@ class SparkVersionGateOperator(GateTask):
 
     def _of_stream(self, context: Context) -> GateReport:
         from airflow_streaming.gates.version_gate import gate_stream_version
-        from airflow_streaming.model.spark.conf import redact  # not at dag parse
+        from airflow_streaming.model.spark.secret_conf import redact  # not at dag parse
         from airflow_streaming.operators.common.form_edits import edited
 
         spec = edited(self.stream, runtime=self.to_runtime, conf=self.conf)

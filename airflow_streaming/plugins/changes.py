@@ -15,7 +15,7 @@ from airflow_streaming.changes.upgrade.waits import waits_for
 from airflow_streaming.exceptions import RecordError
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.durations import duration_text
-from airflow_streaming.model.jobs.migration import StateMigration
+from airflow_streaming.model.jobs.migration import OperatorMigration, StateMigration
 from airflow_streaming.model.observation import VerdictState
 from airflow_streaming.model.records.control import Change, ChangeEnd, ChangeKind
 from airflow_streaming.model.records.cutover import CutoverTerms, SwitchMethod
@@ -143,18 +143,31 @@ def _upgrade(home: StreamHome, change: Change, end: ChangeEnd | None) -> dict[st
 
 
 def _migrated(migrations: Sequence[StateMigration]) -> list[dict[str, Any]]:
-    """Return the columns of migrated state."""
-    rows = ((one.query, at, column) for one in migrations for at, column in one.columns())
-    return [
+    """Return a row a column of migrated state, and one of each operator without columns."""
+    rows = (
         {
-            "query": cut(query, 200),
-            "operator": operator,
-            "column": quoted(column.of or column.name, 300),
-            "becomes": column.move.value,
-            "initial": quoted(column.initial or "", 100),
+            "query": cut(one.query, 200),
+            "operator": operator.operator,
+            "column": quoted(column, 300),
+            "becomes": becomes,
+            "initial": quoted(initial, 100),
         }
-        for query, operator, column in islice(rows, _MOST_COLUMNS)
-    ]
+        for one in migrations
+        for operator in one.operators
+        for column, becomes, initial in _moves(operator)
+    )
+    return list(islice(rows, _MOST_COLUMNS))
+
+
+def _moves(operator: OperatorMigration) -> Iterator[tuple[str, str, str]]:
+    """Yield the name, the move and the initial value of each column."""
+    if not operator.columns:
+        yield operator.name, operator.carry.value, ""
+    for column in operator.columns:
+        becomes = " ".join(filter(None, (column.move.value, column.merge)))
+        yield column.of or column.name, becomes, column.initial or ""
+    for name in operator.dropped:
+        yield name, "drop", ""
 
 
 def _cutover(home: StreamHome, change: Change, end: ChangeEnd | None) -> dict[str, Any]:

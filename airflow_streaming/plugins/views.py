@@ -37,7 +37,7 @@ from airflow_streaming.plugins.access.drivers import in_time
 from airflow_streaming.plugins.changes import acts_of, open_upgrade_waits_for
 from airflow_streaming.plugins.lists import backup_view
 from airflow_streaming.plugins.page_values import cut, quoted, told, tried
-from airflow_streaming.reports.streams import loss_text
+from airflow_streaming.reports.streams import loss_text, size_text
 from airflow_streaming.services.fleet_rows import FleetRow
 from airflow_streaming.services.fleet_writer import row_of
 from airflow_streaming.services.freshness import recorded_freshness
@@ -122,9 +122,11 @@ class StreamWatch:
         newest = self.home.newest_size()
         if newest is None:
             return None
+        end = self.home.size_end(newest.number)
         return {
             "recommended": newest.is_recommended_only,
-            "text": cut(newest.sentence, 600),
+            "result": "" if end is None else end.result.value,
+            "text": cut(size_text(newest, end), 600),
             "at": told(newest.at),
         }
 

@@ -12,7 +12,8 @@ from typing import Final
 
 from airflow_streaming.advice.doctor import risks
 from airflow_streaming.advice.examined import Advice, Outcome, RiskLevel
-from airflow_streaming.advice.profile import ConfSource, ConfValue, Profile
+from airflow_streaming.advice.profile import Profile
+from airflow_streaming.advice.profile_conf import ConfSource, ConfValue
 from airflow_streaming.reports.report import (
     Block,
     Finding,

@@ -14,9 +14,15 @@ from airflow_streaming.model.names import color_of
 from airflow_streaming.model.observation import Observation, Verdict
 from airflow_streaming.model.products.freshness import FreshnessFigures
 from airflow_streaming.model.progress import BatchProgress
-from airflow_streaming.model.records.autoscale import SizeChange
 from airflow_streaming.model.records.control import Event
-from airflow_streaming.model.status import DataLoss, ExecutorStatus, QueryStatus, SinkStatus
+from airflow_streaming.model.records.size_change import SizeChange
+from airflow_streaming.model.status import (
+    DataLoss,
+    ExecutorStatus,
+    QueryStatus,
+    SinkStatus,
+    SizeChangeEnd,
+)
 from airflow_streaming.reports.report import (
     Block,
     Heading,
@@ -62,6 +68,7 @@ class StreamView:
     :param standby: State of the hot standby; empty without a standby.
     :param freshness: Figures of the freshness objective; ``None`` without an objective or a watermark.
     :param size: The newest change of the number of executors, made or recommended; ``None`` without one.
+    :param size_end: The driver's answer to it; ``None`` without one.
     """
 
     status: StreamStatus
@@ -71,6 +78,7 @@ class StreamView:
     standby: str = ""
     freshness: FreshnessFigures | None = None
     size: SizeChange | None = None
+    size_end: SizeChangeEnd | None = None
 
     @property
     def stream(self) -> str:
@@ -90,6 +98,7 @@ class StreamView:
             "standby": self.standby,
             "freshness": None if self.freshness is None else encode(self.freshness),
             "size": None if self.size is None else self.size.to_dict(),
+            "size_end": None if self.size_end is None else self.size_end.to_dict(),
             "at": format_time(status.now),
             "all_right": status.is_all_right,
             "state": standing.word,
@@ -272,11 +281,17 @@ def _data(view: StreamView, status: StreamStatus) -> Iterator[tuple[Words, Words
     if status.loss is not None:
         yield "data loss", value(loss_text(status.loss, status.now))
     if view.size is not None:
-        yield "size", value(f"{view.size.sentence} ({clock(view.size.at)})")
+        text = size_text(view.size, view.size_end)
+        yield "size", value(f"{text} ({clock(view.size.at)})")
     if view.standby:
         yield "standby", value(view.standby)
     if view.freshness is not None:
         yield "freshness", value(freshness_text(view.freshness))
+
+
+def size_text(change: SizeChange, end: SizeChangeEnd | None) -> str:
+    """Return a change of the size in words, with the driver's answer once there is one."""
+    return change.sentence if end is None else f"{change.sentence} {end.sentence}"
 
 
 def loss_text(loss: DataLoss, now: datetime) -> str:

@@ -23,7 +23,7 @@ from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.records.control import DesiredState
 from airflow_streaming.model.records.owner import Owner
-from airflow_streaming.model.records.policy import RestartDecision
+from airflow_streaming.model.records.restart_decision import RestartDecision
 from airflow_streaming.model.spark.failures import mask_secrets
 from airflow_streaming.model.storage import Store
 from airflow_streaming.model.wire import MAX_RECORD_BYTES

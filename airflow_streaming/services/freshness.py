@@ -15,6 +15,7 @@ from typing import Final
 
 from airflow_streaming.home.consumers import live
 from airflow_streaming.home.home import Home, StreamHome
+from airflow_streaming.model.arguments.policies import Freshness
 from airflow_streaming.model.history import ended_at
 from airflow_streaming.model.products.freshness import (
     EARLIEST,
@@ -30,7 +31,6 @@ from airflow_streaming.model.products.freshness import (
 )
 from airflow_streaming.model.progress import BatchProgress, watermark_at
 from airflow_streaming.model.records.control import DesiredState
-from airflow_streaming.model.records.policy import Freshness
 
 RECORD_EVERY: Final = timedelta(hours=1)
 MOST_CHUNKS: Final = 600

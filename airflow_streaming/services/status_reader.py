@@ -9,11 +9,12 @@ from typing import Final, TypeVar
 
 from airflow_streaming.exceptions import RecordError
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.arguments.policies import RestartPolicy
 from airflow_streaming.model.durations import age_of
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.observation import Observation
 from airflow_streaming.model.records.epoch import Epoch
-from airflow_streaming.model.records.policy import RestartAction, RestartDecision, RestartPolicy
+from airflow_streaming.model.records.restart_decision import RestartAction, RestartDecision
 from airflow_streaming.model.texts import one_line
 from airflow_streaming.supervision.alerts.alerting import open_incidents
 from airflow_streaming.supervision.open_change import change_in_progress

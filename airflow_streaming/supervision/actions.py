@@ -29,7 +29,7 @@ from airflow_streaming.model.records.epoch import (
     StopRequest,
     TerminationProof,
 )
-from airflow_streaming.model.records.policy import RestartAction, RestartDecision
+from airflow_streaming.model.records.restart_decision import RestartAction, RestartDecision
 from airflow_streaming.model.status import Status
 from airflow_streaming.model.texts import one_line
 from airflow_streaming.supervision.decide import ReconcileInput

@@ -25,20 +25,17 @@ from airflow_streaming.exceptions import (
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.port import Launcher, LaunchRequest
 from airflow_streaming.launch.runtime import Runtime
+from airflow_streaming.model.arguments.autoscale import configured_executors
 from airflow_streaming.model.durations import number_text
 from airflow_streaming.model.lease import OnLostHost
 from airflow_streaming.model.observation import Observation, ProcessState
-from airflow_streaming.model.records.autoscale import (
-    SizeChange,
-    configured_executors,
-    sized_conf,
-    wanted_executors,
-)
 from airflow_streaming.model.records.control import EventKind
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.epoch import Epoch, Launch, LaunchCause, OrderAct, StandbyOrder
+from airflow_streaming.model.records.size_change import SizeChange, sized_conf, wanted_executors
 from airflow_streaming.model.records.supervision import Supervision
-from airflow_streaming.model.spark.conf import conf_text, secret_values
+from airflow_streaming.model.spark.conf import conf_text
+from airflow_streaming.model.spark.secret_conf import secret_values
 from airflow_streaming.model.spark.secrets import REDACTED
 from airflow_streaming.spec import StreamSpec
 from airflow_streaming.supervision.actions import StreamActions
@@ -419,7 +416,7 @@ class StreamController(StreamActions):
         if deployment is None or seen is None or size is None or situation.size is None:
             return
         change = SizeChange(
-            number=max(self._home.size_numbers(), default=0) + 1,
+            number=situation.size.next_number,
             epoch=seen.epoch.number,
             code=size.code,
             executors=size.executors,
@@ -431,10 +428,8 @@ class StreamController(StreamActions):
             figures=size.figures,
         )
         newest = self._home.newest_size()
-        if newest is not None and newest.epoch == change.epoch:
-            same = (newest.code, newest.executors) == (change.code, change.executors)
-            if same or not newest.is_recommended_only:
-                return  # another task was faster
+        if newest is not None and newest.number >= change.number:
+            return  # another task was faster
         if not self._home.add_size(change):
             return
         figures = {name: number_text(value, digits=6) for name, value in size.figures.items()}

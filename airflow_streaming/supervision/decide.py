@@ -18,6 +18,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from airflow_streaming.exceptions import closed
+from airflow_streaming.model.arguments.policies import RestartPolicy
 from airflow_streaming.model.durations import age_of, duration_text
 from airflow_streaming.model.health_rules import (
     DATA_LOSS,
@@ -31,7 +32,7 @@ from airflow_streaming.model.records.alert import Alert, is_told
 from airflow_streaming.model.records.control import ChangeInProgress, Circuit, DesiredState
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.epoch import LaunchCause, StopRequest
-from airflow_streaming.model.records.policy import RestartAction, RestartDecision, RestartPolicy
+from airflow_streaming.model.records.restart_decision import RestartAction, RestartDecision
 from airflow_streaming.supervision.alerts.alerting import decided, due
 from airflow_streaming.supervision.health import judge
 from airflow_streaming.supervision.restart import fails_alike
@@ -216,7 +217,7 @@ class Action(StrEnum):
     STANDBY = "standby"
     """Start the stream's hot standby, in place of an unusable one."""
     RESIZE = "resize"
-    """Record another number of executors; the driver is then stopped, and started with it."""
+    """Record another number of executors; the driver changes to it, or is stopped and started with it."""
     RELEASE = "release"
     """Release a promoted standby; the task that took the epoch died in between."""
     FINISH = "finish"
@@ -378,10 +379,13 @@ def _with_driver(s: ReconcileInput, seen: Observation, verdict: Verdict) -> Step
 def _on_size(s: ReconcileInput, seen: Observation, size: SizeView, step: Step) -> Step:
     if not has_settled(seen) or s.change is not None or _blackout(s) is not None:
         return step
-    if size.is_due:
+    carried = size.carried
+    if carried.is_in_place:
+        return replace(step, reason=carried.reason)
+    if carried.is_restart:
         return Step(
             action=Action.STOP,
-            reason=f"The stream gets {size.wanted} executors; its driver has {size.present}.",
+            reason=f"The stream gets {size.wanted} executors; its driver has {size.present}. {carried.reason}",
         )
     if size.step.changes:
         return Step(action=Action.RESIZE, reason=size.step.reason, size=size.step)

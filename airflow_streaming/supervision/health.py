@@ -426,8 +426,8 @@ def _paused(status: Status, hold: PauseStatus, findings: Sequence[Finding]) -> V
     ]
     return Verdict(
         state=VerdictState.PAUSED,
-        reason=f"Pause {hold.number} holds every query between two batches since "
-        f"{duration_text(hold.held_for_s)}, for at most {duration_text(hold.left_s)} more.",
+        reason=f"Pause {hold.number} has held every query between two batches for "
+        f"{duration_text(hold.held_for_s)}. It ends within {duration_text(hold.left_s)}.",
         since=status.at - timedelta(seconds=hold.held_for_s),
         healthy_for=status.progressed_for,
         findings=tuple(replace(finding, severity=Severity.ALERT) for finding in losing),

@@ -22,6 +22,8 @@ from airflow_streaming.exceptions import RecordError
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.driver_end import DriverEnd
 from airflow_streaming.launch.port import Launcher, open_driver_end
+from airflow_streaming.model.arguments.autoscale import Autoscale
+from airflow_streaming.model.arguments.policies import RestartPolicy
 from airflow_streaming.model.health_rules import Finding, HealthRules
 from airflow_streaming.model.observation import (
     CpuIdle,
@@ -30,10 +32,8 @@ from airflow_streaming.model.observation import (
     ProcessState,
     VerdictState,
 )
-from airflow_streaming.model.records.autoscale import Autoscale
 from airflow_streaming.model.records.control import Desired, DesiredState
 from airflow_streaming.model.records.epoch import Epoch, Launch
-from airflow_streaming.model.records.policy import RestartPolicy
 from airflow_streaming.model.status import Status
 from airflow_streaming.supervision.alerts.alerting import open_incidents
 from airflow_streaming.supervision.decide import ReconcileInput

@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
-from airflow_streaming.advice.profile import effective, summary
+from airflow_streaming.advice.profile_conf import effective, summary
 from airflow_streaming.checkpoints.backup.recorded_sinks import known_sinks
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.runtime import Runtime
 from airflow_streaming.model.names import Layout, color_of
 from airflow_streaming.model.records.deployment import Deployment
-from airflow_streaming.model.spark.conf import redact
+from airflow_streaming.model.spark.secret_conf import redact
 from airflow_streaming.model.uris import join
 from airflow_streaming.spec import StreamSpec
 

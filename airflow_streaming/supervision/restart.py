@@ -12,17 +12,12 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
+from airflow_streaming.model.arguments.policies import Budget, RestartPolicy
 from airflow_streaming.model.durations import age_of, duration_text
 from airflow_streaming.model.health_rules import Severity
 from airflow_streaming.model.observation import Observation, Verdict
 from airflow_streaming.model.records.epoch import Exit, LaunchCause, StopRequest
-from airflow_streaming.model.records.policy import (
-    Budget,
-    Failure,
-    RestartAction,
-    RestartDecision,
-    RestartPolicy,
-)
+from airflow_streaming.model.records.restart_decision import Failure, RestartAction, RestartDecision
 from airflow_streaming.model.spark.failure_signs import FailureClass, FailureKind
 from airflow_streaming.model.spark.failures import bad_input, diagnose
 
@@ -154,7 +149,8 @@ def _obstacle(
         for made in earlier
         if made.action is RestartAction.RESTART and made.failure_kind.restart_class is failure_class
     ]
-    for budget in policy.budgets_for(failure_class):
+    is_application = failure_class is FailureClass.APPLICATION
+    for budget in policy.application_budgets if is_application else policy.budgets:
         # A decision of a clock that was ahead counts no longer than one of a clock that was right.
         spent = sum(age_of(restart.decided_at, now) < budget.window for restart in restarts)
         if spent >= budget.restarts:

@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import Final
 
 from airflow_streaming.exceptions import closed
+from airflow_streaming.model.arguments.policies import RestartPolicy
 from airflow_streaming.model.codec import format_time
 from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.health_rules import HealthRules
@@ -28,7 +29,7 @@ from airflow_streaming.model.records.control import (
     DesiredState,
 )
 from airflow_streaming.model.records.deployment import Deployment, Deviation, difference_to_dag
-from airflow_streaming.model.records.policy import RestartAction, RestartDecision, RestartPolicy
+from airflow_streaming.model.records.restart_decision import RestartAction, RestartDecision
 from airflow_streaming.model.status import DataLoss
 from airflow_streaming.supervision.health import judge
 from airflow_streaming.supervision.restart import (

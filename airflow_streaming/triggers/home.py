@@ -13,9 +13,9 @@ from airflow_streaming.home.live_lane import LiveLaneCache
 from airflow_streaming.hooks.home import StreamHomeHook
 from airflow_streaming.hooks.launchers import task_launcher
 from airflow_streaming.launch.driver_end import DriverEnd
+from airflow_streaming.model.arguments.autoscale import Autoscale
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.observation import VerdictState
-from airflow_streaming.model.records.autoscale import Autoscale
 from airflow_streaming.supervision.observer import Observer
 from airflow_streaming.supervision.rules.states import RuleStates
 from airflow_streaming.triggers.polling import PollingTrigger

@@ -18,7 +18,7 @@ from airflow_streaming import telemetry
 from airflow_streaming.exceptions import RecordError, StreamingError
 from airflow_streaming.home.live_lane import SELDOM, LiveLaneCache, live_lane
 from airflow_streaming.model.records.epoch import LaunchCause
-from airflow_streaming.model.records.policy import RestartDecision
+from airflow_streaming.model.records.restart_decision import RestartDecision
 from airflow_streaming.supervision.decide import Action, ReconcileInput, Step, decide
 from airflow_streaming.supervision.observer import Observer
 from airflow_streaming.supervision.restart import Progress, failures_in_a_row

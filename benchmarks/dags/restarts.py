@@ -13,7 +13,7 @@ from pathlib import Path
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import DAG
 
-from airflow_streaming.model.records.policy import Budget, RestartPolicy
+from airflow_streaming.model.arguments.policies import Budget, RestartPolicy
 from airflow_streaming.operators.stream import SparkStreamOperator
 from airflow_streaming.spec import StreamSpec
 

@@ -35,7 +35,7 @@ from airflow_streaming.model.records.cutover import Pair, StartWay
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.epoch import Epoch, Exit, Launch, LaunchCause, Outcome
 from airflow_streaming.model.records.owner import Actor
-from airflow_streaming.model.records.policy import RestartAction, RestartDecision
+from airflow_streaming.model.records.restart_decision import RestartAction, RestartDecision
 from airflow_streaming.model.records.supervision import Supervision
 from airflow_streaming.model.spark.failure_signs import FailureKind
 from airflow_streaming.model.status import CheckpointOrigin, DriverState, QueryStatus, Status

@@ -30,6 +30,7 @@ from typing import Any, Final
 from airflow_streaming.changes.campaign.state import CampaignState, MemberState
 from airflow_streaming.changes.campaign.waves import DEFAULT_WAVES, waves_of
 from airflow_streaming.exceptions import CampaignRefused
+from airflow_streaming.model.arguments.policies import Blackout
 from airflow_streaming.model.records.campaign import (
     ApproveWaves,
     BadSoak,
@@ -37,7 +38,6 @@ from airflow_streaming.model.records.campaign import (
     CampaignOutcome,
     CampaignStep,
 )
-from airflow_streaming.model.records.policy import Blackout
 from airflow_streaming.services.campaigns import commands as acts
 from tests.unit.changes.campaign.played import (
     CANDIDATE,

@@ -24,9 +24,9 @@ from random import Random
 from typing import Any, Final, cast
 
 from airflow_streaming.exceptions import HomeUnavailable
+from airflow_streaming.model.arguments.policies import RestartPolicy
 from airflow_streaming.model.health_rules import HealthRules, RuleState, Severity
 from airflow_streaming.model.observation import Observation, Verdict, VerdictState
-from airflow_streaming.model.records.policy import RestartPolicy
 from airflow_streaming.supervision.health import judge, stall_window
 from airflow_streaming.supervision.observer import Observer
 from benchmarks.figures import percentile

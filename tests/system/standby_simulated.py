@@ -33,11 +33,11 @@ from airflow_streaming.driver.standby.promotion import PromotionBook, read_signs
 from airflow_streaming.exceptions import AlreadyExists, StreamingError
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.port import LaunchRequest
+from airflow_streaming.model.arguments.policies import Budget, RestartPolicy
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.control import DesiredState
 from airflow_streaming.model.records.epoch import Epoch, Exit, Launch, Outcome
-from airflow_streaming.model.records.policy import Budget, RestartPolicy
 from airflow_streaming.model.status import DriverState, Status
 from airflow_streaming.supervision.controller import StreamController
 from airflow_streaming.supervision.decide import Action, ReconcileInput, Step, decide

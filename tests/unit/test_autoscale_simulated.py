@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from airflow_streaming.model.records.autoscale import Autoscale
+from airflow_streaming.model.arguments.autoscale import Autoscale
 from benchmarks.autoscale import needed, play
 from benchmarks.autoscale_rules import DynamicAllocation, FlinkRules
 

@@ -46,8 +46,8 @@ def loaded_by(lines: str) -> set[str]:
 @pytest.mark.parametrize(
     ("lines", "most"),
     [
-        (FIRST, 31),
-        (f"{FIRST}\nfrom airflow_streaming.operators.stream import SparkStreamOperator", 42),
+        (FIRST, 27),
+        (f"{FIRST}\nfrom airflow_streaming.operators.stream import SparkStreamOperator", 35),
         ("from airflow_streaming.orchestration.stream_dags import stream_dags", 113),
     ],
 )

@@ -17,7 +17,7 @@ from airflow_streaming.gates.findings import GateDecision
 from airflow_streaming.gates.rehearsal_compare import Answer
 from airflow_streaming.gates.state_partitions import POSSIBLE, Refusal
 from airflow_streaming.model.observation import VerdictState
-from airflow_streaming.model.records.autoscale import SizeCode
+from airflow_streaming.model.records.size_change import SizeCode
 from airflow_streaming.model.records.upgrade_table import WarmUp
 from airflow_streaming.model.spark.failure_signs import FailureKind
 from tests.documents import REPOSITORY, pages, text_of

@@ -35,6 +35,7 @@ from airflow_streaming.exceptions import RecordError, RuntimeNotFound, SpecError
 from airflow_streaming.gates.findings import GateDecision
 from airflow_streaming.home.campaigns import Campaigns
 from airflow_streaming.home.home import Home
+from airflow_streaming.model.arguments.policies import Blackout
 from airflow_streaming.model.arguments.selector import parse_selector
 from airflow_streaming.model.names import base_of
 from airflow_streaming.model.records.campaign import (
@@ -45,7 +46,6 @@ from airflow_streaming.model.records.campaign import (
     FleetChange,
     WaveQuery,
 )
-from airflow_streaming.model.records.policy import Blackout
 from airflow_streaming.reports.campaigns.course import (
     campaign_facts,
     campaign_report,

@@ -18,8 +18,8 @@ from airflow_streaming.driver.plan.reading import default_format
 from airflow_streaming.driver.plan.sources import TOPICS, places_of
 from airflow_streaming.driver.plan.writer_settings import option_text
 from airflow_streaming.model.plan.schema import Column, columns_of
-from airflow_streaming.model.spark.conf import redact
 from airflow_streaming.model.spark.plan import RefusedSource, SourcePlan
+from airflow_streaming.model.spark.secret_conf import redact
 from airflow_streaming.model.spark.secrets import mask_password
 
 Refused = Callable[[RefusedSource], None]

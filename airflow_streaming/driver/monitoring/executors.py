@@ -9,13 +9,14 @@ report.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from airflow_streaming.driver.errors import ErrorBoundary
 from airflow_streaming.driver.monitoring.activity import JobsView
+from airflow_streaming.driver.resizing.resize_watch import ResizeWatch
 from airflow_streaming.model.progress import amount, objects, whole
 from airflow_streaming.model.spark.conf import executors_wanted, has_executors
 from airflow_streaming.model.status import ExecutorStatus
@@ -32,6 +33,9 @@ class ExecutorsView:
 
     :param clock: Monotonic seconds.
     """
+
+    resizes: ResizeWatch | None = None
+    """Changes of the size: the executors that the driver wants, and those that it has given back."""
 
     def __init__(self, jobs: JobsView, clock: Callable[[], float]) -> None:
         self._jobs, self._clock = jobs, clock
@@ -75,7 +79,14 @@ class ExecutorsView:
         text = self._jobs.executor_list()
         if text is None:
             return None
-        found = executors_in(text, wanted=executors_wanted(self._conf), now=datetime.now(UTC))
+        resizes = self.resizes
+        wanted = executors_wanted(self._conf) if resizes is None else resizes.executors
+        found = executors_in(
+            text,
+            wanted=wanted,
+            now=datetime.now(UTC),
+            given_back=() if resizes is None else resizes.removed,
+        )
         times = task_times(text)
         found, self._times = replace(found, gc_share=gc_share(self._times, times)), times
         if found.alive:
@@ -114,14 +125,18 @@ def gc_share(before: TaskTimes, now: TaskTimes) -> float | None:
     return min(1.0, gc / tasks) if tasks > 0 and gc >= 0 else None
 
 
-def executors_in(text: str, *, wanted: int | None, now: datetime) -> ExecutorStatus:
+def executors_in(
+    text: str, *, wanted: int | None, now: datetime, given_back: Collection[str] = ()
+) -> ExecutorStatus:
     """
     Parse a list of Spark's ``ExecutorSummary``.
 
     :param text: The list as the REST API writes it, with the driver and removed executors.
+    :param given_back: Executors that went for a smaller size: they are not lost.
     """
     listed = [one for one in objects(json.loads(text)) if one.get("id") != "driver"]
-    gone = [(moment, one) for one in listed if (moment := _removed(one)) is not None]
+    lost = [one for one in listed if one.get("id") not in given_back]
+    gone = [(moment, one) for one in lost if (moment := _removed(one)) is not None]
     gone.sort(key=lambda pair: pair[0])
     reason = gone[-1][1].get("removeReason") if gone else None
     return ExecutorStatus(

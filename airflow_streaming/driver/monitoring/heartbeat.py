@@ -27,6 +27,7 @@ from airflow_streaming.driver.monitoring.executors import ExecutorsView
 from airflow_streaming.driver.monitoring.history import History
 from airflow_streaming.driver.monitoring.queries import NewBatch, Queries
 from airflow_streaming.driver.pausing.pause_watch import PauseWatch
+from airflow_streaming.driver.resizing.resize_watch import ResizeWatch
 from airflow_streaming.driver.sinks.outlet import Sinks
 from airflow_streaming.driver.sinks.port import Origin
 from airflow_streaming.driver.standby.barrier import StandbyBarrier
@@ -62,6 +63,8 @@ class Report:
 
     pauses: PauseWatch | None = None
     """Pauses between batches, for the status."""
+    resizes: ResizeWatch | None = None
+    """Changes of the size, for the status."""
 
     def __init__(
         self,
@@ -152,6 +155,7 @@ class Report:
             rest = rest_after(time.monotonic() - begun)
 
     def _look(self) -> None:
+        self._executors.resizes = self.resizes
         self._executors.look()
         fresh = self._with_executors(self._queries.poll())
         self._queries.time_work(self._jobs.look())
@@ -211,6 +215,7 @@ class Report:
             standby=self._barrier is not None and self._barrier.is_closed,
             executors=self._executors.latest,
             pause=None if self.pauses is None else self.pauses.status(),
+            size=None if self.resizes is None else self.resizes.status(),
         )
 
     def _state(self, started: bool) -> DriverState:

@@ -148,6 +148,10 @@ class TrackedQuery:
         """Return the lock between the plan and the commit of its batches."""
         return self.query.batch_lock()
 
+    def java_query(self) -> Any:
+        """Return Spark's query."""
+        return self.query.java_query()
+
     def note_pause(self, seconds: float | None) -> None:
         """Take note that a pause holds the query, or of the length of a pause that has ended."""
         self._is_paused = seconds is None

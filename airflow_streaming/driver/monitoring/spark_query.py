@@ -212,6 +212,9 @@ class Query(Protocol):
     def batch_lock(self) -> BatchLock:
         """Return the lock between the plan and the commit of its batches."""
 
+    def java_query(self) -> Any:
+        """Return Spark's query."""
+
 
 class SparkQuery:
     """
@@ -281,6 +284,9 @@ class SparkQuery:
 
     def batch_lock(self) -> BatchLock:
         return SparkBatchLock(self._jsq, connected_gateway())
+
+    def java_query(self) -> Any:
+        return self._jsq
 
 
 def causes_of(java: Any) -> list[Any]:

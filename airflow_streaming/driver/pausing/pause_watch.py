@@ -11,13 +11,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final, Protocol
+from typing import Final
 
 from airflow_streaming.driver.errors import ErrorBoundary, logger
-from airflow_streaming.driver.pausing.batch_lock import BatchLock, QueryHold
 from airflow_streaming.driver.pausing.decide import Hold, PauseView, decide_hold
+from airflow_streaming.driver.pausing.query_holds import HeldQuery, QueryHolds
 from airflow_streaming.exceptions import StopRequested
 from airflow_streaming.model.names import Layout, number_of
 from airflow_streaming.model.records.control import BatchPause, BatchPauseEnd
@@ -33,7 +33,6 @@ END_SECONDS_AWAY: Final = 2.0
 _START_SECONDS: Final = 0.2
 _FIRST_TRIES: Final = 5
 """Looks that a start waits for while the home does not answer; a second apart."""
-_RELEASE_SECONDS: Final = 2.0
 _REASONS: Final = {
     Hold.CLOSED: "It was closed.",
     Hold.TOO_LATE: "The batches in work did not end in time.",
@@ -41,51 +40,19 @@ _REASONS: Final = {
 }
 
 
-class HeldQuery(Protocol):
-    """As much of a tracked query as a pause needs."""
-
-    @property
-    def name(self) -> str:
-        """Return its name."""
-
-    @property
-    def run_id(self) -> str:
-        """Return the id of its run."""
-
-    def is_running(self) -> bool:
-        """Tell whether Spark runs it."""
-
-    def batch_lock(self) -> BatchLock:
-        """Return Spark's lock of its batches."""
-
-    def note_pause(self, seconds: float | None) -> None:
-        """Take note of the begin of a pause, or of its length."""
-
-
 @dataclass(slots=True)
 class _Open:
     """A pause that the driver carries out."""
 
     pause: BatchPause
+    holds: QueryHolds
     seen_at: float
     held_at: float | None = None
-    refusal: str = ""
-    holds: dict[str, tuple[HeldQuery, QueryHold]] = field(default_factory=dict)
-    """By run, each query with its holder."""
-
-    def waiting(self) -> list[str]:
-        """Return the queries that run and are not held."""
-        pairs = list(self.holds.values())
-        return [one.name for one, hold in pairs if not hold.is_held and one.is_running()]
 
     def release(self) -> None:
         """Let every query continue, and wait until it can."""
         self.held_at = None
-        holders = [hold for _, hold in self.holds.values()]
-        for hold in holders:
-            hold.release()
-        for hold in holders:
-            hold.wait(_RELEASE_SECONDS)
+        self.holds.release()
 
 
 class PauseWatch:
@@ -128,7 +95,7 @@ class PauseWatch:
     @property
     def is_open(self) -> bool:
         """Tell whether no query may begin a batch, as far as can be seen."""
-        return self._open is not None and not self._open.refusal
+        return self._open is not None and not self._open.holds.refusal
 
     def status(self) -> PauseStatus | None:
         """Return the open pause for the driver's status, without waiting for a look."""
@@ -141,8 +108,8 @@ class PauseWatch:
             is_held=held_at is not None,
             held_for_s=0.0 if held_at is None else now - held_at,
             left_s=max(0.0, self._view(found, is_closed=False).left),
-            waits_for=tuple(found.waiting()),
-            refusal=found.refusal,
+            waits_for=tuple(found.holds.waiting()),
+            refusal=found.holds.refusal,
         )
 
     def wait_to_start(self) -> None:
@@ -204,7 +171,8 @@ class PauseWatch:
         pause = self._layout.parse(BatchPause, data, number=self._last)
         if self._is_closed(pause) or pause.until <= self._now():
             return
-        self._open = _Open(pause, seen_at=self._clock())
+        holds = QueryHolds(self._queries, self._on_lost)
+        self._open = _Open(pause, holds, seen_at=self._clock())
         logger.info("Pause %d by %s: %s", pause.number, pause.by, pause.reason)
 
     def _is_closed(self, pause: BatchPause) -> bool:
@@ -221,30 +189,14 @@ class PauseWatch:
             logger.info("Pause %d ends: %s", found.pause.number, reason)
             found.release()
             self._open = None
-        elif not found.refusal:
+        elif not found.holds.refusal:
             self._hold(found)
 
     def _hold(self, found: _Open) -> None:
-        for query in self._queries():
-            known = found.holds.get(query.run_id)
-            if (known is not None and not known[1].is_over) or not query.is_running():
-                continue
-            lock = query.batch_lock()
-            if refusal := lock.refusal():
-                found.refusal = f"Query {query.name!r} {refusal}."
-                logger.warning("The pause is not carried out: %s", found.refusal)
-                found.release()
-                return
-            hold = QueryHold(
-                query.name,
-                lock,
-                is_active=query.is_running,
-                on_lost=self._on_lost,
-                note=query.note_pause,
-            )
-            found.holds[query.run_id] = query, hold
-            hold.begin()
-        if found.waiting():
+        is_held = found.holds.hold()
+        if found.holds.refusal:
+            logger.warning("The pause is not carried out: %s", found.holds.refusal)
+        elif not is_held:
             found.held_at = None
         elif found.held_at is None:
             found.held_at = self._clock()

@@ -19,8 +19,8 @@ from airflow_streaming.driver.code.code_world import tables_beside
 from airflow_streaming.driver.code.functions import Closure, closure_of
 from airflow_streaming.driver.plan.nodes import Node, Origin
 from airflow_streaming.model.plan.tree import COLUMN_MARK
-from airflow_streaming.model.spark.conf import redact
 from airflow_streaming.model.spark.plan import OPAQUE
+from airflow_streaming.model.spark.secret_conf import redact
 from airflow_streaming.model.spark.secrets import mask_password
 
 _SAID_ELSEWHERE: Final = frozenset(

@@ -36,7 +36,7 @@ from airflow_streaming.driver.plan.writer_settings import WriterSettings, said_o
 from airflow_streaming.model.jobs.drill import is_kept_back
 from airflow_streaming.model.plan.core_settings import recorded_core
 from airflow_streaming.model.plan.schema import Column, columns_of
-from airflow_streaming.model.spark.conf import parse_spark_version, redact
+from airflow_streaming.model.spark.conf import parse_spark_version
 from airflow_streaming.model.spark.plan import (
     CAPTURE,
     OPAQUE,
@@ -49,6 +49,7 @@ from airflow_streaming.model.spark.plan import (
     WatermarkPlan,
 )
 from airflow_streaming.model.spark.releases import recorded_settings
+from airflow_streaming.model.spark.secret_conf import redact
 from airflow_streaming.model.spark.secrets import mask_password
 
 _STREAMING: Final = "spark.sql.streaming."

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from airflow_streaming.driver.plan.nodes import Node
 from airflow_streaming.model.plan.schema import Column, type_name
-from airflow_streaming.model.spark.conf import redact
 from airflow_streaming.model.spark.plan import SourcePlan, SourceReplay, replay_of
+from airflow_streaming.model.spark.secret_conf import redact
 from airflow_streaming.model.spark.secrets import mask_password
 
 _OLD: Final = "StreamingRelation"

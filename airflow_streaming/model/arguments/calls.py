@@ -7,7 +7,6 @@ that an author has written, and a function that an author has given is called by
 
 from __future__ import annotations
 
-import difflib
 import functools
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -127,6 +126,8 @@ Notifiers = Notifier | Sequence[Notifier] | None
 
 def nearest(name: str, known: Iterable[str], *, likeness: float = 0.7) -> str | None:
     """Return the known name that another is most likely a slip of; ``None`` when it is like no one."""
+    import difflib  # not at dag parse
+
     return next(iter(difflib.get_close_matches(name[:80], list(known), n=1, cutoff=likeness)), None)
 
 

@@ -45,7 +45,6 @@ from airflow_streaming.model.arguments.calls import (
     written_at,
 )
 from airflow_streaming.model.durations import duration_text
-from airflow_streaming.model.spark.secrets import REDACTED, is_secret
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -487,6 +486,8 @@ def _shown(given: object) -> str:
     if isinstance(given, int) and not -_BEYOND <= given < _BEYOND:
         return f"a number of {given.bit_length()} bits"
     if isinstance(given, str):
+        from airflow_streaming.model.spark.secrets import REDACTED, is_secret  # for messages only
+
         return repr(REDACTED) if is_secret(given) else f"{given!r:.80}"
     is_plain = given is None or isinstance(given, bool | int | float | timedelta | datetime)
     return f"{given!r:.80}" if is_plain else f"of type {type(given).__name__}"

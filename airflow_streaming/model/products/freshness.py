@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import ClassVar, Final
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.records.policy import Freshness
+from airflow_streaming.model.arguments.policies import Freshness
 from airflow_streaming.model.wire import Record
 
 MOST_SPANS: Final = 2_000

@@ -20,8 +20,8 @@ from urllib.parse import urlsplit
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.arguments.accepted import accepted_codes
 from airflow_streaming.model.arguments.fields import Range, check_values
+from airflow_streaming.model.arguments.policies import Blackout
 from airflow_streaming.model.names import check_is_stream, check_names, check_stream_name
-from airflow_streaming.model.records.policy import Blackout
 from airflow_streaming.model.spark.conf import check_conf_key
 from airflow_streaming.model.spark.secrets import is_secret_name
 from airflow_streaming.model.wire import Record

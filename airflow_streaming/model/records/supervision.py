@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Final
 
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.arguments.policies import Freshness, RestartPolicy
 from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.health_rules import HealthRules
-from airflow_streaming.model.records.policy import Freshness, RestartPolicy
 from airflow_streaming.model.spark.launchers import MAX_STOP_GRACE, USUAL_STOP_GRACE
 from airflow_streaming.model.wire import Record
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
@@ -14,10 +14,9 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_streaming.exceptions import StreamFailed
+from airflow_streaming.model.arguments.calls import NamedParameters
 from airflow_streaming.model.arguments.fields import checked
 from airflow_streaming.model.arguments.form_policy import FormPolicy
-from airflow_streaming.operators.common.run_values import RunValuesTask, is_authors
-from airflow_streaming.operators.common.templates import Templates
 from airflow_streaming.spec import StreamSpec
 from airflow_streaming.task_errors import spec_errors_are_final
 
@@ -28,8 +27,10 @@ if TYPE_CHECKING:
 
     from airflow_streaming.checkpoints.progress import ProgressNow
     from airflow_streaming.hooks.stream import SparkStreamHook
+    from airflow_streaming.model.arguments.form_refusals import Refusal, RunValue
     from airflow_streaming.model.records.owner import Actor
-    from airflow_streaming.model.records.policy import RestartDecision
+    from airflow_streaming.model.records.restart_decision import RestartDecision
+    from airflow_streaming.operators.common.templates import Templates
     from airflow_streaming.supervision.decide import Step
 
 PAUSE_SECONDS: Final = 10.0
@@ -130,6 +131,70 @@ class ProgressLogger:
             return False
         self._next = self._clock() + PAUSE_SECONDS
         return True
+
+
+class RunValuesTask(NamedParameters):
+    """
+    A task that refuses the values of a run which its policy does not accept.
+
+    :param form_policy: Which fields a run may give; of a task on a stream's spec it is the spec's own.
+    """
+
+    form_policy: FormPolicy = FormPolicy()
+
+    def known_applications(self) -> tuple[str, ...]:
+        """Return the scripts that need no permission: the author's, the running deployment's."""
+        return ()
+
+    def note_written(self, templates: Templates) -> None:
+        """Remember the author's values, before the fields are rendered."""
+
+    def _do_render_template_fields(
+        self,
+        parent: Any,
+        template_fields: Iterable[str],
+        context: Context,
+        jinja_env: jinja2.Environment,
+        seen_oids: set[int],
+    ) -> None:
+        # Airflow calls this for plain and for mapped tasks, and for the parts of nested fields.
+        # Not at dag parse.
+        from airflow_streaming.operators.common import run_values
+        from airflow_streaming.operators.common.templates import Templates
+
+        names = tuple(template_fields)
+        templates = Templates(jinja_env, getattr(self, "template_ext", ()))
+        written = {name: getattr(parent, name, None) for name in names if parent is self}
+        if left := run_values.unrendered(written.values(), templates):
+            raise AirflowFailException(
+                run_values.delimiters_text(getattr(self, "task_id", ""), left)
+            )
+        mapped = run_values.mapped_fields(self, names)
+        if parent is self:
+            self.note_written(templates)
+        super()._do_render_template_fields(parent, names, context, jinja_env, seen_oids)  # type: ignore[misc]
+        given = [
+            value
+            for name, text in written.items()
+            for value in run_values.run_values(
+                name, text, getattr(self, name), is_mapped=name in mapped, templates=templates
+            )
+        ]
+        if refused := self._refused(given):
+            raise AirflowFailException(
+                run_values.refusal_text(getattr(self, "task_id", ""), refused)
+            )
+
+    def _refused(self, given: Sequence[RunValue]) -> list[Refusal]:
+        # Not at dag parse.
+        from airflow_streaming.model.arguments.form_policy import FieldRule
+        from airflow_streaming.model.arguments.form_refusals import refusals
+
+        refused = refusals(self.form_policy, given)
+        # A home is read only when nothing else is wrong, the home itself included.
+        if not refused or any(one.option is not FieldRule.APPLICATION for one in refused):
+            return refused
+        return refusals(self.form_policy, given, known_applications=self.known_applications())
 
 
 class SpecsTask(RunValuesTask, BaseOperator):
@@ -239,6 +304,8 @@ class SpecTask(SpecsTask):
         self._has_authors_application = False
 
     def note_written(self, templates: Templates) -> None:
+        from airflow_streaming.operators.common.run_values import is_authors  # not at dag parse
+
         self._has_authors_application = self.stream is not None and is_authors(
             self.stream.application, templates
         )

@@ -27,8 +27,12 @@ from airflow_streaming.model.arguments.literals import OF_A_STREAM, check_litera
 from airflow_streaming.model.names import Color, check_stream_name, color_of
 from airflow_streaming.model.records.alert import AlertKind, AlertSource
 from airflow_streaming.model.uris import check_uri
-from airflow_streaming.operators.common.base import ProgressLogger, actor_of, who
-from airflow_streaming.operators.common.run_values import RunValuesTask
+from airflow_streaming.operators.common.base import (
+    ProgressLogger,
+    RunValuesTask,
+    actor_of,
+    who,
+)
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -20,7 +20,8 @@ from airflow_streaming.hooks.overrides import with_live
 from airflow_streaming.model.arguments.fields import is_template
 from airflow_streaming.model.records.control import Change, ChangeKind
 from airflow_streaming.model.records.deployment import Override
-from airflow_streaming.model.spark.conf import check_conf_key, redact
+from airflow_streaming.model.spark.conf import check_conf_key
+from airflow_streaming.model.spark.secret_conf import redact
 from airflow_streaming.model.spark.secrets import REDACTED
 from airflow_streaming.options import MOST_SOAK, Approval
 from airflow_streaming.spec import SoakTerms, StreamSpec

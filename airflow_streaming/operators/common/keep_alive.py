@@ -16,7 +16,7 @@ from airflow_streaming.exceptions import HomeUnavailable, RecordError
 from airflow_streaming.model.records.alert import AlertKind
 from airflow_streaming.model.records.control import EventKind
 from airflow_streaming.model.records.owner import DagAct
-from airflow_streaming.model.records.policy import RestartAction
+from airflow_streaming.model.records.restart_decision import RestartAction
 from airflow_streaming.notifications.alerts import Alerts, notifier_names
 from airflow_streaming.operators.common.base import actor_of, blocked_message, gave_up, who
 from airflow_streaming.operators.common.stream import Deploying, TriggerFactory

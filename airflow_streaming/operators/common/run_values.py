@@ -1,10 +1,9 @@
 """
-Values of a run reach a task in one place: the rendering of its fields.
+Which values of a task's rendered fields come from a run.
 
 The author's text and values are trusted, and so are templates of variables, connections and dates, by
-whichever Jinja settings the DAG has. All
-other templates, results of other tasks, and mapped arguments come from a run; ``FormPolicy`` judges them
-before the task opens, fetches or starts anything.
+whichever Jinja settings the DAG has. All other templates, results of other tasks, and mapped arguments
+come from a run; ``FormPolicy`` judges them before the task opens, fetches or starts anything.
 """
 
 from __future__ import annotations
@@ -12,82 +11,17 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from airflow.sdk.exceptions import AirflowFailException
-
-from airflow_streaming.model.arguments.calls import NamedParameters
 from airflow_streaming.model.arguments.fields import is_filled_in, is_template
-from airflow_streaming.model.arguments.form_policy import (
-    FieldRule,
-    FormPolicy,
-    Refusal,
-    RunValue,
-    refusals,
-)
+from airflow_streaming.model.arguments.form_refusals import Refusal, RunValue
 from airflow_streaming.operators.common.templates import DEFAULT, Templates
 from airflow_streaming.spec import StreamSpec
-
-if TYPE_CHECKING:
-    import jinja2
-    from airflow.sdk import Context
 
 MAPPING: Final = "the mapping of the task"
 _MOST_TOLD: Final = 3
 _MOST_NAMED: Final = 40
 """A user takes all refused keys out at once; a hostile form may have millions."""
-
-
-class RunValuesTask(NamedParameters):
-    """
-    A task that refuses the values of a run which its policy does not accept.
-
-    :param form_policy: Which fields a run may give; of a task on a stream's spec it is the spec's own.
-    """
-
-    form_policy: FormPolicy = FormPolicy()
-
-    def known_applications(self) -> tuple[str, ...]:
-        """Return the scripts that need no permission: the author's, the running deployment's."""
-        return ()
-
-    def note_written(self, templates: Templates) -> None:
-        """Remember the author's values, before the fields are rendered."""
-
-    def _do_render_template_fields(
-        self,
-        parent: Any,
-        template_fields: Iterable[str],
-        context: Context,
-        jinja_env: jinja2.Environment,
-        seen_oids: set[int],
-    ) -> None:
-        # Airflow calls this for plain and for mapped tasks, and for the parts of nested fields.
-        names = tuple(template_fields)
-        templates = Templates(jinja_env, getattr(self, "template_ext", ()))
-        written = {name: getattr(parent, name, None) for name in names if parent is self}
-        if left := unrendered(written.values(), templates):
-            raise AirflowFailException(delimiters_text(getattr(self, "task_id", ""), left))
-        mapped = mapped_fields(self, names)
-        if parent is self:
-            self.note_written(templates)
-        super()._do_render_template_fields(parent, names, context, jinja_env, seen_oids)  # type: ignore[misc]
-        given = [
-            value
-            for name, text in written.items()
-            for value in run_values(
-                name, text, getattr(self, name), is_mapped=name in mapped, templates=templates
-            )
-        ]
-        if refused := self._refused(given):
-            raise AirflowFailException(refusal_text(getattr(self, "task_id", ""), refused))
-
-    def _refused(self, given: Sequence[RunValue]) -> list[Refusal]:
-        refused = refusals(self.form_policy, given)
-        # A home is read only when nothing else is wrong, the home itself included.
-        if not refused or any(one.option is not FieldRule.APPLICATION for one in refused):
-            return refused
-        return refusals(self.form_policy, given, known_applications=self.known_applications())
 
 
 def refusal_text(task_id: str, refused: Sequence[Refusal]) -> str:

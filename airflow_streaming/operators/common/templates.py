@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import jinja2
-import jinja2.ext
 import jinja2.nodes
 import jinja2.sandbox
 

@@ -69,6 +69,8 @@ class PageDrivers:
 
     def _why_not_named(self, epoch: Epoch) -> str:
         conn_id = self.kept.conn_id
+        if not conn_id:
+            return "no Spark connection of its task is known here"
         if self.kept.conn_written != conn_id:
             return f"the dag file does not spell out Spark connection {conn_id!r} of its task"
         try:

@@ -231,7 +231,7 @@ export function stream(root, dag, name) {
     if (data.dag_differs) entries.push(["DAG", "differs", clean(data.dag_differs)]);
     if (data.freshness) entries.push(freshness(data.freshness));
     if (data.data_loss) entries.push(["Unread data", "kept for", clean(data.data_loss)]);
-    if (data.size) entries.push(["Size", data.size.recommended ? "would change" : "changed", `${ago(data.size.at, Date.now())}: ${clean(data.size.text)}`]);
+    if (data.size) entries.push(["Size", data.size.recommended ? "would change" : data.size.result === "in_place" ? "changed in place" : "changed", `${ago(data.size.at, Date.now())}: ${clean(data.size.text)}`]);
     if (data.standby) entries.push(["Standby", clean(data.standby), ""]);
     put(facts, entries.map(([label, value, small]) => h("div", { class: "fact" }, h("dt", {}, label), h("dd", { title: clean(value) }, value, h("small", { title: clean(small) }, small)))));
   }

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from airflow_streaming.checkpoints.vault.retention_policy import AgeVerdict
+from airflow_streaming.model.arguments.policies import Freshness
 from airflow_streaming.model.durations import duration_text
 from airflow_streaming.model.health_rules import (
     BUILT_IN,
@@ -38,7 +39,7 @@ from airflow_streaming.model.records.alert import (
     AlertSource,
     is_told,
 )
-from airflow_streaming.model.records.policy import Freshness, RestartAction, RestartDecision
+from airflow_streaming.model.records.restart_decision import RestartAction, RestartDecision
 from airflow_streaming.model.spark.failures import presentable
 from airflow_streaming.supervision.restart import remedy_of
 

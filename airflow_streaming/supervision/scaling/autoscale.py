@@ -24,10 +24,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
+from airflow_streaming.model.arguments.autoscale import Autoscale
 from airflow_streaming.model.durations import age_of, duration_text
 from airflow_streaming.model.progress import BatchProgress
-from airflow_streaming.model.records.autoscale import Autoscale, SizeChange, SizeCode
+from airflow_streaming.model.records.size_change import SizeChange, SizeCode
 from airflow_streaming.supervision.scaling.after_quiet import growth_after_quiet
+from airflow_streaming.supervision.scaling.carry_out import CarryOutStep, SizeState, carry_out
 from airflow_streaming.supervision.scaling.size_effect import (
     LEAST_GAIN,
     blocked_until,
@@ -77,9 +79,9 @@ class SizeInput:
     """
     Input of the decision.
 
-    :param executors: Executors that the present driver was started with.
+    :param executors: Executors that the present driver has asked for.
     :param alive: Its present executors; ``None`` if the driver does not report them.
-    :param batches: Batches of the present epoch, oldest first, by query.
+    :param batches: Batches of the present epoch and size, oldest first, by query.
     :param intervals_s: Interval of the processing trigger, by query; missing if Spark starts the
         next batch at once.
     :param in_work_s: How long the batch in work has lasted, by query.
@@ -166,26 +168,39 @@ class SizeView:
     """
     The observed size of a stream.
 
-    :param wanted: Executors that its driver should have; ``None`` if the size is not managed.
-    :param present: Executors that the present driver was started with.
+    :param state: The size that it has and should have.
     :param step: The decision by the figures.
     """
 
-    wanted: int | None
-    present: int | None
+    state: SizeState
     step: SizeStep
 
     @property
-    def is_due(self) -> bool:
-        """Tell whether a size that was recorded, or a limit, is not carried out yet."""
-        return self.wanted is not None and self.present is not None and self.wanted != self.present
+    def carried(self) -> CarryOutStep:
+        """Return how the stream gets its size."""
+        return carry_out(self.state)
+
+    @property
+    def wanted(self) -> int | None:
+        """Return the executors that its driver should have; ``None`` if the size is not managed."""
+        return self.state.wanted
+
+    @property
+    def present(self) -> int | None:
+        """Return the executors that its driver has asked for."""
+        return self.state.present
+
+    @property
+    def next_number(self) -> int:
+        """Return the number of the next change, as far as was seen."""
+        return 1 if self.state.newest is None else self.state.newest.number + 1
 
 
 def samples(batches: Iterable[BatchProgress]) -> dict[str, list[Sample]]:
     """Return batches by query, oldest first, without those whose time or backlog cannot be read."""
     found: dict[str, list[Sample]] = defaultdict(list)
     for batch in batches:
-        at = _moment(batch.at)
+        at = moment_of(batch)
         if at is not None and batch.duration_ms > 0:
             told = [source.backlog_records for source in batch.sources]
             known = [amount for amount in told if amount is not None]
@@ -196,9 +211,10 @@ def samples(batches: Iterable[BatchProgress]) -> dict[str, list[Sample]]:
     return dict(found)
 
 
-def _moment(text: str) -> datetime | None:
+def moment_of(batch: BatchProgress) -> datetime | None:
+    """Return when a batch began; ``None`` where its report cannot be read."""
     try:
-        at = datetime.fromisoformat(text)
+        at = datetime.fromisoformat(batch.at)
     except ValueError:
         return None
     return at if at.tzinfo is not None else None

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from airflow_streaming.model.durations import age_of
-from airflow_streaming.model.records.autoscale import SizeChange, SizeCode
+from airflow_streaming.model.records.size_change import SizeChange, SizeCode
 
 LEAST_GAIN: Final = 0.2
 """Share of the expected gain below which a change had no effect."""

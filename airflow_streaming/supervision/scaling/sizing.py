@@ -5,33 +5,33 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from airflow_streaming.exceptions import RecordError
 from airflow_streaming.home.home import Home, StreamHome
-from airflow_streaming.model.names import is_lane
-from airflow_streaming.model.observation import Observation
-from airflow_streaming.model.progress import BatchProgress
-from airflow_streaming.model.records.autoscale import (
+from airflow_streaming.model.arguments.autoscale import (
     Autoscale,
-    SizeChange,
-    SizeCode,
     configured_executors,
     executor_cores,
     is_dynamic,
-    wanted_executors,
 )
+from airflow_streaming.model.arguments.policies import RestartPolicy
+from airflow_streaming.model.names import is_lane
+from airflow_streaming.model.observation import Observation
+from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.model.records.deployment import Deployment
-from airflow_streaming.model.records.policy import RestartPolicy
-from airflow_streaming.model.status import QueryStatus
+from airflow_streaming.model.records.size_change import SizeChange, SizeCode, wanted_executors
+from airflow_streaming.model.status import QueryStatus, SizeStatus
 from airflow_streaming.storage.one_look import look_at_each
 from airflow_streaming.supervision.scaling.autoscale import (
     SizeInput,
     SizeStep,
     SizeView,
+    moment_of,
     samples,
     size_step,
 )
+from airflow_streaming.supervision.scaling.carry_out import SizeState
 from airflow_streaming.supervision.scaling.size_effect import within_quota
 
 log: Final = logging.getLogger(__name__)
@@ -72,9 +72,35 @@ def _executors_of(stream: StreamHome) -> int:
         epoch, deployment = stream.newest_epoch(), stream.newest_deployment()
         if epoch is None or deployment is None or stream.exit(epoch.number) is not None:
             return 0
+        newest = stream.newest_size() if epoch.executors is not None else None
+        if newest is not None and newest.epoch == epoch.number and not newest.is_recommended_only:
+            return newest.executors
         return epoch.executors or configured_executors(deployment.conf) or 0
     except RecordError:
         return 0
+
+
+def _since(progress: list[BatchProgress], driver: SizeStatus | None) -> list[BatchProgress]:
+    """Return the batches of the present size: those that began before it say nothing of it."""
+    if driver is None or driver.since is None:
+        return progress
+    since = driver.since
+    return [batch for batch in progress if (at := moment_of(batch)) is not None and at >= since]
+
+
+class _Looked(NamedTuple):
+    """The driver and size that figures were read for."""
+
+    epoch: int
+    change: int
+    executors: int
+
+    @classmethod
+    def of(cls, seen: Observation) -> _Looked:
+        size = None if seen.status is None else seen.status.size
+        if size is None:
+            return cls(seen.epoch.number, 0, 0)
+        return cls(seen.epoch.number, size.number, size.executors)
 
 
 class SizeObserver:
@@ -89,7 +115,7 @@ class SizeObserver:
     def __init__(self, home: StreamHome, policy: Autoscale, clock: Callable[[], float]) -> None:
         self._home, self._policy, self._clock = home, policy, clock
         self._changes: dict[int, SizeChange] = {}
-        self._looked: tuple[int, float, SizeView] | None = None
+        self._looked: tuple[_Looked, float, SizeView] | None = None
 
     def look(
         self, deployment: Deployment, seen: Observation, restarts: RestartPolicy
@@ -100,11 +126,12 @@ class SizeObserver:
         :param restarts: Its blackouts hold for a change of the size too.
         :raises HomeUnavailable: the home could not be read.
         """
-        number, clock = seen.epoch.number, self._clock()
+        driver = None if seen.status is None else seen.status.size
+        key, clock = _Looked.of(seen), self._clock()
         if self._looked is not None:
-            epoch, at, view = self._looked
-            if epoch == number and clock - at < LOOK_EVERY and not view.step.changes:
-                return view
+            known, at, view = self._looked
+            if known == key and clock - at < LOOK_EVERY and not view.step.changes:
+                return replace(view, state=replace(view.state, driver=driver, now=seen.now))
         try:
             view = self._view(deployment, seen, restarts)
         except RecordError as err:
@@ -114,16 +141,18 @@ class SizeObserver:
                 err,
             )
             return None
-        self._looked = (number, clock, view)
+        self._looked = (key, clock, view)
         return view
 
     def _view(self, deployment: Deployment, seen: Observation, restarts: RestartPolicy) -> SizeView:
         conf, status = deployment.conf, seen.status
         changes = self._newest(self._policy.changes_a_day)
-        present = seen.epoch.executors or configured_executors(conf)
+        started_with = seen.epoch.executors or configured_executors(conf)
+        driver = None if status is None else status.size
+        present = started_with if driver is None else driver.executors
         found = status.executors if status is not None else None
         queries = status.queries if status is not None else ()
-        progress = self._home.read_progress(seen.epoch.number, _BATCHES)
+        progress = _since(self._home.read_progress(seen.epoch.number, _BATCHES), driver)
         step = size_step(
             SizeInput(
                 policy=self._policy,
@@ -152,7 +181,15 @@ class SizeObserver:
         if step.code is SizeCode.UP and self._policy.home_executors is not None:
             step = self._within_quota(step, present or 0)
         wanted = wanted_executors(self._policy, conf, changes[-1] if changes else None)
-        return SizeView(wanted=wanted, present=present, step=step)
+        state = SizeState(
+            epoch=seen.epoch.number,
+            wanted=wanted,
+            started_with=started_with,
+            now=seen.now,
+            driver=driver,
+            newest=changes[-1] if changes else None,
+        )
+        return SizeView(state=state, step=step)
 
     def _within_quota(self, step: SizeStep, present: int) -> SizeStep:
         elsewhere = executors_elsewhere(self._home)

@@ -19,7 +19,7 @@ from airflow.providers.smtp.notifications.smtp import SmtpNotifier
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.links.stream import DriverLogLink, SparkUiLink
 from airflow_streaming.model.records.alert import AlertKind
-from airflow_streaming.model.records.policy import RestartAction, RestartDecision
+from airflow_streaming.model.records.restart_decision import RestartAction, RestartDecision
 from airflow_streaming.model.spark.failure_signs import FailureKind
 from airflow_streaming.model.storage import LocalStore
 from airflow_streaming.notifications.alerts import Alerts

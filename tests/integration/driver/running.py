@@ -173,12 +173,18 @@ class World:
         return deployment
 
     def begin_epoch(
-        self, number: int = 1, deployment: int = 1, *, queries: tuple[str, ...] = ()
+        self,
+        number: int = 1,
+        deployment: int = 1,
+        *,
+        queries: tuple[str, ...] = (),
+        executors: int | None = None,
     ) -> Epoch:
         """
         Begin an epoch.
 
         :param queries: Those that are to wait at the barrier, for a standby.
+        :param executors: Of a driver whose size is managed.
         """
         epoch = Epoch(
             number=number,
@@ -193,6 +199,7 @@ class World:
             created_at=NOW,
             standby=bool(queries),
             queries=queries,
+            executors=executors,
         )
         self.store.create(LAYOUT.place(Epoch, number=number), LAYOUT.bytes_of(epoch))
         return epoch

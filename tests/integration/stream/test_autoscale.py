@@ -15,8 +15,9 @@ import pytest
 
 from airflow_streaming.launch.cluster_policy import ask_recorded
 from airflow_streaming.launch.registry import open_launcher
-from airflow_streaming.model.records.autoscale import SizeChange, SizeCode
 from airflow_streaming.model.records.epoch import Outcome
+from airflow_streaming.model.records.size_change import SizeChange, SizeCode
+from airflow_streaming.model.status import SizeChangeEnd
 from airflow_streaming.spec import Autoscale
 from airflow_streaming.supervision.observer import Observer
 from tests.integration.stream.conftest import UNBOUNDED, ClusterStream, KeptStream
@@ -119,6 +120,10 @@ class SizedStream(KeptStream):
     def changes(self) -> list[SizeChange]:
         return [self.home.size_change(number) for number in self.home.size_numbers()]
 
+    def answer(self) -> SizeChangeEnd | None:
+        """Return the driver's answer to the newest change."""
+        return self.home.size_end(self.home.size_numbers()[-1])
+
     def committed(self) -> int:
         """Return the rows of all batches that drivers have told of."""
         numbers = range(1, self.real.epochs() + 1)
@@ -162,12 +167,15 @@ def test_the_size_follows_a_load_that_triples_and_falls_again(
 
         load.rows_a_second = 3 * BASE
         stream.keep_until(lambda: stream.changes(), "a larger size")
-        stream.keep_until(lambda: clustered.batches(2) >= 10, "batches of the larger size")
+        stream.keep_until(stream.answer, "the driver's answer")
+        seen = clustered.batches(1)
+        stream.keep_until(lambda: clustered.batches(1) >= seen + 10, "batches of the larger size")
 
         load.rows_a_second = BASE
         stream.keep_until(lambda: stream.changes()[-1].code is SizeCode.DOWN, "a smaller size")
-        last = clustered.epochs() + 1
-        stream.keep_until(lambda: clustered.batches(last) >= 5, "batches of the smaller size")
+        stream.keep_until(stream.answer, "the driver's answer")
+        seen = clustered.batches(1)
+        stream.keep_until(lambda: clustered.batches(1) >= seen + 5, "batches of the smaller size")
         load.end()
         stream.keep_until(lambda: stream.committed() >= load.written, "all rows")
     assert clustered.stop().outcome is Outcome.STOPPED
@@ -180,4 +188,5 @@ def test_the_size_follows_a_load_that_triples_and_falls_again(
     assert changes[0].code is SizeCode.UP
     assert changes[-1].code is SizeCode.DOWN
     assert max(change.executors for change in changes) >= 2
+    assert clustered.epochs() == 1, "no change restarted the driver"
     assert numbers == list(range(load.written)), "no row lost or doubled"

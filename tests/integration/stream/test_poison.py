@@ -14,8 +14,8 @@ import pyarrow.parquet
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
+from airflow_streaming.model.arguments.policies import RestartPolicy
 from airflow_streaming.model.records.alert import Alert, AlertKind
-from airflow_streaming.model.records.policy import RestartPolicy
 from airflow_streaming.model.spark.failure_signs import FailureKind
 from tests.integration.stream.conftest import RealStream, first_event
 

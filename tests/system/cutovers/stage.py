@@ -19,11 +19,11 @@ from airflow_streaming.launch.local import LocalLauncher
 from airflow_streaming.launch.package import build_driver_package, read_application
 from airflow_streaming.launch.port import LaunchRequest
 from airflow_streaming.launch.runtime import Runtime, resolve_runtime
+from airflow_streaming.model.arguments.policies import RestartPolicy
 from airflow_streaming.model.health_rules import HealthRule, HealthRules
 from airflow_streaming.model.metrics import Metric
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.epoch import Exit
-from airflow_streaming.model.records.policy import RestartPolicy
 from airflow_streaming.spec import StreamSpec
 from airflow_streaming.supervision.controller import StreamController, Submission
 from airflow_streaming.supervision.observer import Observer

@@ -8,19 +8,12 @@ from typing import Any
 
 import pytest
 
-from airflow_streaming.advice.profile import (
-    ConfSource,
-    ConfValue,
-    Profile,
-    StateStore,
-    effective,
-    production,
-    resolve,
-    summary,
-)
+from airflow_streaming.advice.profile import Profile, StateStore, production
+from airflow_streaming.advice.profile_conf import ConfSource, ConfValue, effective, resolve, summary
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.records.upgrade import HABITS, SinkFacts, SinkReplaySemantics
-from airflow_streaming.model.spark.conf import check_conf_key, parse_spark_version, redact
+from airflow_streaming.model.spark.conf import check_conf_key, parse_spark_version
+from airflow_streaming.model.spark.secret_conf import redact
 from tests.unit.supervision.builders import a_spec
 
 PARTITIONS = "spark.sql.shuffle.partitions"

@@ -12,7 +12,7 @@ import pytest
 from airflow_streaming.cli.acts.single import stop
 from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.model.records.control import DesiredState
-from airflow_streaming.model.records.policy import RestartAction
+from airflow_streaming.model.records.restart_decision import RestartAction
 from airflow_streaming.model.records.supervision import Supervision
 from airflow_streaming.model.spark.failure_signs import FailureKind
 from tests.unit.cli.host import Run, begin

@@ -15,7 +15,7 @@ from airflow_streaming.model.health_rules import Severity
 from airflow_streaming.model.records.alert import Alert, AlertKind
 from airflow_streaming.model.records.control import Change, ChangeKind, DesiredState
 from airflow_streaming.model.records.epoch import Outcome
-from airflow_streaming.model.records.policy import RestartAction
+from airflow_streaming.model.records.restart_decision import RestartAction
 from airflow_streaming.plugins.views import StreamWatch
 from airflow_streaming.supervision.observer import Observer
 from airflow_streaming.supervision.readiness.conditions import Condition, gate

@@ -21,12 +21,12 @@ from airflow_streaming.checkpoints.vault.verify import verify
 from airflow_streaming.exceptions import BackupNotFound, HomeUnavailable
 from airflow_streaming.home.home import open_home
 from airflow_streaming.launch.local import LocalLauncher
+from airflow_streaming.model.arguments.policies import RestartPolicy
 from airflow_streaming.model.names import other_lane
 from airflow_streaming.model.records.control import ChangeOutcome
 from airflow_streaming.model.records.cutover_table import CutoverState
 from airflow_streaming.model.records.epoch import Outcome
 from airflow_streaming.model.records.owner import Actor
-from airflow_streaming.model.records.policy import RestartPolicy
 from airflow_streaming.model.uris import digest_of
 from airflow_streaming.services.streams import declare_dead, hand_over, start, stop
 from airflow_streaming.storage.probe import ensure_exclusive

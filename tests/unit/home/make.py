@@ -19,7 +19,7 @@ from airflow_streaming.model.records.epoch import (
     StopRequest,
     TerminationProof,
 )
-from airflow_streaming.model.records.policy import RestartAction, RestartDecision
+from airflow_streaming.model.records.restart_decision import RestartAction, RestartDecision
 from airflow_streaming.model.records.upgrade_table import UPGRADE, Stage, UpgradeTransition
 from airflow_streaming.model.status import CheckpointOrigin, DriverState, QueryStatus, Status
 

@@ -12,10 +12,10 @@ import pytest
 from airflow_streaming.exceptions import HomeUnavailable, RecordError
 from airflow_streaming.home.cached import FORGET_AFTER, TRY_RARE_AFTER, CachedStream
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.arguments.policies import RestartPolicy
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.control import DesiredState
-from airflow_streaming.model.records.policy import RestartPolicy
 from airflow_streaming.model.storage import LocalStore
 from airflow_streaming.supervision.observer import Observer
 from tests.fakes import FakeLauncher

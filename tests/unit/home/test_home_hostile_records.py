@@ -13,10 +13,10 @@ import pytest
 from airflow_streaming.cli.main import main
 from airflow_streaming.exceptions import RecordError
 from airflow_streaming.home.home import StreamHome, init_home
+from airflow_streaming.model.arguments.policies import Blackout
 from airflow_streaming.model.names import MAX_NUMBER, number_of, numbered
 from airflow_streaming.model.records.control import CircuitState, DesiredState
 from airflow_streaming.model.records.cutover import LiveRecord
-from airflow_streaming.model.records.policy import Blackout
 from tests.unit.home.make import NOON, SCRIPT, make_deployment, make_epoch, make_launch
 from tests.unit.model.examples import EXAMPLES
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.port import LaunchRequest
+from airflow_streaming.model.arguments.policies import RestartPolicy
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.records.epoch import LaunchCause
-from airflow_streaming.model.records.policy import RestartPolicy
 from airflow_streaming.model.storage import LocalStore
 from airflow_streaming.spec import StreamSpec
 from airflow_streaming.supervision.controller import StreamController, Submission

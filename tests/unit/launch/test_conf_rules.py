@@ -12,8 +12,8 @@ from airflow_streaming.exceptions import SpecError
 from airflow_streaming.launch.conf_rules import LaunchSite, check_conf, join_shipped
 from airflow_streaming.launch.environment import split_secrets
 from airflow_streaming.launch.registry import ON_KUBERNETES
-from airflow_streaming.model.spark.conf import secret_values
 from airflow_streaming.model.spark.launchers import LOCAL, STANDALONE, YARN
+from airflow_streaming.model.spark.secret_conf import secret_values
 
 LAUNCHERS = (LOCAL, STANDALONE, YARN, *ON_KUBERNETES)
 K8S = "spark.kubernetes"

@@ -20,6 +20,7 @@ from airflow_streaming.checkpoints.vault.holds import ActiveHolders, GcCandidate
 from airflow_streaming.gates.findings import GateDecision, GateFinding
 from airflow_streaming.gates.rehearsal import Pace, Rehearsed, RehearsedQuery
 from airflow_streaming.gates.rehearsal_compare import Answer, Compared, ComparedQuery
+from airflow_streaming.model.arguments.policies import Blackout, RestartPolicy
 from airflow_streaming.model.health_rules import HealthRule, HealthRules, Severity
 from airflow_streaming.model.jobs.comparison import (
     Bound,
@@ -77,7 +78,6 @@ from airflow_streaming.model.products.windows import (
     WindowRequest,
 )
 from airflow_streaming.model.records.alert import AlertSent, AlertTry
-from airflow_streaming.model.records.autoscale import SizeChange, SizeCode
 from airflow_streaming.model.records.campaign import (
     Campaign,
     CampaignEvent,
@@ -127,7 +127,6 @@ from airflow_streaming.model.records.epoch import (
     StandbyOrder,
 )
 from airflow_streaming.model.records.owner import Owner
-from airflow_streaming.model.records.policy import Blackout, RestartPolicy
 from airflow_streaming.model.records.repair import (
     RepairOutcome,
     SinkRepair,
@@ -135,6 +134,7 @@ from airflow_streaming.model.records.repair import (
     SinkRepairUndo,
     SinkRepairUndoEnd,
 )
+from airflow_streaming.model.records.size_change import SizeChange, SizeCode
 from airflow_streaming.model.records.supervision import Supervision
 from airflow_streaming.model.records.upgrade import (
     RollbackMethod,
@@ -157,6 +157,7 @@ from airflow_streaming.model.spark.plan import (
     SourcePlan,
     WatermarkPlan,
 )
+from airflow_streaming.model.status import Resizing, SizeChangeEnd
 from airflow_streaming.model.wire import Record
 from airflow_streaming.storage.known_stores import KnownStore, StoreMark
 from airflow_streaming.storage.probe import StoreProbe
@@ -460,6 +461,18 @@ EXAMPLES: Final[tuple[Record, ...]] = (
         by="kim",
         at=NOW,
         figures={"share": 0.95, "backlog": 1200.0},
+    ),
+    SizeChangeEnd(
+        number=1,
+        epoch=3,
+        result=Resizing.IN_PLACE,
+        executors=6,
+        seconds=4.5,
+        held_s=0.1,
+        state_partitions=48,
+        moved=12,
+        reason="The cluster has given 5 of 6 executors; the others come when it has room.",
+        at=NOW,
     ),
     ClassLoadingOrder(folder="/scratch/streams", seconds=600.0),
     RepartitionOrder(

@@ -20,7 +20,8 @@ from airflow_streaming.model.records.deployment import (
     decide_proposal,
     outlives_request,
 )
-from airflow_streaming.model.spark.conf import check_conf_key, conf_text, redact, secret_values
+from airflow_streaming.model.spark.conf import check_conf_key, conf_text
+from airflow_streaming.model.spark.secret_conf import redact, secret_values
 from airflow_streaming.model.spark.secrets import REDACTED
 from airflow_streaming.spec import StreamSpec
 from tests.conf_keys import ODD_KEYS

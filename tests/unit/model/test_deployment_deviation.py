@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 
+from airflow_streaming.model.arguments.policies import RestartPolicy
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.records.deployment import Deviation, Override, difference_to_dag
-from airflow_streaming.model.records.policy import RestartPolicy
 from airflow_streaming.supervision.stream_status import StreamStatus
 from tests.unit.home.make import make_deployment
 

@@ -7,7 +7,6 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 
-from airflow_streaming.model.spark.conf import redact, secret_values
 from airflow_streaming.model.spark.failures import (
     MAX_TEXT,
     conditions_in,
@@ -19,6 +18,7 @@ from airflow_streaming.model.spark.failures import (
     python_error_in,
     speech_of,
 )
+from airflow_streaming.model.spark.secret_conf import redact, secret_values
 from airflow_streaming.model.spark.secrets import (
     SPARK_REDACTION,
     mask_uri,

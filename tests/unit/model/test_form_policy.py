@@ -7,10 +7,8 @@ from typing import Any
 import pytest
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.arguments.form_policy import (
-    RULES,
-    FieldRule,
-    FormPolicy,
+from airflow_streaming.model.arguments.form_policy import RULES, FieldRule, FormPolicy
+from airflow_streaming.model.arguments.form_refusals import (
     Refusal,
     RunValue,
     is_at_or_below,

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.arguments.policies import Freshness
 from airflow_streaming.model.products.freshness import (
     BURN_ALERTS,
     Completed,
@@ -19,7 +20,6 @@ from airflow_streaming.model.products.freshness import (
     joined_spans,
     shortened,
 )
-from airflow_streaming.model.records.policy import Freshness
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 QUARTER = Freshness(complete_within=timedelta(minutes=15), over=timedelta(days=1))

@@ -6,8 +6,9 @@ from collections import Counter
 
 import pytest
 
-from airflow_streaming.advice.profile import StateStore, production, resolve
-from airflow_streaming.model.spark.plain_settings import (
+from airflow_streaming.advice.profile import StateStore, production
+from airflow_streaming.advice.profile_conf import resolve
+from airflow_streaming.model.arguments.plain_settings import (
     PLAIN,
     TABLE,
     PlainSettings,

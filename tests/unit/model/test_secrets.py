@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from airflow_streaming.model.spark.conf import redact
 from airflow_streaming.model.spark.failures import mask_secrets
+from airflow_streaming.model.spark.secret_conf import redact
 from airflow_streaming.model.spark.secrets import (
     REDACTED,
     SECRET_NAME,

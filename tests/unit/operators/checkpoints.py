@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from airflow_streaming.checkpoints.vault.store import BackupStore, open_backup_store
+from airflow_streaming.model.arguments.policies import Blackout
 from airflow_streaming.model.records.control import DesiredState
 from airflow_streaming.model.records.epoch import Outcome
-from airflow_streaming.model.records.policy import Blackout
 from airflow_streaming.operators.backup import CheckpointBackupOperator
 from tests.unit.world import World
 

@@ -9,8 +9,8 @@ import pytest
 
 from airflow_streaming.exceptions import StreamingError
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.arguments.policies import RestartPolicy
 from airflow_streaming.model.records.epoch import Epoch, Host
-from airflow_streaming.model.records.policy import RestartPolicy
 from tests.unit.world import World
 
 ELSEWHERE = Host(name="worker-2", machine="machine-2", boot="boot-2")

@@ -15,10 +15,10 @@ from airflow_streaming.home.control import Control
 from airflow_streaming.home.history import PartCache
 from airflow_streaming.home.live_lane import LiveLaneCache
 from airflow_streaming.hooks.snapshot import StreamSnapshotReader
+from airflow_streaming.model.arguments.policies import Budget, Freshness, RestartPolicy
 from airflow_streaming.model.health_rules import HealthRule, HealthRules
 from airflow_streaming.model.metrics import Metric
 from airflow_streaming.model.records.control import Event, EventKind
-from airflow_streaming.model.records.policy import Budget, Freshness, RestartPolicy
 from airflow_streaming.model.records.supervision import DEFAULTS, Supervision
 from airflow_streaming.plugins.views import StreamWatch
 from tests.unit.world import World

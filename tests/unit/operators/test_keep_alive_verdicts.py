@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
+from airflow_streaming.model.arguments.policies import Budget, RestartPolicy
 from airflow_streaming.model.health_rules import HealthRules, Severity
 from airflow_streaming.model.records.alert import AlertKind
 from airflow_streaming.model.records.control import CircuitState, DesiredState
 from airflow_streaming.model.records.epoch import LaunchCause, Outcome
-from airflow_streaming.model.records.policy import Budget, RestartPolicy
 from airflow_streaming.model.spark.failure_signs import FailureKind
 from airflow_streaming.supervision.actions import StreamActions
 from airflow_streaming.supervision.observer import Observer

@@ -17,11 +17,8 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.arguments.form_policy import RULES, FormPolicy
-from airflow_streaming.operators.common.run_values import (
-    RunValuesTask,
-    run_values,
-    unrendered,
-)
+from airflow_streaming.operators.common.base import RunValuesTask
+from airflow_streaming.operators.common.run_values import run_values, unrendered
 from airflow_streaming.operators.common.templates import DEFAULT, Templates
 from airflow_streaming.operators.gate import ChangeGateOperator
 from airflow_streaming.operators.rehearsal import RehearsalOperator

@@ -11,9 +11,9 @@ from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_streaming.exceptions import StreamingError
+from airflow_streaming.model.arguments.policies import Budget, RestartPolicy
 from airflow_streaming.model.records.control import CircuitState, DesiredState
 from airflow_streaming.model.records.epoch import Host, LaunchCause, Outcome
-from airflow_streaming.model.records.policy import Budget, RestartPolicy
 from airflow_streaming.supervision.decide import Action, Step
 from tests.unit.world import World
 

@@ -14,10 +14,10 @@ import pytest
 
 from airflow_streaming.advice.profile import production
 from airflow_streaming.exceptions import HomeNotInitialized
+from airflow_streaming.model.arguments.autoscale import Autoscale
 from airflow_streaming.model.arguments.form_policy import FormPolicy
+from airflow_streaming.model.arguments.policies import RestartPolicy
 from airflow_streaming.model.health_rules import HealthRules
-from airflow_streaming.model.records.autoscale import Autoscale
-from airflow_streaming.model.records.policy import RestartPolicy
 from airflow_streaming.spec import Freshness, StreamSpec
 from tests.unit.world import World
 

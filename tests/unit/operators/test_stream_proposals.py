@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
+from airflow_streaming.model.arguments.policies import Budget, RestartPolicy
 from airflow_streaming.model.records.control import EventKind
 from airflow_streaming.model.records.epoch import Outcome
-from airflow_streaming.model.records.policy import Budget, RestartPolicy
 from airflow_streaming.operators.stream import SparkStreamOperator
 from airflow_streaming.spec import FormPolicy
 from tests.unit.world import World

@@ -13,7 +13,7 @@ from airflow_streaming.exceptions import SameCopyRefused
 from airflow_streaming.home.history import PartCache
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.records.control import CircuitState, DesiredState
-from airflow_streaming.model.records.policy import RestartAction
+from airflow_streaming.model.records.restart_decision import RestartAction
 from airflow_streaming.model.spark.failure_signs import FailureKind
 from airflow_streaming.operators.switch import StartStreamOperator
 from airflow_streaming.plugins.acts import _ACTS

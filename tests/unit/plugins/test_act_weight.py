@@ -14,7 +14,7 @@ from airflow_streaming.home.home import StreamHome, open_home
 from airflow_streaming.model.names import Layout
 from airflow_streaming.model.records.cutover_table import CutoverCommand
 from airflow_streaming.model.records.epoch import Exit, Outcome
-from airflow_streaming.model.records.policy import RestartAction, RestartDecision
+from airflow_streaming.model.records.restart_decision import RestartAction, RestartDecision
 from airflow_streaming.model.records.upgrade_table import UpgradeCommand
 from airflow_streaming.model.spark.failure_signs import FailureKind
 from airflow_streaming.plugins.act_weight import GENTLE, PLANNED, asks_name, is_red

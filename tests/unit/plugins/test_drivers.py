@@ -217,6 +217,18 @@ def test_a_run_cannot_choose_the_cluster_that_pages_ask(
     assert (seen.was_asked, bool(inside.asked)) == (is_asked, is_asked)
 
 
+def test_a_task_without_a_known_connection_is_not_said_to_have_a_nameless_one(
+    inside: Inside,
+) -> None:
+    from airflow_streaming.plugins.access.drivers import PageDrivers
+
+    epoch = an_epoch(launcher=STANDALONE, host=Host(name=inside.master))
+
+    seen = PageDrivers(keeps("", conn_written=None)).probe(epoch, launched(epoch))
+
+    assert seen.detail.endswith("; no Spark connection of its task is known here")
+
+
 @pytest.mark.usefixtures("connections")
 def test_an_answer_that_drips_does_not_hold_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
     from airflow_streaming.launch.clusters.rest import Unreachable, answers_within, ask

@@ -21,6 +21,7 @@ from airflow_streaming.home.home import StreamHome, open_home
 from airflow_streaming.model.history import ended_at
 from airflow_streaming.model.jobs.migration import (
     Carry,
+    Merge,
     Move,
     OperatorMigration,
     StateColumn,
@@ -600,13 +601,20 @@ def test_an_upgrade_lists_the_stages_that_it_has(client: TestClient, home: Path)
 def test_an_upgrade_lists_the_columns_of_its_migrated_state(client: TestClient, home: Path) -> None:
     added = StateColumn(name="max", type="bigint", move=Move.ADD, initial="NULL", of="max(x)")
     kept = StateColumn(name="sum", type="bigint", move=Move.KEEP, source=0, of="sum(x)")
+    merged = replace(kept, name="count", of="count(1)", move=Move.MERGE, merge=Merge.SUM)
     operator = OperatorMigration(
-        operator=1, name="stateStoreSave", carry=Carry.COLUMNS, source=1, value=(kept, added)
+        operator=1,
+        name="stateStoreSave",
+        carry=Carry.COLUMNS,
+        source=1,
+        value=(kept, merged, added),
+        dropped=("min(x)",),
     )
+    whole = OperatorMigration(operator=2, name="dedupe", carry=Carry.WHOLE, source=0)
     write_upgrade(
         stream(home),
         E.BACKUP_HOLDS,
-        migrations=(StateMigration(query="totals", operators=(operator,)),),
+        migrations=(StateMigration(query="totals", operators=(operator, whole)),),
     )
 
     [upgrade] = client.get(f"{STREAM}/changes").json()["changes"][:1]
@@ -615,7 +623,10 @@ def test_an_upgrade_lists_the_columns_of_its_migrated_state(client: TestClient, 
     own = {"query": "totals", "operator": 1}
     assert upgrade["migration"] == [
         {**own, "column": "sum(x)", "becomes": "keep", "initial": ""},
+        {**own, "column": "count(1)", "becomes": "merge sum", "initial": ""},
         {**own, "column": "max(x)", "becomes": "add", "initial": "NULL"},
+        {**own, "column": "min(x)", "becomes": "drop", "initial": ""},
+        {**own, "operator": 2, "column": "dedupe", "becomes": "whole", "initial": ""},
     ]
 
 

@@ -14,13 +14,13 @@ import pytest
 from airflow_streaming.exceptions import RecordError
 from airflow_streaming.home.history import PartCache
 from airflow_streaming.home.home import Home, open_home
+from airflow_streaming.model.arguments.policies import Freshness
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.names import Layout, numbered
 from airflow_streaming.model.products.freshness import Completed, Span, begun, extended, figures
 from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.model.records.alert import Alert, AlertKind
 from airflow_streaming.model.records.control import DesiredState
-from airflow_streaming.model.records.policy import Freshness
 from airflow_streaming.operators.freshness import FreshnessOperator
 from airflow_streaming.plugins.views import StreamWatch
 from airflow_streaming.services.freshness import (

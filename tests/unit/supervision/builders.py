@@ -9,6 +9,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from airflow_streaming.model.arguments.policies import RestartPolicy
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.observation import Observation, Process, ProcessState
 from airflow_streaming.model.progress import BatchProgress
@@ -25,7 +26,7 @@ from airflow_streaming.model.records.epoch import (
     StopRequest,
     TerminationProof,
 )
-from airflow_streaming.model.records.policy import RestartAction, RestartDecision, RestartPolicy
+from airflow_streaming.model.records.restart_decision import RestartAction, RestartDecision
 from airflow_streaming.model.spark.failure_signs import FailureKind
 from airflow_streaming.model.status import CheckpointOrigin, DriverState, QueryStatus, Status
 from airflow_streaming.spec import StreamSpec

@@ -8,7 +8,8 @@ from typing import Any
 from airflow_streaming.advice.cost.restart_forecast import Restart
 from airflow_streaming.advice.doctor import examine
 from airflow_streaming.advice.examined import Advice, Facts
-from airflow_streaming.advice.profile import StateStore, effective, production, resolve
+from airflow_streaming.advice.profile import StateStore, production
+from airflow_streaming.advice.profile_conf import effective, resolve
 from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.model.spark.plan import (
     OperatorKind,

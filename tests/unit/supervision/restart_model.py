@@ -12,13 +12,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from random import Random
 
-from airflow_streaming.model.records.policy import (
-    Budget,
-    Failure,
-    RestartAction,
-    RestartDecision,
-    RestartPolicy,
-)
+from airflow_streaming.model.arguments.policies import Budget, RestartPolicy
+from airflow_streaming.model.records.restart_decision import Failure, RestartAction, RestartDecision
 from airflow_streaming.model.spark.failure_signs import FailureKind
 from airflow_streaming.supervision.restart import decide_restart
 from tests.unit.supervision.builders import NOW

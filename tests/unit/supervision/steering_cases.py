@@ -6,16 +6,17 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 
+from airflow_streaming.model.arguments.policies import Blackout, RestartPolicy
 from airflow_streaming.model.health_rules import HealthRules, Severity
 from airflow_streaming.model.observation import ProcessState
-from airflow_streaming.model.records.autoscale import SizeCode
 from airflow_streaming.model.records.control import CircuitState, DesiredState
 from airflow_streaming.model.records.epoch import LaunchCause, Outcome
-from airflow_streaming.model.records.policy import Blackout, RestartPolicy
+from airflow_streaming.model.records.size_change import SizeCode
 from airflow_streaming.model.spark.failure_signs import FailureKind
 from airflow_streaming.model.status import DriverState
 from airflow_streaming.supervision.decide import STOP_MARGIN
 from airflow_streaming.supervision.scaling.autoscale import SizeStep, SizeView
+from airflow_streaming.supervision.scaling.carry_out import SizeState
 from tests.unit.supervision.builders import (
     EPOCH,
     NOW,
@@ -373,8 +374,7 @@ TABLE: Final[dict[str, tuple[dict[str, Any], str]]] = {
     "a stream whose load has changed gets another size": (
         {
             "size": SizeView(
-                wanted=4,
-                present=4,
+                state=SizeState(epoch=EPOCH, wanted=4, started_with=4, now=NOW),
                 step=SizeStep(code=SizeCode.UP, executors=6, reason="It is busy."),
             )
         },

@@ -6,7 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from airflow_streaming.model.records.autoscale import Autoscale, SizeCode
+from airflow_streaming.model.arguments.autoscale import Autoscale
+from airflow_streaming.model.records.size_change import SizeCode
 from airflow_streaming.supervision.scaling.after_quiet import growth_after_quiet
 from airflow_streaming.supervision.scaling.autoscale import Sample, SizeInput, size_step
 from tests.unit.supervision.builders import NOW, minutes, seconds

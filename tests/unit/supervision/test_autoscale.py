@@ -15,21 +15,21 @@ import pytest
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.port import LaunchRequest
+from airflow_streaming.model.arguments.autoscale import Autoscale
+from airflow_streaming.model.arguments.policies import Blackout, RestartPolicy
 from airflow_streaming.model.codec import encode
 from airflow_streaming.model.names import Layout
-from airflow_streaming.model.records.autoscale import (
-    Autoscale,
+from airflow_streaming.model.records.control import EventKind
+from airflow_streaming.model.records.size_change import (
     SizeChange,
     SizeCode,
     sized_conf,
     wanted_executors,
 )
-from airflow_streaming.model.records.control import EventKind
-from airflow_streaming.model.records.policy import Blackout, RestartPolicy
-from airflow_streaming.model.status import ExecutorStatus
+from airflow_streaming.model.status import ExecutorStatus, Resizing, SizeStatus
 from airflow_streaming.model.storage import LocalStore
 from airflow_streaming.supervision.controller import StreamController, Submission
-from airflow_streaming.supervision.decide import Action, decide
+from airflow_streaming.supervision.decide import Action, Step, decide
 from airflow_streaming.supervision.observer import Observer
 from airflow_streaming.supervision.scaling.autoscale import (
     Sample,
@@ -39,8 +39,10 @@ from airflow_streaming.supervision.scaling.autoscale import (
     samples,
     size_step,
 )
+from airflow_streaming.supervision.scaling.carry_out import SizeState
 from tests.fakes import FAKE_HOST, FakeLauncher
 from tests.unit.supervision.builders import (
+    EPOCH,
     NOW,
     a_batch,
     a_deployment,
@@ -359,7 +361,7 @@ def test_the_size_is_written_as_each_cluster_reads_it() -> None:
     assert sized_conf(POLICY, SIZED, 6) == {
         "spark.executor.instances": "6",
         "spark.executor.cores": "2",
-        "spark.cores.max": "12",
+        "spark.cores.max": "20",
     }
     assert sized_conf(POLICY, dynamic, None) == {
         **dynamic,
@@ -370,7 +372,13 @@ def test_the_size_is_written_as_each_cluster_reads_it() -> None:
 
 def a_view(code: SizeCode = SizeCode.STEADY, wanted: int = 4, present: int = 4) -> SizeView:
     step = SizeStep(code=code, executors=wanted, reason="It works 95 % of its time.")
-    return SizeView(wanted=present if code is SizeCode.UP else wanted, present=present, step=step)
+    state = SizeState(
+        epoch=EPOCH,
+        wanted=present if code is SizeCode.UP else wanted,
+        started_with=present,
+        now=NOW,
+    )
+    return SizeView(state=state, step=step)
 
 
 BLACKED_OUT: Final = RestartPolicy(blackouts=(Blackout(start="00:00", end="00:00"),))
@@ -446,7 +454,7 @@ class Sized:
     def launch(self) -> Any:
         return self.controller.begin(self.look(), decide(self.look()))
 
-    def works(self, epoch: int, found: Sequence[Sample]) -> None:
+    def works(self, epoch: int, found: Sequence[Sample], size: SizeStatus | None = None) -> None:
         self.beats += 1
         layout, record = Layout("orders"), self.home.epoch(epoch)
         status = a_status(
@@ -454,7 +462,8 @@ class Sized:
             token=record.token,
             beat=self.beats,
             host=FAKE_HOST,
-            executors=ExecutorStatus(alive=record.executors or 4),
+            executors=ExecutorStatus(alive=size.executors if size else record.executors or 4),
+            size=size,
             queries=(a_query(processing_interval_s=10.0),),
         )
         self.home.store.replace(layout.epoch(epoch, "status.json"), layout.bytes_of(status))
@@ -476,7 +485,8 @@ def test_a_change_is_recorded_with_its_figures_before_the_driver_is_stopped(tmp_
     stream = Sized(tmp_path)
     first = stream.launch()
     assert first.executors == 4
-    assert stream.confs[-1]["spark.cores.max"] == "8"
+    assert stream.confs[-1]["spark.executor.instances"] == "4"
+    assert stream.confs[-1]["spark.cores.max"] == "20", "a standalone master can give the limit"
 
     stream.works(1, BUSY["q"])
     step = decide(stream.look())
@@ -506,6 +516,63 @@ def test_a_change_is_recorded_with_its_figures_before_the_driver_is_stopped(tmp_
     assert stream.confs[-1]["spark.executor.instances"] == "6"
     stream.works(2, [])
     assert decide(stream.look()).action is Action.WATCH
+
+
+def test_a_driver_that_changes_its_size_is_not_stopped(tmp_path: Path) -> None:
+    stream = Sized(tmp_path)
+    stream.launch()
+    able = SizeStatus(executors=4)
+    stream.works(1, BUSY["q"], able)
+    stream.controller.resize(stream.look(), decide(stream.look()))
+
+    seen: list[tuple[SizeStatus, Action]] = [
+        (able, Action.WATCH),
+        (replace(able, number=1, state=Resizing.WORKING, working_for_s=60.0), Action.WATCH),
+        (SizeStatus(executors=6, number=1, state=Resizing.IN_PLACE, since=NOW), Action.WATCH),
+    ]
+    for size, expected in seen:
+        stream.works(1, BUSY["q"], size)
+        assert decide(stream.look()).action is expected
+    assert stream.home.size_numbers() == [1], "its older batches say nothing of the new size"
+    size = stream.look().size
+    assert (size.present, size.step.code) == (6, SizeCode.NO_FIGURES)
+
+
+def test_a_refused_change_leads_to_one_restart_with_the_reason(tmp_path: Path) -> None:
+    stream = Sized(tmp_path)
+    stream.launch()
+    stream.works(1, BUSY["q"], SizeStatus(executors=4))
+    stream.controller.resize(stream.look(), decide(stream.look()))
+    refused = SizeStatus(executors=4, number=1, state=Resizing.REFUSED, reason="It is continuous.")
+    stream.works(1, BUSY["q"], refused)
+
+    step = decide(stream.look())
+
+    assert step.action is Action.STOP
+    assert "It is continuous." in step.reason
+
+
+def test_a_second_change_in_the_same_epoch_has_the_next_number(tmp_path: Path) -> None:
+    stream = Sized(tmp_path)
+    stream.launch()
+    stream.works(1, BUSY["q"], SizeStatus(executors=4))
+    stream.controller.resize(stream.look(), decide(stream.look()))
+    stale = stream.look()
+    since = BUSY["q"][0].at
+    stream.now += minutes(10)
+    stream.works(1, BUSY["q"], SizeStatus(executors=6, number=1, since=since))
+    again = replace(stream.look(), now=stream.now)
+    step = Step(
+        action=Action.RESIZE,
+        reason="It is busy.",
+        size=SizeStep(code=SizeCode.UP, executors=9, reason="It is busy."),
+    )
+    stream.controller.resize(again, step)
+    stream.controller.resize(again, step)
+    stream.controller.resize(stale, step)
+
+    assert stream.home.size_numbers() == [1, 2]
+    assert stream.home.size_change(2).executors == 9
 
 
 def test_a_damaged_record_of_the_size_changes_nothing_and_stops_nothing(tmp_path: Path) -> None:

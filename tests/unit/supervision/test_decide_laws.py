@@ -9,11 +9,11 @@ from typing import Any, Final
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from airflow_streaming.model.arguments.policies import RestartPolicy
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.observation import ProcessState, VerdictState
 from airflow_streaming.model.records.control import CircuitState, DesiredState
 from airflow_streaming.model.records.epoch import LaunchCause, Outcome
-from airflow_streaming.model.records.policy import RestartPolicy
 from airflow_streaming.model.status import DriverState
 from airflow_streaming.supervision.decide import (
     PASSIVE,

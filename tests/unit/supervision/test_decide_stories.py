@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from airflow_streaming.model.arguments.policies import RestartPolicy
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.observation import Observation, Process, ProcessState
 from airflow_streaming.model.records.control import Circuit, CircuitState, DesiredState
@@ -31,12 +32,7 @@ from airflow_streaming.model.records.epoch import (
     StopRequest,
     TerminationProof,
 )
-from airflow_streaming.model.records.policy import (
-    Failure,
-    RestartAction,
-    RestartDecision,
-    RestartPolicy,
-)
+from airflow_streaming.model.records.restart_decision import Failure, RestartAction, RestartDecision
 from airflow_streaming.model.spark.failure_signs import FailureKind
 from airflow_streaming.model.status import Status
 from airflow_streaming.supervision.decide import Action, ReconcileInput, Step, decide

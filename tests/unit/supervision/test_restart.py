@@ -9,15 +9,10 @@ from typing import Any
 
 import pytest
 
+from airflow_streaming.model.arguments.policies import Budget, RestartPolicy
 from airflow_streaming.model.durations import CLOCKS_DIFFER
 from airflow_streaming.model.observation import Process, ProcessState, Verdict, VerdictState
-from airflow_streaming.model.records.policy import (
-    Budget,
-    Failure,
-    RestartAction,
-    RestartDecision,
-    RestartPolicy,
-)
+from airflow_streaming.model.records.restart_decision import Failure, RestartAction, RestartDecision
 from airflow_streaming.model.spark.failure_signs import FailureKind
 from airflow_streaming.supervision.restart import decide_restart, failure_of, failures_in_a_row
 from tests.unit.supervision.builders import (

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from airflow_streaming.home.home import Home
-from airflow_streaming.model.records.autoscale import SizeCode
-from airflow_streaming.model.records.policy import Blackout
+from airflow_streaming.model.arguments.policies import Blackout
+from airflow_streaming.model.records.size_change import SizeCode
 from airflow_streaming.model.storage import LocalStore
 from airflow_streaming.supervision.scaling.size_effect import (
     blocked_until,

@@ -12,9 +12,9 @@ from airflow.sdk.exceptions import TaskDeferred
 from airflow_streaming.changes.campaign.decide import wakes_at
 from airflow_streaming.changes.campaign.state import state_of
 from airflow_streaming.exceptions import HomeUnavailable
+from airflow_streaming.model.arguments.policies import Blackout
 from airflow_streaming.model.records.campaign import CampaignTerms
 from airflow_streaming.model.records.control import ChangeOutcome
-from airflow_streaming.model.records.policy import Blackout
 from airflow_streaming.services.campaigns import commands as acts
 from airflow_streaming.triggers import campaign as module
 from airflow_streaming.triggers.campaign import CampaignTrigger

@@ -16,8 +16,8 @@ import pytest
 
 from airflow_streaming.exceptions import HomeUnavailable
 from airflow_streaming.launch.driver_end import open_end
+from airflow_streaming.model.arguments.policies import RestartPolicy
 from airflow_streaming.model.health_rules import HealthRules
-from airflow_streaming.model.records.policy import RestartPolicy
 from airflow_streaming.supervision.observer import Observer
 from airflow_streaming.triggers import polling as _polling
 from airflow_streaming.triggers import polling as lanes

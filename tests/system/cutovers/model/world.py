@@ -23,10 +23,10 @@ from airflow_streaming.home.home import Home, StreamHome
 from airflow_streaming.home.live_lane import live_lane
 from airflow_streaming.launch.port import Heartbeat, LaunchRequest
 from airflow_streaming.launch.runtime import Runtime
+from airflow_streaming.model.arguments.policies import RestartPolicy
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.observation import Process
 from airflow_streaming.model.records.epoch import Epoch, Launch
-from airflow_streaming.model.records.policy import RestartPolicy
 from airflow_streaming.model.storage import Store
 from airflow_streaming.spec import StreamSpec
 from airflow_streaming.supervision.controller import StreamController, Submission

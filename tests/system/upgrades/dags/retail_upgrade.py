@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
-from airflow_streaming.model.records.policy import Budget, RestartPolicy
+from airflow_streaming.model.arguments.policies import Budget, RestartPolicy
 from airflow_streaming.options import BackupOptions, Soaked, UpgradeOptions
 from airflow_streaming.orchestration.stream_dags import stream_dags
 from airflow_streaming.spec import FormPolicy, SoakTerms, StreamSpec

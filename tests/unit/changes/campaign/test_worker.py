@@ -12,6 +12,7 @@ import pytest
 
 from airflow_streaming.changes.campaign.state import MemberState, QueryAnswer, QueryResult
 from airflow_streaming.exceptions import CampaignRefused, RecordError
+from airflow_streaming.model.arguments.policies import Blackout
 from airflow_streaming.model.records.campaign import (
     ApproveWaves,
     BadSoak,
@@ -20,7 +21,6 @@ from airflow_streaming.model.records.campaign import (
     CampaignOutcome,
     WaveQuery,
 )
-from airflow_streaming.model.records.policy import Blackout
 from airflow_streaming.services.campaigns import commands as acts
 from tests.unit.changes.campaign.played import CANDIDATE, OLD, RESTORED, PlayedFleet, fleet_of
 from tests.unit.checkpoints.restoring import Killed, Life

@@ -15,6 +15,7 @@ from airflow_streaming.changes.engine import Progress
 from airflow_streaming.changes.judging.green import Judgment
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.port import LaunchRequest
+from airflow_streaming.model.arguments.policies import RestartPolicy
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.names import other_lane
 from airflow_streaming.model.records.control import DesiredState
@@ -30,7 +31,6 @@ from airflow_streaming.model.records.cutover import (
 from airflow_streaming.model.records.cutover_table import CutoverState
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.epoch import LaunchCause
-from airflow_streaming.model.records.policy import RestartPolicy
 from airflow_streaming.model.records.upgrade import SoakTerms
 from airflow_streaming.model.storage import LocalStore
 from airflow_streaming.spec import StreamSpec

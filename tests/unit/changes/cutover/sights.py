@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any, Final
 
 from airflow_streaming.changes.cutover.view import CutoverView, LaneView, PairView
+from airflow_streaming.model.arguments.policies import RestartPolicy
 from airflow_streaming.model.health_rules import HealthRules
 from airflow_streaming.model.observation import Observation, Process, ProcessState
 from airflow_streaming.model.records.control import (
@@ -31,7 +32,6 @@ from airflow_streaming.model.records.epoch import (
     Outcome,
     StandbyOrder,
 )
-from airflow_streaming.model.records.policy import RestartPolicy
 from airflow_streaming.supervision.decide import ReconcileInput
 from tests.unit.home.make import (
     NOON,

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.records.policy import Blackout, Budget, RestartPolicy
+from airflow_streaming.model.arguments.policies import Blackout, Budget, RestartPolicy
 from airflow_streaming.model.spark.failure_signs import FailureClass, FailureKind
 from tests.unit.supervision.builders import minutes, seconds
 
@@ -77,14 +77,6 @@ def test_a_budget_that_makes_no_sense_is_refused(restarts: int, window: timedelt
 
 def test_every_kind_of_failure_has_a_class() -> None:
     assert {kind.restart_class for kind in FailureKind} == set(FailureClass)
-
-
-def test_each_class_has_its_own_budgets() -> None:
-    one, other = Budget(restarts=1, window=minutes(1)), Budget(restarts=2, window=minutes(1))
-    policy = RestartPolicy(budgets=(one,), application_budgets=(other,))
-
-    assert policy.budgets_for(FailureClass.INFRASTRUCTURE) == (one,)
-    assert policy.budgets_for(FailureClass.APPLICATION) == (other,)
 
 
 def test_a_policy_survives_the_way_through_a_record() -> None:
@@ -203,7 +195,7 @@ def test_no_file_is_looked_for_by_what_cannot_name_a_zone(
     def asked(name: str) -> None:
         raise AssertionError(f"{name} was looked for.")
 
-    monkeypatch.setattr("airflow_streaming.model.records.policy.ZoneInfo", asked)
+    monkeypatch.setattr("airflow_streaming.model.arguments.policies.ZoneInfo", asked)
     with pytest.raises(ValueError, match="Unknown time zone"):
         Blackout(start="22:00", end="06:00", timezone=name)
 
