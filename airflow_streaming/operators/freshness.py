@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.arguments.calls import NamedParameters, Notifiers
-from airflow_streaming.model.arguments.fields import checked
+from airflow_streaming.model.arguments.fields import checked, refuse_blank
 from airflow_streaming.model.arguments.literals import OF_A_STREAM, check_literals
 from airflow_streaming.model.arguments.policies import Freshness
 from airflow_streaming.model.records.alert import AlertKind, AlertSource
@@ -60,6 +60,8 @@ class FreshnessOperator(NamedParameters, BaseOperator):
         self.stream, self.home, self.home_conn_id = stream, home, home_conn_id
         self.freshness, self.on_late, self.on_recovered = freshness, on_late, on_recovered
         check_literals(self, OF_A_STREAM)
+        if freshness is not None:
+            refuse_blank("Freshness", query=freshness.query)
 
     def execute(self, context: Context) -> dict[str, Any]:
         # Not at dag parse.
