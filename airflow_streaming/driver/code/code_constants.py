@@ -8,18 +8,26 @@ if they have one value: a constant may move and get another name.
 from __future__ import annotations
 
 import ast
+import contextlib
 import math
+import operator
 import types
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final, TypeAlias
 
 from airflow_streaming.driver.code.code_imports import file_of, is_users
-from airflow_streaming.driver.code.code_trees import Function, nodes_of, with_parts
+from airflow_streaming.driver.code.code_trees import Function, Node, nodes_of, with_parts
 
 Origin: TypeAlias = Callable[..., str]
 """Returns the module that defines a name of a module by a literal; empty where code may bind or change it."""
 _NUMBERS: Final = (bool, int, float, type(None))
 _PLAIN: Final = (*_NUMBERS, str, bytes)
+_FOLDED: Final[Mapping[type, Callable[[Any, Any], Any]]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
 _ATTRIBUTE_HOOKS: Final = ("__getattribute__", "__getattr__")
 
 
@@ -40,6 +48,22 @@ def with_numbers(
         return body  # its body has names of its own
     names = _Numbers(function, {*taken, *function.__code__.co_freevars}, origin)
     return [with_parts(one, names.replaced) for one in body]
+
+
+def folded(node: Node) -> Node:
+    """Return a tree with the value of each product, sum and difference of numbers, as Python's compiler does."""
+    return with_parts(node, _folded)
+
+
+def _folded(node: ast.AST) -> ast.AST:
+    node = with_parts(node, _folded)
+    match node:
+        case ast.BinOp(left=ast.Constant(value=left), op=op, right=ast.Constant(value=right)):
+            compute = _FOLDED.get(type(op))
+            if compute and {type(left), type(right)} <= {int, float}:
+                with contextlib.suppress(ArithmeticError):
+                    return ast.Constant(value=compute(left, right))
+    return node
 
 
 def is_lookup(tree: Function, helper: types.FunctionType, origin: Origin) -> bool:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
+from airflow_streaming.driver.code.code_cleaning import without_docstring
 from airflow_streaming.driver.code.code_trees import nodes_of
 
 _PLAIN_BASES: Final = frozenset({"object", "Exception", "ValueError", "RuntimeError", "Protocol"})
@@ -15,11 +16,17 @@ _OF_CLASSES: Final = frozenset({"staticmethod", "classmethod", "property"})
 _CACHE: Final = "cache"
 _DATACLASS: Final = "dataclass"
 _VALUE: Final = "value"
+_WRAPPER: Final = "wrapper"
+"""A decorator that makes a function around the decorated one."""
+_MAKER: Final = "maker of a wrapper"
+_WRAPS: Final = "wraps"
 _PURE: Final = {
+    "functools.wraps": _WRAPS,
     "functools.lru_cache": _CACHE,
     "functools.cache": _CACHE,
     "dataclasses.dataclass": _DATACLASS,
 }
+_COMPUTED: Final = (ast.BinOp, ast.UnaryOp, ast.Compare, ast.Tuple, ast.List, ast.Dict)
 _MAKERS: Final = frozenset({"__init__", "__new__", "__post_init__", "__setattr__", "__getattr__"})
 """Methods that run when an object of a dataclass is made."""
 
@@ -28,28 +35,19 @@ def pure_calls(tree: ast.Module, bound_once: Collection[str]) -> dict[str, str]:
     """
     Return the calls and decorators of a module that do nothing but make a value, each with its kind.
 
-    They are caches and dataclasses by their imported names, and the module's own dataclasses.
+    They are caches and dataclasses by their imported names, the module's own dataclasses, and its own
+    decorators that define a function, and return it.
     """
     pure: dict[str, str] = {}
     for one in tree.body:
+        pure |= {n: kind for n, kind in _imported(one) if n.partition(".")[0] in bound_once}
         match one:
-            case ast.ImportFrom(module="functools" | "dataclasses" as module, level=0, names=names):
-                for alias in names:
-                    bound = alias.asname or alias.name
-                    if (kind := _PURE.get(f"{module}.{alias.name}")) and bound in bound_once:
-                        pure[bound] = kind
-            case ast.Import(names=names):
-                for alias in names:
-                    bound = alias.asname or alias.name
-                    if bound in bound_once:
-                        pure |= {
-                            f"{bound}.{full.partition('.')[2]}": kind
-                            for full, kind in _PURE.items()
-                            if full.partition(".")[0] == alias.name
-                        }
             case ast.ClassDef(name=name) if _is_plain_class(one, pure) and one.decorator_list:
                 if not _MAKERS.intersection(n.name for n in one.body if hasattr(n, "name")):
                     pure[name] = _VALUE
+            case ast.FunctionDef(name=name, decorator_list=[]) if name in bound_once:
+                if kind := _kind_of_decorator(one, pure):
+                    pure[name] = kind
     return pure
 
 
@@ -87,11 +85,47 @@ def _has_constant(one: ast.stmt) -> bool:
     return False
 
 
+def _imported(one: ast.stmt) -> Iterator[tuple[str, str]]:
+    """Yield the name and the kind of each pure function that a statement imports."""
+    match one:
+        case ast.ImportFrom(module="functools" | "dataclasses" as module, level=0, names=names):
+            for alias in names:
+                if kind := _PURE.get(f"{module}.{alias.name}"):
+                    yield alias.asname or alias.name, kind
+        case ast.Import(names=names):
+            for alias in names:
+                for full, kind in _PURE.items():
+                    if full.partition(".")[0] == alias.name:
+                        yield f"{alias.asname or alias.name}.{full.partition('.')[2]}", kind
+
+
+def _kind_of_decorator(node: ast.FunctionDef, pure: Mapping[str, str], depth: int = 0) -> str:
+    """Return the kind of a function that defines a function and returns it; empty for any other."""
+    match without_docstring(node.body):
+        case [ast.FunctionDef(name=inner) as made, ast.Return(value=ast.Name(id=returned))] if (
+            inner == returned and _is_plain_function(made, given=(node.args, pure))
+        ):
+            pass
+        case _:
+            return ""
+    if not made.decorator_list and _kind_of_decorator(made, pure, depth + 1) == _WRAPPER:
+        return "" if depth else _MAKER
+    return _WRAPPER if len(node.args.args) == 1 else ""
+
+
+def _is_wraps(decorator: ast.expr, arguments: ast.arguments, pure: Mapping[str, str]) -> bool:
+    match decorator:
+        case ast.Call(func=function, args=[ast.Name(id=name)], keywords=[]):
+            own = [one.arg for one in arguments.args]
+            return own == [name] and pure.get(ast.unparse(function)) == _WRAPS
+    return False
+
+
 def _is_pure(decorator: ast.expr, pure: Mapping[str, str], kind: str) -> bool:
     called = decorator
     if isinstance(decorator, ast.Call):
         given = [*decorator.args, *(one.value for one in decorator.keywords)]
-        if not all(isinstance(one, ast.Constant) for one in given):
+        if not all(_is_computed(one, frozenset()) for one in given):
             return False
         called = decorator.func
     return pure.get(ast.unparse(called)) == kind
@@ -162,12 +196,28 @@ def _is_plain_function(
     node: ast.FunctionDef | ast.AsyncFunctionDef,
     decorators: frozenset[str] = frozenset(),
     pure: Mapping[str, str] = MappingProxyType({}),
+    given: tuple[ast.arguments, Mapping[str, str]] | None = None,
 ) -> bool:
+    """
+    Tell whether the definition of a function does nothing else.
+
+    :param decorators: Names of further decorators that do nothing else.
+    :param given: Arguments of the decorator that defines it, and the pure calls of the module.
+    """
     defaults = [*node.args.defaults, *filter(None, node.args.kw_defaults)]
     return all(map(_is_plain_value, defaults)) and all(
-        getattr(one, "id", "") in decorators or _is_pure(one, pure, _CACHE)
+        getattr(one, "id", "") in decorators
+        or _is_pure(one, pure, _CACHE)
+        or _is_wrapping(one, pure)
+        or (given is not None and _is_wraps(one, *given))
         for one in node.decorator_list
     )
+
+
+def _is_wrapping(decorator: ast.expr, pure: Mapping[str, str]) -> bool:
+    if isinstance(decorator, ast.Call):
+        return _is_pure(decorator, pure, _MAKER)
+    return _is_pure(decorator, pure, _WRAPPER)
 
 
 def _is_plain_class(node: ast.ClassDef, pure: Mapping[str, str] = MappingProxyType({})) -> bool:
@@ -176,7 +226,7 @@ def _is_plain_class(node: ast.ClassDef, pure: Mapping[str, str] = MappingProxyTy
     if not all(isinstance(one, ast.Name) and one.id in _PLAIN_BASES for one in node.bases):
         return False
     return all(
-        _is_plain_function(one, _OF_CLASSES)
+        _is_plain_function(one, _OF_CLASSES, pure)
         if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
         else defined_by(one) is not None and not isinstance(one, ast.If)
         for one in node.body
@@ -197,4 +247,32 @@ def _is_plain_value(node: ast.expr) -> bool:
             )
         case ast.Call(func=ast.Attribute(value=ast.Name(id="logging"), attr="getLogger")):
             return not node.keywords and all(map(_is_plain_value, node.args))
-    return False
+    return _is_computed(node, frozenset())
+
+
+def _is_computed(node: ast.AST, names: frozenset[str]) -> bool:
+    """
+    Tell whether an expression computes a value from constants, and does nothing else.
+
+    :param names: Variables of comprehensions around it, which hold such values.
+    """
+    match node:
+        case ast.Constant():
+            return True
+        case ast.Name(id=name):
+            return name in names
+        case ast.ListComp() | ast.DictComp():
+            for one in node.generators:
+                is_plain = all(isinstance(n, ast.Name | ast.Tuple) for n in nodes_of(one.target))
+                if one.is_async or not is_plain or not _is_computed(one.iter, names):
+                    return False
+                names |= {n.id for n in nodes_of(one.target) if isinstance(n, ast.Name)}
+            tests = [test for one in node.generators for test in one.ifs]
+            made = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
+            return all(_is_computed(one, names) for one in (*made, *tests))
+        case ast.Call(func=ast.Attribute(value=ast.Dict() as table, attr="items"), args=[]):
+            return not node.keywords and _is_computed(table, names)
+    is_known = isinstance(node, _COMPUTED) and None not in getattr(node, "keys", ())
+    return is_known and all(
+        _is_computed(one, names) for one in ast.iter_child_nodes(node) if isinstance(one, ast.expr)
+    )

@@ -14,6 +14,7 @@ NAMES_MATTER: Final = frozenset(
     | {"f_locals", "__code__", "co_names", "co_varnames", "__doc__", "getdoc", "__annotations__"}
     | {"get_type_hints", "get_annotations", "signature", "getfullargspec", "getsource", "gc"}
     | {"__wrapped__", "__closure__", "marshal", "dis"}
+    | {"redirect_stdout", "redirect_stderr", "stdout", "stderr", "addHandler", "assertLogs"}
 )
 """Code with one of these names may see details that the normal form omits."""
 

@@ -32,7 +32,7 @@ _READERS: Final = frozenset(
         *("listdir", "scandir", "iterdir", "glob", "iglob", "rglob"),
     }
 )
-_LAST_PART: Final = frozenset({"Path", "PurePath", "PosixPath", "join", "joinpath"})
+_LAST_PART: Final = frozenset({"Path", "PurePath", "PosixPath", "join", "joinpath", "with_name"})
 """Calls whose last argument ends the path."""
 _SAME_PATH: Final = frozenset(
     {

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from airflow_streaming.driver.code.code_cleaning import cleaned
-from airflow_streaming.driver.code.code_constants import Origin, never_known, with_numbers
+from airflow_streaming.driver.code.code_constants import Origin, folded, never_known, with_numbers
 from airflow_streaming.driver.code.code_inlining import Inlining
 from airflow_streaming.driver.code.code_locals import NAMES_MATTER, rename_locals
 from airflow_streaming.driver.code.code_trees import (
@@ -45,6 +45,7 @@ class Normal(NamedTuple):
     :param texts: Every text in it.
     :param more: Globals of its inlined helpers, by name.
     :param helpers: These helpers as they are written.
+    :param passes: The function that it calls with its own arguments, if it does nothing else.
     """
 
     text: str
@@ -53,6 +54,7 @@ class Normal(NamedTuple):
     texts: frozenset[str]
     more: Mapping[str, Any] = MappingProxyType({})
     helpers: tuple[Function, ...] = ()
+    passes: str = ""
 
 
 def normal_form(
@@ -83,8 +85,37 @@ def normal_form(
     found.args.kw_defaults = [one and ast.Constant(value=None) for one in found.args.kw_defaults]
     inlining = Inlining(function, lookup, origin)
     body = inlining.body(cleaned(found, lookup).body)
-    found.body = with_numbers(body, function, inlining.taken, origin)
-    return normal_text(found, mark)._replace(more=inlining.values, helpers=tuple(inlining.helpers))
+    found.decorator_list = []  # they have run, and the function object has what they made
+    found.body = [*map(folded, with_numbers(body, function, inlining.taken, origin))]
+    passes = passed_through(found)
+    normal = normal_text(found, mark)
+    more = {name: value for name, value in inlining.values.items() if name in normal.names}
+    return normal._replace(more=more, helpers=tuple(inlining.helpers), passes=passes)
+
+
+def passed_through(node: Function) -> str:
+    """Return the name of the function that another one calls with its own arguments, and does nothing else."""
+    match node:
+        case ast.FunctionDef(
+            args=ast.arguments(
+                posonlyargs=[],
+                args=[],
+                vararg=ast.arg(arg=rest),
+                kwonlyargs=[],
+                kwarg=ast.arg(arg=named),
+            ),
+            body=[
+                ast.Return(
+                    value=ast.Call(
+                        func=ast.Name(id=name),
+                        args=[ast.Starred(value=ast.Name(id=given))],
+                        keywords=[ast.keyword(arg=None, value=ast.Name(id=given_named))],
+                    )
+                )
+            ],
+        ) if (rest, named) == (given, given_named) and name not in (rest, named):
+            return name
+    return ""
 
 
 def normal_text(node: Function, mark: Callable[[str], str] = str) -> Normal:

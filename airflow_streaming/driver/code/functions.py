@@ -118,8 +118,10 @@ def closure_of(
     reader = _Reader()
     try:
         code = reader.fingerprint(function, in_driver=in_driver)
-        if reader.seeing & (NAMES_MATTER | LINES_MATTER):
-            reader = _Reader(exact=True, lines=bool(reader.seeing & LINES_MATTER))
+        if reader.seeing & (NAMES_MATTER | LINES_MATTER) or reader.hands_on_called:
+            exact = bool(reader.seeing & (NAMES_MATTER | LINES_MATTER))
+            lines = bool(reader.seeing & LINES_MATTER)
+            reader = _Reader(exact=exact, lines=lines, with_wrappers=True)
             code = reader.fingerprint(function, in_driver=in_driver)
     except Opaque as why:
         code = f"{OPAQUE} {why}"
@@ -135,10 +137,18 @@ def closure_of(
 
 
 class _Reader(Contents):
-    """Reads one function, its code, and the modules that the code names."""
+    """
+    Reads one function, its code, and the modules that the code names.
 
-    def __init__(self, *, exact: bool = False, lines: bool = False) -> None:
+    :param with_wrappers: Count wrappers that do nothing but call, because code may look at one.
+    """
+
+    def __init__(
+        self, *, exact: bool = False, lines: bool = False, with_wrappers: bool = False
+    ) -> None:
         super().__init__(exact=exact, lines=lines)
+        self._with_wrappers = exact or with_wrappers
+        self._only_called: set[str] = set()
         self._around: list[Surroundings] | None = None
         self._live: dict[str, types.ModuleType] = {}
         self._roots: set[str] = set()
@@ -212,6 +222,7 @@ class _Reader(Contents):
         self._packages |= reader._packages
         self._trees += reader._trees
         self._folders |= reader._folders
+        self._only_called |= reader._only_called
         self.words |= reader.words
         self.seeing |= reader.seeing
 
@@ -265,6 +276,47 @@ class _Reader(Contents):
             self._take(function.__dict__.get("__wrapped__"))
         self._globals(function, names, normal)
 
+    @property
+    def hands_on_called(self) -> bool:
+        """Tell whether code may do more with a function than call it, whose wrapper was left out."""
+        if not self._only_called:
+            return False
+        nodes = self._nodes()
+        called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+        others = {
+            getattr(node, "attr", None) or getattr(node, "id", None)
+            for node in nodes
+            if isinstance(node, ast.Name | ast.Attribute) and id(node) not in called
+        }
+        texts = {text for _, text in texts_in(nodes)}
+        return bool(self._only_called & (others | texts) or self.words & ANY_NAME)
+
+    def _take_by_name(self, name: str, thing: Any) -> None:
+        if type(thing) is types.FunctionType and "__wrapped__" in thing.__dict__:
+            inner = self._called(thing)
+            if inner is not thing:
+                self._only_called.add(name)
+                thing = inner
+        self._take(thing)
+
+    def _called(self, function: types.FunctionType) -> types.FunctionType:
+        """Return what a decorator wrapped, where its wrapper calls it, logs, reads clocks and does nothing else."""
+        inner = function.__dict__.get("__wrapped__")
+        if (
+            self._with_wrappers
+            or type(inner) is not types.FunctionType
+            or len(function.__dict__) > 1
+        ):
+            return function
+        normal = normal_form(function, self._marked, self._origin)
+        cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+        if normal is None or normal.passes not in cells or function.__name__ != inner.__name__:
+            return function
+        with contextlib.suppress(ValueError):
+            if cells[normal.passes].cell_contents is inner:
+                return self._called(inner)
+        return function
+
     def _origin(self, module: str, *names: str, is_table: bool = False) -> str:
         around = self._surroundings()
         found = "" if around is None else around.origin(module, *names, is_table=is_table)
@@ -293,7 +345,7 @@ class _Reader(Contents):
             if name in known:
                 self._say("global", name)
                 self._hold(name, known[name])
-                self._take(known[name])
+                self._take_by_name(name, known[name])
             elif name in EVALUATORS:
                 raise Opaque(f"code that {name} makes")
         self._imports(function.__code__, str(known.get("__package__") or ""))
@@ -320,7 +372,7 @@ class _Reader(Contents):
             if name not in _NOT_OF_CLASSES and not isinstance(value, _SLOTS):
                 self._say(name)
                 self._hold(name, value)
-                self._take(value)
+                self._take_by_name(name, value)
         if isinstance(kind, abc.ABCMeta):
             self._sequence(sorted(_registered(kind), key=lambda one: one.__qualname__))
 
@@ -375,7 +427,7 @@ class _Reader(Contents):
                 taken.add((name, key))
                 self._say("held by", name, key)
                 self._hold(key, vars(self._live[name])[key])
-                self._take(vars(self._live[name])[key])
+                self._take_by_name(key, vars(self._live[name])[key])
 
     def _take_modules(self) -> None:
         found = slice_of(self._roots, self.words, self._marked, self._live, exact=self._exact)

@@ -18,7 +18,7 @@ from typing import Any, Final
 from airflow_streaming.driver.code.code_world import configuration
 from airflow_streaming.driver.code.functions import Closure, closure_of
 from airflow_streaming.driver.plan.columns import Names
-from airflow_streaming.driver.plan.expressions import Wording, node_options
+from airflow_streaming.driver.plan.expressions import NAMING, Wording, node_options
 from airflow_streaming.driver.plan.hidden import Hidden
 from airflow_streaming.driver.plan.nodes import read_tree
 from airflow_streaming.model.plan.tree import Expr
@@ -88,6 +88,7 @@ def digest_of_plan(plan: Any, gateway: Any) -> str:
             options=node_options(node, names.wording),
         ).to_json()
         for node in tree.walk()
+        if node.name not in NAMING
     ]
     whole = json.dumps([nodes, hidden.reads], sort_keys=True)
     if OPAQUE in whole:

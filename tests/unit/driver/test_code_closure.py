@@ -471,6 +471,7 @@ def test_a_read_by_a_computed_name_beside_a_literal_is_no_known_piece(
     [
         "def f(x): return open('a.json').read()",
         "def f(x): return (HERE / NAME).read_text()",
+        "def f(x): return open(Path(__file__).with_name('a.json')).read()",
         "def f(x): return [open(HERE / one).read() for one in ALL]",
         "def g(p): return open(p).read()\ndef f(x): return g('a.json'), g(p='b.json')",
         "def g(p='a.json'): return open(p).read()\ndef f(x): return g()",

@@ -40,6 +40,10 @@ SAME = {
         "import lib\nRATE = 3\ndef f(x): return [y * RATE for y in x]",
         "from lib import RATE\ndef f(x): return [y * RATE for y in x]",
     ),
+    "a number of a helper": (
+        "import lib\ndef h(a): return a * 20\ndef f(x): return h(x)",
+        "import lib\nSTEPS = 20\ndef h(a): return a * STEPS\ndef f(x): return h(x)",
+    ),
     "a default": (
         "import lib\ndef f(x):\n    def g(y, z=3): return y + z\n    return g(x)",
         "from lib import RATE\ndef f(x):\n    def g(y, z=RATE): return y + z\n    return g(x)",
@@ -223,3 +227,23 @@ def test_a_statement_that_runs_code_of_the_user_counts(script: ScriptIn, more: s
     text = "import lib\ndef f(x): return lib.use(x)"
 
     assert script(text, lib_py=f"{LIB}{more}\n").code != script(text, lib_py=LIB).code
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_same"),
+    [
+        ("x * 3600", "x * (60 * 60)", True),
+        ("x * 3600", "x * 60 * 60", False),
+        ("x * 0.5", "x * (1 / 2)", True),
+        ("x * 2", "x * (1 + 1.0)", False),
+        ("x * 2", "x * (1 + True)", False),
+        ("x * 3", "x * (1 / 0)", False),
+        ("x + 'aa'", "x + 'a' * 2", False),
+    ],
+)
+def test_numbers_that_python_computes_once_are_their_result(
+    script: ScriptIn, old: str, new: str, *, is_same: bool
+) -> None:
+    text = "def f(x): return {}"
+
+    assert (script(text.format(old)).code == script(text.format(new)).code) is is_same

@@ -1,10 +1,13 @@
-"""Inputs of the functions of a query, joined."""
+"""Inputs of the functions of a query, joined, and the digest of a temporary view."""
 
 from __future__ import annotations
 
+import json
+from types import SimpleNamespace
+
 import pytest
 
-from airflow_streaming.driver.plan.session_world import merged
+from airflow_streaming.driver.plan.session_world import digest_of_plan, merged
 
 
 @pytest.mark.parametrize(
@@ -25,3 +28,19 @@ def test_inputs_of_several_functions_are_one_table(
     found = merged(*parts)
 
     assert [*found.items()] == [*whole.items()]
+
+
+def digest_of_view(
+    *, made: str = "08:00", name: str = "services", rows: str = "OneRowRelation"
+) -> str:
+    nodes = [
+        {"class": "plans.SubqueryAlias", "num-children": 1, "identifier": name, "child": 0},
+        {"class": "plans.View", "num-children": 1, "desc": f"Created Time: {made}", "child": 0},
+        {"class": f"plans.{rows}", "num-children": 0},
+    ]
+    return digest_of_plan(SimpleNamespace(toJSON=lambda: json.dumps(nodes)), None)
+
+
+def test_a_view_counts_by_its_rows_and_not_by_the_time_of_its_making() -> None:
+    assert digest_of_view() == digest_of_view(made="09:00") == digest_of_view(name="other")
+    assert digest_of_view() != digest_of_view(rows="LocalRelation")
