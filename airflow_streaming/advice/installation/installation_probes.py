@@ -37,7 +37,7 @@ from airflow_streaming.advice.installation.installation_checks import (
     SeenRuntime,
     SeenServer,
 )
-from airflow_streaming.advice.installation.queue_checks import look_at_queues
+from airflow_streaming.advice.installation.queue_probe import look_at_queues
 from airflow_streaming.exceptions import HomeNotExclusive, RuntimeNotFound, StreamingError
 from airflow_streaming.home.home import Home, open_home
 from airflow_streaming.launch.java import find_java

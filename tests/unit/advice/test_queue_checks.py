@@ -12,12 +12,11 @@ import pytest
 from airflow_streaming.advice.installation.check_line import CheckOutcome, Line
 from airflow_streaming.advice.installation.installation_checks import judge
 from airflow_streaming.advice.installation.queue_checks import (
-    MOST_LOOKS,
     SeenQueue,
-    look_at_queues,
     queue_lines,
     queue_setting_line,
 )
+from airflow_streaming.advice.installation.queue_probe import MOST_LOOKS, look_at_queues
 from airflow_streaming.home.home import Home, open_home
 from airflow_streaming.model.arguments.trigger_queues import NO_QUEUES, TriggerQueues
 from airflow_streaming.model.records.control import DesiredState
