@@ -187,7 +187,7 @@ def run(home: Path, folder: Path, asked: argparse.Namespace, say: Say) -> int:
 
 
 def rest(assignment: Assignment, seconds: float) -> None:
-    """Let the triggerers work for some time; heartbeats and assignment go on."""
+    """Let the triggerers work for some time; heartbeats and assignment continue."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         assignment.assign()

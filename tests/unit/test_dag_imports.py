@@ -48,7 +48,7 @@ def loaded_by(lines: str) -> set[str]:
     [
         (FIRST, 27),
         (f"{FIRST}\nfrom airflow_streaming.operators.stream import SparkStreamOperator", 35),
-        ("from airflow_streaming.orchestration.stream_dags import stream_dags", 113),
+        ("from airflow_streaming.orchestration.stream_dags import stream_dags", 114),
     ],
 )
 def test_a_dag_of_a_stream_loads_arguments_and_no_engine(lines: str, most: int) -> None:

@@ -39,6 +39,7 @@ PAGE: Final = "/streaming/app/"
 PRESENT: Final = frozenset({200, 302, 303, 307, 401, 403})
 """Answers of a server that has the page; it may want a user first."""
 
+_ORDER: Final = list(CheckOutcome)
 _PARTS: Final = ("metadatabase", "scheduler", "dag_processor", "triggerer")
 _UNWATCHED: Final = "Start it: without a triggerer the streams are not watched."
 
@@ -165,7 +166,6 @@ class Installation:
 
 
 Rule = Callable[[Installation], Iterator[Line]]
-_ORDER: Final = list(CheckOutcome)
 
 
 def judge(found: Installation, checks: Iterable[Rule] | None = None) -> tuple[Line, ...]:

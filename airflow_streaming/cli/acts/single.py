@@ -206,7 +206,7 @@ def _desired(stream: StreamHome, desired: Desired, person: Person, *, is_new: bo
     stands = (
         f'Desired state of {stream.name} is "{desired.state}" already, {since}: {desired.reason}'
     )
-    if not person.says_why or person.reason == desired.reason:
+    if not person.says_why:
         return stands
     return f"{stands.rstrip('.')}. The reason given now is not recorded."
 

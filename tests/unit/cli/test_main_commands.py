@@ -43,7 +43,7 @@ class TestStart:
         self, run: Run, stream: StreamHome
     ) -> None:
         run("start", "orders", "--reason", "Topic is back.")
-        _, same, _ = run("start", "orders", "--reason", "Topic is back.")
+        _, same, _ = run("start", "orders")
         _, out, _ = run("start", "orders", "--reason", "another one")
 
         assert ": Topic is back.\n" in same
