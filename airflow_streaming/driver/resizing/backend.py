@@ -20,7 +20,7 @@ _DECOMMISSION: Final = "spark.decommission.enabled"
 _MOST_LOOKED_UP: Final = 2_000
 """Partitions of state whose executor is looked up; each costs a message inside the driver, about a millisecond."""
 _STORE: Final = "default"
-"""Store of an operator; a join of streams has others, which lie beside each other and are not looked up."""
+"""Store of an operator. A join of streams has several others; they are not looked up."""
 
 
 class ExecutorBackend(Protocol):

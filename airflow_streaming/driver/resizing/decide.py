@@ -1,7 +1,7 @@
 """
-Decide what a driver does with a change of its size.
+Decide how a driver carries out a change of its size.
 
-More executors are asked for at once: a batch in work does not notice them. Executors go between two batches, so that no
+It requests more executors at once: a batch in work does not notice them. Executors go between two batches, so that no
 task runs on one of them. Also the state is spread over new executors there, so that no task uses it.
 """
 
@@ -48,15 +48,15 @@ class ResizeView:
     A change as a driver sees it, with durations by the driver's own clock.
 
     :param epoch: The driver's epoch.
-    :param size: Executors that it has asked for until now.
+    :param size: Executors that it has requested until now.
     :param refusal: Why Spark cannot change its size, as a sentence; ``None`` while no Spark context is there.
     :param is_paused: A pause is open.
-    :param is_asked: The cluster was asked for the new size.
+    :param is_asked: The new size was requested from the cluster.
     :param is_held: Every query is between two batches.
     :param cannot_hold: Why a query cannot be held.
     :param has_state: A query has state, or that is not known yet.
     :param alive: Executors that take tasks.
-    :param working_for: Seconds since the change was seen, or since the cluster was asked.
+    :param working_for: Seconds since the change was seen, or since the request to the cluster.
     """
 
     change: SizeChange
@@ -81,7 +81,7 @@ class ResizeStep:
 
 
 def decide_resize(view: ResizeView) -> ResizeStep:
-    """Decide what a driver does next with a change of its size."""
+    """Decide the driver's next act for a change of its size."""
     change = view.change
     if change.epoch != view.epoch or change.is_recommended_only:
         return ResizeStep(ResizeAct.IGNORE)
