@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.arguments.metric_labels import NO_LABELS, MetricLabels
-from airflow_streaming.model.arguments.trigger_queues import NO_QUEUES, TriggerQueues
+from airflow_streaming.model.fleet.metric_labels import NO_LABELS, MetricLabels
+from airflow_streaming.model.fleet.trigger_queues import NO_QUEUES, TriggerQueues
 from airflow_streaming.model.names import check_folder_name, numbered
 from airflow_streaming.model.uris import digest_of
 

@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Final, cast
 
-from airflow_streaming.model.arguments.trigger_queues import TriggerQueues
+from airflow_streaming.model.fleet.trigger_queues import TriggerQueues
 from benchmarks.figures import heed_signals, machine, percentile, table
 from benchmarks.many_streams import laid_out, stream_name
 from benchmarks.one_triggerer import AT_ONCE, WARM_UP

@@ -52,7 +52,7 @@ from airflow_streaming.launch.port import ClusterApplication, Launcher, LaunchRe
 from airflow_streaming.launch.registry import open_launcher
 from airflow_streaming.launch.runtime import Runtime, resolve_runtime
 from airflow_streaming.launch.worker_pod import check_outlives_task
-from airflow_streaming.model.arguments.metric_labels import labels_conf
+from airflow_streaming.model.fleet.metric_labels import labels_conf
 from airflow_streaming.model.jobs.drill import SCRATCH_OUTPUT
 from airflow_streaming.model.names import other_lane
 from airflow_streaming.model.pipeline.program import is_pipeline

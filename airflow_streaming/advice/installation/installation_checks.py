@@ -18,8 +18,8 @@ from airflow_streaming.advice.installation.queue_checks import (
     queue_lines,
     queue_setting_line,
 )
-from airflow_streaming.model.arguments.trigger_queues import NO_QUEUES, TriggerQueues
 from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.fleet.trigger_queues import NO_QUEUES, TriggerQueues
 
 OLDEST_AIRFLOW: Final = (3, 3, 0)
 SLOW_HOME_MS: Final = 1000.0

@@ -42,7 +42,7 @@ from airflow_streaming.exceptions import HomeNotExclusive, RuntimeNotFound, Stre
 from airflow_streaming.home.home import Home, open_home
 from airflow_streaming.launch.java import find_java
 from airflow_streaming.launch.runtime import resolve_runtime
-from airflow_streaming.model.arguments.trigger_queues import NO_QUEUES, TriggerQueues
+from airflow_streaming.model.fleet.trigger_queues import NO_QUEUES, TriggerQueues
 from airflow_streaming.model.uris import to_fsspec
 from airflow_streaming.model.wire import MAX_RECORD_BYTES, parse_json
 from airflow_streaming.storage.blobs import Blobs

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from airflow_streaming.advice.installation.check_line import CheckOutcome, Line
-from airflow_streaming.model.arguments.trigger_queues import TriggerQueues
+from airflow_streaming.model.fleet.trigger_queues import TriggerQueues
 
 _SERVED: Final = "a triggerer for each queue"
 

@@ -9,7 +9,7 @@ from airflow_streaming.advice.installation.queue_checks import SeenQueue
 from airflow_streaming.exceptions import StreamingError
 from airflow_streaming.home.home import Home
 from airflow_streaming.home.live_lane import live_lane
-from airflow_streaming.model.arguments.trigger_queues import TriggerQueues
+from airflow_streaming.model.fleet.trigger_queues import TriggerQueues
 from airflow_streaming.model.names import base_of
 from airflow_streaming.model.records.control import DesiredState
 

@@ -41,8 +41,8 @@ from airflow_streaming.driver.sinks.port import (
 )
 from airflow_streaming.driver.sinks.prometheus import PrometheusSink, PushgatewaySink
 from airflow_streaming.driver.sinks.statsd import StatsdSink
-from airflow_streaming.model.arguments.metric_labels import labels_in
 from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.fleet.metric_labels import labels_in
 from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.model.spark.failures import presentable
 from airflow_streaming.model.status import SinkStatus

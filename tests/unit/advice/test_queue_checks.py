@@ -18,7 +18,7 @@ from airflow_streaming.advice.installation.queue_checks import (
 )
 from airflow_streaming.advice.installation.queue_probe import MOST_LOOKS, look_at_queues
 from airflow_streaming.home.home import Home, open_home
-from airflow_streaming.model.arguments.trigger_queues import NO_QUEUES, TriggerQueues
+from airflow_streaming.model.fleet.trigger_queues import NO_QUEUES, TriggerQueues
 from airflow_streaming.model.records.control import DesiredState
 from benchmarks.many_streams import Carrier, make_epoch, record_stream, stream_name
 from tests.unit.advice.test_installation import AIRFLOW, WELL

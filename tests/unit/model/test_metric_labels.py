@@ -8,7 +8,7 @@ import re
 import pytest
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.arguments.metric_labels import (
+from airflow_streaming.model.fleet.metric_labels import (
     CONF_KEY,
     LONGEST,
     MOST_KEYS,

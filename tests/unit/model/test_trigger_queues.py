@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.model.arguments.trigger_queues import (
+from airflow_streaming.model.fleet.trigger_queues import (
     LONGEST_QUEUE,
     MOST_QUEUES,
     NO_QUEUES,

@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import TaskDeferred
 from airflow.sdk.execution_time.comms import DeferTask
 from airflow.sdk.execution_time.task_runner import _defer_task
 
-from airflow_streaming.model.arguments.trigger_queues import TriggerQueues
+from airflow_streaming.model.fleet.trigger_queues import TriggerQueues
 from tests.unit.world import World
 
 NAMES = ("a", "b", "c")

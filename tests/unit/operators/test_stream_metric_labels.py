@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from airflow_streaming import telemetry
-from airflow_streaming.model.arguments.metric_labels import CONF_KEY
+from airflow_streaming.model.fleet.metric_labels import CONF_KEY
 from airflow_streaming.triggers.stream import StreamTrigger
 from tests.unit.world import World
 

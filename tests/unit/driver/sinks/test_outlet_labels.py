@@ -14,7 +14,7 @@ from airflow_streaming.driver.sinks.figures import BATCH_FIGURES, SINK_FIGURES, 
 from airflow_streaming.driver.sinks.outlet import Sinks
 from airflow_streaming.driver.sinks.port import Origin
 from airflow_streaming.driver.sinks.prometheus import PrometheusSink
-from airflow_streaming.model.arguments.metric_labels import CONF_KEY
+from airflow_streaming.model.fleet.metric_labels import CONF_KEY
 from airflow_streaming.model.status import SinkStatus
 from tests.unit.driver.sinks.events import ORIGIN, an_event
 
