@@ -64,6 +64,22 @@ _OPTIONS: Final = {
         default="8",
         type_="integer",
     ),
+    "metric_labels": _option(
+        "Keys of labels of StreamSpec that the metrics of a stream carry, separated by commas, at most 8. "
+        "Each value is a time series.",
+        example="team, tier",
+    ),
+    "trigger_queues": _option(
+        "Queues of triggerers that share the streams, separated by commas: each stream's triggers get one "
+        "of them, by a digest of its name. Needs [triggerer] queues_enabled and a triggerer started with "
+        "--queues for each. Empty: the triggers have the queue of their task.",
+        example="streams-1, streams-2, streams-3",
+    ),
+    "trigger_queue_label": _option(
+        "Key of a label of StreamSpec whose value names the queue of a stream's triggers; a stream "
+        "without it, or with another value, gets its queue by its name.",
+        example="triggerer",
+    ),
     "driver_folder": _option(
         "Folder of the worker's host for driver logs. Empty means 'streams' in AIRFLOW_HOME.",
         example="/var/log/streams",

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from airflow_streaming.exceptions import SpecError
+from airflow_streaming.model.fleet.metric_labels import NO_LABELS, MetricLabels
+from airflow_streaming.model.fleet.trigger_queues import NO_QUEUES, TriggerQueues
 from airflow_streaming.model.names import check_folder_name, numbered
 from airflow_streaming.model.uris import digest_of
 
@@ -75,6 +77,12 @@ class Settings:
     page_threads: int = 8
     """Homes that are read for pages at once, in one process of the API server."""
 
+    metric_labels: MetricLabels = NO_LABELS
+    """Keys of labels that the metrics of a stream carry."""
+
+    trigger_queues: TriggerQueues = NO_QUEUES
+    """Queues of triggerers that share the streams."""
+
     def driver_logs(self, home: str) -> Path:
         """
         Return the folder with the logs of a home's drivers, by stream.
@@ -117,6 +125,11 @@ def read_settings() -> Settings:
         driver_folder=Path(folder or Path(airflow_home).expanduser() / "streams"),
         driver_log_mb=int(_number("driver_log_mb", conf.get, 100, least=2, most=100_000)),
         page_deadline=_number("page_deadline", conf.get, 4.0, least=0.5, most=30.0),
+        metric_labels=MetricLabels(keys=_listed("metric_labels", conf.get)),
+        trigger_queues=TriggerQueues(
+            names=_listed("trigger_queues", conf.get),
+            label=str(conf.get("streaming", "trigger_queue_label", fallback="") or "").strip(),
+        ),
         page_threads=int(_number("page_threads", conf.get, 8, least=2, most=64)),
     )
 

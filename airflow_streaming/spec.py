@@ -32,6 +32,7 @@ from airflow_streaming.model.arguments.fields import (
     is_filled_in,
     named_fields,
     of_named,
+    refuse_blank,
 )
 from airflow_streaming.model.arguments.form_policy import FormPolicy
 from airflow_streaming.model.arguments.placeholders import OF_ARGUMENTS, check_placeholders
@@ -300,6 +301,8 @@ class StreamSpec:
             )  # only for a stream with labels
 
             check_labels(self.name, self.labels)
+        if self.freshness is not None:
+            refuse_blank("Freshness", query=self.freshness.query)
         for what in ("home", "output", "checkpoint"):
             if uri := given.get(what):
                 check_uri(uri, what)

@@ -20,7 +20,7 @@ _NOT_IN_TAGS: Final = re.compile(r"[^\w.-]")
 _complained: Final[set[str]] = set()
 
 
-def count(name: str, by: int = 1, **tags: Any) -> None:
+def count(name: str, by: int = 1, /, **tags: Any) -> None:
     """Add to the counter ``streaming.<name>``."""
     _emit("incr", name, by, tags)
 
@@ -56,10 +56,11 @@ class RuleGauges:
     fires no more either.
 
     :param stream: The stream's name, for the tags.
+    :param labels: Further tags.
     """
 
-    def __init__(self, *, stream: str) -> None:
-        self._stream = stream
+    def __init__(self, *, stream: str, labels: Mapping[str, str] | None = None) -> None:
+        self._tags = {**(labels or {}), "stream": stream}
         self._exported: dict[tuple[str, str, str], bool] = {}
         self._is_closed = False
 
@@ -84,8 +85,8 @@ class RuleGauges:
 
     def _export(self, key: tuple[str, str, str], *, fires: bool) -> None:
         lane, rule, query = (_NOT_IN_TAGS.sub("_", part) for part in key)
-        tags = {"stream": self._stream, "lane": lane, "rule": rule, "query": query or "driver"}
-        gauge("rule_firing", int(fires), **tags)
+        tags = {"lane": lane, "rule": rule, "query": query or "driver"}
+        gauge("rule_firing", int(fires), **self._tags, **tags)
 
 
 class StateClock:
@@ -93,11 +94,18 @@ class StateClock:
     Counts the verdicts on one stream, and how long each held.
 
     :param stream: The stream's name, for the tags.
+    :param labels: Further tags.
     :param clock: Monotonic seconds.
     """
 
-    def __init__(self, *, stream: str, clock: Callable[[], float] = time.monotonic) -> None:
-        self._stream, self._clock = stream, clock
+    def __init__(
+        self,
+        *,
+        stream: str,
+        labels: Mapping[str, str] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._tags, self._clock = {**(labels or {}), "stream": stream}, clock
         self._state: str | None = None
         self._lane = ""
         self._since = 0.0
@@ -108,8 +116,7 @@ class StateClock:
             return
         now = self._clock()
         if self._state is not None:
-            tags = {"stream": self._stream, "lane": self._lane}
-            timing(f"time_in_state.{self._state}", now - self._since, **tags)
+            timing(f"time_in_state.{self._state}", now - self._since, **self._tags, lane=self._lane)
         if state is not None:
-            count(f"verdict.{state}", stream=self._stream, lane=lane)
+            count(f"verdict.{state}", **self._tags, lane=lane)
         self._state, self._lane, self._since = state, lane, now

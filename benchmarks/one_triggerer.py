@@ -158,13 +158,13 @@ async def measure(
     kubernetes_api.ask = requests.ask  # type: ignore[assignment]
     task_runner.SUPERVISOR_COMMS = supervisor
     watchdog = asyncio.create_task(runner.block_watchdog())
-    await _warm(runner, make)
+    await warm(runner, make)
     looks.begun.clear()
     empty = process.memory_info().rss
     probe = asyncio.create_task(lags_of(starting := []))
     tasks = []
     for number in range(count):
-        tasks.append(_start(runner, number, make(number)))
+        tasks.append(start_trigger(runner, number, make(number)))
         if number % AT_ONCE == AT_ONCE - 1:
             await asyncio.sleep(1.0)
     await asyncio.sleep(WARM_UP)
@@ -200,7 +200,8 @@ async def measure(
     return figures
 
 
-def _start(runner: TriggerRunner, number: int, trigger: BaseTrigger) -> asyncio.Task[None]:
+def start_trigger(runner: TriggerRunner, number: int, trigger: BaseTrigger) -> asyncio.Task[None]:
+    """Run a trigger as Airflow's runner does."""
     name = f"trigger-{number}"
     trigger.trigger_id = number
     trigger.task_instance = TaskInstanceDTO(
@@ -219,9 +220,10 @@ def _start(runner: TriggerRunner, number: int, trigger: BaseTrigger) -> asyncio.
     return asyncio.create_task(runner.run_trigger(number, trigger), name=name)
 
 
-async def _warm(runner: TriggerRunner, make: Callable[[int], BaseTrigger]) -> None:
+async def warm(runner: TriggerRunner, make: Callable[[int], BaseTrigger]) -> None:
+    """Run a trigger for a moment."""
     # What is imported at the first look, and the threads, belong to no single trigger.
-    first = _start(runner, 0, make(0))
+    first = start_trigger(runner, 0, make(0))
     await asyncio.sleep(8)
     first.cancel()
     with contextlib.suppress(asyncio.CancelledError):

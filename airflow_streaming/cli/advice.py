@@ -94,12 +94,8 @@ def add_check_arguments(parser: ArgumentParser) -> None:
 
 def check_installation(arguments: Namespace) -> int:
     """Check what streams need of this host and its Airflow, and print a line for each."""
-    from airflow_streaming.advice.installation.installation_checks import (
-        CheckOutcome,
-        SeenRows,
-        judge,
-        worst,
-    )
+    from airflow_streaming.advice.installation.check_line import CheckOutcome
+    from airflow_streaming.advice.installation.installation_checks import SeenRows, judge, worst
     from airflow_streaming.advice.installation.installation_probes import gather as gather_facts
     from airflow_streaming.reports.installation import installation_report
     from airflow_streaming.services.fleet_index import clear, state_of
@@ -107,16 +103,7 @@ def check_installation(arguments: Namespace) -> int:
     def rows_of(home: Home) -> SeenRows:
         if arguments.rebuild_rows:
             clear(home.store)
-        now = datetime.now(UTC)
-        state = state_of(home.store, now)
-        age = None if state.newest is None else (now - state.newest).total_seconds()
-        return SeenRows(
-            objects=state.objects,
-            rows=state.rows,
-            malformed=state.malformed,
-            ahead=state.ahead,
-            newest_age_s=age,
-        )
+        return state_of(home.store, datetime.now(UTC))
 
     homes = [check_uri(place_of(arguments.home), "home")] if arguments.home else []
     lines = judge(gather_facts(homes, rows_of=rows_of))

@@ -31,6 +31,7 @@ def facts() -> dict[str, Any]:
             "executor": conf.get("core", "executor"),
             "capacity": conf.getint("triggerer", "capacity"),
             "queues_enabled": conf.getboolean("triggerer", "queues_enabled", fallback=False),
+            "trigger_queues": settings.trigger_queues.to_dict(),
             "base_url": _base_url(conf),
             "provider": _provider(),
             "plugin": _plugin(),

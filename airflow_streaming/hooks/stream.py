@@ -52,6 +52,7 @@ from airflow_streaming.launch.port import ClusterApplication, Launcher, LaunchRe
 from airflow_streaming.launch.registry import open_launcher
 from airflow_streaming.launch.runtime import Runtime, resolve_runtime
 from airflow_streaming.launch.worker_pod import check_outlives_task
+from airflow_streaming.model.fleet.metric_labels import labels_conf
 from airflow_streaming.model.jobs.drill import SCRATCH_OUTPUT
 from airflow_streaming.model.names import other_lane
 from airflow_streaming.model.pipeline.program import is_pipeline
@@ -325,7 +326,8 @@ class SparkStreamHook(BaseHook):
         access = store_access(self.asked.home, self.home_conn_id, submission.conf)
         conf = {**access, **submission.conf}
         more = self._launch_conf(conf) if self._launch_conf is not None else {}
-        submission = replace(submission, conf={**more, **conf})
+        labels = labels_conf(read_settings().metric_labels.of(self.asked.labels))
+        submission = replace(submission, conf={**more, **labels, **conf})
         self._mask(submission.conf)
         runtime = self.runtime(submission.deployment.runtime)
         _check_same_spark(submission.deployment, runtime)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import BaseOperator
@@ -16,7 +17,8 @@ from airflow_streaming.task_errors import spec_errors_are_final
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_streaming.advice.installation.installation_checks import Installation, Line
+    from airflow_streaming.advice.installation.check_line import Line
+    from airflow_streaming.advice.installation.installation_checks import Installation
     from airflow_streaming.home.home import Home
     from airflow_streaming.storage.blobs import Blobs
 
@@ -57,7 +59,8 @@ class CheckInstallationOperator(NamedParameters, BaseOperator):
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
         # Not at dag parse.
-        from airflow_streaming.advice.installation.installation_checks import CheckOutcome, judge
+        from airflow_streaming.advice.installation.check_line import CheckOutcome
+        from airflow_streaming.advice.installation.installation_checks import judge
         from airflow_streaming.model.codec import encode
 
         with spec_errors_are_final():
@@ -77,9 +80,15 @@ class CheckInstallationOperator(NamedParameters, BaseOperator):
         # Not at dag parse.
         from airflow_streaming.advice.installation.installation_probes import gather
         from airflow_streaming.model.uris import check_uri
+        from airflow_streaming.services.fleet_index import state_of
 
         homes = [check_uri(self.home, "home")] if self.home else []
-        return gather(homes, open_=self._open, blobs_of=self._blobs)
+        return gather(
+            homes,
+            rows_of=lambda home: state_of(home.store, datetime.now(UTC)),
+            open_=self._open,
+            blobs_of=self._blobs,
+        )
 
     def _conn_of(self, uri: str) -> str | None:
         return self.home_conn_id if uri == self.home else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_streaming.exceptions import SpecError
 from airflow_streaming.model.arguments.calls import NamedParameters, Notifiers
-from airflow_streaming.model.arguments.fields import checked
+from airflow_streaming.model.arguments.fields import checked, refuse_blank
 from airflow_streaming.model.arguments.literals import OF_A_STREAM, check_literals
 from airflow_streaming.model.arguments.policies import Freshness
 from airflow_streaming.model.records.alert import AlertKind, AlertSource
@@ -60,11 +60,14 @@ class FreshnessOperator(NamedParameters, BaseOperator):
         self.stream, self.home, self.home_conn_id = stream, home, home_conn_id
         self.freshness, self.on_late, self.on_recovered = freshness, on_late, on_recovered
         check_literals(self, OF_A_STREAM)
+        if freshness is not None:
+            refuse_blank("Freshness", query=freshness.query)
 
     def execute(self, context: Context) -> dict[str, Any]:
         # Not at dag parse.
         from airflow_streaming.hooks.home import StreamHomeHook
         from airflow_streaming.services.freshness import read_freshness, record_freshness
+        from airflow_streaming.settings import read_settings
 
         with spec_errors_are_final():
             home = StreamHomeHook(self.home, self.home_conn_id).get_conn()
@@ -77,7 +80,8 @@ class FreshnessOperator(NamedParameters, BaseOperator):
         self._alert(home.stream(self.stream), found, context)
         if record_freshness(home, self.stream, found):
             self.log.info("The late times of stream %s are recorded.", self.stream)
-        return self._exported(found)
+        labels = read_settings().metric_labels.of(home.stream(self.stream).labels())
+        return self._exported(found, {**labels, "stream": self.stream})
 
     def _objective(self, home: Home) -> Freshness:
         recorded = self.freshness or home.stream(self.stream).supervision().freshness
@@ -110,18 +114,18 @@ class FreshnessOperator(NamedParameters, BaseOperator):
         with alerts:
             alerts.tell(*due)
 
-    def _exported(self, found: StreamFreshness) -> dict[str, Any]:
+    def _exported(self, found: StreamFreshness, tags: Mapping[str, str]) -> dict[str, Any]:
         from airflow_streaming import telemetry
 
         figures = found.figures
         if figures.share is not None:
-            telemetry.gauge("freshness_share", figures.share, stream=self.stream)
-        telemetry.gauge("freshness_budget_left", figures.budget_left, stream=self.stream)
+            telemetry.gauge("freshness_share", figures.share, **tags)
+        telemetry.gauge("freshness_budget_left", figures.budget_left, **tags)
         burns = {
             burn.alert.name: {"long": burn.long, "short": burn.short} for burn in figures.burns
         }
         for name, rates in burns.items():
-            telemetry.gauge("freshness_burn_rate", rates["long"], stream=self.stream, window=name)
+            telemetry.gauge("freshness_burn_rate", rates["long"], **tags, window=name)
         return {
             "share": figures.share,
             "budget_left": figures.budget_left,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from airflow_streaming.advice.installation.installation_checks import CheckOutcome, Line, worst
+from airflow_streaming.advice.installation.check_line import CheckOutcome, Line
+from airflow_streaming.advice.installation.installation_checks import worst
 from airflow_streaming.reports.report import (
     Block,
     Finding,

@@ -11,11 +11,11 @@ import json
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, Final
 
+from airflow_streaming.advice.installation.installation_checks import SeenRows
 from airflow_streaming.exceptions import RecordError, StreamingError
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.model.codec import format_time, parse_time
@@ -41,23 +41,6 @@ _ACT: Final = "act-"
 log: Final = logging.getLogger(__name__)
 _Dated = tuple[str, datetime, Mapping[str, Any]]
 """Lane and time of a row, and the row as it was parsed."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexState:
-    """
-    State of an index, for a check of the home.
-
-    :param malformed: Objects that cannot be read.
-    :param ahead: Objects with dates to come; readers do not use them.
-    :param newest: Time of the newest row.
-    """
-
-    objects: int = 0
-    rows: int = 0
-    malformed: int = 0
-    ahead: int = 0
-    newest: datetime | None = None
 
 
 def read_index(store: Store, lanes: Collection[str], now: datetime) -> FleetIndex:
@@ -101,20 +84,27 @@ def note_act(home: StreamHome) -> None:
         log.warning("An act was not noted in the index of %s: %s", home.store.uri, err)
 
 
-def state_of(store: Store, now: datetime) -> IndexState:
+def state_of(store: Store, now: datetime) -> SeenRows:
     """
-    Return the state of an index.
+    Return the state of an index, for a check of the home.
 
     :raises StreamingError: its folder cannot be read.
     """
     names = store.names(FOLDER)
-    found = [[at for _, at, _ in _dated(told, None)] for told in _objects(store, names)]
-    return IndexState(
+    found, watched = list[list[datetime]](), set[str]()
+    for told in _objects(store, names):
+        rows = [(lane, at) for lane, at, _ in _dated(told, None)]
+        found.append([at for _, at in rows])
+        if not any(at - now > CLOCKS_APART for _, at in rows):
+            watched |= {base_of(lane) for lane, at in rows if now - at <= FRESH}
+    newest = max((at for times in found for at in times), default=None)
+    return SeenRows(
         objects=sum(not name.startswith(_ACT) for name in names),
         rows=sum(map(len, found)),
         malformed=sum(not times for times in found),
         ahead=sum(any(at - now > CLOCKS_APART for at in times) for times in found),
-        newest=max((at for times in found for at in times), default=None),
+        newest_age_s=None if newest is None else (now - newest).total_seconds(),
+        watched=frozenset(watched),
     )
 
 

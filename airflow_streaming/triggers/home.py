@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 from airflow_streaming.exceptions import RecordError
@@ -49,6 +49,7 @@ class HomeTrigger(PollingTrigger):
         home_conn_id: str | None = None,
         deferred_at: str,
         poll_seconds: float = 5.0,
+        labels: Mapping[str, str] | None = None,
         **unknown: Any,  # a row written by a newer release must still load
     ) -> None:
         super().__init__(
@@ -57,6 +58,7 @@ class HomeTrigger(PollingTrigger):
             tag=stream,
             deferred_at=deferred_at,
             poll_seconds=poll_seconds,
+            labels=labels,
         )
         self.home = home
         self.stream = stream

@@ -19,7 +19,7 @@ import gc
 import random
 import time
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -163,6 +163,7 @@ class PollingTrigger(BaseTrigger):
         deferred_at: str | None,
         poll_seconds: float,
         lane: str | None = None,
+        labels: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__()
         self.deferred_at = deferred_at
@@ -172,8 +173,10 @@ class PollingTrigger(BaseTrigger):
         self._trouble: str | None = None
         self._pending: asyncio.Future[dict[str, Any] | None] | None = None
         self._damaged_since: float | None = None
-        self._states = telemetry.StateClock(stream=tag)
-        self._gauges = telemetry.RuleGauges(stream=tag)
+        self.labels = dict(labels or {})
+        self._tags = {**self.labels, "stream": tag}
+        self._states = telemetry.StateClock(stream=tag, labels=labels)
+        self._gauges = telemetry.RuleGauges(stream=tag, labels=labels)
         self._end: DriverEnd | None = None
         self._looks_since_end: int | None = None
 
@@ -233,7 +236,7 @@ class PollingTrigger(BaseTrigger):
         except (HomeUnavailable, RecordError) as err:
             # Not being able to look says nothing of the stream.
             self._say(f"Cannot look at {self._who}: {err}")
-            telemetry.count("looks_failed", stream=self._tag)
+            telemetry.count("looks_failed", **self._tags)
             self.lose_sight()
             return self._after_trouble(err)
         self._say(None)
@@ -266,8 +269,8 @@ class PollingTrigger(BaseTrigger):
         payload, state = self.look_once()
         if self._end is None:
             self._end = self.driver_end()
-        telemetry.timing("poll_lag", max(0.0, began - planned), stream=self._tag)
-        telemetry.timing("look_duration", time.monotonic() - began, stream=self._tag)
+        telemetry.timing("poll_lag", max(0.0, began - planned), **self._tags)
+        telemetry.timing("look_duration", time.monotonic() - began, **self._tags)
         if self.counts_verdicts:
             self._states.tell(state, lane=self.watched_lane)
             self._gauges.tell(self.rule_states(), lane=self.watched_lane)

@@ -68,6 +68,7 @@ class StreamTrigger(HomeTrigger):
     :param keeps: The lane that the task keeps alive; it is woken when another one has become live.
         Default: the lane with the stream's name; with ``until_parked``, any live lane.
     :param autoscale: ``Autoscale`` as JSON; the task is woken when the stream's size is to change.
+    :param labels: Tags for the metrics.
     :param standby: The stream has a hot standby, and the task is woken to start it.
     """
 
@@ -129,6 +130,7 @@ class StreamTrigger(HomeTrigger):
             "keeps": self.keeps,
             "standby": self.standby,
             "autoscale": self.autoscale,
+            "labels": self.labels,
         }
 
     def lane(self, live: LiveLaneCache) -> str:
@@ -183,7 +185,7 @@ class StreamTrigger(HomeTrigger):
         count = failures_in_a_row(decisions, (*progress, *now), s.policy)
         if count != self._counted:
             self._counted = count
-            telemetry.gauge("failures_in_a_row", count, stream=self.stream, lane=self.watched_lane)
+            telemetry.gauge("failures_in_a_row", count, **self._tags, lane=self.watched_lane)
 
     def _note_row(self, s: ReconcileInput) -> None:
         """Leave a row of the stream for readers of the fleet, every ``ROW_EVERY`` seconds."""

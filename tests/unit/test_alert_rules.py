@@ -134,7 +134,7 @@ class Replay:
         begun = max(start for start in self.story.starts if start <= now)
         if begun != self.start:
             self.start, self.rows = begun, []
-            self.book, self.ledger = RuleBook(RULES.rules), Ledger("orders", lambda: ())
+            self.book, self.ledger = RuleBook(RULES.rules), Ledger({"stream": "orders"}, lambda: ())
         batches = self.story.batches
         while self.learned < len(batches) and batches[self.learned].end <= now:
             self.rows.append(row(self.learned, batches[self.learned]))

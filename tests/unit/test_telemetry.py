@@ -191,3 +191,25 @@ def test_datadog_receives_each_metric_with_its_tags(dogstatsd: socket.socket) ->
         ("airflow.streaming.poll_lag", "250.0", "ms", {"stream": "orders"} | own),
         ("airflow.streaming.rule_firing", "1", "g", LANE | rule | own),
     ]
+
+
+def test_labels_are_further_tags_of_verdicts_and_rules(emitted: list[Any]) -> None:
+    moments = iter([101.0, 161.0])
+    labels = {"label_team": "payments"}
+    states = telemetry.StateClock(stream="orders", labels=labels, clock=lambda: next(moments))
+    states.tell("healthy", lane="orders")
+    states.tell("hung", lane="orders")
+    telemetry.RuleGauges(stream="orders", labels=labels).tell(
+        {("late", "revenue"): True}, lane="orders"
+    )
+
+    assert [tags for *_, tags in emitted] == [
+        *[{**LANE, **labels}] * 3,
+        {**RULE, **labels},
+    ]
+
+
+def test_a_label_cannot_replace_the_stream(emitted: list[Any]) -> None:
+    telemetry.StateClock(stream="orders", labels={"stream": "other"}).tell("healthy", lane="orders")
+
+    assert emitted[0][3] == LANE

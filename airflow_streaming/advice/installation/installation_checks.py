@@ -9,11 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Final
 
 from airflow_streaming.advice.installation.airflow_issues import NEWEST_TRIED, issues_of, version_of
+from airflow_streaming.advice.installation.check_line import CheckOutcome, Line
+from airflow_streaming.advice.installation.queue_checks import (
+    SeenQueue,
+    queue_lines,
+    queue_setting_line,
+)
 from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.fleet.trigger_queues import NO_QUEUES, TriggerQueues
 
 OLDEST_AIRFLOW: Final = (3, 3, 0)
 SLOW_HOME_MS: Final = 1000.0
@@ -33,38 +39,9 @@ PAGE: Final = "/streaming/app/"
 PRESENT: Final = frozenset({200, 302, 303, 307, 401, 403})
 """Answers of a server that has the page; it may want a user first."""
 
+_ORDER: Final = list(CheckOutcome)
 _PARTS: Final = ("metadatabase", "scheduler", "dag_processor", "triggerer")
 _UNWATCHED: Final = "Start it: without a triggerer the streams are not watched."
-
-
-class CheckOutcome(StrEnum):
-    """Result of one check."""
-
-    PROBLEM = "problem"
-    """Streams cannot start, or run without being watched."""
-    WARNING = "warning"
-    """Streams run; something is slow, scarce or only works in some setups."""
-    UNKNOWN = "unknown"
-    """The fact could not be found out."""
-    NOTE = "note"
-    """Nothing to do."""
-    OK = "ok"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """
-    Answer of a check.
-
-    :param check: Name of what was checked, such as ``home`` or ``runtime spark-4.3``.
-    :param next: The next step; empty where there is nothing to do.
-    """
-
-    check: str
-    outcome: CheckOutcome
-    seen: str
-    expected: str = ""
-    next: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +66,7 @@ class SeenRows:
     :param malformed: Objects that cannot be read.
     :param ahead: Objects with dates to come, by the clock of this host.
     :param newest_age_s: Age of the newest row.
+    :param watched: Streams with a row that a reader may believe.
     """
 
     objects: int = 0
@@ -96,6 +74,7 @@ class SeenRows:
     malformed: int = 0
     ahead: int = 0
     newest_age_s: float | None = None
+    watched: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +97,7 @@ class SeenHome:
     skew_s: float | None = None
     streams: int = 0
     rows: SeenRows = SeenRows()
+    queues: tuple[SeenQueue, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +116,7 @@ class SeenAirflow:
     provider: str = ""
     plugin: str = ""
     triggers: str = ""
+    trigger_queues: TriggerQueues = NO_QUEUES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,7 +166,6 @@ class Installation:
 
 
 Rule = Callable[[Installation], Iterator[Line]]
-_ORDER: Final = list(CheckOutcome)
 
 
 def judge(found: Installation, checks: Iterable[Rule] | None = None) -> tuple[Line, ...]:
@@ -203,22 +183,9 @@ def worst(lines: Iterable[Line]) -> CheckOutcome:
     return min((line.outcome for line in lines), key=_ORDER.index, default=CheckOutcome.OK)
 
 
-def _line(
-    check: str, bad: CheckOutcome, fails: bool, *, seen: str, expected: str, step: str
-) -> Line:
-    """Return a line that is of outcome ``bad`` when it fails, else ok and without a next step."""
-    return Line(
-        check=check,
-        outcome=bad if fails else CheckOutcome.OK,
-        seen=seen,
-        expected=expected,
-        next=step if fails else "",
-    )
-
-
 def _java(found: Installation) -> Iterator[Line]:
     needs_it = any(one.problem for one in found.runtimes) or not found.runtimes
-    yield _line(
+    yield Line.of(
         "java",
         CheckOutcome.PROBLEM if needs_it else CheckOutcome.NOTE,
         bool(found.java_problem),
@@ -238,7 +205,7 @@ def _runtimes(found: Installation) -> Iterator[Line]:
             next='Set it as JSON, such as {"spark-4.3": "/opt/spark-4.3"}; see docs/runtimes.md.',
         )
     for one in found.runtimes:
-        yield _line(
+        yield Line.of(
             f"runtime {one.name}",
             CheckOutcome.PROBLEM,
             bool(one.problem),
@@ -272,7 +239,7 @@ def _home(one: SeenHome) -> Iterator[Line]:
             next="Check the place, its mount, and the rights and credentials of this process.",
         )
         return
-    yield _line(
+    yield Line.of(
         name,
         CheckOutcome.PROBLEM,
         not one.is_made,
@@ -280,7 +247,7 @@ def _home(one: SeenHome) -> Iterator[Line]:
         expected="made by 'airflow-streaming init'",
         step=f"If the home is new: airflow-streaming init {one.uri}. Else mount it, or correct the URI.",
     )
-    yield _line(
+    yield Line.of(
         f"{name}: exclusive create",
         CheckOutcome.PROBLEM,
         bool(one.flaw),
@@ -289,7 +256,7 @@ def _home(one: SeenHome) -> Iterator[Line]:
         step="Use a local folder, or an object store with conditional writes (If-None-Match).",
     )
     if one.latency_ms is not None:
-        yield _line(
+        yield Line.of(
             f"{name}: latency",
             CheckOutcome.WARNING,
             one.latency_ms > SLOW_HOME_MS,
@@ -298,7 +265,7 @@ def _home(one: SeenHome) -> Iterator[Line]:
             step="Take a store in the network of the workers; heartbeats come late on a slow one.",
         )
     if one.skew_s is not None:
-        yield _line(
+        yield Line.of(
             f"{name}: clock",
             CheckOutcome.WARNING,
             abs(one.skew_s) > SKEW_SECONDS,
@@ -307,6 +274,7 @@ def _home(one: SeenHome) -> Iterator[Line]:
             step="Let NTP set the clocks. No decision compares them, but times in records mislead.",
         )
     yield from _rows(one)
+    yield from queue_lines(one.uri, one.queues)
 
 
 def _rows(one: SeenHome) -> Iterator[Line]:
@@ -322,7 +290,7 @@ def _rows(one: SeenHome) -> Iterator[Line]:
         f"more than {MOST_ROW_OBJECTS}, the others are not read": found.objects > MOST_ROW_OBJECTS,
     }
     wrong = [text for text, is_wrong in problems.items() if is_wrong]
-    yield _line(
+    yield Line.of(
         name,
         CheckOutcome.WARNING,
         bool(wrong),
@@ -347,7 +315,7 @@ def _airflow(found: Installation) -> Iterator[Line]:
         return
     version = version_of(seen.version)
     oldest = ".".join(map(str, OLDEST_AIRFLOW))
-    yield _line(
+    yield Line.of(
         "airflow",
         CheckOutcome.PROBLEM,
         version is None or version < OLDEST_AIRFLOW,
@@ -369,7 +337,7 @@ def _airflow(found: Installation) -> Iterator[Line]:
         ),
     )
     for name, problem, step in parts:
-        yield _line(
+        yield Line.of(
             name,
             CheckOutcome.PROBLEM,
             bool(problem),
@@ -427,7 +395,7 @@ def _triggerer(found: Installation) -> Iterator[Line]:
     seen, streams = found.airflow, sum(one.streams for one in found.homes)
     if seen is None:
         return
-    yield _line(
+    yield Line.of(
         "triggerer capacity",
         CheckOutcome.WARNING,
         streams > seen.capacity,
@@ -435,14 +403,7 @@ def _triggerer(found: Installation) -> Iterator[Line]:
         expected="one trigger for each stream, and more for sensors and changes",
         step="Raise [triggerer] capacity, or run more triggerers.",
     )
-    yield _line(
-        "triggerer queues",
-        CheckOutcome.WARNING,
-        seen.queues_enabled,
-        seen="enabled" if seen.queues_enabled else "not enabled",
-        expected="a triggerer for the queue of every stream's task",
-        step="Start a triggerer with --queues for each of these queues.",
-    )
+    yield queue_setting_line(seen.trigger_queues, enabled=seen.queues_enabled)
 
 
 def _issues(found: Installation) -> Iterator[Line]:
@@ -480,7 +441,7 @@ def _server(found: Installation) -> Iterator[Line]:
         return
     for part in _PARTS if server.health else ():
         state = server.health.get(part) or "absent"
-        yield _line(
+        yield Line.of(
             part.replace("_", " "),
             CheckOutcome.PROBLEM,
             state != "healthy",
@@ -489,7 +450,7 @@ def _server(found: Installation) -> Iterator[Line]:
             step=_UNWATCHED if part == "triggerer" else "Start it, and look into its log.",
         )
     if server.page:
-        yield _line(
+        yield Line.of(
             "page",
             CheckOutcome.PROBLEM,
             server.page not in PRESENT,
@@ -559,7 +520,7 @@ def _host(found: Installation) -> Iterator[Line]:
         if number is None:
             continue
         grave = CheckOutcome.PROBLEM if number < bound.grave else CheckOutcome.WARNING
-        yield _line(
+        yield Line.of(
             bound.check,
             grave,
             number < bound.little,

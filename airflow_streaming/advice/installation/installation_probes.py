@@ -37,10 +37,12 @@ from airflow_streaming.advice.installation.installation_checks import (
     SeenRuntime,
     SeenServer,
 )
+from airflow_streaming.advice.installation.queue_probe import look_at_queues
 from airflow_streaming.exceptions import HomeNotExclusive, RuntimeNotFound, StreamingError
 from airflow_streaming.home.home import Home, open_home
 from airflow_streaming.launch.java import find_java
 from airflow_streaming.launch.runtime import resolve_runtime
+from airflow_streaming.model.fleet.trigger_queues import NO_QUEUES, TriggerQueues
 from airflow_streaming.model.uris import to_fsspec
 from airflow_streaming.model.wire import MAX_RECORD_BYTES, parse_json
 from airflow_streaming.storage.blobs import Blobs
@@ -85,14 +87,15 @@ def gather(
     :param get: Returns status and content of an address; raises ``OSError``.
     """
     told, problem = (ask or ask_airflow)()
-    seen = SeenAirflow(**told["airflow"]) if told else None
+    queues = TriggerQueues.from_dict(told.get("airflow", {}).get("trigger_queues", {}))
+    seen = SeenAirflow(**{**told["airflow"], "trigger_queues": queues}) if told else None
     java, java_problem = _java(environment)
     places = [*homes, *(home for home in told.get("homes", ()) if home not in homes)]
     return Installation(
         java=java,
         java_problem=java_problem,
         runtimes=tuple(_runtimes(told.get("runtimes", {}), environment)),
-        homes=tuple(try_home(uri, open_, rows_of, blobs_of) for uri in places),
+        homes=tuple(try_home(uri, open_, rows_of, blobs_of, queues) for uri in places),
         airflow=seen,
         airflow_problem=problem,
         server=SeenServer(problem="[api] base_url is not known")
@@ -148,13 +151,15 @@ def try_home(
     open_: Opener = open_home,
     rows_of: Callable[[Home], SeenRows] = _no_rows,
     blobs_of: BlobsOpener = _open_blobs,
+    queues: TriggerQueues = NO_QUEUES,
 ) -> SeenHome:
-    """Let writers race in a home, time one file, and look at the rows of triggers."""
+    """Let writers race in a home, time one file, and look at the rows of triggers and at their queues."""
     seen = SeenHome(uri=uri)
     try:
         home = open_(uri)
         seen = replace(seen, latency_ms=_latency(home), streams=len(home.streams()))
         seen = replace(seen, rows=rows_of(home))
+        seen = replace(seen, queues=look_at_queues(home, queues, seen.rows.watched))
         race(home.store)
     except HomeNotExclusive as err:
         return replace(seen, flaw=str(err), skew_s=_skew(blobs_of(uri)))

@@ -163,7 +163,8 @@ def _show_newest(home: Home, arguments: argparse.Namespace) -> int:
     log, now = MaintenanceLog(home.store), datetime.now(UTC)
     newest = log.newest()
     if newest is None:
-        raise SpecError(f"{home.store.uri} has no maintenance.")
+        complain(f"{home.store.uri} has no maintenance.")
+        return PROBLEM
     earlier = [one for one in log.unfinished(now) if one.number != newest.number]
     shown = [(one, course(home, one, now)) for one in (newest, *earlier)]
     if arguments.json:

@@ -123,7 +123,7 @@ def run(stream: StreamHome, arguments: argparse.Namespace, probe: Probe) -> int:
 def start(stream: StreamHome, person: Person, *, again: bool) -> int:
     """Start a stream, and say what brings it up."""
     done = streams.start(stream, by=person.name, reason=person.reason, again=again)
-    lines = [_desired(stream, done.desired, is_new=done.is_new)]
+    lines = [_desired(stream, done.desired, person, is_new=done.is_new)]
     if done.closed is not None:
         lines.append(
             f"Its circuit was open and is closed, with a whole restart budget: {done.closed.reason}"
@@ -149,7 +149,7 @@ def stop(
 ) -> int:
     """Stop a stream; with ``wait`` until its driver is proved dead."""
     done = streams.stop(stream, by=person.name, reason=person.reason, grace=grace, until=until)
-    lines = [_desired(stream, done.desired, is_new=done.is_new)]
+    lines = [_desired(stream, done.desired, person, is_new=done.is_new)]
     if until is not None:
         lines.append(_what_ends_it(stream, done.desired))
     from airflow_streaming.cli.cutover import what_a_stop_does  # see _COMMANDS
@@ -199,11 +199,16 @@ def declare_dead(stream: StreamHome, person: Person, probe: Probe, *, number: in
     return OK
 
 
-def _desired(stream: StreamHome, desired: Desired, *, is_new: bool) -> str:
+def _desired(stream: StreamHome, desired: Desired, person: Person, *, is_new: bool) -> str:
     if is_new:
         return f'Desired state of {stream.name} is now "{desired.state}".'
     since = f"by {desired.by} since {clock(desired.at)}"
-    return f'Desired state of {stream.name} is "{desired.state}" already, {since}.'
+    stands = (
+        f'Desired state of {stream.name} is "{desired.state}" already, {since}: {desired.reason}'
+    )
+    if not person.says_why:
+        return stands
+    return f"{stands.rstrip('.')}. The reason given now is not recorded."
 
 
 def _what_ends_it(stream: StreamHome, stop: Desired) -> str:

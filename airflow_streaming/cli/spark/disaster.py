@@ -26,7 +26,7 @@ from airflow_streaming.cli.common import (
     person_of,
     place,
 )
-from airflow_streaming.cli.output import NOT_WRITTEN, answer, notice, progress, write_page
+from airflow_streaming.cli.output import NOT_WRITTEN, answer, complain, notice, progress, write_page
 from airflow_streaming.exceptions import (
     BackupStoreMissing,
     RecordError,
@@ -113,7 +113,8 @@ def run(home: Home, arguments: argparse.Namespace, probe: Probe) -> int:
     if arguments.show:
         newest = drills.newest()
         if newest is None:
-            raise SpecError(f"{arguments.to} has no disaster drill.")
+            complain(f"{arguments.to} has no disaster drill.")
+            return PROBLEM
         return _show(newest, [*drills.recoveries(newest).values()], arguments)
     lanes = live_lanes(home, arguments.select, probe)
     backups = arguments.store or default_store(home.store.uri)

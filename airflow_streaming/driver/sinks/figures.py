@@ -222,11 +222,12 @@ class Ledger:
     """
     The newest batch of every query, and the sums of those before it.
 
+    :param tags: Labels of every sample.
     :param standing: Tells how the sinks stand.
     """
 
-    def __init__(self, stream: str, standing: Standing) -> None:
-        self._stream, self._standing = stream, standing
+    def __init__(self, tags: Mapping[str, str], standing: Standing) -> None:
+        self.tags, self._standing = tags, standing
         self._lock = threading.RLock()
         self._latest: dict[str, ProgressEvent] = {}
         self._totals: dict[tuple[str, str], dict[tuple[str, ...], float]] = {}
@@ -252,16 +253,17 @@ class Ledger:
     def samples(self, figure: Figure) -> list[Sample]:
         """Return the present values of one figure."""
         if figure in SINK_FIGURES:
-            own = {"stream": self._stream}
             return [
-                s for status in self._standing() for s in _samples(figure, own, figure.take(status))
+                sample
+                for status in self._standing()
+                for sample in _samples(figure, self.tags, figure.take(status))
             ]
         with self._lock:
             return [
                 sample
                 for query, event in self._latest.items()
                 for sample in _samples(
-                    figure, {"stream": self._stream, "query": query}, self._points(figure, event)
+                    figure, {**self.tags, "query": query}, self._points(figure, event)
                 )
             ]
 

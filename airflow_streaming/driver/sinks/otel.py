@@ -35,7 +35,7 @@ class OtelSink:
         self._metrics = library("opentelemetry.metrics", _SDK)
         self._exporter = _exporter(config)
         self._timeout = config.timeout
-        self._ledger = Ledger(origin.stream, standing)
+        self._ledger = Ledger(origin.tags, standing)
         self._reader = self._export.InMemoryMetricReader()
         self._provider = _provider(self._reader, origin)
         meter = self._provider.get_meter("airflow_streaming")

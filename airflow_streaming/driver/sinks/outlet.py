@@ -12,6 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -41,6 +42,7 @@ from airflow_streaming.driver.sinks.port import (
 from airflow_streaming.driver.sinks.prometheus import PrometheusSink, PushgatewaySink
 from airflow_streaming.driver.sinks.statsd import StatsdSink
 from airflow_streaming.model.durations import duration_text
+from airflow_streaming.model.fleet.metric_labels import labels_in
 from airflow_streaming.model.progress import BatchProgress
 from airflow_streaming.model.spark.failures import presentable
 from airflow_streaming.model.status import SinkStatus
@@ -273,6 +275,7 @@ class Sinks:
         conf = self._read_conf()
         if conf is None:
             return
+        self._origin = replace(self._origin, labels=labels_in(conf))
         wanted = wanted_sinks(conf)
         for problem in wanted.problems:
             logger.error("%s The stream continues without it.", problem.trouble)

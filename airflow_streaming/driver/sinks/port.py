@@ -11,7 +11,7 @@ import importlib
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from airflow_streaming.exceptions import StreamingError, closed
@@ -36,11 +36,21 @@ class SinkFault(StreamingError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Whose progress it is."""
+    """
+    Whose progress it is.
+
+    :param labels: Labels of the stream that its figures carry.
+    """
 
     stream: str
     epoch: int
     deployment: int
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """Return the labels of every figure."""
+        return {"stream": self.stream, **self.labels}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

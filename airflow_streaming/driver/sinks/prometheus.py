@@ -25,7 +25,7 @@ class PrometheusSink:
 
     def __init__(self, config: PrometheusConfig, origin: Origin, standing: Standing) -> None:
         client = library("prometheus_client", _PACKAGE)
-        self._ledger = Ledger(origin.stream, standing)
+        self._ledger = Ledger(origin.tags, standing)
         try:
             self._server, self._thread = client.start_http_server(
                 config.port, config.address, registry=_registry(client, self._ledger)
@@ -56,7 +56,7 @@ class PushgatewaySink:
         self.url: str | None = None
         self._client = library("prometheus_client", _PACKAGE)
         self._config = config
-        self._ledger = Ledger(origin.stream, standing)
+        self._ledger = Ledger(origin.tags, standing)
         self._registry = _registry(self._client, self._ledger)
         self._group = {"stream": origin.stream}
 
@@ -116,7 +116,8 @@ class _Collector:
             Kind.GAUGE: self._core.GaugeMetricFamily,
             Kind.COUNTER: self._core.CounterMetricFamily,
         }
-        own = ("stream",) if figure in SINK_FIGURES else ("stream", "query")
+        tags = tuple(self._ledger.tags)
+        own = tags if figure in SINK_FIGURES else (*tags, "query")
         return families[figure.kind](
             f"{PREFIX}_{figure.full_name}",
             figure.help,
@@ -125,15 +126,17 @@ class _Collector:
         )
 
     def _about(self) -> Any:
-        names = ("stream", "query", "query_id", "run_id", "epoch", "deployment")
+        names = ("query", "query_id", "run_id", "epoch", "deployment")
         family = self._core.GaugeMetricFamily(
-            f"{PREFIX}_query_info", "Which query, run and epoch the figures are of.", labels=names
+            f"{PREFIX}_query_info",
+            "Which query, run and epoch the figures are of.",
+            labels=(*self._ledger.tags, *names),
         )
         for event in self._ledger.latest():
             origin = event.origin
             numbers = (str(origin.epoch), str(origin.deployment))
-            labels = (origin.stream, event.query, event.query_id, event.run_id, *numbers)
-            family.add_metric(labels, 1)
+            labels = (event.query, event.query_id, event.run_id, *numbers)
+            family.add_metric((*self._ledger.tags.values(), *labels), 1)
         return family
 
 

@@ -193,6 +193,11 @@ def check_labels(stream: str, labels: Mapping[str, str]) -> None:
             f"Stream {stream!r} has {len(labels)} labels; at most {MOST_LABELS} are kept."
         )
     for key, value in labels.items():
+        if key.count("/") > 1:
+            raise SpecError(
+                f"Label {key!r:.80} of stream {stream!r} has {key.count('/')} slashes; one may separate a prefix "
+                "from the name, as in 'example.com/team'."
+            )
         if key in FACTS:
             raise SpecError(
                 f"Label {key!r} of stream {stream!r} has the name of a fact ({FACTS[key]}). Call it otherwise."

@@ -6,8 +6,9 @@ import dataclasses
 import functools
 import time
 from collections.abc import Callable, Iterable, Sequence
+from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
 
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
@@ -22,6 +23,7 @@ from airflow_streaming.task_errors import spec_errors_are_final
 if TYPE_CHECKING:
     import jinja2
     from airflow.sdk import Context
+    from airflow.triggers.base import BaseTrigger
 
     from airflow_streaming.checkpoints.progress import ProgressNow
     from airflow_streaming.hooks.stream import SparkStreamHook
@@ -320,6 +322,38 @@ class SpecTask(SpecsTask):
             deployed = home.stream(live_lane(home, self.stream.name)).newest_deployment()
         authors = (self.stream.program,) if self._has_authors_application else ()
         return authors if deployed is None else (*authors, deployed.application)
+
+    def defer(
+        self,
+        *,
+        trigger: BaseTrigger,
+        method_name: str,
+        kwargs: dict[str, Any] | None = None,
+        timeout: timedelta | float | None = None,
+    ) -> NoReturn:
+        self._take_trigger_queue()
+        super().defer(trigger=trigger, method_name=method_name, kwargs=kwargs, timeout=timeout)
+
+    def _take_trigger_queue(self) -> None:
+        """
+        Have the trigger run in the queue of the stream.
+
+        Airflow gives a trigger the queue of the task's object in this process. The queue that names the
+        workers is in its database and stays.
+        """
+        from airflow_streaming.settings import read_settings  # not at dag parse
+
+        if self.stream is None:
+            return
+        queues, labels = read_settings().trigger_queues, self.stream.labels
+        self.queue = queues.queue_of(self.stream.name, labels) or self.queue
+        if queues.label in labels and labels[queues.label] != self.queue:
+            self.log.warning(
+                "Label %s=%s names no queue of [streaming] trigger_queues; the trigger runs in queue %r.",
+                queues.label,
+                labels[queues.label],
+                self.queue,
+            )
 
     def open_edited_hook(
         self, context: Context, stream: StreamSpec, **form: Any

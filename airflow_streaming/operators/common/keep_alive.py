@@ -20,6 +20,7 @@ from airflow_streaming.model.records.restart_decision import RestartAction
 from airflow_streaming.notifications.alerts import Alerts, notifier_names
 from airflow_streaming.operators.common.base import actor_of, blocked_message, gave_up, who
 from airflow_streaming.operators.common.stream import Deploying, TriggerFactory
+from airflow_streaming.settings import read_settings
 from airflow_streaming.supervision.decide import Action, ReconcileInput, Step, decide
 from airflow_streaming.supervision.observer import is_other_home
 from airflow_streaming.supervision.standby import WITH_STANDBY
@@ -234,7 +235,8 @@ class KeepAlive:
 
     def _settle(self, hook: SparkStreamHook, situation: ReconcileInput, alerts: Alerts) -> None:
         decision = hook.controller.settle(situation)
-        tags: dict[str, Any] = {"stream": self.task.stream.name, "lane": hook.home.name}
+        labels = read_settings().metric_labels.of(self.task.stream.labels)
+        tags = {**labels, "stream": self.task.stream.name, "lane": hook.home.name}
         alerts.tell_decision(decision)
         if decision.action is RestartAction.GIVE_UP:
             telemetry.count("gave_up", **tags)

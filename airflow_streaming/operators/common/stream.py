@@ -31,6 +31,7 @@ from airflow_streaming.model.records.deployment import (
 )
 from airflow_streaming.operators.common.base import Log, ProgressLogger
 from airflow_streaming.operators.common.gate import line_of
+from airflow_streaming.settings import read_settings
 from airflow_streaming.spec import StreamSpec
 from airflow_streaming.supervision.decide import Action, ReconcileInput
 from airflow_streaming.task_errors import spec_errors_are_final
@@ -219,6 +220,7 @@ class TriggerFactory:
             keeps=lane,
             standby=situation.wants_standby,
             autoscale=self.spec.autoscale.to_dict() if self.spec.autoscale else None,
+            labels=read_settings().metric_labels.of(self.spec.labels),
         )
 
 

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from airflow_streaming.advice.installation.airflow_issues import ISSUES
+from airflow_streaming.advice.installation.check_line import CheckOutcome, Line
 from airflow_streaming.advice.installation.installation_checks import (
     CHECKS,
-    CheckOutcome,
     Installation,
-    Line,
     SeenAirflow,
     SeenHome,
     SeenHost,
@@ -227,6 +226,7 @@ def test_facts_that_are_missing_are_unknown_and_never_well() -> None:
 
 def told(**airflow: Any) -> dict[str, Any]:
     facts = {name: getattr(AIRFLOW, name) for name in AIRFLOW.__dataclass_fields__}
+    facts["trigger_queues"] = AIRFLOW.trigger_queues.to_dict()
     return {"airflow": {**facts, **airflow}, "runtimes": {}, "homes": [], "driver_folder": "/"}
 
 
@@ -280,6 +280,20 @@ class Careless(LocalStore):
 
     def create(self, path: str, data: bytes) -> None:
         self.replace(path, data)
+
+
+def test_the_queues_of_the_setting_are_looked_at_in_each_home(tmp_path: Path) -> None:
+    queues = {"names": ["a", "b"], "label": ""}
+    found = gather(
+        [str(tmp_path)],
+        open_=lambda uri: Home(LocalStore(uri)),
+        ask=lambda: (told(trigger_queues=queues), ""),
+        get=lambda _: (200, b"{}"),
+    )
+
+    assert [one.name for one in found.homes[0].queues] == ["a", "b"]
+    assert found.airflow is not None
+    assert found.airflow.trigger_queues.names == ("a", "b")
 
 
 def test_the_host_of_these_tests_is_in_order(places: dict[str, Any]) -> None:

@@ -155,12 +155,19 @@ def test_a_report_without_a_folder_is_refused_before_the_work(
     assert (programs, files_below(Path(to))) == ([], [])
 
 
+def test_a_home_without_a_drill_shows_none(run: Run, to: str) -> None:
+    code, _, err = run("disaster-drill", "--show", "--to", to)
+
+    assert code == 1
+    assert "no disaster drill" in err
+    assert files_below(Path(to)) == []
+
+
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [
         (("--select", "name=none"), "No stream"),
         (("--select", "teem=web"), "teem"),
-        (("--show",), "no disaster drill"),
     ],
 )
 def test_a_wrong_use_drills_nothing(

@@ -37,6 +37,18 @@ class TestStart:
 
         assert code == 0
         assert 'Desired state of orders is "running" already, by ada since 2' in out
+        assert "not recorded" not in out
+
+    def test_the_reason_of_a_repeated_command_is_not_recorded(
+        self, run: Run, stream: StreamHome
+    ) -> None:
+        run("start", "orders", "--reason", "Topic is back.")
+        _, same, _ = run("start", "orders")
+        _, out, _ = run("start", "orders", "--reason", "another one")
+
+        assert ": Topic is back.\n" in same
+        assert "not recorded" not in same
+        assert ": Topic is back. The reason given now is not recorded." in out
 
 
 class TestStop:

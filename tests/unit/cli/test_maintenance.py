@@ -77,7 +77,7 @@ def test_a_stream_that_is_stopped_stays_so(run: Run, streams: dict[str, StreamHo
         (("--select", "teem=web", "--for", "60", "--yes"), 2),
         (("--select", "name=none", "--for", "60", "--yes"), 2),
         (("--select", "name", "--for", "0", "--yes"), 2),
-        (("--show",), 2),
+        (("--show",), 1),
         (("--show", "--yes"), 2),
         (("--show", "--for", "60"), 2),
         (("--show", "--at-once", "3"), 2),

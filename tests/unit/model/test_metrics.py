@@ -61,7 +61,7 @@ firing = one(rule, history, at=75)
 unknown = one(rule, rows(8), at=75)
 
 event = replace(an_event(4), progress=replace(an_event(4).progress, figures=recorded.figures))
-ledger = Ledger("orders", lambda: ())
+ledger = Ledger({"stream": "orders"}, lambda: ())
 ledger.take([event])
 families = {family.name: family for family in _Collector(ledger).collect()}
 family = families["spark_streaming_state_removal_seconds"]

@@ -161,6 +161,7 @@ def test_labels_are_those_of_kubernetes(labels: dict[str, str]) -> None:
         ({"team": "a*"}, "The value 'a*' of label 'team'"),
         ({"team": "a\n"}, "The value 'a\\n' of label 'team'"),
         ({"te am": "a"}, "Label 'te am'"),
+        ({"a//b": "1"}, "Label 'a//b' of stream 'orders' has 2 slashes"),
         ({"k" * 64: "a"}, "Label 'kkk"),
         ({"k": "v" * 64}, "The value 'vvv"),
         (

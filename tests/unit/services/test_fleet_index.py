@@ -565,7 +565,7 @@ def test_a_process_has_a_bounded_number_of_writers(
 
 STATES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "in order": ({"1.json": an_object(a_row(), a_row("b"))}, {"objects": 1, "rows": 2}),
-    "nothing": ({}, {"objects": 0, "newest": None}),
+    "nothing": ({}, {"objects": 0, "newest_age_s": None}),
     "malformed": (
         {"1.json": b"{", "2.json": an_object(a_row())},
         {"objects": 2, "malformed": 1, "rows": 1},
@@ -592,7 +592,7 @@ def test_the_state_of_an_index(store: LocalStore, case: str) -> None:
 
     assert {name: getattr(state, name) for name in expected} == expected
     if case == "in order":
-        assert state.newest == NOON - SECOND
+        assert state.newest_age_s == 1
 
 
 def test_an_index_is_cleared_and_its_writer_fills_it_again(

@@ -24,7 +24,7 @@ FILES = {**QUERY, "source": "1", "description": "FileStreamSource[x]"}
 
 
 def a_ledger(*statuses: SinkStatus) -> Ledger:
-    return Ledger("orders", lambda: statuses)
+    return Ledger({"stream": "orders"}, lambda: statuses)
 
 
 @pytest.mark.parametrize(
