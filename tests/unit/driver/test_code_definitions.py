@@ -122,6 +122,9 @@ def test_a_decorator_may_measure_in_another_way(script: ScriptIn, text: str) -> 
             "time.perf_counter() - begin", "args[0].day", id="an attribute may be missing"
         ),
         pytest.param("begin = time.perf_counter()", "begin = time.localtime()", id="no clock"),
+        pytest.param(
+            "        begin =", "        global begin\n        begin =", id="a global time"
+        ),
         pytest.param("@timed\n", "calls = []\ndef time(): pass\n@timed\n", id="another clock"),
         pytest.param("@timed\n", "time.perf_counter = list\n@timed\n", id="a replaced clock"),
         pytest.param(
