@@ -121,12 +121,13 @@ $(SPARK_4): scripts/install.sh | $(INSTALLED)
 	  --constraint constraints.txt confluent-kafka prometheus-client
 	@touch $@
 
-# What state functions of users need beside Spark, and the client of PostgreSQL for the examples. Spark
+# What state functions of users and declarative pipelines need beside Spark, and the client of PostgreSQL for the examples. Spark
 # warns of pandas 3, and constraints.txt is Airflow's.
 $(STATEFUL): scripts/install.sh | $(SPARK_4)
-	@echo "Installing pandas, Arrow and psycopg into .runtimes/spark-4.3 ..."
+	@echo "Installing pandas, Arrow, psycopg and the client of Connect into .runtimes/spark-4.3 ..."
 	@scripts/install.sh .runtimes/spark-4.3 'pandas==2.3.3' 'numpy==2.4.6' 'pyarrow==26.0.1' \
-	  'protobuf==7.36.2' 'psycopg[binary]==3.3.9'
+	  'protobuf==7.36.2' 'psycopg[binary]==3.3.9' 'grpcio==1.85.1' 'grpcio-status==1.85.1' \
+	  'googleapis-common-protos==1.76.0' 'zstandard==0.25.0' 'pyyaml==6.0.4'
 	@touch $@
 
 # Spark 3.5 imports distutils, which Python 3.12 gave up; setuptools brings it back.

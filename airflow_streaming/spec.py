@@ -64,6 +64,8 @@ _LOADED_LATER: Final = {
     "SoakTerms": "model.records.upgrade",
 }
 """Names of options; a DAG file that only keeps a stream alive does not pay for their modules."""
+ANY: Final = "a template"
+"""Instead of a value that a run fills in."""
 _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 __all__ = [
@@ -105,6 +107,9 @@ class StreamSpec:
     :param name: The stream's name: one folder of the home. Up to 86 letters, digits, '.', '_' and '-',
         the first one a letter or a digit, without '..' or a '.' at the end. (templated)
     :param application: The PySpark script, a path (relative to the dag file) or URI. (templated)
+    :param pipeline: Instead of an application: the YAML file of a declarative pipeline, whose flows are the
+        stream's queries (Spark 4.1 or newer). Updates follow each other; ``application_args`` may be
+        ``("--every", "30")``, seconds between two updates, or ``("--once",)``. (templated)
     :param home: Folder or object-store URI that holds the records of all streams. (templated)
     :param runtime: Name of a Spark installation from ``[streaming] runtimes``. (templated)
     :param application_args: Arguments for the script. Not for secrets. (templated)
@@ -163,6 +168,7 @@ class StreamSpec:
     template_fields: ClassVar[tuple[str, ...]] = (
         "name",
         "application",
+        "pipeline",
         "home",
         "runtime",
         "application_args",
@@ -177,7 +183,8 @@ class StreamSpec:
     )
 
     name: str
-    application: str
+    application: str = ""
+    pipeline: str = ""
     home: str
     runtime: str
     application_args: Sequence[str] = ()
@@ -240,6 +247,11 @@ class StreamSpec:
         return resolve(self.profile, spark_version, self.conf, carried_on=carried_on, sinks=sinks)
 
     @property
+    def program(self) -> str:
+        """Return the script, or the YAML of the pipeline."""
+        return self.pipeline or self.application
+
+    @property
     def has_fair_pools(self) -> bool:
         """Tell whether every query gets a scheduler pool of its own."""
         if self.fair_pools is not None:
@@ -281,6 +293,7 @@ class StreamSpec:
             if not is_filled_in(value := getattr(self, one.name)) or one.name not in templated
         }
         _check_names(self.name, given)
+        _check_program(self, given)
         if self.labels:
             from airflow_streaming.model.arguments.selector import (
                 check_labels,
@@ -305,7 +318,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _check_names(stream: str, given: Mapping[str, Any]) -> None:
-    for what in ("name", "application", "home", "runtime"):
+    for what in ("name", "home", "runtime"):
         if what in given and not given[what].strip():
             raise SpecError(f"Stream {stream!r} has no {what}. Give it as a text.")
     if "name" in given:
@@ -316,6 +329,41 @@ def _check_names(stream: str, given: Mapping[str, Any]) -> None:
     for key in given.get("env", ()):
         if not _ENV_NAME.fullmatch(key):
             raise SpecError(f"{key!r} in env of stream {stream!r} is not a valid variable name.")
+
+
+def _check_program(spec: StreamSpec, given: Mapping[str, Any]) -> None:
+    """Check that a stream has one program, and of a pipeline also what it cannot have."""
+    application, pipeline = given.get("application", ANY), given.get("pipeline", ANY)
+    if not application.strip() and not pipeline.strip():
+        raise SpecError(f"Stream {spec.name!r} has no application. Give it as a text.")
+    if given.get("application") and given.get("pipeline"):
+        raise SpecError(
+            f"Stream {spec.name!r} has both an application and a pipeline. Give one of them."
+        )
+    if not spec.pipeline and not application.lower().endswith((".yml", ".yaml")):
+        return
+    from airflow_streaming.model.pipeline.program import (
+        is_pipeline,
+        rhythm_of,
+    )  # only for a pipeline
+
+    if application is not ANY and is_pipeline(application):
+        raise SpecError(
+            f"application of stream {spec.name!r} is {application!r:.80}, the file of a declarative pipeline. "
+            "Give it as pipeline."
+        )
+    if pipeline is not ANY and not is_pipeline(pipeline):
+        raise SpecError(
+            f"pipeline of stream {spec.name!r} is {pipeline!r:.80}. Give the pipeline's YAML file, *.yml."
+        )
+    if spec.standby:
+        raise SpecError(
+            f"Stream {spec.name!r} has both a pipeline and standby. A pipeline cannot wait before its first "
+            "update, so leave standby out."
+        )
+    arguments = given.get("application_args", ())
+    if not any(map(is_filled_in, arguments)):
+        rhythm_of(tuple(map(str, arguments)))
 
 
 def _check_looked_up(stream: str, given: Mapping[str, Any]) -> None:

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from airflow_streaming.model.pipeline.flows import FLOWS, newest_versions
 from airflow_streaming.storage.folders import Folders
 
-FLOWS: Final = "_checkpoints"
 _DEEPEST: Final = 7
 """Folders below ``_checkpoints``: names of a table with up to four parts, the flow, the version, and one more."""
 MOST_FOLDERS: Final = 2_000
@@ -21,14 +21,9 @@ _MARKS: Final = frozenset({"metadata", "offsets", "commits"})
 
 def flows_in(folders: Folders) -> dict[str, str]:
     """Return the newest checkpoint of each flow as a path below the storage; empty for another folder."""
-    newest: dict[str, int] = {}
-    for path in _checkpoints(folders):
-        flow, _, version = path.rpartition("/")
-        if version.isdecimal():
-            newest[flow] = max(newest.get(flow, 0), int(version))
     return {
-        flow.removeprefix(f"{FLOWS}/"): f"{flow}/{version}"
-        for flow, version in sorted(newest.items())
+        flow.removeprefix(f"{FLOWS}/"): path
+        for flow, path in newest_versions(_checkpoints(folders)).items()
     }
 
 

@@ -15,11 +15,12 @@ from typing import Any, Final
 
 from airflow_streaming.checkpoints.integrity.file_logs import sink_problems
 from airflow_streaming.checkpoints.integrity.state import Depth
-from airflow_streaming.checkpoints.pipeline_storage import FLOWS, flows_in
+from airflow_streaming.checkpoints.pipeline_storage import flows_in
 from airflow_streaming.checkpoints.read.reading import LARGEST, likely_reads, read_checkpoint
 from airflow_streaming.checkpoints.read.report import Checkpoint, Finding, FindingCode
 from airflow_streaming.checkpoints.vault.layout import STORE
 from airflow_streaming.exceptions import CheckpointError, CheckpointRefused, RecordError
+from airflow_streaming.model.pipeline.flows import FLOWS
 from airflow_streaming.model.spark.listing import Listing, Read
 from airflow_streaming.model.uris import is_local, local_path
 from airflow_streaming.storage.folders import Entry, Folders, no_folder, open_folders, walk
@@ -30,8 +31,6 @@ AT_ONCE: Final = 16
 MAX_LOOKS: Final = 3
 MAX_QUERIES: Final = 200
 """The most queries of one driver; a folder with more checkpoints holds many streams."""
-MAX_FLOWS: Final = 10
-"""Flows in one message."""
 MAX_NAMED: Final = 3
 """Problems in one message."""
 _MARKS: Final = frozenset({"metadata", "offsets", "commits"})
@@ -120,7 +119,8 @@ class QueryFolders:
     """
     The checkpoints at one place.
 
-    :param names: ``("",)`` if the place is a checkpoint, else the names of the checkpoints in it.
+    :param names: ``("",)`` if the place is a checkpoint, else the names of the checkpoints in it. Of a declarative
+        pipeline they are the paths of its flows' newest versions.
     :param problems: Entries that are neither file nor folder; links are not followed.
     """
 
@@ -160,10 +160,12 @@ def find_queries(folders: Folders) -> QueryFolders:
             "of one query, or the folder of one stream's checkpoints."
         )
     found = [name for name in below if _is_checkpoint(folders.entries(name, _marks) or ())]
+    if any(entry.name == FLOWS and entry.is_folder for entry in listed):
+        found += flows_in(folders).values()
     strange = sorted(entry.name for entry in listed if entry.strange and _is_shown(entry.name))
     if not found and not strange:
         names = {entry.name for entry in listed}
-        raise CheckpointError(_of_pipeline(folders, names) or _no_checkpoint(folders.uri, names))
+        raise CheckpointError(_no_checkpoint(folders.uri, names))
     kinds = {entry.name: entry.strange for entry in listed}
     problems = tuple(_beside_queries(name, kinds[name]) for name in strange)
     return QueryFolders(names=tuple(found), problems=problems)
@@ -175,18 +177,6 @@ def _beside_queries(name: str, what: str) -> Finding:
         path=name,
         message=f"{name} is neither a file nor a folder: {what}. It was not opened or followed. If a "
         "query's checkpoint lies behind it, give that folder itself; else remove it.",
-    )
-
-
-def _of_pipeline(folders: Folders, names: Collection[str]) -> str:
-    """Return that a folder is a pipeline's storage; empty where it is none."""
-    flows = flows_in(folders) if FLOWS in names else {}
-    if not flows:
-        return ""
-    shown = ", ".join(f"{flow} in {path}" for flow, path in [*flows.items()][:MAX_FLOWS])
-    return (
-        f"{folders.uri} is the storage of a declarative pipeline of {len(flows)} flows: {shown}. Give the folder of "
-        "one flow's checkpoint."
     )
 
 

@@ -37,10 +37,11 @@ from airflow_streaming.driver.exit_status import (
     promoted,
     refused,
 )
-from airflow_streaming.driver.hadoop_store import open_home
+from airflow_streaming.driver.hadoop_store import HadoopStore, open_home
 from airflow_streaming.driver.jvm import (
     JvmProcess,
     JvmView,
+    active_context,
     die_with_jvm,
     is_under_jvm,
     run_as_child,
@@ -64,6 +65,8 @@ from airflow_streaming.driver.monitoring.queries import Queries
 from airflow_streaming.driver.output_places.batch_writes import BatchWrites
 from airflow_streaming.driver.output_places.live_outputs import LiveOutputs
 from airflow_streaming.driver.pausing.pause_watch import PauseWatch
+from airflow_streaming.driver.pipeline.flow_watch import FlowWatch
+from airflow_streaming.driver.pipeline.updates import PipelineUpdates
 from airflow_streaming.driver.plan.keeping import PlanKeeper
 from airflow_streaming.driver.resizing.resize_watch import ResizeWatch
 from airflow_streaming.driver.script import has_script_threads, run_script
@@ -89,6 +92,7 @@ from airflow_streaming.exceptions import (
 )
 from airflow_streaming.model.lease import HeldLease, Instant
 from airflow_streaming.model.names import Layout
+from airflow_streaming.model.pipeline.program import is_pipeline
 from airflow_streaming.model.records.epoch import Epoch, Exit
 from airflow_streaming.model.spark.conf import DIES_WITH_JVM, LOG_BYTES
 from airflow_streaming.model.spark.failures import hide
@@ -219,10 +223,7 @@ class Driver:
         for work in (self._bring_down, self._keep_deadline):
             threading.Thread(target=work, name="airflow-streaming-end", daemon=True).start()
         try:
-            self._start_hook.install()
-            if self._barrier is not None:
-                install_patience(self._barrier)
-            self._script = run_script(self._assignment)
+            self._script = self._run_application()
             self._await_queries()
         except KeyboardInterrupt:
             self._ending.ask_stop(Stop(by="SIGINT", reason="Interrupted.", grace=signal_grace()))
@@ -231,6 +232,34 @@ class Driver:
         if self._ending.begun.is_set():
             self._brought_down.wait()
         return self._finish()
+
+    def _run_application(self) -> ScriptEnd:
+        if is_pipeline(self._assignment.deployment.application):
+            return PipelineUpdates(
+                self._assignment,
+                ending=self._ending,
+                check_may_write=self._check_may_write,
+                wait_to_start=self._pauses.wait_to_start,
+                watch_flows=self._watch_flows,
+                waits=self._barrier is not None,
+            ).run()
+        self._start_hook.install()
+        if self._barrier is not None:
+            install_patience(self._barrier)
+        return run_script(self._assignment)
+
+    def _watch_flows(self) -> FlowWatch:
+        context = active_context()
+        if context is None:
+            raise DriverRefusal("The pipeline has no Spark context. Start the stream again.")
+        gateway, hadoop = context._gateway, context._jsc.hadoopConfiguration()
+        return FlowWatch(
+            self._assignment.deployment.checkpoint,
+            queries=self._queries,
+            claims=self._claims,
+            ending=self._ending,
+            open_checkpoint=lambda location: HadoopStore(location, gateway, hadoop),
+        )
 
     def _orders_of(self, standby: Epoch) -> OrderBook | None:
         """Return where a hot standby waits for its epoch; ``None`` for any other driver."""

@@ -25,6 +25,7 @@ from airflow_streaming.driver.exit_status import ScriptEnd, ScriptState
 from airflow_streaming.driver.launch_context import LaunchContext
 from airflow_streaming.driver.monitoring.spark_query import QueryError
 from airflow_streaming.exceptions import DriverRefusal
+from airflow_streaming.model.pipeline.program import is_pipeline
 from airflow_streaming.model.spark.failures import (
     conditions_in,
     core_of,
@@ -73,6 +74,7 @@ def run_program(application: str, source: bytes, arguments: Sequence[str]) -> Sc
     :param application: Its path or URI, as its author knows it.
     """
     try:
+        _check_script(application)
         _execute(application, source, arguments)
     except SystemExit as leaving:
         return _left(leaving.code)
@@ -86,6 +88,15 @@ def run_program(application: str, source: bytes, arguments: Sequence[str]) -> Sc
         logger.exception("The script raised an exception.")
         return ScriptEnd(state=ScriptState.FAILED, error=error_of(err))
     return ScriptEnd(state=ScriptState.RETURNED)
+
+
+def _check_script(application: str) -> None:
+    if is_pipeline(application):
+        raise DriverRefusal(
+            f"{application} is a declarative pipeline, whose flows Spark plans in an update only. No plan, rehearsal or "
+            "drill of it can be made here. Run 'spark-pipelines dry-run' on a copy, and take a backup before you apply "
+            "the change."
+        )
 
 
 def has_script_threads() -> bool:

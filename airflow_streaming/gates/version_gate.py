@@ -23,6 +23,7 @@ from airflow_streaming.gates.stored import DEFAULT_STORE, StoreSchema, store_sch
 from airflow_streaming.gates.version.judge import judge_version
 from airflow_streaming.gates.version.matrix import Matrix, VersionQuestion, release_of
 from airflow_streaming.home.home import StreamHome
+from airflow_streaming.model.pipeline.flows import query_of
 from airflow_streaming.model.spark.plan import QueryPlan
 from airflow_streaming.model.wire import parse_json
 from airflow_streaming.storage.folders import Folders, open_folders
@@ -152,7 +153,7 @@ def _opened(
         return {name: open_folders(uri, storage_options) for name, uri in named.items()}
     checkpoints = _text(checkpoints)
     folders = open_folders(checkpoints, storage_options)
-    return {name: folders.below(name) for name in query_folders(folders)}
+    return {query_of(name): folders.below(name) for name in query_folders(folders)}
 
 
 def _text(uri: object) -> str:

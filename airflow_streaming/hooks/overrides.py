@@ -26,9 +26,16 @@ def values_of(spec: StreamSpec) -> dict[str, str]:
     conf = redact({key: conf_text(value) for key, value in spec.conf.items()})
     return {
         "runtime": spec.runtime,
-        "application": spec.application,
+        "application": spec.program,
         **{f"{CONF}{key}": value for key, value in conf.items()},
     }
+
+
+def with_program(spec: StreamSpec, path: str) -> StreamSpec:
+    """Return a stream with another script, or another pipeline."""
+    if spec.pipeline:
+        return dataclasses.replace(spec, pipeline=path)
+    return dataclasses.replace(spec, application=path)
 
 
 def overrides_between(dag: StreamSpec, spec: StreamSpec) -> tuple[Override, ...]:
@@ -56,8 +63,7 @@ def with_live(dag: StreamSpec, live: Sequence[Override]) -> StreamSpec:
     changes = {what.removeprefix(CONF): kept[what] for what in kept if what.startswith(CONF)}
     conf = {**{k: v for k, v in dag.conf.items() if k not in changes}, **changes}
     return dataclasses.replace(
-        dag,
+        with_program(dag, kept.get("application", dag.program)),
         runtime=kept.get("runtime", dag.runtime),
-        application=kept.get("application", dag.application),
         conf={key: value for key, value in conf.items() if value is not None},
     )

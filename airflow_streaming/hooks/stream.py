@@ -47,12 +47,14 @@ from airflow_streaming.launch.package import (
     locate_application,
     read_application,
 )
+from airflow_streaming.launch.pipeline_files import check_runs_pipelines, check_storage
 from airflow_streaming.launch.port import ClusterApplication, Launcher, LaunchRequest
 from airflow_streaming.launch.registry import open_launcher
 from airflow_streaming.launch.runtime import Runtime, resolve_runtime
 from airflow_streaming.launch.worker_pod import check_outlives_task
 from airflow_streaming.model.jobs.drill import SCRATCH_OUTPUT
 from airflow_streaming.model.names import other_lane
+from airflow_streaming.model.pipeline.program import is_pipeline
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.epoch import Epoch
 from airflow_streaming.model.spark.conf import (
@@ -222,8 +224,11 @@ class SparkStreamHook(BaseHook):
         """
         check_outlives_task(self.target.launcher, os.environ)
         runtime = self.runtime(self.asked.runtime)
-        location = locate_application(self.asked.application, self.folders)
+        location = locate_application(self.asked.program, self.folders)
         source = read_application(location)
+        if is_pipeline(location):
+            check_runs_pipelines(runtime.spark_version)
+            check_storage(source, self.asked.checkpoint)
         proposed = self.controller.propose(
             runtime,
             location,

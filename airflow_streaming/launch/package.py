@@ -21,6 +21,7 @@ from typing import Final
 import airflow_streaming
 from airflow_streaming.exceptions import ApplicationNotFound, LaunchError, closed
 from airflow_streaming.launch.environment import private_folder, write_private
+from airflow_streaming.model.pipeline.program import is_pipeline
 from airflow_streaming.model.uris import is_local, local_path, scheme_of, to_fsspec
 from airflow_streaming.model.wire import MAX_RECORD_BYTES
 
@@ -55,10 +56,15 @@ def locate_application(application: str, folders: Iterable[Path]) -> str:
 
 def read_application(location: str) -> bytes:
     """
-    Return the script's source.
+    Return the script's source, or the files of a pipeline as one text.
 
     :raises ApplicationNotFound: it cannot be read, is too large, or is not Python.
     """
+    if is_pipeline(location):
+        # Only for pipelines: it needs a parser of YAML.
+        from airflow_streaming.launch.pipeline_files import read_pipeline
+
+        return read_pipeline(location)
     data = _read(location)
     if len(data) > _LIMIT:
         raise ApplicationNotFound(

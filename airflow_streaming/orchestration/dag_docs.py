@@ -193,7 +193,7 @@ the figures: `airflow-streaming status {stream.name}`.
 def _table(stream: StreamSpec) -> str:
     # Templates are not rendered here: the page is made when the dag is parsed.
     rows = {
-        "application": stream.application,
+        "pipeline" if stream.pipeline else "application": stream.program,
         "runtime": stream.runtime,
         "home": stream.home,
         "output": stream.output or "under the home",

@@ -24,6 +24,8 @@ from airflow_streaming.exceptions import AlreadyExists, RecordError, RestoreRefu
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.port import Launcher, driver_fate
 from airflow_streaming.model.names import numbered
+from airflow_streaming.model.pipeline.flows import query_of
+from airflow_streaming.model.pipeline.program import is_pipeline
 from airflow_streaming.model.records.control import (
     Change,
     ChangeEnd,
@@ -253,7 +255,7 @@ class Switching:
             if folder and query_id:
                 before = self._home.claim_of(query_id)
                 claim = QueryClaim(
-                    query=folder,
+                    query=query_of(folder),
                     query_id=query_id,
                     checkpoint=location(join(change.checkpoint, folder)),
                     epoch=epoch.number if epoch else 0,
@@ -346,6 +348,8 @@ def place_of(
     """
     folders = _folders(backup, known)
     names = {folder: name for name, folder in folders.items()}
+    if is_pipeline(current.application):
+        folders = _flow_folders(home, current, backup)
     logs = {query.folder: query.sink_log for query in backup.queries if query.sink_log}
     for query, uri in known_logs(home, current).items():
         if query in names and (uri or names[query] not in logs):
@@ -373,6 +377,23 @@ def _folders(backup: Backup, known: Circumstances) -> dict[str, str]:
     return {"": next(iter(known.claims))}
 
 
+def _flow_folders(home: StreamHome, current: Deployment, backup: Backup) -> dict[str, str]:
+    """Return the folder in which a pipeline looks for each flow of a backup."""
+    below = location(current.checkpoint) + "/"
+    places = {
+        claim.query: claim.checkpoint.removeprefix(below)
+        for claim in _claims(home, current)
+        if claim.checkpoint.startswith(below)
+    }
+    names = [query.folder for query in backup.queries]
+    if unknown := sorted(set(names) - set(places)):
+        raise RestoreRefused(
+            f"Backup {backup.id} has {', '.join(map(repr, unknown))}, and the pipeline of stream {home.name!r} runs no "
+            "such flow: Spark would not find its checkpoint. Choose a backup of the present flows."
+        )
+    return {name: places[name] for name in names}
+
+
 def with_claims(known: Circumstances, home: StreamHome, current: Deployment) -> Circumstances:
     """
     Add the home's facts on the queries of the present checkpoints.
@@ -384,7 +405,7 @@ def with_claims(known: Circumstances, home: StreamHome, current: Deployment) -> 
     below = location(current.checkpoint) + "/"
     for claim in _claims(home, current):
         if claim.checkpoint.startswith(below):
-            claims[claim.checkpoint.removeprefix(below)] = claim.query_id
+            claims[query_of(claim.checkpoint.removeprefix(below))] = claim.query_id
             elsewhere.pop(claim.query, None)
         else:
             elsewhere[claim.query] = claim.checkpoint

@@ -56,6 +56,7 @@ from airflow_streaming.gates.version_gate import gate_version
 from airflow_streaming.home.home import StreamHome
 from airflow_streaming.launch.port import Launcher, driver_fate
 from airflow_streaming.model.arguments.accepted import REPLAY
+from airflow_streaming.model.pipeline.flows import query_of
 from airflow_streaming.model.records.control import Change
 from airflow_streaming.model.records.deployment import Deployment
 from airflow_streaming.model.records.epoch import QueryClaim
@@ -313,7 +314,7 @@ def claim_restored(home: StreamHome, deployment: int, restored: Restored) -> Non
         if folder and query_id:
             before = home.claim_of(query_id)
             claim = QueryClaim(
-                query=folder,
+                query=query_of(folder),
                 query_id=query_id,
                 checkpoint=location(join(restored.checkpoint, folder)),
                 epoch=epoch.number if epoch else 0,

@@ -44,6 +44,7 @@ from airflow_streaming.checkpoints.read.reading import read_checkpoint
 from airflow_streaming.checkpoints.read.report import Checkpoint
 from airflow_streaming.checkpoints.reader import query_folders
 from airflow_streaming.exceptions import CheckpointBusy, CheckpointRefused
+from airflow_streaming.model.pipeline.flows import query_of
 from airflow_streaming.model.spark.listing import FileStat, Listing
 from airflow_streaming.model.spark.tail import batch_of
 from airflow_streaming.storage.blobs import Elsewhere
@@ -104,7 +105,8 @@ def sources_of(folders: Folders) -> list[Source]:
     :raises CheckpointError: The folder has no checkpoint.
     """
     return [
-        Source(folder=name, folders=folders.below(name)) for name in sorted(query_folders(folders))
+        Source(folder=query_of(name), folders=folders.below(name))
+        for name in sorted(query_folders(folders))
     ]
 
 

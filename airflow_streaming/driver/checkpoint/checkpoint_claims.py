@@ -12,6 +12,7 @@ a claim is looked for under every deployment, the newest first, and is found by 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -143,9 +144,7 @@ class Claims:
 
     def find(self, query: str, location: str) -> FoundClaim | None:
         """Return the claim on a checkpoint by a query of this name, the newest deployment first."""
-        folders = self._store.names(self._layout.folder("queries"))
-        numbers = {int(m[1]) for name in folders if (m := _DEPLOYMENT.fullmatch(name))}
-        for number in sorted(numbers, reverse=True):
+        for number in self._deployments():
             path = self._layout.place(QueryClaim, deployment=number, query=query)
             data = self._store.read(path)
             if data is None:
@@ -160,6 +159,40 @@ class Claims:
             if claim.checkpoint == location:
                 return FoundClaim(path=path, claim=claim)
         return None
+
+    def check_below(self, place: str, open_checkpoint: Callable[[str], Store]) -> None:
+        """
+        Check that no claimed checkpoint below a place is gone or exchanged.
+
+        :param place: A qualified location that ends with a slash.
+        :raises CheckpointMismatch: one is.
+        :raises RecordError: a claim is malformed.
+        """
+        for found in self._below(place):
+            found_id = query_id_in(open_checkpoint(found.claim.checkpoint))
+            judge_claim(found.claim, found_id, f"{self._store.uri}/{found.path}")
+
+    def _below(self, place: str) -> Iterable[FoundClaim]:
+        """Return the newest claim of each query on a checkpoint below a place."""
+        found: dict[str, FoundClaim] = {}
+        for number in self._deployments():
+            for name in self._store.names(self._layout.folder(QueryClaim, deployment=number)):
+                query = name.removesuffix(".json")
+                path = self._layout.place(QueryClaim, deployment=number, query=query)
+                data = self._store.read(path)
+                if data is None or query in found:
+                    continue
+                claim = self._layout.parse(QueryClaim, data, deployment=number, query=query)
+                if claim.checkpoint.startswith(place):
+                    found[query] = FoundClaim(path=path, claim=claim)
+        return found.values()
+
+    def _deployments(self) -> list[int]:
+        """Return the numbers of the deployments with claims, the newest first."""
+        folders = self._store.names(self._layout.folder("queries"))
+        return sorted(
+            {int(m[1]) for name in folders if (m := _DEPLOYMENT.fullmatch(name))}, reverse=True
+        )
 
     def _check_not_moved(self, query: str, location: str) -> None:
         # A location with today's date or a random part in it would start empty at every restart.

@@ -305,7 +305,7 @@ class SpecTask(SpecsTask):
         from airflow_streaming.operators.common.run_values import is_authors  # not at dag parse
 
         self._has_authors_application = self.stream is not None and is_authors(
-            self.stream.application, templates
+            self.stream.program, templates
         )
 
     def known_applications(self) -> tuple[str, ...]:
@@ -318,7 +318,7 @@ class SpecTask(SpecsTask):
         with spec_errors_are_final():
             home = StreamHomeHook(self.stream.home, self.home_conn_id, looks_only=True).get_conn()
             deployed = home.stream(live_lane(home, self.stream.name)).newest_deployment()
-        authors = (self.stream.application,) if self._has_authors_application else ()
+        authors = (self.stream.program,) if self._has_authors_application else ()
         return authors if deployed is None else (*authors, deployed.application)
 
     def open_edited_hook(

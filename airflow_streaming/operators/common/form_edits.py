@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from airflow_streaming.exceptions import SpecError
-from airflow_streaming.hooks.overrides import with_live
+from airflow_streaming.hooks.overrides import with_live, with_program
 from airflow_streaming.model.arguments.fields import is_template
 from airflow_streaming.model.records.control import Change, ChangeKind
 from airflow_streaming.model.records.deployment import Override
@@ -110,9 +110,8 @@ def edited(
     kept = {key: value for key, value in spec.conf.items() if key not in changes}
     added = {key: value for key, value in changes.items() if value is not None}
     return dataclasses.replace(
-        spec,
+        with_program(spec, _text(application) or spec.program),
         runtime=_text(runtime) or spec.runtime,
-        application=_text(application) or spec.application,
         conf={**kept, **added},
     )
 

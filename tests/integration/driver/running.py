@@ -145,7 +145,9 @@ class World:
         return self.home / LAYOUT.place(QueryClaim, deployment=deployment, query=query)
 
     def deploy(self, script: str, number: int = 1, **changes: Any) -> Deployment:
-        source = (HEADER + textwrap.dedent(script)).encode()
+        return self.deploy_program((HEADER + textwrap.dedent(script)).encode(), number, **changes)
+
+    def deploy_program(self, source: bytes, number: int = 1, **changes: Any) -> Deployment:
         digest = hashlib.sha256(source).hexdigest()
         deployment = Deployment(
             number=number,

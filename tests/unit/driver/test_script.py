@@ -13,7 +13,7 @@ import pytest
 from airflow_streaming.driver.errors import log_to_stderr, logger
 from airflow_streaming.driver.exit_status import ScriptEnd, ScriptState
 from airflow_streaming.driver.launch_context import LaunchContext
-from airflow_streaming.driver.script import error_of, has_script_threads, run_script
+from airflow_streaming.driver.script import error_of, has_script_threads, run_program, run_script
 from airflow_streaming.model.spark.failures import hide
 from tests.unit.driver.fakes import make_deployment, make_epoch
 
@@ -33,6 +33,15 @@ def run(source: str, folder: Path | str = "/gone/jobs") -> ScriptEnd:
             home="/home", epoch=make_epoch(), deployment=deployment, source=source.encode()
         )
     )
+
+
+def test_a_pipeline_is_never_run_as_a_script(tmp_path: Path) -> None:
+    end = run_program(f"{tmp_path}/pipeline.yml", b'{"spec": "pipeline.yml"}', [])
+
+    assert end.state is ScriptState.FAILED
+    assert not end.retryable
+    assert end.error is not None
+    assert "spark-pipelines dry-run" in end.error.message
 
 
 def test_the_script_is_main_with_its_own_path_and_arguments(tmp_path: Path) -> None:

@@ -45,6 +45,18 @@ def test_an_empty_field_keeps_the_live_value_until_the_dag_changes(
     assert with_live(dag(named), live).runtime == runtime
 
 
+def test_a_form_that_names_another_program_of_a_pipeline_keeps_it_a_pipeline() -> None:
+    pipeline = replace(dag(), application="", pipeline="pipeline.yml")
+    asked = edited(pipeline, application="next/pipeline.yml")
+    live = overrides_between(pipeline, asked)
+
+    assert (asked.pipeline, asked.application) == ("next/pipeline.yml", "")
+    assert [(one.what, one.value, one.dag) for one in live] == [
+        ("application", "next/pipeline.yml", "pipeline.yml")
+    ]
+    assert with_live(pipeline, live).pipeline == "next/pipeline.yml"
+
+
 @pytest.mark.parametrize(
     ("live", "named", "conf"),
     [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -57,19 +57,28 @@ class DyingStore:
 class Stream:
     """A stopped stream at batch 3 of two queries, with a backup at batch 1."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(
+        self, folder: Path, places: Mapping[str, str] | None = None, **deployment: Any
+    ) -> None:
+        """
+        Make its home.
+
+        :param places: Folder of each query's checkpoint; default: its name.
+        """
+        self.places = places or {name: name for name in QUERIES}
+        queries = dict(zip(self.places, QUERIES.values(), strict=True))
         self.folder = folder
         self.uri = str(folder / "home")
         self.launcher = FakeLauncher()
         self.old = f"{self.uri}/orders/checkpoints/000001"
-        self.deploy(1, checkpoint=self.old)
-        for name, query_id in QUERIES.items():
-            run_batches(Path(self.old) / name, 1, query_id)
-            self.claim(name, query_id, f"file:{self.old}/{name}")
+        self.deploy(1, checkpoint=self.old, **deployment)
+        for name, query_id in queries.items():
+            run_batches(Path(self.old) / self.places[name], 1, query_id)
+            self.claim(name, query_id, f"file:{self.old}/{self.places[name]}")
         self.store = new_store(folder)
         self.backup = back_up(self.store, Path(self.old))
-        for name, query_id in QUERIES.items():
-            run_batches(Path(self.old) / name, 3, query_id)
+        for name, query_id in queries.items():
+            run_batches(Path(self.old) / self.places[name], 3, query_id)
         self.home.create_epoch(make_epoch(1, host=FAKE_HOST))
         self.want(DesiredState.STOPPED)
 
@@ -110,7 +119,8 @@ class Stream:
 
     def is_at(self, batch: int) -> bool:
         """Tell whether every query of what the next driver starts on is whole and at a batch."""
-        return all(is_sound_at(Path(self.checkpoint) / name, batch) for name in QUERIES)
+        places = self.places.values()
+        return all(is_sound_at(Path(self.checkpoint) / place, batch) for place in places)
 
     def proposal(self, **spec: Any) -> ProposalAction:
         """Return what becomes of what the dag, unchanged but for this, proposes."""

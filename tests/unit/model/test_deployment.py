@@ -92,6 +92,21 @@ PLAIN_KEYS = [
         ({"name": "a."}, "Stream name 'a.' cannot be used for folders. Use 1 to 86 "),
         ({"name": "a" * 87}, f"Stream name '{'a' * 87}' cannot be used for folders. Use 1 to 86 "),
         ({"application": "  "}, "Stream 'orders' has no application. Give it as a text."),
+        ({"application": ""}, "Stream 'orders' has no application. Give it as a text."),
+        ({"pipeline": "p.yml"}, "Stream 'orders' has both an application and a pipeline."),
+        ({"application": "p.yml"}, "application of stream 'orders' is 'p.yml', the file of a decl"),
+        (
+            {"application": "", "pipeline": "p.py"},
+            "pipeline of stream 'orders' is 'p.py'. Give the",
+        ),
+        (
+            {"application": "", "pipeline": "p.yml", "standby": True},
+            "Stream 'orders' has both a pipeline and standby.",
+        ),
+        (
+            {"application": "", "pipeline": "p.yml", "application_args": ["--fast"]},
+            "A pipeline does not take the arguments ('--fast',).",
+        ),
         ({"application": Path("jobs/orders.py")}, "application of stream 'orders' is of type"),
         ({"runtime": ""}, "Stream 'orders' has no runtime. Give it as a text."),
         ({"home": ""}, "Stream 'orders' has no home. Give it as a text."),

@@ -24,6 +24,7 @@ from tests.unit.world import World
 WHEN = ("with `restart=True` or an upgrade", "as another stream")
 PAGE = Path(__file__).parents[3] / "docs" / "operations.md"
 SIZE = {"spark.executor.instances": "2", "spark.executor.cores": "2"}
+PIPELINE = "{name: a, storage: '{checkpoint}', libraries: [{glob: {include: flows.sql}}]}"
 EDITS: dict[str, Any] = {
     "health": HealthRules(stall_after=timedelta(minutes=7)),
     "restart": RestartPolicy(reset_batches=7),
@@ -37,6 +38,7 @@ EDITS: dict[str, Any] = {
     "lease": timedelta(minutes=7),
     "repair_sinks": False,
     "application": "another.py",
+    "pipeline": "pipeline.yml",
     "application_args": ["--fast"],
     "conf": {**SIZE, "spark.sql.shuffle.partitions": "7"},
     "env": {"REGION": "eu"},
@@ -75,11 +77,14 @@ def test_an_edit_takes_effect_when_the_page_says(
     known["spark-3.5"] = known["spark-4.3"]
     monkeypatch.setenv("AIRFLOW__STREAMING__RUNTIMES", json.dumps(known))
     (world.folder / "another.py").write_text("# another script\n")
-    in_folder = {name: str(world.folder / EDITS[name]) for name in ("application", "home")}
+    (world.folder / "pipeline.yml").write_text(PIPELINE)
+    (world.folder / "flows.sql").write_text("CREATE STREAMING TABLE t AS SELECT * FROM STREAM s")
+    names = ("application", "pipeline", "home")
+    in_folder = {name: str(world.folder / EDITS[name]) for name in names}
     world.run(world.operator(conf=SIZE))
 
     observed = {
-        name: _takes_effect(world, world.operator(**{"conf": SIZE, name: value}))
+        name: _takes_effect(world, world.operator(**{"conf": SIZE, **_cleared(name), name: value}))
         for name, value in {**EDITS, **in_folder}.items()
     }
 
@@ -87,6 +92,11 @@ def test_an_edit_takes_effect_when_the_page_says(
         name: when if when in WHEN else "at the next launch or wake-up"
         for name, when in table().items()
     }
+
+
+def _cleared(name: str) -> dict[str, str]:
+    """A stream has one program, so the other one goes."""
+    return {"application": ""} if name == "pipeline" else {}
 
 
 def _takes_effect(world: World, edited: Any) -> str:
