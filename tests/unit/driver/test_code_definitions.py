@@ -166,6 +166,17 @@ def test_a_wrapper_counts_where_code_does_more_than_call_it(script: ScriptIn, us
     assert script(use, lib_py=BARE).code != script(use, lib_py=TIMED).code
 
 
+def test_what_a_wrapper_replaces_counts_where_code_looks_behind_it(script: ScriptIn) -> None:
+    text = """import functools
+def g(x): return 1
+def other(x): return 3
+one = functools.wraps(g)(lambda x: 2)
+def f(x): return one.__wrapped__(x)
+"""
+
+    assert script(text).code != script(text.replace("return 1", "return 4")).code
+
+
 def test_the_function_of_a_query_keeps_its_wrapper(script: ScriptIn) -> None:
     # Spark asks for the number of its arguments.
     assert script(BARE + "f = g").code != script(TIMED + "f = g").code
