@@ -1,14 +1,15 @@
 """
 What the gates cost.
 
-    python -m benchmarks.gates                              the gates, without a JVM
+    python -m benchmarks.gates                              the gates and the closure of code, without a JVM
     python -m benchmarks.gates --runtime /opt/spark-4.3     and plan mode beside Spark's own start
 
 The gates are asked about checkpoints of ten thousand files, made as ``benchmarks.inspecting`` makes
 them; the goal is 300 milliseconds. Plan mode of a script with five queries, three of them with
 state, is timed from outside, beside a bare ``spark-submit`` of a script that does nothing but make a
 session; the two take turns. The goal is two seconds more. The size of a plan is that of the record in
-the stream's home.
+the stream's home. The closure is that of a function whose script imports 200 modules of 20 functions, in a
+process of its own; the goal is two seconds, and a second function of the same script finds the parsed modules.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import argparse
 import os
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -43,6 +45,51 @@ from benchmarks.inspecting import SHAPES, build, timed
 
 GATE_GOAL_MS: Final = 300
 PLAN_GOAL_S: Final = 2.0
+CLOSURE_GOAL_S: Final = 2.0
+MODULES: Final = 200
+FUNCTIONS: Final = 20
+CHAIN: Final = 10
+"""Modules of which each calls the next one."""
+
+MODULE: Final = """
+import logging
+{imports}
+log = logging.getLogger(__name__)
+LIMIT = {number}
+TABLE = {{"a": {number}, "b": 2}}
+SEEN = set()
+
+class Rate:
+    factor = 1.5
+    def of(self, x):
+        return x * self.factor + LIMIT
+
+{functions}
+"""
+FUNCTION: Final = """
+def f{place}(x):
+    y = x + TABLE["a"]
+    if y > LIMIT:
+        log.info("above %s", x)
+        y = {next}
+    for one in range(y % 3):
+        y += one
+    return Rate().of(y)
+"""
+CLOSURE: Final = """
+import sys, time, types
+sys.path.insert(0, sys.argv[1])
+from airflow_streaming.driver.code.functions import closure_of
+script = types.ModuleType("__main__")
+script.__file__ = sys.argv[1] + "/script.py"
+sys.modules["__main__"] = script
+exec(compile(open(script.__file__).read(), script.__file__, "exec"), script.__dict__)
+for name in ("first", "second"):
+    begun = time.perf_counter(), time.process_time()
+    code = closure_of(script.__dict__[name]).code
+    print(time.perf_counter() - begun[0], time.process_time() - begun[1])
+    assert not code.startswith("opaque"), code
+"""
 
 SESSION: Final = """
 from pyspark.sql import SparkSession
@@ -102,6 +149,38 @@ def time_gates(shape: str, folder: Path) -> None:
             f"gate {name}, {shape}: {files} files, {median:.0f} ms (worst {worst:.0f}; "
             f"{median / files * 10_000:.0f} for 10,000 files, goal {GATE_GOAL_MS}), {cpu:.0f} ms of "
             "a core"
+        )
+
+
+def write_script(folder: Path) -> None:
+    """Write a script whose functions reach every function of its modules."""
+    for number in range(MODULES):
+        last = (number + 1) % CHAIN == 0
+        following = "" if last else f"import m{number + 1}"
+        functions = "".join(
+            FUNCTION.format(place=place, next="x" if last else f"m{number + 1}.f{place}(x)")
+            for place in range(FUNCTIONS)
+        )
+        text = MODULE.format(imports=following, number=number, functions=functions)
+        (folder / f"m{number}.py").write_text(text)
+    heads = [f"m{number}" for number in range(0, MODULES, CHAIN)]
+    calls = ", ".join(f"{head}.f{place}(x)" for head in heads for place in range(FUNCTIONS))
+    imports = f"import {', '.join(heads)}\n"
+    (folder / "script.py").write_text(
+        f"{imports}def first(x): return [{calls}]\ndef second(x): return 1, {calls}\n"
+    )
+
+
+def time_closure(folder: Path) -> None:
+    write_script(folder)
+    told = subprocess.run(
+        [sys.executable, "-c", CLOSURE, str(folder)], check=True, capture_output=True, text=True
+    )
+    figures = [[*map(float, line.split())] for line in told.stdout.splitlines()]
+    for (wall, cpu), which in zip(figures, ("first", "second"), strict=True):
+        print(
+            f"closure of {MODULES} modules with {MODULES * FUNCTIONS:,} functions, {which} function: "
+            f"{wall:.2f} s, {cpu:.2f} s of a core (goal {CLOSURE_GOAL_S:.0f})"
         )
 
 
@@ -167,6 +246,8 @@ def main() -> None:
     for shape in SHAPES:
         with tempfile.TemporaryDirectory(prefix="airflow-streaming-gates-") as folder:
             time_gates(shape, Path(folder))
+    with tempfile.TemporaryDirectory(prefix="airflow-streaming-gates-") as folder:
+        time_closure(Path(folder))
     for path in arguments.runtime:
         time_plan_mode(path, arguments.rounds)
 

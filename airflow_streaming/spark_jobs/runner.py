@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, Protocol, TypeVar
 
 import psutil
@@ -213,7 +214,7 @@ def code_of(program: Program | None) -> Iterator[bytes]:
     yield program.source
     shipped = [Path(local_path(uri)) for uri in program.py_files if is_local(uri)]
     modules: Iterable[Path] = (path for path in shipped if path.suffix == ".py")
-    if is_local(program.application):
+    if program.application and is_local(program.application):
         folder = Path(local_path(program.application)).parent
         modules = itertools.chain(modules, folder.glob("*.py"), folder.glob("*/*.py"))
     for path in itertools.islice(modules, _MAX_MODULES):
@@ -223,16 +224,22 @@ def code_of(program: Program | None) -> Iterator[bytes]:
 
 @contextlib.contextmanager
 def started(
-    task: Task, runtime: Runtime, program: Program | None, scratch: Path
+    task: Task,
+    runtime: Runtime,
+    program: Program | None,
+    scratch: Path,
+    variables: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[subprocess.Popen[bytes]]:
     """
     Start a Spark for a task; after the block it is gone with its children.
 
     :param scratch: A private folder for its files; its log is there too, named ``LOG``.
+    :param variables: More variables of this process, which the code of later jobs names.
     :raises LaunchError: it could not be started.
     """
     more = {**(program.env if program else {}), **({task.variable: "1"} if task.variable else {})}
-    environment = driver_environment(job_variables(os.environ, code_of(program)), runtime, more)
+    known = {**job_variables(os.environ, code_of(program)), **variables}
+    environment = driver_environment(known, runtime, more)
     command = _command(task, runtime, program, environment, scratch)
     output = open_private_log(scratch / LOG)
     # Before the first process of the job exists, which may read this one at once.

@@ -15,16 +15,17 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import subprocess
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from airflow_streaming.launch.environment import write_private
+from airflow_streaming.launch.environment import job_variables, write_private
 from airflow_streaming.launch.runtime import Runtime
 from airflow_streaming.model.jobs.shared import (
     JobCall,
@@ -41,6 +42,7 @@ from airflow_streaming.spark_jobs.runner import (
     Program,
     RunningJob,
     Task,
+    code_of,
     started,
 )
 from airflow_streaming.spark_jobs.scratch import Scratch, scratch_folder
@@ -83,10 +85,12 @@ class Needs:
     All that a Spark is started with; jobs with equal needs can take turns in one.
 
     :param program: Conf, environment and lists of files; the script and its arguments belong to a job.
+    :param variables: Variables of this process that the code of the job may read.
     """
 
     runtime: Runtime
     program: Program
+    variables: Mapping[str, str] = field(default_factory=dict, repr=False)
     java_options: str = ""
 
 
@@ -96,7 +100,10 @@ def needs_of(task: Task, runtime: Runtime, program: Program | None) -> Needs:
     common = replace(
         given, application="", source=b"", arguments=(), left_out=(), output="", checkpoint=""
     )
-    return Needs(runtime=runtime, program=common, java_options=task.java_options)
+    variables = job_variables(os.environ, code_of(given))
+    return Needs(
+        runtime=runtime, program=common, variables=variables, java_options=task.java_options
+    )
 
 
 def why_new(has: Needs, wanted: Needs, last: JobEnd | None, *, is_running: bool) -> NewSpark | None:
@@ -231,7 +238,7 @@ class _RunningSpark:
         )
         self._closing = contextlib.ExitStack()
         self.process: subprocess.Popen[bytes] = self._closing.enter_context(
-            started(task, needs.runtime, needs.program, self.folder)
+            started(task, needs.runtime, needs.program, self.folder, needs.variables)
         )
 
     def call(self, call: JobCall) -> _SharedJob:

@@ -97,9 +97,11 @@ class _Cleaner:
         self._locals = {*stores}
         self._containers = {*_containers(nodes, stores)}
         self._times = set()
-        for name, value in _stored_once(node.body, nodes, stores):
+        for name, value in _stored_once(node.body, stores):
             if self._is_time(value, self._times):
                 self._times.add(name)
+        if self._times and {*kept_names(nodes)} & {None, *self._times}:
+            self._times = set()
         self._bound = {*outer, *(one.arg for one in arguments)}
         if self._drop:
             node.returns = None
@@ -266,16 +268,12 @@ def _containers(nodes: Collection[ast.AST], stores: Counter[str]) -> Iterator[st
         yield from (n for n, count in found.items() if count == stores[n] and n not in kept)
 
 
-def _stored_once(
-    body: list[ast.stmt], nodes: Collection[ast.AST], stores: Counter[str]
-) -> Iterator[tuple[str, ast.expr]]:
-    """Yield the locals that one statement of a body alone binds, in order, each with its value."""
-    kept = {*kept_names(nodes)}
+def _stored_once(body: list[ast.stmt], stores: Counter[str]) -> Iterator[tuple[str, ast.expr]]:
+    """Yield the names that one statement of a body alone binds, in order, each with its value."""
     for one in body:
         match one:
-            case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                if stores[name] == 1 and not {name, None} & kept:
-                    yield name, value
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if stores[name] == 1:
+                yield name, value
 
 
 def _names_items(node: ast.expr) -> bool:

@@ -1,5 +1,5 @@
 """
-Named numbers in a function, replaced by the numbers, where nothing can change them while the code runs.
+Numbers of a function: named ones that nothing can change while the code runs, and what constants compute.
 
 ``MINIMUM`` of a module, ``Limits.review`` of a class and ``LIMITS.review`` of a frozen dataclass are one number
 if they have one value: a constant may move and get another name.
@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final, TypeAlias
 
 from airflow_streaming.driver.code.code_imports import file_of, is_users
-from airflow_streaming.driver.code.code_trees import Function, Node, nodes_of, with_parts
+from airflow_streaming.driver.code.code_trees import Function, nodes_of, with_parts
 
 Origin: TypeAlias = Callable[..., str]
 """Returns the module that defines a name of a module by a literal; empty where code may bind or change it."""
@@ -48,22 +48,6 @@ def with_numbers(
         return body  # its body has names of its own
     names = _Numbers(function, {*taken, *function.__code__.co_freevars}, origin)
     return [with_parts(one, names.replaced) for one in body]
-
-
-def folded(node: Node) -> Node:
-    """Return a tree with the value of each product, sum and difference of numbers, as Python's compiler does."""
-    return with_parts(node, _folded)
-
-
-def _folded(node: ast.AST) -> ast.AST:
-    node = with_parts(node, _folded)
-    match node:
-        case ast.BinOp(left=ast.Constant(value=left), op=op, right=ast.Constant(value=right)):
-            compute = _FOLDED.get(type(op))
-            if compute and {type(left), type(right)} <= {int, float}:
-                with contextlib.suppress(ArithmeticError):
-                    return ast.Constant(value=compute(left, right))
-    return node
 
 
 def is_lookup(tree: Function, helper: types.FunctionType, origin: Origin) -> bool:
@@ -112,6 +96,8 @@ class _Numbers:
                 return self._number(node, held, name, attribute)
             case ast.Compare(ops=ops) if any(isinstance(op, ast.Is | ast.IsNot) for op in ops):
                 return node  # an object, not its value
+            case ast.BinOp():
+                return _folded(with_parts(node, self.replaced))
         return with_parts(node, self.replaced)
 
     def _value(self, name: str) -> Any:
@@ -125,6 +111,17 @@ class _Numbers:
         if isinstance(value, int | float) and math.copysign(1, value) < 0:
             return ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=-value))
         return ast.Constant(value=value)
+
+
+def _folded(node: ast.BinOp) -> ast.expr:
+    """Return the value of a product, sum, difference or quotient of numbers, as Python's compiler does."""
+    match node:
+        case ast.BinOp(left=ast.Constant(value=left), op=op, right=ast.Constant(value=right)):
+            compute = _FOLDED.get(type(op))
+            if compute and {type(left), type(right)} <= {int, float}:
+                with contextlib.suppress(ArithmeticError):
+                    return ast.Constant(value=compute(left, right))
+    return node
 
 
 def _attribute_of(owner: Any, name: str) -> Any:

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from airflow_streaming.driver.code.code_cleaning import cleaned
-from airflow_streaming.driver.code.code_constants import Origin, folded, never_known, with_numbers
+from airflow_streaming.driver.code.code_constants import Origin, never_known, with_numbers
 from airflow_streaming.driver.code.code_inlining import Inlining
 from airflow_streaming.driver.code.code_locals import NAMES_MATTER, rename_locals
 from airflow_streaming.driver.code.code_trees import (
@@ -86,7 +86,7 @@ def normal_form(
     inlining = Inlining(function, lookup, origin)
     body = inlining.body(cleaned(found, lookup).body)
     found.decorator_list = []  # they have run, and the function object has what they made
-    found.body = [*map(folded, with_numbers(body, function, inlining.taken, origin))]
+    found.body = with_numbers(body, function, inlining.taken, origin)
     passes = passed_through(found)
     normal = normal_text(found, mark)
     more = {name: value for name, value in inlining.values.items() if name in normal.names}

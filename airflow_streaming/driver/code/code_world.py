@@ -117,12 +117,12 @@ def packages(tops: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def environment(
-    nodes: Collection[ast.AST], words: Iterable[str], conf: Mapping[str, str]
+    nodes: Collection[ast.AST], words: Iterable[str], workers: Mapping[str, str]
 ) -> Iterator[tuple[str, str]]:
     """
     Yield the variables of the environment that code reads.
 
-    :param conf: Configuration of Spark, for the environment of executors.
+    :param workers: What Spark adds to the environment of workers, e.g. by ``spark.executorEnv.TZ``.
     """
     named = {*words}
     by_computed_name = "os" in named and any(map(_gets_computed, _calls(nodes)))
@@ -137,7 +137,7 @@ def environment(
     if not by_computed_name and (named & _ENVIRONMENT_COMPUTED or not is_literal):
         yield "environment", f"{OPAQUE} read by a computed name"
     for name in sorted(keys):
-        yield f"environment {name}", _digest_of_variable(name, conf)
+        yield f"environment {name}", _digest_of_variable(name, workers)
 
 
 def programs(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, str]]:
@@ -149,10 +149,22 @@ def programs(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, str]]:
             return
 
 
-def zone(words: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield the time zone of the process, where code works with times."""
+def zone(words: Iterable[str], workers: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """
+    Yield the time zone of the process and of its workers, where code works with times.
+
+    :param workers: See ``environment``.
+    """
     if _TIMES.intersection(words):
-        yield "time zone", "/".join((*time.tzname, str(time.timezone)))
+        of_workers = [workers["TZ"]] if "TZ" in workers else []
+        yield "time zone", "/".join((*time.tzname, str(time.timezone), *of_workers))
+
+
+def environment_of_workers() -> Mapping[str, str]:
+    """Return the variables that Spark adds to the environment of Python workers; nothing without a session."""
+    context = getattr(sys.modules.get("pyspark"), "SparkContext", None)
+    active = getattr(context, "_active_spark_context", None)
+    return dict(getattr(active, "environment", None) or {})
 
 
 def configuration(texts: Iterable[str], read: Any) -> Iterator[tuple[str, str]]:
@@ -283,8 +295,8 @@ def _is_environment(node: ast.AST) -> bool:
     return (getattr(node, "attr", None) or getattr(node, "id", "")) in _ENVIRONMENT
 
 
-def _digest_of_variable(key: str, conf: Mapping[str, str]) -> str:
-    values = (os.environ.get(key), conf.get(f"spark.executorEnv.{key}"))
+def _digest_of_variable(key: str, workers: Mapping[str, str]) -> str:
+    values = (os.environ.get(key), workers.get(key))
     if values == (None, None):
         return "not set"
     return digest_of(repr(values).encode("utf-8", "surrogatepass"))

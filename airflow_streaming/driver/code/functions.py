@@ -106,13 +106,10 @@ def fingerprint(function: Any) -> str:
     return closure_of(function).code
 
 
-def closure_of(
-    function: Any, conf: Mapping[str, str] | None = None, *, in_driver: bool = False
-) -> Closure:
+def closure_of(function: Any, *, in_driver: bool = False) -> Closure:
     """
     Return the closure of a function or an object that is called.
 
-    :param conf: Configuration of Spark, for the environment of executors.
     :param in_driver: It runs in this process and sees the changes of the script and of loaded modules.
     """
     reader = _Reader()
@@ -128,7 +125,7 @@ def closure_of(
     except Exception as err:  # noqa: BLE001 - the user's objects may raise anything
         code = f"{OPAQUE} {type(err).__name__}"
     try:
-        pieces = dict(reader.pieces(conf or {}))
+        pieces = dict(reader.pieces(code_world.environment_of_workers()))
     except Exception as err:  # noqa: BLE001 - as above
         pieces = {"reads": f"{OPAQUE} {type(err).__name__}"}
     return Closure(
@@ -193,8 +190,12 @@ class _Reader(Contents):
             except Exception:  # noqa: BLE001 - it has its own loader, so the file counts
                 self._say("module", name, code_world.digest_of(Path(file).read_bytes()))
 
-    def pieces(self, conf: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-        """Yield the inputs of the code beside its text."""
+    def pieces(self, workers: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+        """
+        Yield the inputs of the code beside its text.
+
+        :param workers: Variables that Spark adds to the environment of Python workers.
+        """
         files: list[tuple[str, str]] = []
         nodes = self._nodes()
         reads = [*reads_in(nodes)]
@@ -206,9 +207,9 @@ class _Reader(Contents):
         if reads and reads_unnamed(reads, nodes, names, self._values):
             yield "files", f"{OPAQUE} read by a computed name"
         yield from code_world.packages(self._packages)
-        yield from code_world.environment(nodes, self.words, conf)
+        yield from code_world.environment(nodes, self.words, workers)
         yield from code_world.programs(nodes)
-        yield from code_world.zone(self.words)
+        yield from code_world.zone(self.words, workers)
 
     def _nodes(self) -> list[ast.AST]:
         """Return the nodes of all trees; a helper of several functions counts once."""

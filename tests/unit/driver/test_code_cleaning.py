@@ -64,6 +64,7 @@ def test_a_line_that_no_caller_sees_is_left_out(script: ScriptIn, line: str) -> 
         pytest.param("own.info('at %s', x)", id="a logger of the user's class"),
         pytest.param("log.info('at %s', x, extra=RATE)", id="another keyword"),
         pytest.param("log.info('at %s', other)", id="an unknown name"),
+        pytest.param("print('at', file=RATE)", id="printed elsewhere"),
         pytest.param("log.info('at %(a)s', x)", id="an item that a mapping may add"),
         pytest.param("log.info('at %s', time.time())", id="a clock that is not imported"),
     ],

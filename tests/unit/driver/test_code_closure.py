@@ -515,6 +515,28 @@ def test_a_file_that_is_written_is_no_piece(script: ScriptIn, text: str) -> None
     assert not script(text).pieces
 
 
+def test_variables_that_spark_gives_its_workers_count_by_their_names(
+    script: ScriptIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "import os, datetime\ndef f(x): return os.environ['RATE'], datetime.datetime.fromtimestamp(x)"
+
+    def pieces(**variables: str) -> dict[str, str]:
+        active = SimpleNamespace(environment={"PYTHONHASHSEED": "0", **variables})
+        spark = SimpleNamespace(SparkContext=SimpleNamespace(_active_spark_context=active))
+        monkeypatch.setitem(sys.modules, "pyspark", spark)
+        return dict(script(text).pieces)
+
+    before = pieces(RATE="1")
+    assert pieces(RATE="1", OTHER="2") == before
+    for variables, differing in (
+        ({"RATE": "2"}, "environment RATE"),
+        ({}, "environment RATE"),
+        ({"RATE": "1", "TZ": "Asia/Tokyo"}, "time zone"),
+    ):
+        after = pieces(**variables)
+        assert {name for name in before if before[name] != after[name]} == {differing}
+
+
 def test_the_zone_counts_where_code_works_with_times(
     script: ScriptIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:

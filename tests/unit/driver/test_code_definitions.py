@@ -122,6 +122,9 @@ def test_a_decorator_may_measure_in_another_way(script: ScriptIn, text: str) -> 
             "time.perf_counter() - begin", "args[0].day", id="an attribute may be missing"
         ),
         pytest.param("begin = time.perf_counter()", "begin = time.localtime()", id="no clock"),
+        pytest.param(
+            "        begin =", "        global begin\n        begin =", id="a global time"
+        ),
         pytest.param("@timed\n", "calls = []\ndef time(): pass\n@timed\n", id="another clock"),
         pytest.param("@timed\n", "time.perf_counter = list\n@timed\n", id="a replaced clock"),
         pytest.param(
@@ -161,6 +164,17 @@ def test_a_wrapper_counts_where_code_does_more_than_call_it(script: ScriptIn, us
     use = f"import lib\n{use}"
 
     assert script(use, lib_py=BARE).code != script(use, lib_py=TIMED).code
+
+
+def test_what_a_wrapper_replaces_counts_where_code_looks_behind_it(script: ScriptIn) -> None:
+    text = """import functools
+def g(x): return 1
+def other(x): return 3
+one = functools.wraps(g)(lambda x: 2)
+def f(x): return one.__wrapped__(x)
+"""
+
+    assert script(text).code != script(text.replace("return 1", "return 4")).code
 
 
 def test_the_function_of_a_query_keeps_its_wrapper(script: ScriptIn) -> None:

@@ -122,7 +122,7 @@ class Ran:
             order=ClassLoadingOrder(folder="", seconds=9),
             variable=of.pop("variable", "SHARED_TEST_A"),
         )
-        program = Program(application="", source=b"", **of)
+        program = Program(application="", source=of.pop("source", b""), **of)
         with spark.started(task, runtime, program, self.folder) as process:
             self.in_time = await_end(process, seconds)
             self.code = process.returncode
@@ -266,6 +266,18 @@ def test_a_killed_caller_leaves_neither_a_process_nor_a_file(tmp_path: Path) -> 
     until(lambda: not list(scratch.iterdir()), "The removal of the folder")
 
 
+def test_a_job_sees_the_variables_that_its_own_script_names(
+    spark: SharedSpark, runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHARED_TEST_CITY", "bern")
+    first = Ran(spark, runtime)
+    second = Ran(spark, runtime, source=b"city = os.environ['SHARED_TEST_CITY']")
+
+    assert first.variables == ["SHARED_TEST_A"]
+    assert second.variables == ["SHARED_TEST_A", "SHARED_TEST_CITY"]
+    assert spark.starts == [NewSpark.FIRST, NewSpark.OTHER_NEEDS]
+
+
 @pytest.mark.parametrize(
     ("last", "is_running", "expected"),
     [
@@ -303,6 +315,21 @@ def test_needs_are_what_a_spark_is_started_with(
     one = needs_of(task, runtime, Program(application="a.py", source=b""))
     other = needs_of(task, runtime, Program(**{"application": "b.py", "source": b"", **more}))
     assert (one == other) is is_same
+
+
+def test_a_variable_that_the_script_names_belongs_to_the_needs(
+    runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = Task(job=Job.PLAN, order=ClassLoadingOrder(folder="", seconds=9), variable="A")
+    program = Program(application="a.py", source=b"os.environ['SHARED_TEST_CITY']")
+    found = []
+    for city in ("basel", "bern"):
+        monkeypatch.setenv("SHARED_TEST_CITY", city)
+        found.append((needs_of(task, runtime, program), needs_of(task, runtime, None)))
+
+    (basel, before), (bern, after) = found
+    assert basel != bern
+    assert before == after
 
 
 class NoCheckpoints:
