@@ -191,7 +191,7 @@ def _asked(
             schemas=tuple(
                 state_schema(one, None if one.source is None else stored.get(one.source))
                 for one in migration.operators
-                if one.carry is not Carry.WHOLE
+                if one.carry is Carry.COLUMNS
             ),
             scratch=str(own.folder),
         )

@@ -18,6 +18,12 @@ from airflow_streaming.driver.errors import log_to_stderr, logger
 from airflow_streaming.driver.jobs.drill import answer_to_file, reader_session
 from airflow_streaming.driver.jobs.repartition import condition_of
 from airflow_streaming.driver.jobs.scratch_patch import sentence_of
+from airflow_streaming.driver.migration.empty_state import (
+    hdfs_snapshot,
+    other_files,
+    rocksdb_snapshot,
+    write_empty,
+)
 from airflow_streaming.driver.migration.proof import proved
 from airflow_streaming.driver.migration.state_rows import by_place, read_state
 from airflow_streaming.driver.migration.state_writers import (
@@ -74,6 +80,9 @@ class Migration:
         self._files = FileSystem(session, order.checkpoint)
         self._before = f"{order.checkpoint}/{BEFORE}"
         self._schemas = {schema.operator: schema for schema in order.schemas}
+        self._empty = (
+            rocksdb_snapshot() if order.is_rocksdb else hdfs_snapshot(session, order.codec)
+        )
         # Rows must stay in the partition that the shuffle gave them.
         session.conf.set("spark.sql.adaptive.enabled", "false")
 
@@ -83,7 +92,9 @@ class Migration:
         # Operators that are carried whole leave the old state last, because others may be read from it.
         counts = {one.operator: self._rows_before(one) for one in self._order.operators}
         for one in self._order.operators:
-            if one.carry is not Carry.WHOLE:
+            if one.carry is Carry.EMPTY:
+                self._write_empty(one)
+            elif one.carry is Carry.COLUMNS:
                 self._write(one)
         proofs = [self._proof(one, counts[one.operator]) for one in self._order.operators]
         for one in self._order.operators:
@@ -117,11 +128,17 @@ class Migration:
         assert one.source is not None  # noqa: S101 - only an empty operator has no source
         return by_place(read_state(self._session, self._before, self._order.batch, one.source))
 
+    def _write_empty(self, one: OperatorMigration) -> None:
+        order = self._order
+        write_empty(
+            *(self._files, one, self._empty),
+            version=order.batch + 1,
+            partitions=order.partitions,
+        )
+
     def _write(self, one: OperatorMigration) -> None:
         order, schema = self._order, self._schemas[one.operator]
-        rows = None
-        if one.carry is Carry.COLUMNS:
-            rows = placed(made(self._old(one), one, schema.key, schema.value), order.partitions)
+        rows = placed(made(self._old(one), one, schema.key, schema.value), order.partitions)
         written = Written(
             operator=one.operator, name=one.name, key=schema.key, value=schema.value, rows=rows
         )
@@ -143,11 +160,16 @@ class Migration:
     def _proof(self, one: OperatorMigration, before: int) -> OperatorProof:
         if one.carry is Carry.WHOLE:
             return OperatorProof(operator=one.operator, before=None, after=None)
+        if one.carry is Carry.EMPTY:
+            others = other_files(self._files, one, self._empty)
+            problem = f"{others} files of an empty operator are not empty; expected 0."
+            problems = (problem,) if others else ()
+            return OperatorProof(operator=one.operator, before=0, after=0, problems=problems)
         now = by_place(
             read_state(self._session, self._order.checkpoint, self._order.batch, one.operator)
         )
-        old = None if one.carry is Carry.EMPTY else self._old(one)
-        return proved(one, old, now, before=before, partitions=self._order.partitions)
+        partitions = self._order.partitions
+        return proved(one, self._old(one), now, before=before, partitions=partitions)
 
     def _carry_whole(self, one: OperatorMigration) -> None:
         files, old, new = self._files, f"{BEFORE}/state/{one.source}", f"state/{one.operator}"

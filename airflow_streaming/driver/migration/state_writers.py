@@ -16,11 +16,11 @@ from typing import Any, Final
 
 from airflow_streaming.driver.migration.state_rows import row_bytes, singleton
 
-_END: Final = struct.pack(">i", -1)
+HDFS_END: Final = struct.pack(">i", -1)
 _CHUNK: Final = 65_535 // 3
 """Characters of a chunk of a schema; Java writes at most 65,535 bytes in one text."""
 _STAGE: Final = "_stage"
-_FAMILY: Final = "default"
+DEFAULT_STORE: Final = "default"
 _RECORD: Final = "record"
 
 
@@ -29,7 +29,7 @@ class Written:
     """
     State that is written.
 
-    :param rows: ``key`` and ``value``, straight from a shuffle into the state partitions; ``None`` for no row.
+    :param rows: ``key`` and ``value``, straight from a shuffle into the state partitions.
     :param key: Spark's JSON of the key's schema; ``value`` likewise.
     """
 
@@ -58,6 +58,17 @@ class FileSystem:
     def names(self, path: str) -> list[str]:
         entries = self._files.listStatus(self.path(path)) if self.exists(path) else ()
         return [str(entry.getPath().getName()) for entry in entries]
+
+    def walk(self, path: str) -> list[str]:
+        """Return every file below a folder, hidden ones left out, by its path from the root."""
+        found: list[str] = []
+        for name in self.names(path):
+            inside = f"{path}/{name}"
+            if self._files.getFileStatus(self.path(inside)).isDirectory():
+                found += self.walk(inside)
+            elif not name.startswith("."):
+                found.append(inside)
+        return found
 
     def folder(self, path: str) -> None:
         self._files.mkdirs(self.path(path))
@@ -109,7 +120,7 @@ class FileSystem:
 
 def operator_metadata(operator: int, name: str, partitions: int) -> bytes:
     """Return the metadata of an operator with one store."""
-    store = {"storeName": _FAMILY, "numColsPrefixKey": 0, "numPartitions": partitions}
+    store = {"storeName": DEFAULT_STORE, "numColsPrefixKey": 0, "numPartitions": partitions}
     known = {
         "operatorInfo": {"operatorId": operator, "operatorName": name},
         "stateStoreInfo": [store],
@@ -155,12 +166,8 @@ def write_hdfs(
     """Write a snapshot of every partition."""
     write_description(files, written, partitions)
     scratch.mkdir()
-    if written.rows is None:
-        for partition in range(partitions):
-            (scratch / str(partition)).write_bytes(_END)
-    else:
-        records = written.rows.select(_record(session).alias(_RECORD))
-        records.rdd.mapPartitionsWithIndex(_saving(str(scratch))).count()
+    records = written.rows.select(_record(session).alias(_RECORD))
+    records.rdd.mapPartitionsWithIndex(_saving(str(scratch))).count()
     spark_conf = session.sparkContext._jsc.sc().conf()
     codecs = singleton(session._jvm, "org.apache.spark.io.CompressionCodec")
     for partition in range(partitions):
@@ -211,7 +218,7 @@ def write_rocksdb(
         files.path(stage).toString(),
         session._jsparkSession.sessionState().newHadoopConf(),
         jvm.scala.Some(files.path(stage).toString()),
-        jvm.scala.Some(_replacing(session, written, partitions)),
+        jvm.scala.Some(_replacing(session, written)),
         jvm.scala.Option.empty(),
     )
     rewriter.run()
@@ -219,7 +226,7 @@ def write_rocksdb(
     files.remove(_STAGE)
 
 
-def _replacing(session: Any, written: Written, partitions: int) -> Any:
+def _replacing(session: Any, written: Written) -> Any:
     """Return a function of Scala that puts the written rows in the place of the rows that Spark has read."""
     from pyspark.java_gateway import ensure_callback_server_started
 
@@ -227,7 +234,7 @@ def _replacing(session: Any, written: Written, partitions: int) -> Any:
 
     class Replacing:
         def apply(self, read: Any) -> Any:
-            rows = _four_columns(session, written, partitions)
+            rows = _four_columns(session, written)
             return session._jsparkSession.internalCreateDataFrame(
                 rows._jdf.queryExecution().toRdd(), read.schema(), False
             )
@@ -238,23 +245,12 @@ def _replacing(session: Any, written: Written, partitions: int) -> Any:
     return Replacing()
 
 
-def _four_columns(session: Any, written: Written, partitions: int) -> Any:
+def _four_columns(session: Any, written: Written) -> Any:
     from pyspark.sql import functions as F
-    from pyspark.sql.types import StructType
 
-    rows = written.rows
-    if rows is None:
-        # A task without rows for each partition.
-        none = session.range(0, partitions, 1, partitions).where("id < 0")
-        key, value = (StructType.fromJson(json.loads(t)) for t in (written.key, written.value))
-        rows = none.select(
-            F.lit(None).cast(key).alias("key"), F.lit(None).cast(value).alias("value")
-        )
-        data = F.lit(b"")
-        return rows.select("key", data, data, F.lit(_FAMILY))
-    return rows.select(
+    return written.rows.select(
         "key",
         row_bytes(session, F.col("key")),
         row_bytes(session, F.col("value")),
-        F.lit(_FAMILY),
+        F.lit(DEFAULT_STORE),
     )

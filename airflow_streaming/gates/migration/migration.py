@@ -7,7 +7,7 @@ the change refused, with the reason.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -15,7 +15,22 @@ from airflow_streaming.checkpoints.read.report import Checkpoint
 from airflow_streaming.gates.change import aggregation, joins, operators
 from airflow_streaming.gates.change.pair import is_at_least
 from airflow_streaming.gates.findings import GateDecision, GateFinding
-from airflow_streaming.gates.migration.migration_columns import NoMigration, Side, empty, migrated
+from airflow_streaming.gates.migration import kept_joins
+from airflow_streaming.gates.migration.migration_columns import (
+    NoMigration,
+    OtherState,
+    Side,
+    empty,
+    migrated,
+)
+from airflow_streaming.gates.migration.reasons import reason_of
+from airflow_streaming.gates.migration.restarts import (
+    RESTARTING,
+    Change,
+    effect_of,
+    restarted,
+    with_restart,
+)
 from airflow_streaming.gates.stored import DEFAULT_STORE, StoreSchema
 from airflow_streaming.model.jobs.migration import (
     Carry,
@@ -39,11 +54,13 @@ OLDEST: Final = (4, 2)
 ENCODING: Final = "spark.sql.streaming.stateStore.encodingFormat"
 CHECKSUM: Final = "spark.sql.streaming.stateStore.rowChecksum.enabled"
 AGGREGATION_FORMAT: Final = "spark.sql.streaming.aggregation.stateFormatVersion"
-_NEEDED: Final = {
+JOIN_FORMAT: Final = "spark.sql.streaming.join.stateFormatVersion"
+_ROWS_NEED: Final = {
     ENCODING: ("unsaferow", "state in the encoding {value!r} cannot be written yet"),
     CHECKSUM: ("false", "state with row checksums cannot be written yet"),
     AGGREGATION_FORMAT: ("2", "aggregations of state format {value} cannot be written"),
 }
+_REFUSING: Final = frozenset({GateDecision.NOT_ALLOWED, GateDecision.UNKNOWN})
 _MOVING: Final = frozenset({OperatorKind.TRANSFORM_WITH_STATE, OperatorKind.JOIN})
 """Operators with several stores, whose files name their folder."""
 _SORTS: Final = {
@@ -51,10 +68,7 @@ _SORTS: Final = {
     OperatorKind.DEDUPLICATE: "deduplication",
     OperatorKind.DEDUPLICATE_WITHIN_WATERMARK: "deduplication",
 }
-_STARTS: Final = {
-    "aggregation": "its groups hold only rows that are read after the migration",
-    "deduplication": "a row that repeats a row from before the migration passes once more",
-}
+
 
 Judge = Callable[[QueryPlan, QueryPlan], Sequence[GateFinding]]
 """Compares two plans without their checkpoint."""
@@ -82,19 +96,27 @@ def migration_of(subject: Subject, judge: Judge) -> StateMigration:
     :param judge: Judges plans from which the operators without a counterpart are removed.
     :raises NoMigration: no migration exists; the text is the reason.
     """
-    _check_findings(subject.findings)
     check_spark(subject.new.spark)
     check_writable(subject.checkpoint)
     pairs = matched_operators(subject.old.operators, subject.new.operators)
+    is_same = len(pairs) == len(subject.old.operators) == len(subject.new.operators)
+    # Where no operator continues, no old state is left that a finding could be about.
+    _check_findings(subject.findings, RESTARTING if is_same or not pairs else ())
     _check_the_rest(subject, pairs, judge)
     sources = {new: old for old, new in pairs}
-    found = [_operator(subject, number, sources) for number in range(len(subject.new.operators))]
+    restarts = _restarts(subject) if is_same else {}
+    found = [
+        _operator(subject, number, sources, restarts)
+        for number in range(len(subject.new.operators))
+    ]
+    if any(one.carry is Carry.COLUMNS for one in found):
+        check_rows_writable(subject.checkpoint)
     used = {one.source for one in found}
     dropped = [number for number in range(len(subject.old.operators)) if number not in used]
     migration = StateMigration(
         query=subject.new.query, operators=tuple(found), dropped=tuple(dropped)
     )
-    return replace(migration, consequences=tuple(_consequences(subject, migration)))
+    return replace(migration, consequences=tuple(_consequences(subject, migration, restarts)))
 
 
 def check_spark(version: str) -> None:
@@ -166,11 +188,15 @@ def without_operators(plan: QueryPlan, gone: Iterable[int]) -> QueryPlan:
     )
 
 
-def _check_findings(findings: Sequence[GateFinding]) -> None:
-    other = [one for one in findings if one.severity is GateDecision.NOT_ALLOWED]
-    for finding in (one for one in other if one.rule not in COVERED):
-        raise NoMigration(f"No migration of state lifts {finding.rule}.")
-    for finding in findings:
+def _check_findings(findings: Sequence[GateFinding], lifted: Collection[str] = ()) -> None:
+    """
+    Refuse findings that no migration lifts.
+
+    :param lifted: Rules that a start without state lifts.
+    """
+    for finding in (one for one in findings if one.rule not in lifted):
+        if finding.severity is GateDecision.NOT_ALLOWED and finding.rule not in COVERED:
+            raise NoMigration(reason_of(finding.rule))
         if finding.severity is GateDecision.UNKNOWN:
             raise NoMigration(f"{finding.rule} is unknown, and the state may depend on it.")
 
@@ -183,13 +209,41 @@ def check_writable(checkpoint: Checkpoint) -> None:
     """
     if checkpoint.state_format not in (None, 1):
         raise NoMigration("State of checkpoint format 2 cannot be written yet.")
-    for key, (expected, why) in _NEEDED.items():
-        value = checkpoint.conf.get(key, expected)
-        if value.lower() != expected:
-            raise NoMigration(f"{why.format(value=value).capitalize()}.")
     named = [operator.name for operator in checkpoint.operators]
     if None in named:
         raise NoMigration("Spark 3.5 or older wrote the state. Run one batch of Spark 4.2 first.")
+
+
+def check_rows_writable(checkpoint: Checkpoint) -> None:
+    """
+    Check that rows of the state are in a form that can be written.
+
+    :raises NoMigration: they are not.
+    """
+    for key, (expected, why) in _ROWS_NEED.items():
+        value = checkpoint.conf.get(key, expected)
+        if value.lower() != expected:
+            raise NoMigration(f"{why.format(value=value).capitalize()}.")
+
+
+def _restarts(subject: Subject) -> dict[int, str]:
+    """Return the operators that start without state, with the reason of each."""
+    change = Change(old=subject.old, new=subject.new)
+    refusing = {one.rule for one in subject.findings if one.severity in _REFUSING}
+    if all(map(_is_kept, subject.old.operators, subject.new.operators)):
+        refusing -= kept_joins.LIFTED
+    found = restarted(change, sorted(refusing & RESTARTING.keys()))
+    # The deepest first: operators above a start without state need no comparison.
+    for number in reversed(range(change.size)):
+        try:
+            _operator(subject, number, {number: number}, found)
+        except OtherState as why:
+            found = with_restart(found, number + 1, str(why))
+    return found
+
+
+def _is_kept(old: OperatorPlan, new: OperatorPlan) -> bool:
+    return old == new or kept_joins.keeps_rows(old, new)
 
 
 def _check_the_rest(subject: Subject, pairs: Sequence[tuple[int, int]], judge: Judge) -> None:
@@ -202,16 +256,23 @@ def _check_the_rest(subject: Subject, pairs: Sequence[tuple[int, int]], judge: J
     _check_findings(judge(old, new))
 
 
-def _operator(subject: Subject, number: int, sources: dict[int, int]) -> OperatorMigration:
+def _operator(
+    subject: Subject, number: int, sources: Mapping[int, int], restarts: Mapping[int, str]
+) -> OperatorMigration:
     new = Side(plan=subject.new, number=number)
     if number not in sources:
         return empty(new)
+    if number in restarts:
+        return _restart(subject, new)
     source = sources[number]
     schemas = [one for one in subject.schemas if one.operator == source]
     stored = next((one for one in schemas if one.store == DEFAULT_STORE), None)
     old = Side(plan=subject.old, number=source, stored=stored)
     name = next((o.name for o in subject.checkpoint.operators if o.id == source), None)
-    if old.operator.sort is OperatorKind.AGGREGATE or not _alike(old.operator, new.operator):
+    is_changed = not (
+        _alike(old.operator, new.operator) or kept_joins.keeps_rows(old.operator, new.operator)
+    )
+    if old.operator.sort is OperatorKind.AGGREGATE or is_changed:
         found = migrated(old, new)
         if any(column.move is not Move.KEEP for column in found.columns) or found.dropped:
             return found
@@ -222,19 +283,40 @@ def _operator(subject: Subject, number: int, sources: dict[int, int]) -> Operato
     return OperatorMigration(operator=number, name=str(name), carry=Carry.WHOLE, source=source)
 
 
-def _consequences(subject: Subject, migration: StateMigration) -> Iterator[str]:
-    for number in migration.dropped:
+def _restart(subject: Subject, new: Side) -> OperatorMigration:
+    """Return an operator of the old query that starts without state."""
+    sort = new.operator.sort
+    if sort is OperatorKind.TRANSFORM_WITH_STATE and len(subject.new.operators) > 1:
+        raise NoMigration("State variables beside other operators cannot start without state yet.")
+    if sort is OperatorKind.JOIN and subject.checkpoint.conf.get(JOIN_FORMAT, "2") != "2":
+        raise NoMigration("A join of another state format than 2 cannot start without state yet.")
+    known = (one.name for one in subject.checkpoint.operators if one.id == new.number)
+    return empty(new, next(known, None))
+
+
+def _consequences(
+    subject: Subject, migration: StateMigration, restarts: Mapping[int, str]
+) -> Iterator[str]:
+    for number in (number for number in migration.dropped if number not in restarts):
         sort = _sort(subject.old.operators[number])
         yield f"The state of operator {number} ({sort}) is not used again."
     for one in migration.operators:
         sort = _sort(subject.new.operators[one.operator])
         if one.carry is Carry.EMPTY:
-            starts = _STARTS.get(sort, "it knows no earlier row")
-            yield f"Operator {one.operator} ({sort}) starts without state: {starts}."
+            effect = effect_of(subject.new.operators[one.operator].sort)
+            why = f", because {restarts[one.operator]}" if one.operator in restarts else ""
+            yield f"Operator {one.operator} ({sort}) starts without state{why}: {effect}."
+        elif one.carry is Carry.WHOLE and _joins_otherwise(subject, one):
+            yield f"Operator {one.operator} ({sort}) keeps its state: {kept_joins.EFFECT}."
         elif one.carry is Carry.WHOLE and one.source != one.operator:
             yield f"Operator {one.operator} ({sort}) continues with the state of operator {one.source}."
         elif one.carry is Carry.COLUMNS:
             yield from _of_columns(one)
+
+
+def _joins_otherwise(subject: Subject, one: OperatorMigration) -> bool:
+    old, new = subject.old.operators[one.source or 0], subject.new.operators[one.operator]
+    return (old.condition, old.join_type, old.run_as) != (new.condition, new.join_type, new.run_as)
 
 
 def _of_columns(one: OperatorMigration) -> Iterator[str]:

@@ -36,8 +36,6 @@ SPARK_NAMES: Final = {
 _ANY_NAME: Final = "_groupingexpression"
 _IS_EMPTY: Final = "isEmpty"
 _FLAG: Final = "valueSet"
-_NO_VALUE: Final = Column(name="__dummy__", type="void")
-_EXPIRES: Final = Column(name="expiresAtMicros", type="bigint")
 _MERGES: Final = {
     "sum": Merge.SUM,
     "count": Merge.SUM,
@@ -64,6 +62,10 @@ _WINDOWS: Final = ("window", "session_window", "time_window")
 
 class NoMigration(Exception):
     """Why no migration exists, as a sentence."""
+
+
+class OtherState(NoMigration):
+    """The new state cannot be made of the old one; the operator can still start without state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +97,7 @@ def migrated(old: Side, new: Side) -> OperatorMigration:
     """
     sort = new.operator.sort
     if sort not in SPARK_NAMES or sort is not old.operator.sort:
-        raise NoMigration(f"The columns of a {sort.value} operator cannot be changed.")
+        raise OtherState(f"the columns of a {sort.value} operator cannot be changed")
     key = _keys(old, new)
     gone = len(old.operator.keys) > len([column for column in key if column.source is not None])
     if sort is OperatorKind.AGGREGATE:
@@ -115,29 +117,19 @@ def migrated(old: Side, new: Side) -> OperatorMigration:
     )
 
 
-def empty(new: Side) -> OperatorMigration:
+def empty(new: Side, name: str | None = None) -> OperatorMigration:
     """
     Return an operator that starts without state.
 
-    :raises NoMigration: the columns of its state are not known.
+    :param name: Spark's name of the same operator in the checkpoint.
+    :raises NoMigration: its state is not known.
     """
-    operator = new.operator
-    if operator.sort not in SPARK_NAMES:
-        raise NoMigration(f"A new {operator.sort.value} operator has no known empty state.")
-    if any("?" in key.type for key in operator.keys):
-        raise NoMigration(f"The type of a key of operator {new.number} is not known.")
-    value: tuple[StateColumn, ...]
-    if operator.sort is OperatorKind.AGGREGATE:
-        value, _ = _aggregates(None, new, is_merged=False)
-    else:
-        within = operator.sort is OperatorKind.DEDUPLICATE_WITHIN_WATERMARK
-        value = (_added(_EXPIRES if within else _NO_VALUE, ""),)
+    sort = new.operator.sort
+    found = name or SPARK_NAMES.get(sort)
+    if found is None:
+        raise NoMigration(f"A new {sort.value} operator has no known empty state.")
     return OperatorMigration(
-        operator=new.number,
-        name=SPARK_NAMES[operator.sort],
-        carry=Carry.EMPTY,
-        key=tuple(_added(key, key.name) for key in operator.keys),
-        value=value,
+        operator=new.number, name=found, carry=Carry.EMPTY, time_mode=new.operator.time_mode
     )
 
 
@@ -179,7 +171,9 @@ def _new_key(old: Side, new: Side, key: Column, text: str) -> StateColumn:
     is_kept = set(was.key_expressions) <= set(now.key_expressions)
     is_aggregate = now.sort is OperatorKind.AGGREGATE
     if not (is_aggregate and is_kept and was.ends == now.ends and _is_declarable(key.type)):
-        raise NoMigration(f"Key {text} is new: the old state cannot tell its value for a group.")
+        raise OtherState(
+            f"key {text} is new, and the old state does not tell its value for a group"
+        )
     return StateColumn(name=key.name, type=key.type, move=Move.ADD, of=text)
 
 
@@ -190,8 +184,8 @@ def _is_declarable(type_: str) -> bool:
 def _key_move(stored: Column, key: Column, *, is_same_place: bool) -> Move:
     if plain_type(stored.type) != plain_type(key.type):
         if not is_wider(stored.type, key.type):
-            raise NoMigration(
-                f"Key {key.name} was {stored.type} and is {key.type}: not every value fits."
+            raise OtherState(
+                f"key {key.name} was {stored.type} and is {key.type}, which cannot hold every value"
             )
         return Move.WIDEN
     if not is_same_place:
@@ -205,9 +199,9 @@ def _check_droppable(old: Side, new: Side) -> None:
     kept = set(new.operator.key_expressions)
     for expression in old.operator.key_expressions:
         if expression not in kept and getattr(expression, "op", "") in _WINDOWS:
-            raise NoMigration("The window of a key is dropped: the state lacks the ended windows.")
+            raise OtherState("a window is dropped from the keys, and the state lacks ended windows")
     if old.operator.ends and not new.operator.ends:
-        raise NoMigration("A key with an event time is dropped: the state lacks the ended groups.")
+        raise OtherState("an event time is dropped from the keys, and the state lacks ended groups")
 
 
 def _marks(old: Side, *, is_merged: bool) -> tuple[StateColumn, ...]:
@@ -215,9 +209,7 @@ def _marks(old: Side, *, is_merged: bool) -> tuple[StateColumn, ...]:
     if len(stored) != 1:
         raise NoMigration("The state of a deduplication has more than one value column.")
     if is_merged and old.operator.sort is not OperatorKind.DEDUPLICATE:
-        raise NoMigration(
-            "Several expiry times cannot become one of a deduplication with fewer columns."
-        )
+        raise OtherState("the expiry times of several keys cannot become one")
     column = stored[0]
     move = Move.MERGE if is_merged else Move.KEEP
     return (StateColumn(name=column.name, type=column.type, move=move, source=0),)
@@ -232,12 +224,12 @@ class _Buffer:
 
 
 def _aggregates(
-    old: Side | None, new: Side, *, is_merged: bool
+    old: Side, new: Side, *, is_merged: bool
 ) -> tuple[tuple[StateColumn, ...], tuple[str, ...]]:
     now = kept_aggregates(new.plan, new.number)
     if now is None:
         raise NoMigration("The new plan does not tell which aggregates its state keeps.")
-    buffers = {} if old is None else _buffers(old)
+    buffers = _buffers(old)
     found: list[StateColumn] = []
     for value in now:
         buffer = buffers.get(value)
@@ -279,13 +271,13 @@ def _kept(
 ) -> Iterator[StateColumn]:
     function = function_of(value)
     if is_merged and function not in _ADDITIVE:
-        raise NoMigration(f"Values of {text_of(value)} of several groups cannot become one value.")
+        raise OtherState(f"values of {text_of(value)} of several groups cannot become one value")
     for offset, (source, column) in enumerate(zip(buffer.places, buffer.columns, strict=True)):
         type_ = column.type
         if offset == 0 and function in _RESULT and plain_type(result) != plain_type(type_):
             if not is_wider(type_, result):
-                raise NoMigration(
-                    f"{text_of(value)} was {type_} and is {result or 'unknown'}: not every value fits."
+                raise OtherState(
+                    f"{text_of(value)} was {type_} and is {result or 'unknown'}, which cannot hold every value"
                 )
             type_ = result
         move = Move.KEEP if source == at + offset else Move.REORDER
@@ -307,12 +299,12 @@ def _new_buffer(value: Tree, result: str) -> list[StateColumn]:
     names = buffers_of([value])
     is_decimal = plain_type(result).startswith("decimal")
     if names is None or names == ["buf"] or not result or result.startswith("of "):
-        raise NoMigration(f"The state of an aggregate {text} that has read no row is not known.")
+        raise OtherState(f"the state of an aggregate {text} that has read no row is not known")
     if function in ("avg", "mean") and plain_type(result) != "double":
-        raise NoMigration(f"The state of {text} of type {result} is not known.")
+        raise OtherState(f"the state of {text} of type {result} is not known")
     if function == "try_sum" or getattr(value, "options", None):
         # A sum that gives null on an overflow keeps a second column, which was measured.
-        raise NoMigration(f"The state of {text} with its options is not known.")
+        raise OtherState(f"the state of {text} with its options is not known")
     found = []
     for name in names:
         type_, initial = _fresh(name, function, result)

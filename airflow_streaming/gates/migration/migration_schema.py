@@ -10,7 +10,7 @@ from airflow_streaming.checkpoints.read.report import Checkpoint
 from airflow_streaming.checkpoints.read.schemas import ColumnFamily, Field
 from airflow_streaming.exceptions import CheckpointRefused
 from airflow_streaming.gates.change.pair import plain_type
-from airflow_streaming.gates.migration.migration import check_writable
+from airflow_streaming.gates.migration.migration import check_rows_writable, check_writable
 from airflow_streaming.gates.migration.migration_columns import NoMigration
 from airflow_streaming.model.jobs.migration import (
     Carry,
@@ -37,6 +37,8 @@ def check_against(
     """
     try:
         check_writable(checkpoint)
+        if any(one.carry is Carry.COLUMNS for one in migration.operators):
+            check_rows_writable(checkpoint)
     except NoMigration as why:
         raise CheckpointRefused(f"{checkpoint.uri} cannot be migrated. {why}") from why
     there = {operator.id: operator for operator in checkpoint.operators}

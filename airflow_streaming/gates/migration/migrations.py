@@ -18,6 +18,7 @@ from airflow_streaming.gates.findings import (
 from airflow_streaming.gates.migration.migration import Subject, migration_of
 from airflow_streaming.gates.migration.migration_columns import NoMigration
 from airflow_streaming.gates.migration.migration_file import mapping_digest
+from airflow_streaming.gates.migration.reasons import reason_of
 from airflow_streaming.gates.stored import StoreSchema
 from airflow_streaming.model.jobs.migration import StateMigration
 from airflow_streaming.model.spark.plan import QueryPlan
@@ -126,6 +127,7 @@ def with_migrations(
         if each.old is None or checkpoint is None or not is_refused:
             continue
         if not (each.old.is_stateful or each.new.is_stateful):
+            findings = [_with_reason(one, each.new.query) for one in findings]
             continue
         subject = Subject(
             old=each.old,
@@ -146,6 +148,13 @@ def with_migrations(
 
 def _judge(old: QueryPlan, new: QueryPlan) -> list[GateFinding]:
     return judge_change(old, new, None)
+
+
+def _with_reason(finding: GateFinding, query: str) -> GateFinding:
+    """Return a refusal of a query without state with the reason why no migration lifts it."""
+    if finding.query != query or finding.severity is not GateDecision.NOT_ALLOWED:
+        return finding
+    return replace(finding, no_migration=reason_of(finding.rule, is_stateful=False))
 
 
 def _each(

@@ -82,9 +82,10 @@ class OperatorMigration:
     :param operator: Its number in the new checkpoint.
     :param name: Its name in Spark's operator metadata, e.g. ``stateStoreSave``.
     :param source: Number of the old operator; ``None`` of an empty one.
-    :param key: Columns of the new key; not of an operator that is carried whole.
+    :param key: Columns of the new key, of an operator that is carried by columns.
     :param value: Columns of the new value; likewise.
     :param dropped: Old value columns without a place in the new state.
+    :param time_mode: Of a ``transformWithState`` that starts without state, Spark's name of its time mode.
     """
 
     operator: int
@@ -94,6 +95,7 @@ class OperatorMigration:
     key: tuple[StateColumn, ...] = ()
     value: tuple[StateColumn, ...] = ()
     dropped: tuple[str, ...] = ()
+    time_mode: str = ""
 
     @property
     def columns(self) -> tuple[StateColumn, ...]:
@@ -153,7 +155,7 @@ class MigrationOrder(AnsweredOrder):
     :param partitions: State partitions of it.
     :param is_rocksdb: The provider; otherwise HDFS-backed.
     :param codec: Compression codec of HDFS-backed state.
-    :param schemas: Of every operator that is not carried whole.
+    :param schemas: Of every operator that is carried by columns.
     :param scratch: A folder of this host for temporary files.
     """
 

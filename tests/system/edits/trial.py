@@ -62,14 +62,19 @@ class Spark:
         )
         self.version = str(self._answer()["ready"])
 
-    def run(self, base: Base, source: str, folder: Path) -> dict[str, Any]:
-        """Run a script on the checkpoint in a folder, until its input is read."""
+    def run(self, base: Base, source: str, folder: Path, *, late: bool = False) -> dict[str, Any]:
+        """
+        Run a script on the checkpoint in a folder, until its input is read.
+
+        :param late: Leave out the rows of the first phase.
+        """
         return self._ask(
             {
                 "script": str(base.script),
                 "source": source,
                 "arguments": [text.format(run=folder) for text in base.arguments],
                 "conf": _conf(base, folder),
+                "late": late,
             }
         )
 
@@ -178,10 +183,12 @@ class Trials:
             return rows, err
         return rows, None
 
-    def _phase(self, base: Base, source: str, folder: Path, phase: int) -> Counter[str]:
+    def _phase(
+        self, base: Base, source: str, folder: Path, phase: int, *, late: bool = False
+    ) -> Counter[str]:
         before = stamps(folder / "output")
         self._arrivals.arrive(phase, folder / "input")
-        answer = self._spark.run(base, source, folder)
+        answer = self._spark.run(base, source, folder, late=late)
         if "error" in answer:
             raise SparkFailed(answer)
         return written(folder / "output", before)

@@ -691,7 +691,7 @@ def totals(tmp_path: Path) -> Path:
     for name, edit in (
         ("old", "totals"),
         ("new", "totals.total_added"),
-        ("key", "totals.other_key"),
+        ("mode", "totals.update_to_complete"),
     ):
         (tmp_path / "totals" / f"{name}.json").write_bytes(plans[edit].to_bytes())
     return tmp_path / "totals"
@@ -732,9 +732,9 @@ def test_a_migration_does_not_replace_a_file(run: Run, totals: Path, tmp_path: P
 def test_a_refusal_without_a_migration_says_why(run: Run, totals: Path, tmp_path: Path) -> None:
     file = tmp_path / "totals.toml"
 
-    code, out, err = gate_of_totals(run, totals, "key", file)
+    code, out, err = gate_of_totals(run, totals, "mode", file)
 
     assert code == 1
-    assert "Key shop is new" in out
+    assert "a migration of state changes no written rows" in out
     assert "No migration was written" in err
     assert not file.exists()
