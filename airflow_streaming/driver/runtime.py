@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final, NoReturn
@@ -202,6 +202,7 @@ class Driver:
         )
         self._brought_down, self._finishing = threading.Event(), threading.Event()
         self._still_active: tuple[str, ...] = ()
+        self._close_program: Callable[[], None] = lambda: None
 
     def run(self) -> int:
         """Run the script and its queries to their end and return the process's exit code."""
@@ -235,14 +236,16 @@ class Driver:
 
     def _run_application(self) -> ScriptEnd:
         if is_pipeline(self._assignment.deployment.application):
-            return PipelineUpdates(
+            updates = PipelineUpdates(
                 self._assignment,
                 ending=self._ending,
                 check_may_write=self._check_may_write,
                 wait_to_start=self._pauses.wait_to_start,
                 watch_flows=self._watch_flows,
                 waits=self._barrier is not None,
-            ).run()
+            )
+            self._close_program = updates.close
+            return updates.run()
         self._start_hook.install()
         if self._barrier is not None:
             install_patience(self._barrier)
@@ -396,6 +399,7 @@ class Driver:
         bounded(self._report.close, seconds=_LAST_BEAT)
         exit = self._conclude()
         self._last_word.say(exit)
+        bounded(self._close_program, seconds=_SPARK_STOP)
         bounded(stop_spark, seconds=_SPARK_STOP)
         code = code_of(self._last_word.said or exit)
         # Threads that the script left behind would keep the interpreter alive.

@@ -127,6 +127,11 @@ class ConnectServer:
         builder: Any = SparkSession.builder
         return builder.config(map=dict(conf)).remote(os.environ["SPARK_REMOTE"]).create()
 
+    def close(self) -> None:
+        """Stop the server: its cleaning threads would keep the JVM alive after a driver that ended well."""
+        nothing = self._jvm.scala.Option.empty()
+        self._module.stop(nothing, nothing)
+
     def stop_updates(self) -> None:
         """Stop the updates of all sessions, with the flows in work."""
         manager = self._module.sessionManager()
@@ -164,7 +169,14 @@ class PipelineUpdates:
         self._watch_flows, self._waits = watch_flows, waits
         self._idle = threading.Event()
         self._idle.set()
+        self._server: ConnectServer | None = None
         self._faults = ErrorBoundary()
+
+    def close(self) -> None:
+        """Let the JVM end once the driver has recorded its own end."""
+        if self._server is not None:
+            with self._faults.contained("Stopping the server of Spark Connect"):
+                self._server.close()
 
     def run(self) -> ScriptEnd:
         """Run updates until the driver is to end, and tell how they ended."""
@@ -200,7 +212,7 @@ class PipelineUpdates:
                 lambda text: deployment.filled(text, home),
                 storage_uri(deployment.checkpoint),
             )
-            server = ConnectServer()
+            server = self._server = ConnectServer()
             flows = self._watch_flows()
             flows.begin(server.active)
             self._stop_when_ending(server)

@@ -12,6 +12,7 @@ from airflow_streaming.model.pipeline.program import (
     UpdateRhythm,
     is_pipeline,
     rhythm_of,
+    storage_uri,
 )
 
 FILES = {"pipeline.yml": "name: a\n", "flows/b.py": "x = 'ä'\n", "flows/a.sql": "SELECT 1"}
@@ -31,6 +32,18 @@ def test_the_files_come_back_and_the_order_of_a_listing_changes_nothing() -> Non
 
     assert program.to_bytes() == other.to_bytes()
     assert PipelineProgram.from_bytes(program.to_bytes()) == program
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "storage"),
+    [
+        ("/data/ck", "file:///data/ck"),
+        ("file:///data/ck", "file:///data/ck"),
+        ("s3://bucket/ck", "s3a://bucket/ck"),
+    ],
+)
+def test_spark_gets_the_storage_with_a_scheme(checkpoint: str, storage: str) -> None:
+    assert storage_uri(checkpoint) == storage
 
 
 @pytest.mark.parametrize(
